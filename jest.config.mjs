@@ -1,0 +1,35 @@
+/** @type {import("jest").Config} */
+export default {
+  testEnvironment: "node",
+  testMatch: ["<rootDir>/__tests__/**/*.test.ts"],
+  modulePathIgnorePatterns: ["<rootDir>/dist/", "<rootDir>/.tmp/"],
+  setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts"],
+  testTimeout: 30_000,
+  maxWorkers: 2,
+
+  transform: {
+    "^.+\\.ts$": [
+      "@swc/jest",
+      {
+        swcrc: false,
+        sourceMaps: "inline",
+        module: { type: "commonjs" },
+        jsc: { target: "es2022", parser: { syntax: "typescript" } },
+      },
+    ],
+  },
+  moduleNameMapper: {
+    "^langgraph-checkpoint-turns$": "<rootDir>/src/index.ts",
+    // `./x.js` may name the source file `./x.ts`; a file that is really called `.js` comes first.
+    "^(\\.{1,2}/.*)\\.js$": ["$1.js", "$1.ts"],
+  },
+
+  // Measured with --coverage only, so a single suite can be run by itself.
+  collectCoverageFrom: ["src/**/*.ts"],
+  coveragePathIgnorePatterns: ["/node_modules/", "\\.generated\\.ts$", "\\.d\\.ts$"],
+  coverageReporters: ["text", "lcov", "json-summary"],
+  coverageThreshold: {
+    global: { branches: 85 },
+    "./src/turns/checkpoint-persister.ts": { branches: 90 },
+  },
+};

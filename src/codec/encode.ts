@@ -1,0 +1,31 @@
+import { TurnsError } from "../errors";
+import { isStackOverflow, unserializable } from "./failures";
+import { Writer } from "./writer";
+
+/** How to treat what {@link encode} has no exact form for. */
+export interface EncodeOptions {
+  /**
+   * Instances of classes the codec does not know. `"error"` (the default) refuses them. `"plain"` saves them without their class:
+   * what their `toJSON()` returns; else, if they extend a class the codec knows, as that class; else their own enumerable
+   * properties.
+   */
+  classInstances?: "error" | "plain";
+}
+
+/**
+ * A value as JSON text from which {@link decode} makes an equal value of the same types. Plain JSON values give what
+ * `JSON.stringify` gives; a list without holes gives `[` + the texts of its elements, joined by commas + `]`. The value is not
+ * changed; what is referenced twice is written twice.
+ * @throws UNSERIALIZABLE_VALUE, with the path to the culprit in the message and in `data.path`, for functions, symbols, cycles,
+ * unknown classes, getters and `toJSON` that throw, and more than 2,000 levels of nesting
+ */
+export function encode(value: unknown, options?: EncodeOptions): string {
+  const writer = new Writer(options?.classInstances === "plain");
+  try {
+    return writer.value(value);
+  } catch (error) {
+    if (TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
+    if (isStackOverflow(error)) throw unserializable(writer.path(), "nesting too deep for the stack");
+    throw unserializable(writer.path(), "a value that throws when it is read", error);
+  }
+}

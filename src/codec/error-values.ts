@@ -1,0 +1,45 @@
+import { types } from "node:util";
+import { kindOf, type Kind } from "./kind";
+import { open } from "./marker";
+import { malformed, onlyKeys } from "./node";
+import { isOfNativeClass } from "./prototypes";
+
+/** What an error keeps in properties that are not enumerable. Enumerable ones, whatever their name, are further properties. */
+const HIDDEN = ["name", "message", "stack", "cause", "errors"] as const;
+
+function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
+  return kindOf<Error>({
+    tag,
+    prototype,
+    levels: 2,
+    accepts: (value) => types.isNativeError(value) && isOfNativeClass(value),
+    write(value, writer) {
+      const parts: string[] = [];
+      for (const key of HIDDEN) {
+        const own = Object.getOwnPropertyDescriptor(value, key);
+        // A subclass saved as its base keeps its name, which it may have from its prototype.
+        const wanted = own === undefined ? key === "name" && value.name !== tag : own.enumerable !== true;
+        if (wanted) parts.push(`"${key}":${writer.at(key, (value as unknown as Record<string, unknown>)[key])}`);
+      }
+      return `${open(tag)},"v":{${parts.join(",")}}${writer.extras(value)}}`;
+    },
+    read(node, reader) {
+      onlyKeys(node, "v", "p");
+      const fields = reader.fields(node, "v");
+      const value = make();
+      for (const key of HIDDEN) delete (value as unknown as Record<string, unknown>)[key];
+      for (const key of Object.keys(fields)) {
+        if (!(HIDDEN as readonly string[]).includes(key)) throw malformed(node);
+        Object.defineProperty(value, key, { value: fields[key], enumerable: false, configurable: true, writable: true });
+      }
+      return reader.extras(node, value);
+    },
+  });
+}
+
+export const ERROR_KINDS: readonly Kind[] = [
+  ...[Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError].map((type) =>
+    errorKind(type.name, type.prototype, () => new type()),
+  ),
+  errorKind("AggregateError", AggregateError.prototype, () => new AggregateError([])),
+];

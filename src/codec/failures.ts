@@ -1,0 +1,35 @@
+import { TurnsError } from "../errors";
+
+/**
+ * The error for a value that cannot be saved.
+ * @param path where the value is, as {@link renderPath} writes it; the empty text is the value itself
+ * @param found what is there, without payload
+ */
+export function unserializable(path: string, found: string, cause?: unknown): TurnsError {
+  return new TurnsError("UNSERIALIZABLE_VALUE", {
+    what: path === "" ? "the value to save" : `the value to save at ${path}`,
+    expected: "data that comes back as what it was",
+    found,
+    remedy: "Remove it from the state, replace it by plain data, or keep it in an untracked channel.",
+    data: { path },
+    cause,
+  });
+}
+
+/**
+ * The error for a text that is not a saved value. The reason never quotes the text, and the underlying error is not attached:
+ * messages of the JSON and RegExp parsers contain the payload.
+ */
+export function undecodable(reason: string): TurnsError {
+  return new TurnsError("UNDECODABLE_VALUE", {
+    what: "a saved value",
+    expected: "text as the codec writes it",
+    found: reason,
+    remedy: "The row was changed, is damaged, or comes from a newer version; restore it or delete it.",
+  });
+}
+
+/** True for the error the engine throws when the stack is used up. */
+export function isStackOverflow(error: unknown): boolean {
+  return error instanceof Error && error.name === "RangeError" && /call stack/i.test(error.message);
+}

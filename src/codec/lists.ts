@@ -1,0 +1,13 @@
+/**
+ * True for a list without holes and without properties besides its elements. Integer keys come first and in order, so the last key
+ * alone tells.
+ */
+export function isDense(value: readonly unknown[], keys: readonly string[] = Object.keys(value)): boolean {
+  return keys.length === value.length && (keys.length === 0 || keys[keys.length - 1] === String(value.length - 1));
+}
+
+/** True for the keys under which lists keep elements. */
+export function isIndex(key: string): boolean {
+  const index = Number(key);
+  return Number.isInteger(index) && index >= 0 && index < 2 ** 32 - 1 && String(index) === key;
+}

@@ -1,0 +1,70 @@
+import type { Read, Reading } from "./kind";
+import { MARKER, put, type JsonRecord } from "./marker";
+import { listOf, malformed, onlyKeys, textOf } from "./node";
+
+const NUMBERS: ReadonlyMap<string, number> = new Map([
+  ["NaN", NaN],
+  ["Infinity", Infinity],
+  ["-Infinity", -Infinity],
+  ["-0", -0],
+]);
+const BIGINT = /^(0|-?[1-9][0-9]*)$/;
+
+/** What JSON has no word for and what has no class: the tags the writer writes without a kind. */
+export const UNCLASSED_TAGS: readonly (readonly [string, Read])[] = [
+  ["undefined", readUndefined],
+  ["number", readNumber],
+  ["bigint", readBigint],
+  ["object", readEscaped],
+  ["null-prototype", readBare],
+  ["Array", readSparse],
+];
+
+function readUndefined(node: JsonRecord): undefined {
+  onlyKeys(node);
+}
+
+function readNumber(node: JsonRecord): number {
+  onlyKeys(node, "v");
+  const value = NUMBERS.get(textOf(node));
+  if (value === undefined) throw malformed(node);
+  return value;
+}
+
+function readBigint(node: JsonRecord): bigint {
+  onlyKeys(node, "v");
+  const text = textOf(node);
+  if (!BIGINT.test(text)) throw malformed(node);
+  return BigInt(text);
+}
+
+function readEscaped(node: JsonRecord, reader: Reading): object {
+  onlyKeys(node, "v");
+  const value = reader.fields(node, "v");
+  if (!Object.hasOwn(value, MARKER)) throw malformed(node);
+  return value;
+}
+
+function readBare(node: JsonRecord, reader: Reading): object {
+  onlyKeys(node, "v");
+  const source = reader.fields(node, "v");
+  const value = Object.create(null) as JsonRecord;
+  for (const key of Object.keys(source)) put(value, key, source[key]);
+  return value;
+}
+
+/** A list with holes or with properties besides its elements: elements are `[index, value]`, in order. */
+function readSparse(node: JsonRecord, reader: Reading): unknown[] {
+  onlyKeys(node, "n", "v", "p");
+  const value: unknown[] = [];
+  value.length = node["n"] as number;
+  let last = -1;
+  for (const pair of reader.list(listOf(node))) {
+    if (!Array.isArray(pair) || pair.length !== 2) throw malformed(node);
+    const index: unknown = pair[0];
+    if (typeof index !== "number" || !Number.isInteger(index) || index <= last || index >= value.length) throw malformed(node);
+    value[index] = pair[1];
+    last = index;
+  }
+  return reader.extras(node, value);
+}

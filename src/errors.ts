@@ -1,0 +1,86 @@
+/**
+ * The one error family of this package. Every refusal and every failure that reaches a caller is a {@link TurnsError}: a stable
+ * `code` to branch on, a `name` derived from it (`CHECKPOINT_NOT_FOUND` → `CheckpointNotFoundError`, requirement S2.6), and a
+ * message of the form *what: expected …; found …. remedy*. Messages and `data` carry identifiers, never payloads.
+ */
+export type TurnsErrorCode =
+  | "INVALID_OPTION"
+  | "INVALID_CONFIG"
+  | "INVALID_CHECKPOINT"
+  | "INVALID_GRAPH"
+  | "CHECKPOINT_NOT_FOUND"
+  | "CHECKPOINT_CORRUPTED"
+  | "STATE_INVARIANT_VIOLATED"
+  | "UNSERIALIZABLE_VALUE"
+  | "UNDECODABLE_VALUE"
+  | "STORE_CLOSED"
+  | "STORE_BUSY"
+  | "STORE_UNAVAILABLE"
+  | "STORE_FAILED"
+  | "NOT_A_DATABASE"
+  | "SCHEMA_TOO_NEW"
+  | "SCHEMA_CONFLICT"
+  | "THREAD_EXISTS"
+  | "THREAD_NOT_FOUND"
+  | "THREAD_RUNNING"
+  | "UNKNOWN_TASK"
+  | "UNFINISHED_WORK"
+  | "NOTHING_TO_RESUME"
+  | "REWIND_NOT_FOUND"
+  | "REWIND_CONFLICT";
+
+/** What a {@link TurnsError} is made of. */
+export interface TurnsErrorDetails {
+  /** What was being done or looked at, e.g. `option "path"`. */
+  what: string;
+  expected: string;
+  found: string;
+  /** What the reader can do about it; a whole sentence. */
+  remedy: string;
+  /** Identifiers for programs (thread id, checkpoint id, path to a value). Never payloads. */
+  data?: Readonly<Record<string, unknown>>;
+  cause?: unknown;
+}
+
+export class TurnsError extends Error {
+  readonly code: TurnsErrorCode;
+  readonly data: Readonly<Record<string, unknown>>;
+
+  constructor(code: TurnsErrorCode, details: TurnsErrorDetails) {
+    super(
+      `${details.what}: expected ${details.expected}; found ${details.found}. ${details.remedy}`,
+      details.cause === undefined ? undefined : { cause: details.cause },
+    );
+    this.code = code;
+    this.name = nameOf(code);
+    this.data = details.data ?? {};
+  }
+
+  /** Works across the ESM and the CJS build, where `instanceof` would not. */
+  static is(error: unknown, code?: TurnsErrorCode): error is TurnsError {
+    if (!(error instanceof Error) || typeof (error as { code?: unknown }).code !== "string") return false;
+    const found = (error as { code: string }).code;
+    if (error.name !== nameOf(found)) return false;
+    return code === undefined || found === code;
+  }
+}
+
+function nameOf(code: string): string {
+  const words = code.split("_").map((word) => word.charAt(0) + word.slice(1).toLowerCase());
+  return `${words.join("")}Error`;
+}
+
+/** A short, payload-free description of a value for the *found* part of a message. */
+export function describe(value: unknown): string {
+  if (value === null) return "null";
+  if (typeof value === "string") return value.length > 60 ? `a string of ${value.length} characters` : JSON.stringify(value);
+  if (typeof value === "number" || typeof value === "boolean" || value === undefined) return String(value);
+  if (typeof value === "bigint") return `${value}n`;
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (typeof value === "object") {
+    const constructor: unknown = (Object.getPrototypeOf(value) as { constructor?: unknown } | null)?.constructor;
+    const name = typeof constructor === "function" ? constructor.name : "";
+    return name === "" || name === "Object" ? "an object" : `an instance of ${name}`;
+  }
+  return `a ${typeof value}`;
+}

@@ -1,0 +1,17 @@
+import { EventEmitter } from "node:events";
+import type { RewindReport } from "./rewind/plan";
+import type { Turn } from "./turns/types";
+
+/** What a saver tells those who listen. Listeners run synchronously, after the commit they speak of. */
+export interface SaverEvents {
+  /** A turn was saved; an Action comes twice, once provisional and once settled with its writes. */
+  turn: [turn: Turn];
+  /** A turn could not be saved; the graph goes on (S1.9) unless `onTurnError` is `"throw"`. */
+  turn_failed: [failure: { threadId: string; nodeName: string; turnType: "Thought" | "Action"; error: unknown }];
+  checkpoint: [saved: { threadId: string; checkpointNs: string; checkpointId: string; step: number; source: string; seq: number }];
+  /** A checkpoint or pending writes could not be saved: the run cannot be resumed from here. */
+  checkpoint_failed: [failure: { threadId: string; checkpointNs: string; checkpointId: string; error: unknown }];
+  rewind: [report: RewindReport];
+}
+
+export class SaverEmitter extends EventEmitter<SaverEvents> {}

@@ -1,0 +1,91 @@
+import BetterSqlite3 from "better-sqlite3";
+import { describe, TurnsError } from "../../errors";
+import type { SqliteDatabase } from "./driver";
+import { isBusy, translated } from "./failures";
+import { migrate } from "./migrate";
+
+/** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */
+const SQLITE_WAIT_MS = 5;
+const OPEN_WAIT_MS = 10_000;
+const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
+
+export interface ConnectionOptions {
+  /** `full`: a commit survives a power cut. `normal`: it survives a crash of the process, and may be lost in a power cut. */
+  durability: "full" | "normal";
+}
+
+/** Opens or creates a database file, ready for use. `":memory:"` gives a database that dies with the saver. */
+export function openFile(path: string, options: ConnectionOptions): SqliteDatabase {
+  if (typeof path !== "string" || path === "" || path.includes("\0")) {
+    throw new TurnsError("INVALID_OPTION", {
+      what: "path",
+      expected: 'the path of a database file, or ":memory:"',
+      found: describe(path),
+      remedy: "Pass a non-empty string without NUL characters.",
+    });
+  }
+  let db: SqliteDatabase;
+  try {
+    db = new BetterSqlite3(path) as unknown as SqliteDatabase;
+  } catch (error) {
+    throw unopened(error, path);
+  }
+  try {
+    return prepareConnection(db, options);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** Sets the pragmas and brings the schema up to date; for handles of our own and for those that callers bring. */
+export function prepareConnection(db: SqliteDatabase, options: ConnectionOptions): SqliteDatabase {
+  waitingForOthers(db.name, () => {
+    db.pragma(`busy_timeout = ${SQLITE_WAIT_MS}`);
+    if (!db.readonly) setPragmas(db, options);
+    migrate(db);
+  });
+  return db;
+}
+
+function setPragmas(db: SqliteDatabase, options: ConnectionOptions): void {
+  // On a fresh file auto_vacuum must come before WAL: the other way round it stays off, without a word.
+  if (db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
+  db.pragma("journal_mode = WAL");
+  db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"}`);
+  db.pragma("fullfsync = ON");
+  db.pragma("foreign_keys = ON");
+  db.pragma("wal_autocheckpoint = 1000");
+  db.pragma(`journal_size_limit = ${WAL_LIMIT_BYTES}`);
+  db.pragma("trusted_schema = OFF");
+  db.pragma("cell_size_check = ON");
+}
+
+/**
+ * Two processes that create the same file meet here; opening is synchronous, and so is the waiting, but it lasts only as long as
+ * the other one migrates.
+ */
+export function waitingForOthers<T>(file: string, work: () => T): T {
+  const deadline = Date.now() + OPEN_WAIT_MS;
+  for (;;) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error) || Date.now() >= deadline) throw translated(error, file);
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 20);
+  }
+}
+
+function unopened(error: unknown, path: string): unknown {
+  // better-sqlite3 refuses a missing folder with a TypeError before SQLite sees the path.
+  if (!(error instanceof TypeError)) return translated(error, path);
+  return new TurnsError("STORE_UNAVAILABLE", {
+    what: `database ${path}`,
+    expected: "a path in an existing folder",
+    found: error.message,
+    remedy: "Create the folder first, or give another path.",
+    data: { file: path },
+    cause: error,
+  });
+}

@@ -1,0 +1,77 @@
+import { corrupted } from "../checksum";
+import type { DeltaHistory } from "../store";
+import { loadValues } from "./checkpoints";
+import type { Sql } from "./sql";
+import { verifyWrite } from "./writes";
+
+interface Row {
+  channel: string;
+  depth: number;
+  checkpoint_id: string;
+  seed: string | null;
+  node_task_id: string | null;
+  idx: number | null;
+  value: string | null;
+  checksum: string | null;
+}
+
+/**
+ * One query for all channels: up the parent chain, per channel until an ancestor that stored a value, and the writes on the way.
+ *
+ * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
+ * from the same checkpoint does not change what the older branch reads. A time travel's fork took its parent's state without the
+ * parent's writes (langgraphjs#2737). An `updateState` on a checkpoint that already had a child took its own write alone.
+ *
+ * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The depth cannot exceed the number of
+ * checkpoints, which ends the walk should a damaged file contain a cycle.
+ */
+const HISTORY = `WITH RECURSIVE
+  wanted(channel) AS (SELECT value FROM json_each(?4)),
+  chain(channel, checkpoint_id, parent_id, seq, source, step, depth, seed) AS (
+    SELECT w.channel, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source, s.step, 0, NULL
+      FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
+      WHERE s.thread_id = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
+    UNION ALL
+    SELECT c.channel, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source, p.step, c.depth + 1,
+        (SELECT json_extract(m.value, '$[1]') FROM json_each(p.channels) AS m WHERE m.key = c.channel)
+      FROM chain AS c CROSS JOIN langgraph_snapshots AS p
+      WHERE p.thread_id = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
+        AND c.seed IS NULL AND c.depth <= (SELECT count(*) FROM langgraph_snapshots WHERE thread_id = ?1)
+  )
+  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, w.node_task_id, w.idx, w.value, w.checksum
+    FROM chain AS p
+    CROSS JOIN chain AS c ON c.channel = p.channel AND c.depth = p.depth - 1
+    LEFT JOIN langgraph_writes AS w ON w.thread_id = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
+      AND w.channel = p.channel AND w.seq < c.seq AND (w.superseded_by IS NULL OR w.superseded_by > c.seq)
+      AND NOT (c.source = 'fork' AND c.step = p.step + 1)
+      AND (c.source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
+        WHERE sibling.thread_id = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
+          AND sibling.seq < c.seq), 0))
+    ORDER BY p.channel, p.depth DESC, w.node_task_id, w.idx`;
+
+export function deltaHistory(
+  sql: Sql,
+  threadId: string,
+  ns: string,
+  checkpointId: string,
+  channels: readonly string[],
+): DeltaHistory {
+  const rows = sql.all<Row>(HISTORY, threadId, ns, checkpointId, JSON.stringify(channels));
+  const hashes = new Map<string, string>();
+  const writes = [];
+  for (const row of rows) {
+    if (row.seed !== null) hashes.set(row.channel, row.seed);
+    if (row.node_task_id === null || row.idx === null || row.value === null || row.checksum === null) continue;
+    const write = { node_task_id: row.node_task_id, idx: row.idx, channel: row.channel, value: row.value, checksum: row.checksum };
+    verifyWrite(write, threadId, ns, row.checkpoint_id);
+    writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, value: row.value });
+  }
+  const values = loadValues(sql, threadId, [...new Set(hashes.values())]);
+  const seeds = new Map<string, string>();
+  for (const [channel, hash] of hashes) {
+    const text = values.get(hash);
+    if (text === undefined) throw corrupted(`the history of channel ${JSON.stringify(channel)}`, `a value with hash ${hash}`, "none", { threadId, ns, channel });
+    seeds.set(channel, text);
+  }
+  return { writes, seeds };
+}

@@ -1,0 +1,88 @@
+import type { TurnRow } from "../store";
+import { waitingForOthers } from "./connection";
+import type { SqliteDatabase } from "./driver";
+import { getCheckpoint } from "./checkpoints";
+import { translated } from "./failures";
+import { migrate } from "./migrate";
+import { Sql } from "./sql";
+import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+
+/** SQLite binds up to 32,766 values in one statement; older builds 999. */
+const IDS_PER_STATEMENT = 900;
+
+const BY_ID = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE id = ?`;
+const LATEST = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE graph_id = ? ORDER BY rowid DESC LIMIT 1`;
+const OF_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE task_id = ? ORDER BY rowid ASC`;
+const OF_TASK_AND_GRAPH = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE task_id = ? AND graph_id = ? ORDER BY rowid ASC`;
+const PRUNE = `DELETE FROM langgraph_checkpoints WHERE graph_id = ?1 AND rowid NOT IN
+  (SELECT rowid FROM langgraph_checkpoints WHERE graph_id = ?1 ORDER BY rowid DESC LIMIT ?2)`;
+
+/** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
+export class SqliteTurnLog {
+  readonly #db: SqliteDatabase;
+  readonly #sql: Sql;
+
+  constructor(db: SqliteDatabase) {
+    this.#db = db;
+    waitingForOthers(db.name, () => migrate(db));
+    this.#sql = new Sql(db);
+  }
+
+  insert(turn: Omit<TurnRow, "seq">): void {
+    this.#transaction(() => insertTurn(this.#sql, { ...turn, seq: this.#sql.nextSeq() }));
+  }
+
+  byId(id: string): TurnRow | undefined {
+    return this.#one(BY_ID, id);
+  }
+
+  latest(graphId: string): TurnRow | undefined {
+    return this.#one(LATEST, graphId);
+  }
+
+  ofTask(taskId: string, graphId: string | undefined): TurnRow[] {
+    const rows =
+      graphId === undefined
+        ? this.#sql.all<RawTurn>(OF_TASK, taskId)
+        : this.#sql.all<RawTurn>(OF_TASK_AND_GRAPH, taskId, graphId);
+    return rows.map(toTurn);
+  }
+
+  /** Deletes all rows of these tasks in one transaction and returns how many went. */
+  deleteTasks(taskIds: readonly string[], graphId: string | undefined): number {
+    return this.#transaction(() => {
+      let deleted = 0;
+      for (let from = 0; from < taskIds.length; from += IDS_PER_STATEMENT) {
+        const ids = taskIds.slice(from, from + IDS_PER_STATEMENT);
+        const placeholders = Array(ids.length).fill("?").join(",");
+        const scope = graphId === undefined ? "" : " AND graph_id = ?";
+        const statement = this.#db.prepare(`DELETE FROM langgraph_checkpoints WHERE task_id IN (${placeholders})${scope}`);
+        deleted += Number(statement.run(...ids, ...(graphId === undefined ? [] : [graphId])).changes);
+      }
+      return deleted;
+    });
+  }
+
+  prune(graphId: string, keep: number): number {
+    return this.#transaction(() => this.#sql.run(PRUNE, graphId, keep));
+  }
+
+  /** Channel values of the checkpoint a recorded Thought refers to. */
+  valuesBehind(turn: TurnRow): ReadonlyMap<string, string> | undefined {
+    if (turn.threadId === undefined || turn.checkpointId === undefined) return undefined;
+    return getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId)?.values;
+  }
+
+  #one(statement: string, value: string): TurnRow | undefined {
+    const row = this.#sql.get<RawTurn>(statement, value);
+    return row === undefined ? undefined : toTurn(row);
+  }
+
+  #transaction<T>(work: () => T): T {
+    try {
+      return this.#db.transaction(work).immediate() as T;
+    } catch (error) {
+      throw translated(error, this.#db.name);
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import { encode } from "../codec";
+import { describe, TurnsError } from "../errors";
+import { type SqliteDatabase, SqliteTurnLog } from "../store/sqlite";
+import type { TurnRow } from "../store/store";
+import { stateOfTurn } from "./state-of-turn";
+import { checkedTurn, type LangGraphCheckpoint } from "./types";
+
+/**
+ * The turn log by itself, over an open better-sqlite3 handle (requirement S1). Synchronous: when a method returns, its commit has
+ * happened. The handle stays the caller's: its pragmas are not touched and it is not closed.
+ */
+export class CheckpointPersister {
+  readonly #log: SqliteTurnLog;
+
+  /**
+   * @param db an open better-sqlite3 database; missing tables are created by the migrations
+   * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT, STORE_UNAVAILABLE
+   */
+  constructor(db: SqliteDatabase) {
+    this.#log = new SqliteTurnLog(db);
+  }
+
+  /**
+   * Inserts one row, in a transaction of its own (S1.1); if it throws, no part of the row exists (S1.2).
+   *
+   * @throws {TurnsError} INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE (with the path to the value), STORE_FAILED (an id that is taken)
+   */
+  save(checkpoint: LangGraphCheckpoint): void {
+    const { id, graphId, nodeName, turnType, state, taskId, createdAt } = checkedTurn(checkpoint);
+    this.#log.insert({
+      id,
+      graphId,
+      nodeName,
+      turnType,
+      serializedState: encode(state),
+      taskId,
+      createdAt: createdAt.toISOString(),
+      stateFormat: "state",
+      threadId: undefined,
+      ns: undefined,
+      checkpointId: undefined,
+      nodeNs: undefined,
+      nodeTaskId: undefined,
+      runId: undefined,
+      step: undefined,
+      attempt: undefined,
+      status: undefined,
+      durable: false,
+      inputTokens: 0,
+      outputTokens: 0,
+    });
+  }
+
+  /** The checkpoint of that id, or `null` (S2.1). @throws {TurnsError} CHECKPOINT_CORRUPTED, UNDECODABLE_VALUE */
+  load(id: string): LangGraphCheckpoint | null {
+    return this.#read(this.#log.byId(id));
+  }
+
+  /** The checkpoint with the highest rowid of that graph, or `null` (S1.3). @throws {TurnsError} as {@link load} */
+  loadLatest(graphId: string): LangGraphCheckpoint | null {
+    return this.#read(this.#log.latest(graphId));
+  }
+
+  /**
+   * All checkpoints of a task, oldest first (S1.4).
+   *
+   * @param options.graphId only those of one graph, where task ids repeat between graphs
+   * @throws {TurnsError} as {@link load}
+   */
+  loadForTask(taskId: string, options: { graphId?: string } = {}): LangGraphCheckpoint[] {
+    return this.#log.ofTask(taskId, options.graphId).map((row) => this.#hydrated(row));
+  }
+
+  /**
+   * Deletes every row of the tasks behind the target, in one transaction (S1.5). The last task: nothing to delete.
+   *
+   * @param allTaskIds all tasks in their order, the target among them
+   * @param options.graphId deletes only within one graph, where task ids repeat between graphs
+   * @returns how many rows went
+   * @throws {TurnsError} UNKNOWN_TASK if the target is not in the list; then, as on any failure, nothing is deleted (S1.9)
+   */
+  deleteAfter(targetTaskId: string, allTaskIds: readonly string[], options: { graphId?: string } = {}): number {
+    const target = allTaskIds.lastIndexOf(targetTaskId);
+    if (target === -1) throw unknownTarget(targetTaskId, allTaskIds);
+    const behind = [...new Set(allTaskIds.slice(target + 1))];
+    return behind.length === 0 ? 0 : this.#log.deleteTasks(behind, options.graphId);
+  }
+
+  /**
+   * Keeps the newest checkpoints of a graph and deletes its older ones (S2.1).
+   *
+   * @param keep how many to keep, a whole number from 0
+   * @returns how many rows went
+   */
+  prune(graphId: string, keep: number): number {
+    if (!Number.isSafeInteger(keep) || keep < 0) throw invalidKeep(keep);
+    return this.#log.prune(graphId, keep);
+  }
+
+  #read(row: TurnRow | undefined): LangGraphCheckpoint | null {
+    return row === undefined ? null : this.#hydrated(row);
+  }
+
+  #hydrated(row: TurnRow): LangGraphCheckpoint {
+    const { id, graphId, nodeName, turnType, taskId } = row;
+    const state = stateOfTurn(row, (turn) => this.#log.valuesBehind(turn));
+    return { id, graphId, nodeName, turnType, state, taskId, createdAt: new Date(row.createdAt) };
+  }
+}
+
+function unknownTarget(targetTaskId: string, allTaskIds: readonly string[]): TurnsError {
+  return new TurnsError("UNKNOWN_TASK", {
+    what: `target task ${describe(targetTaskId)}`,
+    expected: `one of the ${allTaskIds.length} tasks in the list`,
+    found: "a task that is not in it",
+    remedy: "Pass the whole ordered list of tasks, the target among them. Nothing was deleted.",
+    data: { targetTaskId },
+  });
+}
+
+function invalidKeep(keep: unknown): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    what: "keep",
+    expected: "a whole number from 0",
+    found: describe(keep),
+    remedy: "Nothing was deleted.",
+  });
+}

@@ -1,0 +1,56 @@
+import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
+import { isPregel, type PregelLike } from "./pregel";
+
+interface PregelNodeLike {
+  bound?: Runnable;
+  subgraphs?: unknown[];
+}
+
+const repaired = new WeakSet<Runnable>();
+
+/**
+ * Mends a resume inside nested graphs (internals, section 8; langgraphjs#2667): LangGraph tests whether the *key* `checkpoint_id` is
+ * present to tell a replay from a resume, and hands every node `checkpoint_id: undefined`, so finished siblings inside a subgraph and
+ * finished functional tasks run again. The nodes' runnables are replaced by ones that drop the key when it is undefined.
+ */
+export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>()): void {
+  if (seen.has(graph)) return;
+  seen.add(graph);
+  for (const [name, value] of Object.entries(graph.nodes)) {
+    const node = value as PregelNodeLike;
+    if (name === "__start__" || typeof node.bound?.invoke !== "function") continue;
+    if (!repaired.has(node.bound)) {
+      if (isPregel(node.bound) && (node.subgraphs?.length ?? 0) === 0) node.subgraphs = [node.bound];
+      node.bound = new WithoutUndefinedCheckpointId(node.bound);
+      repaired.add(node.bound);
+    }
+    for (const subgraph of node.subgraphs ?? []) if (isPregel(subgraph)) repairNestedResume(subgraph, seen);
+  }
+}
+
+class WithoutUndefinedCheckpointId extends Runnable {
+  lc_namespace = ["langgraph_checkpoint_turns"];
+  readonly #inner: Runnable;
+
+  constructor(inner: Runnable) {
+    super();
+    this.#inner = inner;
+  }
+
+  override getName(suffix?: string): string {
+    return this.#inner.getName(suffix);
+  }
+
+  override invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
+    return this.#inner.invoke(input, withoutUndefinedCheckpointId(config)) as Promise<unknown>;
+  }
+}
+
+function withoutUndefinedCheckpointId<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
+  const configurable = config?.configurable;
+  if (config === undefined || configurable === undefined) return config;
+  if (!("checkpoint_id" in configurable) || configurable["checkpoint_id"] !== undefined) return config;
+  const rest = { ...configurable };
+  delete rest["checkpoint_id"];
+  return { ...config, configurable: rest };
+}

@@ -1,0 +1,55 @@
+import { uuid5 } from "@langchain/langgraph-checkpoint";
+
+const PUSH = "__pregel_push";
+const PULL = "__pregel_pull";
+
+/** What LangGraph says about a node task in the metadata of its run (internals, section 4). */
+export interface NodeTaskInfo {
+  name: string;
+  step: number;
+  triggers: readonly unknown[];
+  path: readonly unknown[];
+  /** `langgraph_checkpoint_ns`; its last segment ends in the task id. */
+  nodeNs: string;
+  nodeTaskId: string;
+}
+
+/** The part behind the last colon. Node names cannot contain one. */
+export function nodeTaskIdOf(nodeNs: string): string {
+  return nodeNs.slice(nodeNs.lastIndexOf(":") + 1);
+}
+
+/**
+ * Tells whether a checkpoint yields this node task. LangGraph derives a task's id from the id of the checkpoint it starts from, so
+ * equality is proof, and the only one there is: the node's run does not carry the checkpoint's id. Task ids of error handlers derive
+ * from a task besides and cannot be recomputed.
+ */
+export function startsFrom(task: NodeTaskInfo, checkpointId: string): boolean {
+  return nodeTaskId(task, checkpointId) === task.nodeTaskId;
+}
+
+function nodeTaskId(task: NodeTaskInfo, checkpointId: string): string {
+  const scope = task.nodeNs.slice(0, task.nodeNs.lastIndexOf(":"));
+  const [kind, index, callIndex] = task.path;
+  if (kind === PULL) return pullTaskId(scope, task.step, task.name, task.triggers, checkpointId);
+  if (typeof index === "number") return pushTaskId(scope, task.step, task.name, index, checkpointId);
+  return derive([scope, String(task.step), task.name, PUSH, index, callIndex], checkpointId);
+}
+
+/** The id of a task that a channel triggers. */
+export function pullTaskId(scope: string, step: number, name: string, triggers: readonly unknown[], checkpointId: string): string {
+  return derive([scope, String(step), name, PULL, triggers], checkpointId);
+}
+
+/** The id of a task that a Send asked for. */
+export function pushTaskId(scope: string, step: number, name: string, index: number, checkpointId: string): string {
+  return derive([scope, String(step), name, PUSH, String(index)], checkpointId);
+}
+
+function derive(parts: readonly unknown[], checkpointId: string): string {
+  try {
+    return uuid5(JSON.stringify(parts), checkpointId);
+  } catch {
+    return ""; // a checkpoint id that is no UUID derives nothing
+  }
+}

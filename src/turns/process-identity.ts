@@ -1,0 +1,42 @@
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import type { RunRow } from "../store/store";
+
+/** After this long without a sign of life a run of another host counts as dead. */
+export const BEAT_EXPIRY_MS = 30_000;
+
+/** What identifies this process beyond a pid that may be given out again. */
+export function thisProcess(): Pick<RunRow, "host" | "pid" | "pidStart"> {
+  return { host: hostname(), pid: process.pid, pidStart: pidStart(process.pid) };
+}
+
+/**
+ * Whether the process of a run still lives. On this host the system knows; of another host (a container that shares the folder)
+ * only its heartbeat tells.
+ */
+export function isAlive(run: RunRow, now: number): boolean {
+  if (run.host !== hostname()) return now - run.beatAt < BEAT_EXPIRY_MS;
+  if (!pidExists(run.pid)) return false;
+  const started = pidStart(run.pid);
+  return run.pidStart === "" || started === "" || started === run.pidStart;
+}
+
+function pidExists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as { code?: string }).code === "EPERM";
+  }
+}
+
+/** The kernel's start time of a process (Linux); empty where the system does not say. */
+function pidStart(pid: number): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The command name, in parentheses, may contain anything; fields count from behind it, and the start time is the 20th.
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  } catch {
+    return "";
+  }
+}

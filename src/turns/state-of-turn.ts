@@ -1,0 +1,55 @@
+import { decode } from "../codec";
+import { TurnsError } from "../errors";
+import type { TurnRow } from "../store/store";
+
+/** Channels that carry LangGraph's own bookkeeping and are no part of the state a node sees. */
+const BOOKKEEPING = /^(__(?!root__)|branch:|join:)/;
+
+/** Channel values by name, decoded, without LangGraph's own channels. */
+export function userState(values: ReadonlyMap<string, string>): Record<string, unknown> {
+  const state: Record<string, unknown> = {};
+  for (const [channel, text] of values) {
+    if (!BOOKKEEPING.test(channel)) define(state, channel, decode(text));
+  }
+  return state;
+}
+
+/**
+ * The state of a turn, hydrated: a Thought refers to the checkpoint it started from instead of copying it, so its state is read
+ * from there, unless the node had an input of its own (Send, functional tasks).
+ *
+ * @param load reads the channel values of the checkpoint that a Thought refers to; undefined if it is not there any more
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read
+ */
+export function stateOfTurn(turn: TurnRow, load: (turn: TurnRow) => ReadonlyMap<string, string> | undefined): Record<string, unknown> {
+  const stored = decode(turn.serializedState);
+  if (turn.stateFormat === "state") return asRecord(stored, "value");
+  if (turn.stateFormat === "update") return asRecord(stored, "output");
+  const reference = asRecord(stored, "value");
+  if (Object.hasOwn(reference, "input")) return asRecord(reference["input"], "input");
+  if (turn.checkpointId === undefined) return {};
+  const values = load(turn);
+  if (values === undefined) throw checkpointGone(turn);
+  return userState(values);
+}
+
+function asRecord(value: unknown, name: string): Record<string, unknown> {
+  const plain = typeof value === "object" && value !== null && !Array.isArray(value);
+  const prototype: unknown = plain ? Object.getPrototypeOf(value) : undefined;
+  return prototype === Object.prototype || prototype === null ? (value as Record<string, unknown>) : { [name]: value };
+}
+
+/** Assignment would run the setter of a key like `__proto__`. */
+function define(target: Record<string, unknown>, key: string, value: unknown): void {
+  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function checkpointGone(turn: TurnRow): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `the state of turn ${turn.id}`,
+    expected: `checkpoint ${turn.checkpointId ?? ""} that the turn started from`,
+    found: "no such checkpoint",
+    remedy: "It was deleted after the turn was recorded; the turn itself is still there.",
+    data: { id: turn.id, checkpointId: turn.checkpointId },
+  });
+}
