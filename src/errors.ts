@@ -59,7 +59,7 @@ export class TurnsError extends Error {
   /** Works across the ESM and the CJS build, where `instanceof` would not. */
   static is(error: unknown, code?: TurnsErrorCode): error is TurnsError {
     if (!(error instanceof Error) || typeof (error as { code?: unknown }).code !== "string") return false;
-    const found = (error as { code: string }).code;
+    const found = (error as unknown as { code: string }).code;
     if (error.name !== nameOf(found)) return false;
     return code === undefined || found === code;
   }

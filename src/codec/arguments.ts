@@ -65,7 +65,7 @@ export function readArguments(
   if (!Array.isArray(links) || links.length === 0) throw malformed(node);
   let inner: Arguments | undefined;
   for (const link of links.reverse() as unknown[]) inner = readLink(node, link, inner, value, type, reader);
-  (value)[type.args as string | symbol] = inner;
+  value[type.args as string | symbol] = inner;
 }
 
 function readLink(
@@ -81,8 +81,14 @@ function readLink(
   const overrides = Object.hasOwn(link, "o") ? reader.fields(entry, "o") : {};
   const args: Arguments = {};
   for (const key of namesOf(entry, "k")) {
-    if (key === type.args && inner !== undefined) args[key] = inner;
-    else put(args, key, Object.hasOwn(overrides, key) ? overrides[key] : value[propertyOf(key, type)]);
+    if (key === type.args && inner !== undefined) {
+      args[key] = inner;
+      continue;
+    }
+    const source = Object.hasOwn(overrides, key) ? overrides : value;
+    const property = source === value ? propertyOf(key, type) : key;
+    if (!Object.hasOwn(source, property)) throw malformed(node);
+    put(args, key, source[property]);
   }
   if (inner !== undefined && typeof type.args === "symbol") args[type.args] = inner;
   if (Object.hasOwn(link, "s") && type.symbol !== undefined) args[type.symbol] = true;

@@ -27,8 +27,12 @@ const TYPED_ARRAYS: readonly TypedArrayClass[] = [
   BigUint64Array,
 ];
 
-const typedTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)?.get as () =>
-  string | undefined;
+/** Names the element type of any typed array from its internals, whatever its prototype. */
+const typedTag = Object.getOwnPropertyDescriptor(
+  Object.getPrototypeOf(Uint8Array.prototype),
+  Symbol.toStringTag,
+) as PropertyDescriptor;
+
 const SWAP = endianness() === "BE";
 
 /** The saved bytes are little-endian, so that a database can move between machines. */
@@ -67,7 +71,7 @@ function typedArray(type: TypedArrayClass): Kind {
     tag: type.name,
     prototype: type.prototype,
     levels: 1,
-    accepts: (value) => typedTag.call(value) === type.name && isOfNativeClass(value),
+    accepts: (value) => typedTag.get?.call(value) === type.name && isOfNativeClass(value),
     write: (value) => tagged(type.name, `"${ordered(bytesOf(value), type.BYTES_PER_ELEMENT).toString("base64")}"`),
     read(node) {
       onlyKeys(node, "v");
@@ -79,7 +83,7 @@ function typedArray(type: TypedArrayClass): Kind {
 
 const buffer = kindOf<Buffer>({
   tag: "Buffer",
-  prototype: Buffer.prototype,
+  prototype: Buffer.prototype as Buffer,
   levels: 1,
   accepts: () => false,
   write: (value) => tagged("Buffer", `"${bytesOf(value).toString("base64")}"`),

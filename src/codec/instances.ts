@@ -34,12 +34,11 @@ function instanceKind(type: InstanceClass): Kind {
       for (const key of argKeys) {
         if (key === type.args || !Object.hasOwn(value, key)) continue;
         // Arguments are written where they stand even when a fresh instance has the same, so that their order comes back.
-        const implied = sameDefault(value[key], fresh[key]) && (typeof value[key] === "object" || value[key] === undefined);
-        if (!implied && !isFixed(key, value)) keys.push(key);
+        const implied = typeof value[key] === "object" || value[key] === undefined || !freshArguments.includes(key);
+        if (!implied || !isDefault(key, value)) keys.push(key);
       }
       for (const key of Object.keys(value)) {
-        if (key !== type.args && !argKeys.includes(key) && !(Object.hasOwn(fresh, key) && sameDefault(value[key], fresh[key])))
-          keys.push(key);
+        if (key !== type.args && !argKeys.includes(key) && !isDefault(key, value)) keys.push(key);
       }
       const missing = allKeys.filter((key) => !Object.hasOwn(value, key)).map((key) => (typeof key === "symbol" ? "" : key));
       const without = missing.length === 0 ? "" : `,"d":${JSON.stringify(missing)}`;
@@ -68,9 +67,8 @@ function instanceKind(type: InstanceClass): Kind {
     },
   });
 
-  /** Properties like `type` that every instance has and no constructor takes. */
-  function isFixed(key: string, value: JsonRecord): boolean {
-    return Object.hasOwn(fresh, key) && !freshArguments.includes(key) && sameDefault(value[key], fresh[key]);
+  function isDefault(key: string, value: JsonRecord): boolean {
+    return Object.hasOwn(fresh, key) && sameDefault(value[key], fresh[key]);
   }
 
   /** The arguments one would expect of an instance with these properties written: these, then what the constructor adds. */

@@ -12,16 +12,16 @@ export class Sql {
   }
 
   run(text: string, ...values: Bound[]): number {
-    return Number(this.#statement(text).run(...values).changes);
+    return Number(this.#statement(text).run(...bindable(text, values)).changes);
   }
 
   get<T>(text: string, ...values: Bound[]): T | undefined {
-    return this.#statement(text).get(...values) as T | undefined;
+    return this.#statement(text).get(...bindable(text, values)) as T | undefined;
   }
 
   /** Reads whole results: an open cursor would block writes on this connection and hold back WAL checkpoints. */
   all<T>(text: string, ...values: Bound[]): T[] {
-    return this.#statement(text).all(...values) as T[];
+    return this.#statement(text).all(...bindable(text, values)) as T[];
   }
 
   /** Takes `count` numbers from the file's one sequence and returns the last of them. */
@@ -38,4 +38,9 @@ export class Sql {
     }
     return statement;
   }
+}
+
+/** The driver takes numbered parameters (`?1`) for named ones, and those by name. */
+function bindable(text: string, values: readonly Bound[]): readonly unknown[] {
+  return text.includes("?1") ? [Object.fromEntries(values.map((value, index) => [String(index + 1), value]))] : values;
 }

@@ -1,0 +1,11 @@
+export { TurnSaver } from "./saver";
+export { CheckpointPersister } from "./turns/checkpoint-persister";
+export { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "./errors";
+export type { TurnSaverOptions } from "./options";
+export type { Logger } from "./logger";
+export type { SaverEvents } from "./events";
+export type { LangGraphCheckpoint, Turn } from "./turns/types";
+export type { RewindReport, RewindRequest } from "./rewind/plan";
+export type { RewindCounts, RewindRow, ThreadRow, TurnStatus, TurnType } from "./store/store";
+export type { TaskSpan } from "./store/ownership";
+export type { SqliteDatabase } from "./store/sqlite";

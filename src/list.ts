@@ -1,0 +1,61 @@
+import { isDeepStrictEqual } from "node:util";
+import type { RunnableConfig } from "@langchain/core/runnables";
+import type { CheckpointListOptions, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { describe, TurnsError } from "./errors";
+import { checkedId, checkpointIdOf, namespaceOf } from "./run-config";
+import type { CheckpointHead, Store } from "./store/store";
+import { metadataOf, type NextVersion, toTuple } from "./tuples";
+
+const HEADS_PER_PAGE = 64;
+
+/**
+ * Lists page by page: no cursor stays open between two results, which would keep the write-ahead log from being folded in. Values and
+ * writes are read only for what passes the filter.
+ */
+export async function* listTuples(
+  store: Store,
+  config: RunnableConfig,
+  options: CheckpointListOptions,
+  nextVersion: NextVersion,
+): AsyncGenerator<CheckpointTuple> {
+  const configurable = (config.configurable ?? {}) as Record<string, unknown>;
+  const query = {
+    threadId: configurable["thread_id"] === undefined ? undefined : checkedId(configurable["thread_id"], "thread_id", "list"),
+    ns: namespaceOf(configurable["checkpoint_ns"], "list"),
+    checkpointId: checkpointIdOf(config, "list"),
+    beforeId: options.before === undefined ? undefined : checkpointIdOf(options.before, "list"),
+  };
+  const matches = matcherOf(options.filter);
+  let left = limitOf(options.limit);
+  let after: CheckpointHead | undefined;
+  while (left > 0) {
+    const limit = options.filter === undefined ? Math.min(left, HEADS_PER_PAGE) : HEADS_PER_PAGE;
+    const page = await store.listCheckpoints({ ...query, after, limit });
+    for (const head of page) {
+      if (!matches(metadataOf(head))) continue;
+      yield await toTuple(store, await store.hydrate(head), nextVersion);
+      left -= 1;
+      if (left <= 0) return;
+    }
+    after = page.at(-1);
+    if (page.length < limit) return;
+  }
+}
+
+/** Keys are data, dots and quotes included; values compare deeply; undefined asks for nothing. */
+function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: CheckpointMetadata) => boolean {
+  const wanted = Object.entries(filter ?? {}).filter(([, value]) => value !== undefined);
+  return (metadata) =>
+    wanted.every(([key, value]) => Object.hasOwn(metadata, key) && isDeepStrictEqual((metadata as Record<string, unknown>)[key], value));
+}
+
+function limitOf(limit: unknown): number {
+  if (limit === undefined) return Infinity;
+  if (typeof limit === "number" && (Number.isInteger(limit) || limit === Infinity)) return limit;
+  throw new TurnsError("INVALID_OPTION", {
+    what: "limit",
+    expected: "a whole number; 0 or less lists nothing",
+    found: describe(limit),
+    remedy: "Leave it out to list everything.",
+  });
+}

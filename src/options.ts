@@ -1,0 +1,65 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import { describe, TurnsError } from "./errors";
+import { defaultLogger, type Logger } from "./logger";
+
+/** Options of {@link TurnSaver}. All are optional. */
+export interface TurnSaverOptions {
+  /**
+   * `"full"` (default): an acknowledged save survives a power cut, about 0.25 ms a commit on the machine it was measured on.
+   * `"normal"`: it survives a crash of the process, and may be lost in a power cut.
+   */
+  durability?: "full" | "normal";
+  /** How long a save waits for a lock that another process holds, milliseconds; the event loop runs on meanwhile. Default 30,000. */
+  busyTimeoutMs?: number;
+  /** `"continue"` (default): a turn that cannot be saved is logged and reported, and the graph goes on. `"throw"`: the node is stopped before its work. */
+  onTurnError?: "continue" | "throw";
+  /** `"throw"` (default): a checkpoint that cannot be saved stops the run at the next node. `"continue"`: it is logged and reported. */
+  onCheckpointError?: "continue" | "throw";
+  /** `"error"` (default): an instance of a class the codec does not know is refused. `"plain"`: it is saved as a plain object. */
+  classInstances?: "error" | "plain";
+  /** A pino logger, or anything of its shape. Default: warnings and errors go to stderr. */
+  logger?: Logger;
+  /** Source of the current time. */
+  clock?: () => Date;
+  /** Source of unique ids; they must be UUIDs. */
+  createId?: () => string;
+}
+
+const isFunction = (value: unknown): boolean => typeof value === "function";
+const isLogger = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
+
+const schema = z.strictObject({
+  durability: z.enum(["full", "normal"]).default("full"),
+  busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
+  onTurnError: z.enum(["continue", "throw"]).default("continue"),
+  onCheckpointError: z.enum(["continue", "throw"]).default("throw"),
+  classInstances: z.enum(["error", "plain"]).default("error"),
+  logger: z.custom<Logger>(isLogger, "must have the methods debug, info, warn and error").default(defaultLogger),
+  clock: z.custom<() => Date>(isFunction, "must be a function that returns a Date").default(() => () => new Date()),
+  createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),
+});
+
+export type ResolvedOptions = Required<TurnSaverOptions>;
+
+/** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
+export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {
+  return checkedOptions(schema, options) as ResolvedOptions;
+}
+
+/** Parses options, and names the first that is wrong. @throws {TurnsError} INVALID_OPTION */
+export function checkedOptions<T>(type: z.ZodType<T>, options: unknown): T {
+  const result = type.safeParse(options);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const name = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
+  const value = name === "" ? options : (options as Record<string, unknown>)[name];
+  throw new TurnsError("INVALID_OPTION", {
+    what: name === "" ? "options" : `option ${JSON.stringify(name)}`,
+    expected: issue?.code === "unrecognized_keys" ? "only options that exist" : (issue?.message ?? "a valid value"),
+    found: describe(value),
+    remedy: "Correct the option; the documentation of its type lists what is allowed.",
+    data: { option: name },
+  });
+}

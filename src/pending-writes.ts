@@ -1,0 +1,48 @@
+import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import { encode } from "./codec";
+import type { NewWrite, TurnStatus } from "./store/store";
+
+const ERROR_SOURCE_NODE = "__error_source_node__";
+
+/**
+ * Drops the regular writes of a task that failed without an error handler. LangGraph sends them when a conditional edge throws after
+ * the node's own writes; stored, they would make a resume count the node as done and the edge would never be evaluated (lg#8834).
+ */
+export function writesToKeep(writes: readonly PendingWrite[]): readonly PendingWrite[] {
+  const failed = writes.some(([channel]) => channel === ERROR);
+  if (!failed || writes.some(([channel]) => channel === ERROR_SOURCE_NODE)) return writes;
+  return writes.filter(([channel]) => Object.hasOwn(WRITES_IDX_MAP, channel));
+}
+
+/** Special channels have fixed negative indices; the others take their place in the list. */
+export function toRows(writes: readonly PendingWrite[], options: Parameters<typeof encode>[1]): NewWrite[] {
+  return writes.map(([channel, value], index) => ({
+    idx: specialIndex(channel) ?? index,
+    channel,
+    value: encode(value, options),
+  }));
+}
+
+/**
+ * What the writes make of their task's Action. Durable means exactly that LangGraph will not run the task again: it has writes besides
+ * the special ones, or an error that its handler takes over. Undefined: the writes say nothing about it (a resume value alone).
+ */
+export function settlementOf(writes: readonly PendingWrite[]): { status: TurnStatus; durable: boolean } | undefined {
+  const error = writes.find(([channel]) => channel === ERROR);
+  if (error !== undefined) {
+    const handled = writes.some(([channel]) => channel === ERROR_SOURCE_NODE);
+    const handoff = (error[1] as { name?: unknown } | null)?.name === "ParentCommand";
+    return { status: handoff ? "handoff" : "error", durable: handled };
+  }
+  if (writes.some(([channel]) => specialIndex(channel) === undefined)) return { status: "ok", durable: true };
+  return writes.some(([channel]) => channel === INTERRUPT) ? { status: "interrupted", durable: false } : undefined;
+}
+
+/** The node's update as its writes tell it, for an Action that no recorder has seen. */
+export function updateOf(writes: readonly PendingWrite[]): Record<string, unknown> {
+  return Object.fromEntries(writes.filter(([channel]) => !/^(__|branch:|join:)/.test(channel)));
+}
+
+function specialIndex(channel: string): number | undefined {
+  return Object.hasOwn(WRITES_IDX_MAP, channel) ? WRITES_IDX_MAP[channel] : undefined;
+}

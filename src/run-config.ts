@@ -1,0 +1,63 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { getCheckpointId } from "@langchain/langgraph-checkpoint";
+import { describe, TurnsError } from "./errors";
+
+/** The parts of `config.configurable` that address a checkpoint, checked. */
+export interface Address {
+  threadId: string;
+  ns: string;
+  /** Undefined: the newest of the namespace. */
+  checkpointId: string | undefined;
+}
+
+/** What a caller says about the task a run belongs to. */
+export interface TaskNames {
+  taskId: string | undefined;
+  graphId: string | undefined;
+}
+
+/** @throws {TurnsError} INVALID_CONFIG */
+export function addressOf(config: RunnableConfig, doing: string): Address {
+  const configurable = (config.configurable ?? {}) as Record<string, unknown>;
+  return {
+    threadId: checkedId(configurable["thread_id"], "thread_id", doing),
+    ns: namespaceOf(configurable["checkpoint_ns"], doing) ?? "",
+    checkpointId: checkpointIdOf(config, doing),
+  };
+}
+
+/** `undefined` and `null` mean every namespace to `list`, the root elsewhere. */
+export function namespaceOf(value: unknown, doing: string): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  return value === "" ? "" : checkedId(value, "checkpoint_ns", doing);
+}
+
+export function checkpointIdOf(config: RunnableConfig, doing: string): string | undefined {
+  const id: unknown = getCheckpointId(config);
+  return id === "" ? undefined : checkedId(id, "checkpoint_id", doing);
+}
+
+export function taskNamesOf(config: RunnableConfig, doing: string): TaskNames {
+  const { task_id: taskId, graph_id: graphId } = (config.configurable ?? {}) as Record<string, unknown>;
+  return {
+    taskId: taskId === undefined || taskId === null ? undefined : checkedId(taskId, "task_id", doing),
+    graphId: graphId === undefined || graphId === null ? undefined : checkedId(graphId, "graph_id", doing),
+  };
+}
+
+/**
+ * Ids are strings that come back from the database as they went in: SQLite ends some functions at a NUL character and stores a lone
+ * surrogate as another character, so that two ids could become one.
+ *
+ * @throws {TurnsError} INVALID_CONFIG
+ */
+export function checkedId(value: unknown, name: string, doing: string): string {
+  if (typeof value === "string" && value !== "" && !value.includes("\0") && value.isWellFormed()) return value;
+  throw new TurnsError("INVALID_CONFIG", {
+    what: `configurable.${name}, needed for ${doing}`,
+    expected: "a non-empty string without NUL characters and lone surrogates",
+    found: describe(value),
+    remedy: `Pass it in the config, e.g. { configurable: { thread_id: "my-thread" } }. Nothing was changed.`,
+    data: { key: name },
+  });
+}

@@ -1,0 +1,407 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import {
+  BaseCheckpointSaver,
+  type Checkpoint,
+  type CheckpointListOptions,
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  type ChannelVersions,
+  type DeltaChannelHistory,
+  type PendingWrite,
+} from "@langchain/langgraph-checkpoint";
+import { claimOfCheckpoint, claimOfWrites } from "./claims";
+import { encode } from "./codec";
+import { describe, TurnsError } from "./errors";
+import { SaverEmitter } from "./events";
+import { listTuples } from "./list";
+import { resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
+import { settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
+import type { RewindReport, RewindRequest } from "./rewind/plan";
+import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
+import { addressOf, type Address, checkedId, taskNamesOf, type TaskNames } from "./run-config";
+import { taskSpans, type TaskSpan } from "./store/ownership";
+import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
+import type { NewThought, RewindCounts, RewindRow, Store, ThreadRow } from "./store/store";
+import { deltaHistoryOf, readTuple } from "./tuples";
+import { attachRecorder, isRecorded } from "./turns/attach";
+import { inFlight } from "./turns/in-flight";
+import { PendingFailures } from "./turns/pending-failures";
+import { plannedTasks } from "./turns/planned";
+import { isAlive } from "./turns/process-identity";
+import { toPublicTurn } from "./turns/public-turn";
+import { TurnRecorder } from "./turns/recorder";
+import { RunRegistry } from "./turns/run-registry";
+import { stateOfTurn } from "./turns/state-of-turn";
+import { TurnLog } from "./turns/turn-log";
+import type { Turn } from "./turns/types";
+
+const THREADS_PER_PAGE = 100;
+
+/**
+ * A LangGraph checkpointer on SQLite that also records turns and can rewind: `builder.compile({ checkpointer: saver })`.
+ *
+ * Saves are serialised and committed before `put` and `putWrites` return their promise, so LangGraph's default durability "async"
+ * guarantees here what "sync" promises elsewhere. Every method throws a {@link TurnsError}: INVALID_CONFIG for ids that are no ids,
+ * STORE_CLOSED, STORE_BUSY, STORE_FAILED from the database, CHECKPOINT_CORRUPTED for rows that do not verify.
+ */
+export class TurnSaver extends BaseCheckpointSaver {
+  /** Turns, checkpoints, failures and rewinds, as they are committed. */
+  readonly events = new SaverEmitter();
+  readonly #options: ResolvedOptions;
+  readonly #store: Store;
+  readonly #runs: RunRegistry;
+  readonly #failures: PendingFailures;
+  readonly #recorder: TurnRecorder;
+  /** What the newest run of a thread was told about its task: the callbacks of its nodes do not carry it. */
+  readonly #names = new Map<string, TaskNames>();
+  #warnedOfPlanned = false;
+
+  /**
+   * @param db an open better-sqlite3 database. The saver sets its pragmas, brings its schema up to date, and closes it with
+   *   {@link close}. Other tables in the file are left alone.
+   * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT
+   */
+  constructor(db: SqliteDatabase, options?: TurnSaverOptions);
+  /** @internal {@link fromPath} */
+  constructor(source: SqliteDatabase | string, options?: TurnSaverOptions);
+  constructor(source: SqliteDatabase | string, options?: TurnSaverOptions) {
+    super();
+    this.#options = resolveOptions(options);
+    this.#store = openSqliteStore(source, this.#options);
+    const { logger, createId, clock } = this.#options;
+    this.#runs = new RunRegistry({ store: this.#store, log: logger, createId, clock });
+    this.#failures = new PendingFailures(this.#runs);
+    this.#recorder = new TurnRecorder(
+      new TurnLog({
+        store: this.#store,
+        options: this.#options,
+        events: this.events,
+        runs: this.#runs,
+        failures: this.#failures,
+        namesOf: (threadId) => this.#names.get(threadId) ?? { taskId: undefined, graphId: undefined },
+      }),
+    );
+  }
+
+  /** Opens or creates a database file; `":memory:"` lives as long as the saver. @throws as the constructor */
+  static fromPath(path: string, options?: TurnSaverOptions): TurnSaver {
+    return new TurnSaver(path, options);
+  }
+
+  /** {@link fromPath} under the name the official savers use. */
+  static fromConnString(connStringOrLocalPath: string, options?: TurnSaverOptions): TurnSaver {
+    return TurnSaver.fromPath(connStringOrLocalPath, options);
+  }
+
+  /**
+   * Records a Thought before and an Action after every node of this graph and of the graphs inside it, in place. Takes a compiled
+   * graph, a functional entrypoint, or an agent that carries its graph as `.graph`. Attaching twice changes nothing.
+   *
+   * @returns the graph itself
+   * @throws {TurnsError} INVALID_GRAPH
+   */
+  attach<G extends object>(graph: G): G {
+    attachRecorder(graph, this.#recorder, this);
+    return graph;
+  }
+
+  /** The checkpoint of `configurable.checkpoint_id`, or the namespace's newest; undefined if there is none. */
+  override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    // LangGraph's own suite holds a missing thread_id to "not found" here.
+    if (config.configurable?.["thread_id"] === undefined) return undefined;
+    const at = addressOf(config, "getTuple");
+    if (at.ns === "") this.#names.set(at.threadId, taskNamesOf(config, "getTuple"));
+    return readTuple(this.#store, at, (current) => this.getNextVersion(current));
+  }
+
+  /**
+   * Checkpoints, greatest id first. A namespace of undefined or null means all of them, as a missing `thread_id` means all threads;
+   * `filter` compares metadata by deep equality and takes its keys literally; a `limit` of 0 or less means none.
+   */
+  override list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
+    return listTuples(this.#store, config, options ?? {}, (current) => this.getNextVersion(current));
+  }
+
+  override async put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
+    const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
+    try {
+      const saved = this.#putNow(config, at, parentId, checkpoint, metadata, newVersions);
+      const { seq } = saved instanceof Promise ? await saved : saved;
+      if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
+      this.#runs.touch(threadId);
+      const { step, source } = metadata;
+      this.events.emit("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
+    } catch (error) {
+      await this.#saveFailed(config, at, error);
+    }
+    return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
+  }
+
+  /** Serialises and commits before its first await: nothing here may wait. */
+  #putNow(
+    config: RunnableConfig,
+    at: Required<Address> & { checkpointId: string },
+    parentId: string | undefined,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): ReturnType<Store["putCheckpoint"]> {
+    const { channel_values: values, channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
+    const claim = claimOfCheckpoint(this.#rememberNames(config, at), { ...at, parentId }, metadata.source);
+    const createdAt = this.#options.clock().toISOString();
+    const runId: unknown = config.metadata?.["run_id"];
+    // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
+    const kept = typeof runId === "string" && !Object.hasOwn(metadata, "run_id") ? { ...metadata, run_id: runId } : metadata;
+    return this.#store.putCheckpoint({
+      ...at,
+      parentId,
+      source: metadata.source,
+      step: metadata.step,
+      runId: typeof runId === "string" ? runId : undefined,
+      body: this.#encode({ v, ts, channel_versions: versions, versions_seen: seen }),
+      metadata: this.#encode(kept),
+      values: Object.keys(values)
+        .filter((channel) => Object.hasOwn(versions, channel))
+        .map((channel) => ({
+          channel,
+          version: versions[channel] as number | string,
+          isNew: Object.hasOwn(newVersions, channel),
+          text: () => this.#encodeChannel(channel, values[channel]),
+        })),
+      claim,
+      createdAt,
+      planned: isRecorded(config.callbacks) ? [] : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
+    });
+  }
+
+  override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+    const address = addressOf(config, "putWrites");
+    const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
+    const nodeTaskId = checkedId(taskId, "task id", "putWrites");
+    try {
+      const kept = writesToKeep(writes);
+      const settlement = settlementOf(writes);
+      const saved = this.#store.putWrites({
+        ...at,
+        nodeTaskId,
+        rows: toRows(kept, this.#options),
+        claim: claimOfWrites(this.#rememberNames(config, at), at, nodeTaskId, kept),
+        createdAt: this.#options.clock().toISOString(),
+        settle: settlement && { ...settlement, update: () => this.#encode(updateOf(writes)), actionId: this.#options.createId() },
+      });
+      const { turn } = saved instanceof Promise ? await saved : saved;
+      this.#runs.touch(at.threadId);
+      if (turn !== undefined) this.events.emit("turn", toPublicTurn(turn));
+    } catch (error) {
+      await this.#saveFailed(config, at, error);
+    }
+  }
+
+  /** Removes all of a thread, from every table. An unknown thread is no error. */
+  override async deleteThread(threadId: string): Promise<void> {
+    await this.#store.deleteThread(checkedId(threadId, "thread_id", "deleteThread"));
+    this.#names.delete(threadId);
+  }
+
+  /** One query for all channels; see `store/sqlite/delta.ts` for which writes count. */
+  override async getDeltaChannelHistory(options: {
+    config: RunnableConfig;
+    channels: string[];
+  }): Promise<Record<string, DeltaChannelHistory>> {
+    return deltaHistoryOf(this.#store, addressOf(options.config, "getDeltaChannelHistory"), options.channels);
+  }
+
+  /** The threads of this database in the order of their ids, read in pages. */
+  async *listThreads(): AsyncGenerator<ThreadRow> {
+    let after: string | undefined;
+    for (;;) {
+      const page = await this.#store.listThreads({ after, limit: THREADS_PER_PAGE });
+      yield* page;
+      after = page.at(-1)?.threadId;
+      if (page.length < THREADS_PER_PAGE) return;
+    }
+  }
+
+  /**
+   * Copies a thread's live history under a new id: checkpoints, writes, tasks and turns. Archives of rewinds stay behind.
+   *
+   * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS
+   */
+  async copyThread(sourceThreadId: string, targetThreadId: string): Promise<void> {
+    const source = checkedId(sourceThreadId, "thread_id", "copyThread");
+    const target = checkedId(targetThreadId, "thread_id", "copyThread");
+    const { clock, createId } = this.#options;
+    await this.#store.copyThread(source, target, clock().toISOString(), createId);
+  }
+
+  /** The tasks of a thread, in the order in which they ended; the newest may still be going on. */
+  async listTasks(threadId: string): Promise<TaskSpan[]> {
+    return taskSpans(await this.#store.listTasks(checkedId(threadId, "thread_id", "listTasks")));
+  }
+
+  /** The turns of a thread, oldest first. */
+  async listTurns(threadId: string, options: { afterSeq?: number; limit?: number } = {}): Promise<Turn[]> {
+    const rows = await this.#store.listTurns({ threadId: checkedId(threadId, "thread_id", "listTurns"), ...options });
+    return rows.map(toPublicTurn);
+  }
+
+  /**
+   * The state of a turn: what a Thought's node started from, what an Action's node returned.
+   *
+   * @throws {TurnsError} CHECKPOINT_NOT_FOUND if the turn, or the checkpoint a Thought refers to, is gone
+   */
+  async turnState(turn: Pick<Turn, "threadId" | "seq" | "id">): Promise<Record<string, unknown>> {
+    const [row] = await this.#store.listTurns({ threadId: turn.threadId, afterSeq: turn.seq - 1, limit: 1 });
+    if (row?.id !== turn.id) throw turnGone(turn.id);
+    const behind =
+      row.checkpointId === undefined ? undefined : await this.#store.getCheckpoint(turn.threadId, row.ns ?? "", row.checkpointId);
+    return stateOfTurn(row, () => behind?.values);
+  }
+
+  /** Turns at the head of a thread whose node had begun and had not durably ended: what a crash interrupted. */
+  async inFlight(threadId: string): Promise<Turn[]> {
+    const open = await this.#store.openThoughts(checkedId(threadId, "thread_id", "inFlight"));
+    return inFlight(open.map(toPublicTurn));
+  }
+
+  /** Whether some live process is running the thread. */
+  async isRunning(threadId: string): Promise<boolean> {
+    const runs = await this.#store.listRuns(checkedId(threadId, "thread_id", "isRunning"));
+    return runs.some((run) => isAlive(run, Date.now()));
+  }
+
+  /**
+   * Goes back to the end of a task: deletes all that came later on the thread, in all namespaces, in one transaction, or nothing.
+   * `dryRun` only tells what would go.
+   *
+   * @throws {TurnsError} UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING; nothing has been deleted then
+   */
+  async rewind(request: RewindRequest): Promise<RewindReport> {
+    checkedId(request.threadId, "thread_id", "rewind");
+    checkedId(request.toTask, "task_id", "rewind");
+    const report = await rewindThread(this.#rewindParts(), request);
+    if (report.rewindId !== undefined) this.events.emit("rewind", report);
+    return report;
+  }
+
+  /** The rewinds of a thread, oldest first, those taken back among them. */
+  async listRewinds(threadId: string): Promise<readonly RewindRow[]> {
+    return this.#store.listRewinds(checkedId(threadId, "thread_id", "listRewinds"));
+  }
+
+  /**
+   * Takes a rewind back, while the thread stands as the rewind left it.
+   *
+   * @returns how many rows came back, by kind
+   * @throws {TurnsError} REWIND_NOT_FOUND, REWIND_CONFLICT, THREAD_RUNNING; nothing has changed then
+   */
+  async takeBackRewind(rewindId: string): Promise<RewindCounts> {
+    return takeBackRewind(this.#rewindParts(), rewindId);
+  }
+
+  /** Closes the database. Call it after the last run has ended; what comes later fails with STORE_CLOSED. Closing twice is fine. */
+  close(): void {
+    if (!this.#store.open) return;
+    this.#runs.close();
+    this.#store.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+
+  #rewindParts(): RewindParts {
+    const { createId, clock } = this.#options;
+    return { store: this.#store, createId, now: () => clock().toISOString(), isAlive: (run) => isAlive(run, Date.now()) };
+  }
+
+  #rememberNames(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
+    const names = taskNamesOf(config, "a save");
+    if (at.ns === "") this.#names.set(at.threadId, names);
+    return names;
+  }
+
+  /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
+  async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
+    const { threadId, ns: checkpointNs, checkpointId } = at;
+    this.events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
+    this.#options.logger.error({ threadId, checkpointId, error: String(error) }, "not saved: the run cannot be resumed from here");
+    if (this.#options.onCheckpointError === "continue") return;
+    if (!isRecorded(config.callbacks)) throw error;
+    await this.#failures.hold(threadId, error);
+  }
+
+  #planned(
+    at: { threadId: string; ns: string },
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    taskId: string | undefined,
+    createdAt: string,
+  ): NewThought[] {
+    const tasks = plannedTasks(at.ns, checkpoint, metadata);
+    if (tasks.length > 0 && !this.#warnedOfPlanned) {
+      this.#warnedOfPlanned = true;
+      this.#options.logger.warn(
+        { threadId: at.threadId },
+        "the saver is not attached to this graph, so turns are derived from checkpoints; call saver.attach(graph) to record them as they happen",
+      );
+    }
+    return tasks.map((task) => ({
+      id: this.#options.createId(),
+      threadId: at.threadId,
+      nodeName: task.name,
+      nodeNs: task.nodeNs,
+      nodeTaskId: task.nodeTaskId,
+      runId: undefined,
+      step: task.step,
+      input: task.input === undefined ? undefined : this.#encode(task.input.value),
+      claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
+      createdAt,
+      startedFrom: (checkpointId) => checkpointId === checkpoint.id,
+    }));
+  }
+
+  #encode(value: unknown): string {
+    return encode(value, this.#options);
+  }
+
+  #encodeChannel(channel: string, value: unknown): string {
+    try {
+      return this.#encode(value);
+    } catch (error) {
+      throw TurnsError.is(error, "UNSERIALIZABLE_VALUE") ? inChannel(channel, error) : error;
+    }
+  }
+}
+
+function inChannel(channel: string, error: TurnsError): TurnsError {
+  const path = typeof error.data["path"] === "string" ? error.data["path"] : "";
+  return new TurnsError("UNSERIALIZABLE_VALUE", {
+    what: `channel ${JSON.stringify(channel)}${path === "" ? "" : ` at ${path}`}`,
+    expected: "a value that can be saved and read back as what it was",
+    found: error.message,
+    remedy: "Keep such values out of the graph's state. The previous checkpoint is intact.",
+    data: { ...error.data, channel },
+    cause: error,
+  });
+}
+
+function turnGone(id: string): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `turn ${describe(id)}`,
+    expected: "a turn of this database",
+    found: "none of that id",
+    remedy: "saver.listTurns(threadId) shows which there are.",
+    data: { id },
+  });
+}

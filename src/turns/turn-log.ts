@@ -1,0 +1,125 @@
+import type { ChainValues } from "@langchain/core/utils/types";
+import { encode } from "../codec";
+import type { SaverEmitter } from "../events";
+import type { ResolvedOptions } from "../options";
+import type { Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
+import { startsFrom } from "./node-task";
+import type { PendingFailures } from "./pending-failures";
+import type { Attempt, TurnSink } from "./recorder";
+import type { RunRegistry } from "./run-registry";
+import { toPublicTurn } from "./public-turn";
+
+export interface TurnLogParts {
+  store: Store;
+  options: ResolvedOptions;
+  events: SaverEmitter;
+  runs: RunRegistry;
+  failures: PendingFailures;
+  /** What the run's config said about its task; the callbacks do not carry it. */
+  namesOf: (threadId: string) => { taskId: string | undefined; graphId: string | undefined };
+}
+
+/** Turns what the recorder sees into rows (S1.8), each in a transaction of its own, and keeps to the error policy (S1.9). */
+export class TurnLog implements TurnSink {
+  readonly #parts: TurnLogParts;
+  #warnedOfExit = false;
+
+  constructor(parts: TurnLogParts) {
+    this.#parts = parts;
+  }
+
+  async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
+    await this.#parts.runs.graphStarted(threadId, runId, bringsInput);
+  }
+
+  async graphEnds(threadId: string, runId: string): Promise<void> {
+    await this.#parts.runs.graphEnded(threadId, runId);
+  }
+
+  async nodeStarts(attempt: Attempt, input: ChainValues | undefined): Promise<void> {
+    const { runs, failures, store, options } = this.#parts;
+    const { threadId } = attempt;
+    await runs.nodeStarted(threadId);
+    const failure = failures.take(threadId);
+    if (failure !== undefined) throw failure as Error;
+    try {
+      const saved = store.saveThought({
+        id: options.createId(),
+        threadId,
+        nodeName: attempt.name,
+        nodeNs: attempt.nodeNs,
+        nodeTaskId: attempt.nodeTaskId,
+        runId: attempt.runId,
+        step: attempt.step,
+        input: input === undefined ? undefined : encode(input, options),
+        claim: this.#claim(attempt),
+        createdAt: options.clock().toISOString(),
+        startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
+      });
+      this.#saved(saved instanceof Promise ? await saved : saved);
+    } catch (error) {
+      this.#failed(attempt, "Thought", error);
+      if (options.onTurnError === "throw") throw error;
+    }
+  }
+
+  async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
+    const { store, options, runs } = this.#parts;
+    try {
+      const saved = store.saveAction({
+        id: options.createId(),
+        threadId: attempt.threadId,
+        nodeName: attempt.name,
+        nodeNs: attempt.nodeNs,
+        nodeTaskId: attempt.nodeTaskId,
+        runId: attempt.runId,
+        step: attempt.step,
+        claim: this.#claim(attempt),
+        status,
+        update: encode(outcome, options),
+        createdAt: options.clock().toISOString(),
+      });
+      this.#saved(saved instanceof Promise ? await saved : saved);
+    } catch (error) {
+      this.#failed(attempt, "Action", error);
+    } finally {
+      runs.nodeEnded(attempt.threadId);
+    }
+  }
+
+  async tokensUsed(threadId: string, nodeTaskId: string, input: number, output: number): Promise<void> {
+    try {
+      await this.#parts.store.addTokens(threadId, nodeTaskId, input, output);
+    } catch (error) {
+      this.#parts.options.logger.warn({ threadId, nodeTaskId, error: String(error) }, "token usage could not be saved");
+    }
+  }
+
+  /** With durability "exit" a run's nodes begin although its input was never saved; the first Thought then starts the task. */
+  #claim(attempt: Attempt): TaskClaim {
+    const names = this.#parts.namesOf(attempt.threadId);
+    const unsaved = this.#parts.runs.takeUnsavedInput(attempt.threadId);
+    if (unsaved === undefined) return { ...names, kind: "resume", name: attempt.runId };
+    this.#warnOfExit(attempt.threadId);
+    return { ...names, kind: "begin", name: unsaved };
+  }
+
+  #warnOfExit(threadId: string): void {
+    if (this.#warnedOfExit) return;
+    this.#warnedOfExit = true;
+    this.#parts.options.logger.warn(
+      { threadId },
+      'durability "exit" keeps no checkpoint until the run ends: a crash loses the whole run. Use "async", which costs nothing more here.',
+    );
+  }
+
+  #saved(row: TurnRow): void {
+    this.#parts.events.emit("turn", toPublicTurn(row));
+  }
+
+  #failed(attempt: Attempt, turnType: TurnType, error: unknown): void {
+    const { threadId, name: nodeName } = attempt;
+    this.#parts.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
+    this.#parts.events.emit("turn_failed", { threadId, nodeName, turnType, error });
+  }
+}
