@@ -18,13 +18,19 @@ export default defineConfig(
       "no-else-return": "error",
       "object-shorthand": "error",
       "@typescript-eslint/consistent-type-exports": "error",
-      "@typescript-eslint/consistent-type-imports": ["error", { fixStyle: "inline-type-imports", disallowTypeAnnotations: false }],
+      "@typescript-eslint/consistent-type-imports": [
+        "error",
+        { fixStyle: "inline-type-imports", disallowTypeAnnotations: false },
+      ],
       "@typescript-eslint/no-explicit-any": "error",
       "@typescript-eslint/no-floating-promises": "error",
       "@typescript-eslint/no-import-type-side-effects": "error",
       "@typescript-eslint/no-misused-promises": "error",
       "@typescript-eslint/no-non-null-assertion": "error",
-      "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_", ignoreRestSiblings: true }],
+      "@typescript-eslint/no-unused-vars": [
+        "error",
+        { argsIgnorePattern: "^_", varsIgnorePattern: "^_", ignoreRestSiblings: true },
+      ],
       "@typescript-eslint/return-await": ["error", "in-try-catch"],
       "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
@@ -42,7 +48,10 @@ export default defineConfig(
       "no-restricted-syntax": [
         "error",
         { selector: "MetaProperty[meta.name='import']", message: "import.meta is empty in the CommonJS build." },
-        { selector: "ExportDefaultDeclaration", message: "Named exports only: a default export means two things to ESM and CommonJS." },
+        {
+          selector: "ExportDefaultDeclaration",
+          message: "Named exports only: a default export means two things to ESM and CommonJS.",
+        },
         { selector: "TSEnumDeclaration", message: "Use a union of string literals." },
       ],
     },

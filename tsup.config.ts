@@ -11,8 +11,8 @@ export default defineConfig({
   dts: true,
   sourcemap: true,
   clean: true,
-  // Shared chunks, in CommonJS too: a class must be the same class behind every subpath.
-  splitting: true,
+  // Entries share chunks in ESM (tsup's default); in CommonJS each carries its own copy, so errors are told apart by their code
+  // (TurnsError.is), not by their class.
   treeshake: false,
   shims: false,
   removeNodeProtocol: false,

@@ -1,5 +1,15 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
 
@@ -84,7 +94,10 @@ export const isOurs = (error: unknown): boolean => error instanceof TurnsError;
 `;
 /** What the compiler says of the program and of our declarations; those of LangChain do not pass every strict setting themselves. */
 function typeErrors(folder: string): string[] {
-  const tsc = spawnSync(process.execPath, [require.resolve("typescript/bin/tsc"), "--project", "."], { cwd: folder, encoding: "utf8" });
+  const tsc = spawnSync(process.execPath, [require.resolve("typescript/bin/tsc"), "--project", "."], {
+    cwd: folder,
+    encoding: "utf8",
+  });
   return tsc.stdout
     .split("\n")
     .filter((line) => /\berror TS\d+:/.test(line) && !/^\s/.test(line))
@@ -164,7 +177,8 @@ describe("the tarball", () => {
   });
 
   it("holds nothing else: no tests, no sources, no databases, no configuration", () => {
-    const allowed = /^(dist\/[^/]+\.(js|cjs|d\.ts|d\.cts)(\.map)?|migrations\/\w+\/\d{4}_\w+\.sql|docs\/.+|package\.json|[A-Z]+(\.md)?)$/;
+    const allowed =
+      /^(dist\/[^/]+\.(js|cjs|d\.ts|d\.cts)(\.map)?|migrations\/\w+\/\d{4}_\w+\.sql|docs\/.+|package\.json|[A-Z]+(\.md)?)$/;
     expect(files.filter((file) => !allowed.test(file))).toEqual([]);
   });
 

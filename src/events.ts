@@ -8,7 +8,9 @@ export interface SaverEvents {
   turn: [turn: Turn];
   /** A turn could not be saved; the graph goes on (S1.9) unless `onTurnError` is `"throw"`. */
   turn_failed: [failure: { threadId: string; nodeName: string; turnType: "Thought" | "Action"; error: unknown }];
-  checkpoint: [saved: { threadId: string; checkpointNs: string; checkpointId: string; step: number; source: string; seq: number }];
+  checkpoint: [
+    saved: { threadId: string; checkpointNs: string; checkpointId: string; step: number; source: string; seq: number },
+  ];
   /** A checkpoint or pending writes could not be saved: the run cannot be resumed from here. */
   checkpoint_failed: [failure: { threadId: string; checkpointNs: string; checkpointId: string; error: unknown }];
   rewind: [report: RewindReport];

@@ -1,4 +1,5 @@
-export { TurnSaver } from "./saver";
+export { type SqliteDatabase, TurnSaver } from "./saver";
+export { GraphRunner, type GraphRunnerOptions, type ResumeOptions, type RunnableGraph, type RunOptions } from "./graph-runner";
 export { CheckpointPersister } from "./turns/checkpoint-persister";
 export { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "./errors";
 export type { TurnSaverOptions } from "./options";
@@ -6,6 +7,5 @@ export type { Logger } from "./logger";
 export type { SaverEvents } from "./events";
 export type { LangGraphCheckpoint, Turn } from "./turns/types";
 export type { RewindReport, RewindRequest } from "./rewind/plan";
-export type { RewindCounts, RewindRow, ThreadRow, TurnStatus, TurnType } from "./store/store";
+export type { RewindCounts, RewindRow, RunRow, ThreadRow, TurnStatus, TurnType } from "./store/store";
 export type { TaskSpan } from "./store/ownership";
-export type { SqliteDatabase } from "./store/sqlite";

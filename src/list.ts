@@ -46,7 +46,9 @@ export async function* listTuples(
 function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: CheckpointMetadata) => boolean {
   const wanted = Object.entries(filter ?? {}).filter(([, value]) => value !== undefined);
   return (metadata) =>
-    wanted.every(([key, value]) => Object.hasOwn(metadata, key) && isDeepStrictEqual((metadata as Record<string, unknown>)[key], value));
+    wanted.every(
+      ([key, value]) => Object.hasOwn(metadata, key) && isDeepStrictEqual((metadata as Record<string, unknown>)[key], value),
+    );
 }
 
 function limitOf(limit: unknown): number {

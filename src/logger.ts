@@ -10,10 +10,10 @@ export interface Logger {
 export const defaultLogger: Logger = {
   debug: () => undefined,
   info: () => undefined,
-  warn: (data, message) => {
-    console.warn(`langgraph-checkpoint-turns: ${message}`, JSON.stringify(data));
-  },
-  error: (data, message) => {
-    console.error(`langgraph-checkpoint-turns: ${message}`, JSON.stringify(data));
-  },
+  warn: (data, message) => write("warning", data, message),
+  error: (data, message) => write("error", data, message),
 };
+
+function write(level: string, data: object, message: string): void {
+  process.stderr.write(`langgraph-checkpoint-turns ${level}: ${message} ${JSON.stringify(data)}\n`);
+}

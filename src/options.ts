@@ -28,7 +28,9 @@ export interface TurnSaverOptions {
 
 const isFunction = (value: unknown): boolean => typeof value === "function";
 const isLogger = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
+  typeof value === "object" &&
+  value !== null &&
+  ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
 
 const schema = z.strictObject({
   durability: z.enum(["full", "normal"]).default("full"),
@@ -45,7 +47,7 @@ export type ResolvedOptions = Required<TurnSaverOptions>;
 
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {
-  return checkedOptions(schema, options) as ResolvedOptions;
+  return checkedOptions(schema, options);
 }
 
 /** Parses options, and names the first that is wrong. @throws {TurnsError} INVALID_OPTION */

@@ -14,6 +14,7 @@ import { encode } from "./codec";
 import { describe, TurnsError } from "./errors";
 import { SaverEmitter } from "./events";
 import { listTuples } from "./list";
+import type { Logger } from "./logger";
 import { resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
 import { settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
@@ -21,7 +22,7 @@ import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind"
 import { addressOf, type Address, checkedId, taskNamesOf, type TaskNames } from "./run-config";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
-import type { NewThought, RewindCounts, RewindRow, Store, ThreadRow } from "./store/store";
+import type { NewThought, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { deltaHistoryOf, readTuple } from "./tuples";
 import { attachRecorder, isRecorded } from "./turns/attach";
 import { inFlight } from "./turns/in-flight";
@@ -34,6 +35,8 @@ import { RunRegistry } from "./turns/run-registry";
 import { stateOfTurn } from "./turns/state-of-turn";
 import { TurnLog } from "./turns/turn-log";
 import type { Turn } from "./turns/types";
+
+export type { SqliteDatabase } from "./store/sqlite";
 
 const THREADS_PER_PAGE = 100;
 
@@ -272,8 +275,18 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /** Whether some live process is running the thread. */
   async isRunning(threadId: string): Promise<boolean> {
-    const runs = await this.#store.listRuns(checkedId(threadId, "thread_id", "isRunning"));
-    return runs.some((run) => isAlive(run, Date.now()));
+    return (await this.liveRuns(threadId)).length > 0;
+  }
+
+  /** The live processes that run the thread. Only attached graphs are known. */
+  async liveRuns(threadId: string): Promise<RunRow[]> {
+    const runs = await this.#store.listRuns(checkedId(threadId, "thread_id", "liveRuns"));
+    return runs.filter((run) => isAlive(run, Date.now()));
+  }
+
+  /** Where this saver logs. */
+  get logger(): Logger {
+    return this.#options.logger;
   }
 
   /**
@@ -335,7 +348,10 @@ export class TurnSaver extends BaseCheckpointSaver {
   async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
     const { threadId, ns: checkpointNs, checkpointId } = at;
     this.events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
-    this.#options.logger.error({ threadId, checkpointId, error: String(error) }, "not saved: the run cannot be resumed from here");
+    this.#options.logger.error(
+      { threadId, checkpointId, error: String(error) },
+      "not saved: the run cannot be resumed from here",
+    );
     if (this.#options.onCheckpointError === "continue") return;
     if (!isRecorded(config.callbacks)) throw error;
     await this.#failures.hold(threadId, error);

@@ -61,9 +61,16 @@ function checkpointOf(stored: StoredCheckpoint): Checkpoint {
 }
 
 /** Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel. */
-async function migratePendingSends(store: Store, stored: StoredCheckpoint, checkpoint: Checkpoint, nextVersion: NextVersion): Promise<void> {
+async function migratePendingSends(
+  store: Store,
+  stored: StoredCheckpoint,
+  checkpoint: Checkpoint,
+  nextVersion: NextVersion,
+): Promise<void> {
   const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId);
-  checkpoint.channel_values[TASKS] = (parent?.writes ?? []).filter((write) => write.channel === TASKS).map((write) => decode(write.value));
+  checkpoint.channel_values[TASKS] = (parent?.writes ?? [])
+    .filter((write) => write.channel === TASKS)
+    .map((write) => decode(write.value));
   const versions: ChannelVersions = checkpoint.channel_versions;
   const known = Object.values(versions);
   versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : nextVersion(undefined);

@@ -20,52 +20,72 @@ export function argumentsOf(value: object, type: InstanceClass): Arguments | und
 }
 
 /**
- * The arguments as a further key of the tag; nothing if they are the expected ones.
- * @param expected the names they have in almost every object
+ * True if {@link usualArguments} would make the same from the written properties alone.
+ * @param argKeys the names of the arguments
+ * @param written the names of the properties that are saved
+ * @param fresh the names of the arguments of an instance with nothing in it
  */
-export function writeArguments(
+export function areUsual(
   args: Arguments,
+  argKeys: readonly string[],
   value: JsonRecord,
-  expected: readonly string[],
+  written: readonly string[],
+  fresh: readonly string[],
   type: InstanceClass,
-  writer: Writing,
-): string {
-  const links: string[] = [];
-  const chain: Arguments[] = [];
-  let usual = true;
-  for (let link: Arguments | undefined = args; link !== undefined; link = argumentsOf(link, type)) {
-    if (chain.includes(link)) writer.fail("constructor arguments that contain themselves");
-    chain.push(link);
-    writer.refuseSymbols(link, type.symbol);
-    const keys = Object.keys(link);
-    const inner = argumentsOf(link, type) !== undefined;
-    const marked = type.symbol !== undefined && type.symbol !== type.args && Object.hasOwn(link, type.symbol);
-    const others = keys.filter((key) => differs(key, link, value, inner, type, writer));
-    usual &&=
-      !inner &&
-      !marked &&
-      others.length === 0 &&
-      keys.length === expected.length &&
-      keys.every((key, at) => key === expected[at]);
-    const overrides = others.length === 0 ? "" : `,"o":${writer.record(link, others)}`;
-    links.push(`{"k":${JSON.stringify(keys)}${overrides}${marked ? ',"s":1' : ""}}`);
+): boolean {
+  let at = 0;
+  for (const key of written) if (argKeys[at++] !== key) return false;
+  for (const key of fresh) if (!written.includes(key) && argKeys[at++] !== key) return false;
+  if (at !== argKeys.length) return false;
+  for (const key of argKeys) {
+    if (!Object.hasOwn(value, key) || key === type.args) return false;
+    if (!Object.is(args[key], value[key]) && (type.keepStaleArgs === true || isPartOf(args[key], value[key]))) return false;
   }
-  return usual ? "" : `,"a":[${links.join(",")}]`;
+  return Object.getOwnPropertySymbols(args).length === 0;
+}
+
+/** Sets the arguments an object has that was just made from these properties. */
+export function usualArguments(
+  value: JsonRecord,
+  written: readonly string[],
+  fresh: readonly string[],
+  property: string | symbol,
+): void {
+  const args: JsonRecord = {};
+  for (const key of written) put(args, key, value[key]);
+  for (const key of fresh) if (!written.includes(key)) args[key] = value[key];
+  (value as Arguments)[property] = args;
+}
+
+/** The arguments as a further key of the tag. */
+export function writeArguments(args: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): string {
+  const links: string[] = [];
+  const seen: Arguments[] = [];
+  for (let link: Arguments | undefined = args; link !== undefined; link = argumentsOf(link, type)) {
+    if (seen.includes(link)) writer.fail("constructor arguments that contain themselves");
+    seen.push(link);
+    links.push(writeLink(link, value, type, writer));
+  }
+  return `,"a":[${links.join(",")}]`;
 }
 
 /** Sets the arguments of an object whose properties are set. */
-export function readArguments(
-  node: JsonRecord,
-  value: JsonRecord,
-  expected: readonly string[],
-  type: InstanceClass,
-  reader: Reading,
-): void {
-  const links: unknown = Object.hasOwn(node, "a") ? node["a"] : [{ k: expected }];
+export function readArguments(node: JsonRecord, value: JsonRecord, type: InstanceClass, reader: Reading): void {
+  const links = node["a"];
   if (!Array.isArray(links) || links.length === 0) throw malformed(node);
   let inner: Arguments | undefined;
   for (const link of links.reverse() as unknown[]) inner = readLink(node, link, inner, value, type, reader);
-  value[type.args as string | symbol] = inner;
+  if (type.args !== undefined) (value as Arguments)[type.args] = inner;
+}
+
+function writeLink(link: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): string {
+  writer.refuseSymbols(link, type.symbol);
+  const keys = Object.keys(link);
+  const inner = argumentsOf(link, type) !== undefined;
+  const others = keys.filter((key) => (key === type.args ? !inner : differs(key, link, value, type, writer)));
+  const values = others.length === 0 ? "" : `,"o":${writer.record(link, others)}`;
+  const marked = type.symbol !== undefined && type.symbol !== type.args && Object.hasOwn(link, type.symbol);
+  return `{"k":${JSON.stringify(keys)}${values}${marked ? ',"s":1' : ""}}`;
 }
 
 function readLink(
@@ -77,21 +97,21 @@ function readLink(
   reader: Reading,
 ): Arguments {
   if (typeof link !== "object" || link === null) throw malformed(node);
-  const entry = { ...link, "~": type.tag } as JsonRecord;
-  const overrides = Object.hasOwn(link, "o") ? reader.fields(entry, "o") : {};
+  const entry = link as JsonRecord;
+  const others = Object.hasOwn(entry, "o") ? reader.fields(entry, "o") : {};
   const args: Arguments = {};
   for (const key of namesOf(entry, "k")) {
     if (key === type.args && inner !== undefined) {
       args[key] = inner;
       continue;
     }
-    const source = Object.hasOwn(overrides, key) ? overrides : value;
+    const source = Object.hasOwn(others, key) ? others : value;
     const property = source === value ? propertyOf(key, type) : key;
     if (!Object.hasOwn(source, property)) throw malformed(node);
     put(args, key, source[property]);
   }
   if (inner !== undefined && typeof type.args === "symbol") args[type.args] = inner;
-  if (Object.hasOwn(link, "s") && type.symbol !== undefined) args[type.symbol] = true;
+  if (Object.hasOwn(entry, "s") && type.symbol !== undefined && type.symbol !== type.args) args[type.symbol] = true;
   return args;
 }
 
@@ -100,8 +120,7 @@ function propertyOf(key: string, type: InstanceClass): string {
 }
 
 /** True if the value of an argument has to be saved: no property has it, and it is not merely outdated. */
-function differs(key: string, args: Arguments, value: JsonRecord, inner: boolean, type: InstanceClass, writer: Writing): boolean {
-  if (key === type.args) return !inner;
+function differs(key: string, args: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): boolean {
   const property = propertyOf(key, type);
   if (!Object.hasOwn(value, property)) return true;
   if (Object.is(args[key], value[property])) return false;

@@ -1,5 +1,5 @@
 import { INSTANCE_CLASSES, type InstanceClass } from "./classes";
-import { argumentsOf, writeArguments, readArguments } from "./arguments";
+import { areUsual, argumentsOf, readArguments, usualArguments, writeArguments } from "./arguments";
 import { kindOf, type Kind } from "./kind";
 import { define, open, type JsonRecord } from "./marker";
 import { namesOf, onlyKeys } from "./node";
@@ -13,14 +13,13 @@ import { sameDefault } from "./same";
  */
 function instanceKind(type: InstanceClass): Kind {
   const fresh = type.make() as JsonRecord;
-  const freshKeys = Object.keys(fresh).filter((key) => key !== type.args);
+  const defaults: ReadonlyMap<string, unknown> = new Map(Object.entries(fresh).filter(([key]) => key !== type.args));
   const freshArguments = Object.keys(argumentsOf(fresh, type) ?? {});
-  const allKeys = type.args === undefined ? freshKeys : [...freshKeys, type.args];
 
   return kindOf<JsonRecord>({
     tag: type.tag,
     prototype: parentOf(fresh) as JsonRecord,
-    levels: 3,
+    levels: 4,
     accepts: type.marks,
 
     write(value, writer) {
@@ -31,19 +30,23 @@ function instanceKind(type: InstanceClass): Kind {
       }
       const argKeys = args === undefined ? [] : Object.keys(args);
       const keys: string[] = [];
+      // In the order of the arguments, and with the content even if it is empty: so the arguments need not be saved.
       for (const key of argKeys) {
         if (key === type.args || !Object.hasOwn(value, key)) continue;
-        // Arguments are written where they stand even when a fresh instance has the same, so that their order comes back.
-        const implied = typeof value[key] === "object" || value[key] === undefined || !freshArguments.includes(key);
-        if (!implied || !isDefault(key, value)) keys.push(key);
+        const part = value[key];
+        const implied = typeof part === "object" || part === undefined || !freshArguments.includes(key);
+        if (!implied || !isDefault(key, part)) keys.push(key);
       }
+      let known = 0;
       for (const key of Object.keys(value)) {
-        if (key !== type.args && !argKeys.includes(key) && !isDefault(key, value)) keys.push(key);
+        if (defaults.has(key)) known++;
+        if (key !== type.args && !argKeys.includes(key) && !isDefault(key, value[key])) keys.push(key);
       }
-      const missing = allKeys.filter((key) => !Object.hasOwn(value, key)).map((key) => (typeof key === "symbol" ? "" : key));
-      const without = missing.length === 0 ? "" : `,"d":${JSON.stringify(missing)}`;
+      const complete = known === defaults.size && (args !== undefined || type.args === undefined);
+      const rest = complete ? "" : `,"d":${JSON.stringify(missing(value))}`;
       const fields = writer.record(value, keys);
-      return `${open(type.tag)},"v":${fields}${without}${args === undefined ? "" : writeArguments(args, value, expected(keys), type, writer)}}`;
+      const usual = args === undefined || areUsual(args, argKeys, value, keys, freshArguments, type);
+      return `${open(type.tag)},"v":${fields}${rest}${usual ? "" : writeArguments(args, value, type, writer)}}`;
     },
 
     read(node, reader) {
@@ -55,26 +58,28 @@ function instanceKind(type: InstanceClass): Kind {
         if (Object.hasOwn(value, key)) value[key] = fields[key];
         else define(value, key, fields[key]);
       }
-      let bare = type.args === undefined;
-      if (Object.hasOwn(node, "d")) {
-        for (const key of namesOf(node, "d")) {
-          if (key === "" || key === type.args) bare = true;
-          delete (value as Record<string | symbol, unknown>)[key === "" ? (type.args ?? "") : key];
-        }
-      }
-      if (!bare) readArguments(node, value, expected(keys), type, reader);
+      const lacking = Object.hasOwn(node, "d") ? namesOf(node, "d") : [];
+      for (const key of lacking) delete value[key];
+      if (type.args === undefined) return value;
+      if (lacking.includes(ARGUMENTS)) delete (value as Record<string | symbol, unknown>)[type.args];
+      else if (Object.hasOwn(node, "a")) readArguments(node, value, type, reader);
+      else usualArguments(value, keys, freshArguments, type.args);
       return value;
     },
   });
 
-  function isDefault(key: string, value: JsonRecord): boolean {
-    return Object.hasOwn(fresh, key) && sameDefault(value[key], fresh[key]);
+  function isDefault(key: string, part: unknown): boolean {
+    const usual = defaults.get(key);
+    return sameDefault(part, usual) && (usual !== undefined || defaults.has(key));
   }
 
-  /** The arguments one would expect of an instance with these properties written: these, then what the constructor adds. */
-  function expected(keys: readonly string[]): string[] {
-    return [...keys, ...freshArguments.filter((key) => !keys.includes(key))];
+  function missing(value: object): string[] {
+    const keys = [...defaults.keys()].filter((key) => !Object.hasOwn(value, key));
+    return type.args === undefined || Object.hasOwn(value, type.args) ? keys : [...keys, ARGUMENTS];
   }
 }
+
+/** Stands for the arguments among the properties an instance lacks; some classes keep them under a symbol. */
+const ARGUMENTS = "";
 
 export const INSTANCE_KINDS: readonly Kind[] = INSTANCE_CLASSES.map(instanceKind);

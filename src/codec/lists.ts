@@ -11,3 +11,17 @@ export function isIndex(key: string): boolean {
   const index = Number(key);
   return Number.isInteger(index) && index >= 0 && index < 2 ** 32 - 1 && String(index) === key;
 }
+
+/**
+ * A copy of a list that holds nothing but numbers JSON can write; undefined for any other list. Vectors are long, and the native
+ * stringifier writes them several times faster.
+ */
+export function finiteNumbers(value: readonly unknown[]): number[] | undefined {
+  const numbers: number[] = [];
+  for (let i = 0; i < value.length; i++) {
+    const item = value[i];
+    if (typeof item !== "number" || !Number.isFinite(item) || Object.is(item, -0)) return undefined;
+    numbers.push(item);
+  }
+  return numbers;
+}

@@ -1,17 +1,12 @@
 /** True for equal primitives, lists of equal primitives, and two empty plain objects: all that defaults are made of. */
 export function sameDefault(value: unknown, fresh: unknown): boolean {
-  if (Object.is(value, fresh)) return true;
-  if (typeof value !== "object" || value === null || typeof fresh !== "object" || fresh === null) return false;
+  if (typeof fresh !== "object" || fresh === null || typeof value !== "object" || value === null) return Object.is(value, fresh);
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.getPrototypeOf(fresh)) return false;
-  if (Array.isArray(value) && Array.isArray(fresh)) {
-    return (
-      value.length === fresh.length &&
-      Object.keys(value).length === fresh.length &&
-      fresh.every((item, at) => Object.is(item, value[at]))
-    );
-  }
-  return prototype === Object.prototype && Reflect.ownKeys(value).length === 0 && Reflect.ownKeys(fresh).length === 0;
+  if (!Array.isArray(fresh)) return prototype === Object.prototype && isEmpty(value) && isEmpty(fresh);
+  if (!Array.isArray(value) || value.length !== fresh.length || Object.keys(value).length !== fresh.length) return false;
+  for (let i = 0; i < fresh.length; i++) if (!Object.is(value[i], fresh[i])) return false;
+  return true;
 }
 
 /** True if an outdated value holds nothing that the current one does not hold too: it is empty, or a part of it. */
@@ -21,9 +16,11 @@ export function isPartOf(outdated: unknown, current: unknown): boolean {
   const prototype: unknown = Object.getPrototypeOf(outdated);
   if (prototype !== Object.prototype && prototype !== Array.prototype) return false;
   const owner = typeof current === "object" && current !== null ? current : {};
-  return Reflect.ownKeys(outdated).every(
-    (key) =>
-      (key === "length" && Array.isArray(outdated)) ||
-      (Object.hasOwn(owner, key) && Object.is(Reflect.get(owner, key), Reflect.get(outdated, key))),
+  return Object.keys(outdated).every(
+    (key) => Object.hasOwn(owner, key) && Object.is(Reflect.get(owner, key), Reflect.get(outdated, key)),
   );
+}
+
+function isEmpty(value: object): boolean {
+  return Object.keys(value).length === 0 && Object.getOwnPropertySymbols(value).length === 0;
 }

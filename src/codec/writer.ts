@@ -2,7 +2,7 @@ import { types } from "node:util";
 import { unserializable } from "./failures";
 import { hasHiddenState } from "./hidden";
 import type { Writing } from "./kind";
-import { isDense, isIndex } from "./lists";
+import { finiteNumbers, isDense, isIndex } from "./lists";
 import { MARKER, MAX_LEVELS, open, tagged, type JsonRecord } from "./marker";
 import { Place, renderPath, type Segment } from "./path";
 import { instanceOf, isPlainPrototype, ownToJson } from "./prototypes";
@@ -119,6 +119,8 @@ export class Writer implements Writing {
     this.refuseSymbols(value);
     const keys = Object.keys(value);
     if (!isDense(value, keys)) return this.sparseArray(value, keys);
+    const numbers = finiteNumbers(value);
+    if (numbers !== undefined) return JSON.stringify(numbers);
     const slot = this.ancestors.length - 1;
     let text = "[";
     for (let i = 0; i < value.length; i++) {

@@ -28,7 +28,14 @@ export async function rewindThread(parts: RewindParts, request: RewindRequest): 
     const removed = plan.targetSeq === Infinity ? NOTHING : await parts.store.countBehind(threadId, plan.targetSeq);
     return { ...report, rewindId: undefined, removed };
   }
-  const row = { id: parts.createId(), threadId, targetTaskId: toTask, targetSeq: plan.targetSeq, archived, createdAt: parts.now() };
+  const row = {
+    id: parts.createId(),
+    threadId,
+    targetTaskId: toTask,
+    targetSeq: plan.targetSeq,
+    archived,
+    createdAt: parts.now(),
+  };
   const removed = await parts.store.rewind(row, (runs, intervals) => {
     refuseWhileRunning(threadId, alive(runs));
     refuseIfMoved(request, plan, planRewind(request, intervals));

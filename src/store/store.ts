@@ -264,7 +264,10 @@ export interface Store {
   /**
    * Deletes what has a seq above `targetSeq`, in one transaction. `guard` is asked inside it: what it throws leaves all as it was.
    */
-  rewind(rewind: Omit<RewindRow, "seq" | "takenBackAt">, guard: (runs: readonly RunRow[], tasks: readonly TaskRow[]) => void): Awaitable<RewindCounts>;
+  rewind(
+    rewind: Omit<RewindRow, "seq" | "takenBackAt">,
+    guard: (runs: readonly RunRow[], tasks: readonly TaskRow[]) => void,
+  ): Awaitable<RewindCounts>;
   listRewinds(threadId: string): Awaitable<readonly RewindRow[]>;
   /** Brings a rewind's rows back, in one transaction, unless `guard` throws. */
   takeBack(rewindId: string, at: string, guard: (runs: readonly RunRow[]) => void): Awaitable<RewindCounts>;

@@ -37,7 +37,13 @@ function nodeTaskId(task: NodeTaskInfo, checkpointId: string): string {
 }
 
 /** The id of a task that a channel triggers. */
-export function pullTaskId(scope: string, step: number, name: string, triggers: readonly unknown[], checkpointId: string): string {
+export function pullTaskId(
+  scope: string,
+  step: number,
+  name: string,
+  triggers: readonly unknown[],
+  checkpointId: string,
+): string {
   return derive([scope, String(step), name, PULL, triggers], checkpointId);
 }
 

@@ -26,7 +26,7 @@ export class PendingFailures {
         if (this.#runs.nodesAtWork(threadId) > 0) return;
         clearInterval(timer);
         this.#remove(threadId, entry);
-        reject(error as Error);
+        reject(error);
       }, CHECK_EVERY_MS);
       const entry = {
         error,

@@ -40,7 +40,9 @@ export function plannedTasks(ns: string, checkpoint: Checkpoint, metadata: Check
 function sends(checkpoint: Checkpoint): { node: string; args: unknown }[] {
   const packets = checkpoint.channel_values[TASKS];
   if (!Array.isArray(packets)) return [];
-  return packets.filter((packet): packet is { node: string; args: unknown } => typeof (packet as { node?: unknown } | null)?.node === "string");
+  return packets.filter(
+    (packet): packet is { node: string; args: unknown } => typeof (packet as { node?: unknown } | null)?.node === "string",
+  );
 }
 
 /** `branch:to:x` and `join:a+b:x` trigger x. */

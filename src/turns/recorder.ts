@@ -64,7 +64,7 @@ export class TurnRecorder extends BaseCallbackHandler {
       const attempt = { ...task, threadId, runId };
       this.#attempts.set(runId, attempt);
       // Errors pass through: this is the one place where a node can still be stopped.
-      await this.#sink.nodeStarts(attempt, task.path[0] === "__pregel_push" ? inputs : undefined);
+      await this.#sink.nodeStarts(attempt, hasOwnInput(task) ? inputs : undefined);
       return;
     }
     if (metadata?.["langgraph_node"] !== undefined) return;
@@ -134,7 +134,11 @@ export class TurnRecorder extends BaseCallbackHandler {
 }
 
 /** The node task a run is, or undefined for all that runs around and inside of nodes. */
-function nodeTask(tags: string[] | undefined, metadata: Record<string, unknown>, runName: string | undefined): NodeTaskInfo | undefined {
+function nodeTask(
+  tags: string[] | undefined,
+  metadata: Record<string, unknown>,
+  runName: string | undefined,
+): NodeTaskInfo | undefined {
   if (tags === undefined || !tags.some((tag) => STEP_TAG.test(tag)) || tags.includes(HIDDEN_TAG)) return undefined;
   const { langgraph_node: name, langgraph_checkpoint_ns: nodeNs, langgraph_step: step } = metadata;
   if (typeof name !== "string" || typeof nodeNs !== "string" || typeof step !== "number") return undefined;
@@ -143,6 +147,11 @@ function nodeTask(tags: string[] | undefined, metadata: Record<string, unknown>,
   const triggers = Array.isArray(metadata["langgraph_triggers"]) ? (metadata["langgraph_triggers"] as unknown[]) : [];
   const path = Array.isArray(metadata["langgraph_path"]) ? (metadata["langgraph_path"] as unknown[]) : [];
   return { name, step, triggers, path, nodeNs, nodeTaskId: nodeTaskIdOf(nodeNs) };
+}
+
+/** Sends, functional tasks and functional entrypoints are called with something else than the state. */
+function hasOwnInput(task: NodeTaskInfo): boolean {
+  return task.path[0] === "__pregel_push" || task.triggers.includes("__start__");
 }
 
 /** `null` resumes and a Command steers; all else is new input. */
@@ -161,7 +170,9 @@ function statusOfError(error: unknown): TurnStatus {
 function outcomeOfError(error: unknown): unknown {
   const { name, message, interrupts } = (error ?? {}) as { name?: unknown; message?: unknown; interrupts?: unknown };
   if (Array.isArray(interrupts)) return { interrupts: interrupts as unknown[] };
-  return { error: { name: String(name ?? "Error"), message: String(message ?? error) } };
+  return {
+    error: { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : String(error) },
+  };
 }
 
 function usageOf(result: LLMResult): { input: number; output: number } {

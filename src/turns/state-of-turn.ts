@@ -21,7 +21,10 @@ export function userState(values: ReadonlyMap<string, string>): Record<string, u
  * @param load reads the channel values of the checkpoint that a Thought refers to; undefined if it is not there any more
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read
  */
-export function stateOfTurn(turn: TurnRow, load: (turn: TurnRow) => ReadonlyMap<string, string> | undefined): Record<string, unknown> {
+export function stateOfTurn(
+  turn: TurnRow,
+  load: (turn: TurnRow) => ReadonlyMap<string, string> | undefined,
+): Record<string, unknown> {
   const stored = decode(turn.serializedState);
   if (turn.stateFormat === "state") return asRecord(stored, "value");
   if (turn.stateFormat === "update") return asRecord(stored, "output");

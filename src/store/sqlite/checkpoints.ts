@@ -106,8 +106,7 @@ export function getCheckpoint(
   ns: string,
   checkpointId: string | undefined,
 ): StoredCheckpoint | undefined {
-  const row =
-    checkpointId === undefined ? sql.get<Row>(LATEST, threadId, ns) : sql.get<Row>(BY_ID, threadId, ns, checkpointId);
+  const row = checkpointId === undefined ? sql.get<Row>(LATEST, threadId, ns) : sql.get<Row>(BY_ID, threadId, ns, checkpointId);
   return row === undefined ? undefined : hydrate(sql, toHead(row));
 }
 
@@ -155,11 +154,16 @@ function valuesOf(sql: Sql, head: CheckpointHead): Map<string, string> {
   for (const [channel, [, hash]] of channels) {
     const text = byHash.get(hash);
     if (text === undefined) {
-      throw corrupted(`channel ${JSON.stringify(channel)} of checkpoint ${head.checkpointId}`, `a value with hash ${hash}`, "none", {
-        threadId: head.threadId,
-        checkpointId: head.checkpointId,
-        channel,
-      });
+      throw corrupted(
+        `channel ${JSON.stringify(channel)} of checkpoint ${head.checkpointId}`,
+        `a value with hash ${hash}`,
+        "none",
+        {
+          threadId: head.threadId,
+          checkpointId: head.checkpointId,
+          channel,
+        },
+      );
     }
     values.set(channel, text);
   }
@@ -170,7 +174,8 @@ function valuesOf(sql: Sql, head: CheckpointHead): Map<string, string> {
 export function loadValues(sql: Sql, threadId: string, hashes: readonly string[]): Map<string, string> {
   if (hashes.length === 0) return new Map();
   const rows = sql.all<{ hash: string; value: string }>(VALUES, threadId, JSON.stringify(hashes));
-  for (const { hash, value } of rows) verifyChecksum(hash, contentHash(value), `a channel value of thread ${threadId}`, { threadId });
+  for (const { hash, value } of rows)
+    verifyChecksum(hash, contentHash(value), `a channel value of thread ${threadId}`, { threadId });
   return new Map(rows.map(({ hash, value }) => [hash, value]));
 }
 

@@ -26,7 +26,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
   }
   let db: SqliteDatabase;
   try {
-    db = new BetterSqlite3(path) as unknown as SqliteDatabase;
+    db = new BetterSqlite3(path);
   } catch (error) {
     throw unopened(error, path);
   }

@@ -62,7 +62,13 @@ export function deltaHistory(
   for (const row of rows) {
     if (row.seed !== null) hashes.set(row.channel, row.seed);
     if (row.node_task_id === null || row.idx === null || row.value === null || row.checksum === null) continue;
-    const write = { node_task_id: row.node_task_id, idx: row.idx, channel: row.channel, value: row.value, checksum: row.checksum };
+    const write = {
+      node_task_id: row.node_task_id,
+      idx: row.idx,
+      channel: row.channel,
+      value: row.value,
+      checksum: row.checksum,
+    };
     verifyWrite(write, threadId, ns, row.checkpoint_id);
     writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, value: row.value });
   }
@@ -70,7 +76,12 @@ export function deltaHistory(
   const seeds = new Map<string, string>();
   for (const [channel, hash] of hashes) {
     const text = values.get(hash);
-    if (text === undefined) throw corrupted(`the history of channel ${JSON.stringify(channel)}`, `a value with hash ${hash}`, "none", { threadId, ns, channel });
+    if (text === undefined)
+      throw corrupted(`the history of channel ${JSON.stringify(channel)}`, `a value with hash ${hash}`, "none", {
+        threadId,
+        ns,
+        channel,
+      });
     seeds.set(channel, text);
   }
   return { writes, seeds };

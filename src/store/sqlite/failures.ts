@@ -16,7 +16,12 @@ export function translated(error: unknown, file: string): unknown {
   if (TurnsError.is(error)) return error;
   const code = sqliteCode(error);
   if (code === "") return error;
-  const base = { what: `database ${file}`, found: `${code}: ${(error as Error).message}`, data: { file, sqlite: code }, cause: error };
+  const base = {
+    what: `database ${file}`,
+    found: `${code}: ${(error as Error).message}`,
+    data: { file, sqlite: code },
+    cause: error,
+  };
   if (code === "SQLITE_NOTADB") {
     return new TurnsError("NOT_A_DATABASE", {
       ...base,

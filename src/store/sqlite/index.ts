@@ -27,8 +27,14 @@ export function openSqliteStore(source: string | SqliteDatabase, options: Sqlite
 }
 
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
-  const write = <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) => (...args: A) => commits.run(() => work(sql, ...args));
-  const read = <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) => (...args: A) => commits.read(() => work(sql, ...args));
+  const write =
+    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
+    (...args: A) =>
+      commits.run(() => work(sql, ...args));
+  const read =
+    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
+    (...args: A) =>
+      commits.read(() => work(sql, ...args));
   return {
     putCheckpoint: write(putCheckpoint),
     putWrites: write(putWrites),

@@ -135,7 +135,10 @@ function restore(sql: Sql, table: string, row: string): void {
 }
 
 function supersedeAgain(sql: Sql, table: string, row: string): void {
-  const taskKey = table === "langgraph_writes" ? "AND node_task_id = json_extract(?1, '$.node_task_id') AND idx = json_extract(?1, '$.idx')" : "";
+  const taskKey =
+    table === "langgraph_writes"
+      ? "AND node_task_id = json_extract(?1, '$.node_task_id') AND idx = json_extract(?1, '$.idx')"
+      : "";
   sql.run(
     `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by')
       WHERE thread_id = json_extract(?1, '$.thread_id') AND seq = json_extract(?1, '$.seq') ${taskKey}`,

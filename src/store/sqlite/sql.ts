@@ -26,7 +26,10 @@ export class Sql {
 
   /** Takes `count` numbers from the file's one sequence and returns the last of them. */
   nextSeq(count = 1): number {
-    const row = this.get<{ value: number }>("UPDATE langgraph_sequence SET value = value + ? WHERE id = 1 RETURNING value", count);
+    const row = this.get<{ value: number }>(
+      "UPDATE langgraph_sequence SET value = value + ? WHERE id = 1 RETURNING value",
+      count,
+    );
     return row?.value ?? 0;
   }
 

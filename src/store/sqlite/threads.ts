@@ -84,7 +84,8 @@ export function copyThread(sql: Sql, sourceId: string, targetId: string, created
 /** Reserves seqs for the copy and returns what to add to a source row's seq. */
 function shiftOf(sql: Sql, sourceId: string): number {
   const highest = sql.get<{ seq: number }>("SELECT value AS seq FROM langgraph_sequence WHERE id = 1")?.seq ?? 0;
-  const lowest = sql.get<{ seq: number }>("SELECT coalesce(min(seq), 1) AS seq FROM langgraph_tasks WHERE thread_id = ?", sourceId)?.seq ?? 1;
+  const lowest =
+    sql.get<{ seq: number }>("SELECT coalesce(min(seq), 1) AS seq FROM langgraph_tasks WHERE thread_id = ?", sourceId)?.seq ?? 1;
   sql.nextSeq(highest - lowest + 1);
   return highest - lowest + 1;
 }

@@ -91,7 +91,10 @@ export function toTurn(row: RawTurn): TurnRow {
     outputTokens: row.output_tokens,
   };
   if (row.checksum !== null) {
-    verifyChecksum(row.checksum, checksumOf(turn), `turn ${turn.id} of graph ${turn.graphId}`, { id: turn.id, graphId: turn.graphId });
+    verifyChecksum(row.checksum, checksumOf(turn), `turn ${turn.id} of graph ${turn.graphId}`, {
+      id: turn.id,
+      graphId: turn.graphId,
+    });
   }
   return turn;
 }

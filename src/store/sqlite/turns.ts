@@ -14,7 +14,8 @@ const OF_NODE_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
 const OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
   WHERE thread_id = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
 const SETTLE = "UPDATE langgraph_checkpoints SET status = ?, durable = ? WHERE id = ?";
-const ADD_TOKENS = "UPDATE langgraph_checkpoints SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ? WHERE id = ?";
+const ADD_TOKENS =
+  "UPDATE langgraph_checkpoints SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ? WHERE id = ?";
 const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`;
 const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
   WHERE thread_id = ?1 AND turn_type = 'Thought'
