@@ -56,7 +56,7 @@ export default defineConfig(
       ],
     },
   },
-  { files: ["src/cli/**/*.ts"], rules: { "no-console": "off" } },
+  { files: ["src/cli/**/*.ts", "src/logger.ts"], rules: { "no-console": "off" } },
 
   {
     // Tests, examples and benchmarks look at values from outside: parsed JSON, rows, errors.

@@ -52,9 +52,9 @@ export function usualArguments(
   property: string | symbol,
 ): void {
   const args: JsonRecord = {};
-  for (const key of written) put(args, key, value[key]);
+  for (let i = 0; i < written.length; i++) put(args, written[i] as string, value[written[i] as string]);
   for (const key of fresh) if (!written.includes(key)) args[key] = value[key];
-  (value as Arguments)[property] = args;
+  Reflect.set(value, property, args);
 }
 
 /** The arguments as a further key of the tag. */
@@ -75,7 +75,7 @@ export function readArguments(node: JsonRecord, value: JsonRecord, type: Instanc
   if (!Array.isArray(links) || links.length === 0) throw malformed(node);
   let inner: Arguments | undefined;
   for (const link of links.reverse() as unknown[]) inner = readLink(node, link, inner, value, type, reader);
-  if (type.args !== undefined) (value as Arguments)[type.args] = inner;
+  if (type.args !== undefined) Reflect.set(value, type.args, inner);
 }
 
 function writeLink(link: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): string {

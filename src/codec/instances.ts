@@ -58,7 +58,7 @@ function instanceKind(type: InstanceClass): Kind {
         if (Object.hasOwn(value, key)) value[key] = fields[key];
         else define(value, key, fields[key]);
       }
-      const lacking = Object.hasOwn(node, "d") ? namesOf(node, "d") : [];
+      const lacking = Object.hasOwn(node, "d") ? namesOf(node, "d") : NOTHING;
       for (const key of lacking) delete value[key];
       if (type.args === undefined) return value;
       if (lacking.includes(ARGUMENTS)) delete (value as Record<string | symbol, unknown>)[type.args];
@@ -81,5 +81,7 @@ function instanceKind(type: InstanceClass): Kind {
 
 /** Stands for the arguments among the properties an instance lacks; some classes keep them under a symbol. */
 const ARGUMENTS = "";
+
+const NOTHING: readonly string[] = [];
 
 export const INSTANCE_KINDS: readonly Kind[] = INSTANCE_CLASSES.map(instanceKind);

@@ -11,6 +11,7 @@ const CHECK_EVERY_MS = 20;
  */
 export class PendingFailures {
   readonly #runs: RunRegistry;
+  readonly #reported = new Map<string, unknown>();
   readonly #waiting = new Map<string, { error: unknown; taken: () => void }[]>();
 
   constructor(runs: RunRegistry) {
@@ -39,12 +40,22 @@ export class PendingFailures {
     });
   }
 
-  /** The first error of the thread, now the caller's to report; the others resolve with it. */
+  /**
+   * The first error of the thread's run, now the caller's to report; the saves that wait resolve with it. It stays until the run ends:
+   * a node's retry policy must not run the body on a checkpoint that does not exist.
+   */
   take(threadId: string): unknown {
-    const list = this.#waiting.get(threadId);
+    const list = this.#waiting.get(threadId) ?? [];
     this.#waiting.delete(threadId);
-    for (const entry of list ?? []) entry.taken();
-    return list?.[0]?.error;
+    for (const entry of list) entry.taken();
+    const [first] = list;
+    if (first !== undefined && !this.#reported.has(threadId)) this.#reported.set(threadId, first.error);
+    return this.#reported.get(threadId);
+  }
+
+  /** A run of the thread begins or ends: what was reported is over. */
+  forget(threadId: string): void {
+    this.#reported.delete(threadId);
   }
 
   #remove(threadId: string, entry: { error: unknown }): void {

@@ -29,10 +29,12 @@ export class TurnLog implements TurnSink {
   }
 
   async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
+    this.#parts.failures.forget(threadId);
     await this.#parts.runs.graphStarted(threadId, runId, bringsInput);
   }
 
   async graphEnds(threadId: string, runId: string): Promise<void> {
+    this.#parts.failures.forget(threadId);
     await this.#parts.runs.graphEnded(threadId, runId);
   }
 

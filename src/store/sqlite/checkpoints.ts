@@ -62,7 +62,8 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): { seq: numbe
 
 /**
  * Stores the new values and finds the carried ones. A carried value is the parent's if its version is the same; versions alone
- * prove nothing across forks, so beyond the parent only equal content counts. What was never stored stays absent.
+ * prove nothing across forks, so beyond the parent only equal content counts. What was never stored stays absent, unless the parent
+ * itself is missing because its save failed: then LangGraph believes the value stored, and it is stored here.
  */
 function manifestOf(
   sql: Sql,
@@ -78,9 +79,11 @@ function manifestOf(
     ...(known === undefined ? {} : (JSON.parse(known.channels) as Manifest)),
     ...(parentRow === undefined ? {} : (JSON.parse(parentRow.channels) as Manifest)),
   };
+  const orphaned = parentId !== undefined && parentRow === undefined;
   const manifest: Manifest = Object.create(null) as Manifest;
   for (const value of checkpoint.values) {
-    const hash = value.isNew ? storeValue(sql, threadId, value, seq) : carriedHash(sql, threadId, value, inherited);
+    const carriedOver = value.isNew ? undefined : carriedHash(sql, threadId, value, inherited);
+    const hash = carriedOver ?? (value.isNew || orphaned ? storeValue(sql, threadId, value, seq) : undefined);
     if (hash !== undefined) manifest[value.channel] = [value.version, hash];
   }
   return manifest;
