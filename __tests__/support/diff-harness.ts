@@ -1,0 +1,163 @@
+import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
+import { MemorySaver } from "@langchain/langgraph";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { normalised } from "./diff-normalise";
+
+export const ENGINES = ["memory", "turns", "attached"] as const;
+export type Engine = (typeof ENGINES)[number];
+
+/** How a scenario's runs are made: what they return is part of what is compared. */
+export const MODES = ["invoke", "stream", "stream with subgraphs", "streamEvents"] as const;
+export type Mode = (typeof MODES)[number];
+
+export const STREAM_MODES = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"] as const;
+export const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+export interface Note {
+  what: string;
+  value: unknown;
+}
+export type Scenario = (lab: Lab) => Promise<void>;
+
+/** One saver, and notes of all that can be seen of the graphs that run on it. */
+export class Lab {
+  readonly notes: Note[] = [];
+  readonly saver: BaseCheckpointSaver;
+
+  constructor(
+    readonly engine: Engine,
+    readonly mode: Mode,
+  ) {
+    this.saver = engine === "memory" ? new MemorySaver() : TurnSaver.fromPath(":memory:", { logger: quiet });
+  }
+
+  get isOurs(): boolean {
+    return this.engine !== "memory";
+  }
+
+  /** Compiles with the saver, and attaches it where that is what is tested. */
+  compile(builder: any, options: object = {}): any {
+    return this.attached(builder.compile({ checkpointer: this.saver, ...options }));
+  }
+
+  attached<G extends object>(graph: G): G {
+    return this.engine === "attached" ? (this.saver as TurnSaver).attach(graph) : graph;
+  }
+
+  note(what: string, value: unknown): void {
+    this.notes.push({ what, value });
+  }
+
+  /** Runs in the lab's mode, then looks at the thread. An error is a result like any other. */
+  async run(graph: any, input: unknown, config: any = thread()): Promise<void> {
+    this.note(`${this.mode} result`, await outcomeOf(() => this.#run(graph, input, config)));
+    await this.look(graph, config);
+  }
+
+  async #run(graph: any, input: unknown, config: any): Promise<unknown> {
+    if (this.mode === "invoke") return graph.invoke(input, config);
+    if (this.mode === "streamEvents") return collect(graph.streamEvents(input, { ...config, version: "v2" }));
+    const subgraphs = this.mode === "stream with subgraphs";
+    const chunks = await collect(await graph.stream(input, { ...config, streamMode: [...STREAM_MODES], subgraphs }));
+    return inFixedOrder(chunks, subgraphs);
+  }
+
+  /** The thread's state and all of its history, whole and in parts. */
+  async look(graph: any, config: any = thread()): Promise<void> {
+    const head = { configurable: { thread_id: config.configurable.thread_id } };
+    this.note("state", await outcomeOf(() => graph.getState(head, { subgraphs: true })));
+    const history = await this.history(graph, head);
+    this.note("history", history);
+    const second = history.at(1);
+    this.note("history, limit", await this.history(graph, head, { limit: 2 }));
+    this.note("history, filter", await this.history(graph, head, { filter: { source: "loop" } }));
+    if (second !== undefined) {
+      this.note("history, before", await this.history(graph, head, { before: second.config, limit: 3 }));
+      const { checkpoint_id } = second.config.configurable;
+      // With an id MemorySaver gives the caller's own object back, so the namespace is part of it.
+      const at = thread(head.configurable.thread_id, { checkpoint_ns: "", checkpoint_id });
+      this.note("state of an older checkpoint", await graph.getState(at, { subgraphs: true }));
+    }
+    this.note("list", await this.list(head));
+  }
+
+  async history(graph: any, config: any = thread(), options: object = {}): Promise<any[]> {
+    return collect(graph.getStateHistory(config, options));
+  }
+
+  /** What the saver itself lists, over all namespaces. A task's writes come in no promised order. */
+  async list(config: any = thread(), options: object = {}): Promise<unknown[]> {
+    const tuples = await collect(this.saver.list(config, options));
+    return tuples
+      .map(({ pendingWrites, ...tuple }: any) => ({
+        ...tuple,
+        checkpoint: stored(tuple.checkpoint),
+        writes: (pendingWrites ?? []).map(([, channel, value]: unknown[]) => JSON.stringify([channel, value])).sort(),
+      }))
+      .sort((left: any, right: any) => (left.checkpoint.id < right.checkpoint.id ? 1 : -1));
+  }
+
+  /** The checkpoint whose next node is the given one, newest first. */
+  async before(graph: any, node: string, config: any = thread()): Promise<any> {
+    const found = (await this.history(graph, config)).find((state) => state.next.includes(node));
+    const { checkpoint_id } = found.config.configurable;
+    return thread(config.configurable.thread_id, { checkpoint_ns: "", checkpoint_id });
+  }
+
+  close(): void {
+    if (this.saver instanceof TurnSaver) this.saver.close();
+  }
+}
+
+/** Values without a version are in no channel; a saver may drop them (`__pregel_tasks: []`). */
+function stored(checkpoint: any): unknown {
+  const values = Object.entries(checkpoint.channel_values).filter(
+    ([channel, value]) => Object.hasOwn(checkpoint.channel_versions, channel) && value !== undefined,
+  );
+  return { ...checkpoint, channel_values: Object.fromEntries(values) };
+}
+
+/** Parallel nodes finish in any order, and so do the chunks of different modes: compare each mode's chunks by themselves. */
+function inFixedOrder(chunks: any[], subgraphs: boolean): unknown {
+  const mode = (chunk: any): string => chunk[subgraphs ? 1 : 0];
+  return Object.fromEntries(STREAM_MODES.map((name) => [name, chunks.filter((chunk) => mode(chunk) === name)]));
+}
+
+export const thread = (id = "t", more: object = {}) => ({ configurable: { thread_id: id, ...more } });
+
+export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+async function outcomeOf(work: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return { returned: await work() };
+  } catch (error) {
+    return { threw: error };
+  }
+}
+
+export async function play(engine: Engine, mode: Mode, scenario: Scenario): Promise<Note[]> {
+  const lab = new Lab(engine, mode);
+  try {
+    await scenario(lab);
+    return normalised(lab.notes) as Note[];
+  } finally {
+    lab.close();
+  }
+}
+
+/** The scenario's notes on every saver must be those of LangGraph's own. */
+export async function expectSame(mode: Mode, scenario: Scenario, engines: readonly Engine[] = ["turns", "attached"]) {
+  const wanted = await play("memory", mode, scenario);
+  expect(wanted.length).toBeGreaterThan(0);
+  for (const engine of engines) {
+    const found = await play(engine, mode, scenario);
+    expect(found.map(({ what }) => what)).toEqual(wanted.map(({ what }) => what));
+    for (const [index, note] of found.entries()) {
+      expect({ engine, mode, index, ...note }).toEqual({ engine, mode, index, ...wanted[index] });
+    }
+  }
+}

@@ -1,0 +1,41 @@
+const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+const TIMES = new Set(["ts", "timestamp", "created_at", "createdAt", "expires_at"]);
+
+/** Plain data of anything a graph shows: ids by the order in which they first appear, times left out, classes named. */
+export function normalised(value: unknown): unknown {
+  const ids = new Map<string, string>();
+  const idOf = (id: string): string => {
+    if (!ids.has(id)) ids.set(id, `#${ids.size}`);
+    return ids.get(id) ?? "";
+  };
+  const ancestors: object[] = [];
+
+  function walk(part: unknown): unknown {
+    if (typeof part === "string") return part.replace(UUID, idOf);
+    if (typeof part === "function") return `function ${part.name}`;
+    if (typeof part === "bigint" || typeof part === "symbol") return String(part);
+    if (typeof part !== "object" || part === null) return part;
+    if (ancestors.includes(part)) return "a cycle";
+    ancestors.push(part);
+    const plain = walkObject(part);
+    ancestors.pop();
+    return plain;
+  }
+
+  function walkObject(part: object): unknown {
+    if (Array.isArray(part)) return part.map(walk);
+    if (part instanceof Error) return { "@": "Error", name: part.name, message: walk(part.message) };
+    if (part instanceof Date) return { "@": "Date", at: part.toISOString() };
+    if (part instanceof Map) return { "@": "Map", entries: [...part].map(walk) };
+    if (part instanceof Set) return { "@": "Set", values: [...part].map(walk) };
+    const type: unknown = (part as { lc_serializable?: unknown }).lc_serializable === true ? part.constructor.name : undefined;
+    const data = typeof type === "string" ? (part as { toJSON(): object }).toJSON() : part;
+    const keys = Object.keys(data)
+      .filter((key) => !TIMES.has(key) && (data as Record<string, unknown>)[key] !== undefined)
+      .sort();
+    const entries = keys.map((key) => [key.replace(UUID, idOf), walk((data as Record<string, unknown>)[key])]);
+    return Object.fromEntries(typeof type === "string" ? [["@", type], ...entries] : entries);
+  }
+
+  return walk(value);
+}
