@@ -2,7 +2,8 @@ import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import { CheckpointPersister, GraphRunner, type LangGraphCheckpoint, type Turn, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { chain } from "./support/s1-graph";
-import { dump, listener, quiet, runProgram, sqlOn, tablesOf } from "./support/s1-tools";
+import { runProgram } from "./support/s1-programs";
+import { dump, listener, quiet, sqlOn, tablesOf } from "./support/s1-tools";
 import { tempFile } from "./support/temp";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

@@ -1,7 +1,8 @@
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
-const TIMES = new Set(["ts", "timestamp", "created_at", "createdAt", "expires_at"]);
+/** Times, and what a run's config carries beside data: the recorder is one of its callbacks. */
+const LEFT_OUT = new Set(["ts", "timestamp", "created_at", "createdAt", "callbacks", "signal"]);
 
-/** Plain data of anything a graph shows: ids by the order in which they first appear, times left out, classes named. */
+/** Plain data of anything a graph shows: ids by the order in which they first appear, times and callbacks left out, classes named. */
 export function normalised(value: unknown): unknown {
   const ids = new Map<string, string>();
   const idOf = (id: string): string => {
@@ -31,7 +32,7 @@ export function normalised(value: unknown): unknown {
     const type: unknown = (part as { lc_serializable?: unknown }).lc_serializable === true ? part.constructor.name : undefined;
     const data = typeof type === "string" ? (part as { toJSON(): object }).toJSON() : part;
     const keys = Object.keys(data)
-      .filter((key) => !TIMES.has(key) && (data as Record<string, unknown>)[key] !== undefined)
+      .filter((key) => !LEFT_OUT.has(key) && (data as Record<string, unknown>)[key] !== undefined)
       .sort();
     const entries = keys.map((key) => [key.replace(UUID, idOf), walk((data as Record<string, unknown>)[key])]);
     return Object.fromEntries(typeof type === "string" ? [["@", type], ...entries] : entries);

@@ -165,6 +165,13 @@ export interface TurnRow {
   outputTokens: number;
 }
 
+/** A turn that a commit could not take along; the commit itself stands (S1.9). */
+export interface LostTurn {
+  nodeName: string;
+  turnType: TurnType;
+  error: unknown;
+}
+
 export interface TaskRow {
   taskId: string;
   graphId: string;
@@ -231,8 +238,8 @@ export interface DeltaHistory {
 }
 
 export interface Store {
-  putCheckpoint(checkpoint: NewCheckpoint): Awaitable<{ seq: number }>;
-  putWrites(writes: NewWrites): Awaitable<{ seq: number; turn: TurnRow | undefined }>;
+  putCheckpoint(checkpoint: NewCheckpoint): Awaitable<{ seq: number; lost: readonly LostTurn[] }>;
+  putWrites(writes: NewWrites): Awaitable<{ seq: number; turn: TurnRow | undefined; lost: readonly LostTurn[] }>;
   /** The checkpoint of that id, or the one with the greatest id of the namespace. */
   getCheckpoint(threadId: string, ns: string, checkpointId: string | undefined): Awaitable<StoredCheckpoint | undefined>;
   /** One page, greatest checkpoint id first. */

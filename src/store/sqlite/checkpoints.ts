@@ -1,7 +1,16 @@
 import { contentHash, corrupted, rowChecksum, verifyChecksum } from "../checksum";
-import type { ChannelVersion, CheckpointHead, CheckpointQuery, NewCheckpoint, NewValue, StoredCheckpoint } from "../store";
+import type {
+  ChannelVersion,
+  CheckpointHead,
+  CheckpointQuery,
+  LostTurn,
+  NewCheckpoint,
+  NewValue,
+  StoredCheckpoint,
+} from "../store";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
+import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
 import { liveWrites } from "./writes";
 
@@ -32,7 +41,7 @@ const INSERT_VALUE = "INSERT OR IGNORE INTO langgraph_values (thread_id, hash, s
 const HAS_VALUE = "SELECT 1 FROM langgraph_values WHERE thread_id = ? AND hash = ?";
 const VALUES = "SELECT hash, value FROM langgraph_values WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))";
 
-export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): { seq: number } {
+export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): { seq: number; lost: LostTurn[] } {
   const { threadId, ns, checkpointId } = checkpoint;
   claimTask(sql, threadId, checkpoint.claim, checkpoint.createdAt);
   const seq = sql.nextSeq();
@@ -56,8 +65,10 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): { seq: numbe
     checkpoint.metadata,
     rowChecksum(threadId, ns, checkpointId, parentId, checkpoint.body, channels, checkpoint.metadata),
   );
-  for (const thought of checkpoint.planned) insertThought(sql, thought);
-  return { seq };
+  const planned = checkpoint.planned.map((thought) =>
+    turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, () => insertThought(sql, thought)),
+  );
+  return { seq, lost: planned.flatMap(({ lost }) => lost ?? []) };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { rowChecksum, verifyChecksum } from "../checksum";
-import type { NewWrites, StoredWrite, TurnRow } from "../store";
+import type { LostTurn, NewWrites, StoredWrite, TurnRow } from "../store";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { settleAction } from "./turns";
@@ -26,7 +26,7 @@ const INSERT = `INSERT INTO langgraph_writes
  * A node task's regular writes replace all its earlier regular ones: a task that runs again under the same id must not keep rows of
  * its first run. Of the special ones (negative idx) each replaces its own kind.
  */
-export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: TurnRow | undefined } {
+export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: TurnRow | undefined; lost: LostTurn[] } {
   const { threadId, ns, checkpointId, nodeTaskId } = batch;
   claimTask(sql, threadId, batch.claim, batch.createdAt);
   const seq = sql.nextSeq();
@@ -37,8 +37,8 @@ export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: Turn
     if (idx < 0) sql.run(SUPERSEDE_ONE, seq, ...key, idx);
     sql.run(INSERT, ...key, idx, seq, channel, value, checksumOf(key, idx, channel, value));
   }
-  const turn = batch.settle === undefined ? undefined : settleAction(sql, batch, batch.settle);
-  return { seq, turn };
+  const settled = batch.settle === undefined ? undefined : settleAction(sql, batch, batch.settle);
+  return { seq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
 export function liveWrites(sql: Sql, threadId: string, ns: string, checkpointId: string): StoredWrite[] {

@@ -1,0 +1,1 @@
+export const graphs = 1; export const runRandom = 1;
