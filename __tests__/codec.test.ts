@@ -4,7 +4,7 @@ import { Document } from "@langchain/core/documents";
 import {
   AIMessage,
   AIMessageChunk,
-  BaseMessage,
+  type BaseMessage,
   ChatMessage,
   ChatMessageChunk,
   FunctionMessage,
@@ -55,7 +55,8 @@ describe("Values: plain JSON", () => {
   it("Values: the text of a list is made of the texts of its elements", () => {
     const list = [1, "a", undefined, -0, new Date(0), new Map([[1, 2]]), new HumanMessage("hi"), [[]], { "~": 1 }, null, 3n];
     expect(encode(list)).toBe(`[${list.map((item) => encode(item)).join(",")}]`);
-    expect(encode(list)).toBe(`[${list.map(encode as (value: unknown) => string).join(",")}]`);
+    const passedDirectly: (value: unknown) => string = encode;
+    expect(encode(list)).toBe(`[${list.map(passedDirectly).join(",")}]`);
   });
 
   it("Values: a list that is not made of its elements alone is told apart", () => {
@@ -143,19 +144,16 @@ describe("Values: what JSON cannot say", () => {
   ])("Values: data that looks like a marker is data: %j", (value) => {
     expect(roundTrip(value)).toStrictEqual(value);
     expect(roundTrip(new Map([[value, value]]))).toStrictEqual(new Map([[value, value]]));
-    expect(roundTrip(new HumanMessage({ content: "", additional_kwargs: value as never })).additional_kwargs).toStrictEqual(
-      value,
-    );
+    expect(roundTrip(new HumanMessage({ content: "", additional_kwargs: value })).additional_kwargs).toStrictEqual(value);
   });
 });
 
 describe("Values: built-in classes", () => {
-  it.each([new Date(0), new Date(-62198755200000), new Date(8.64e15), new Date(NaN)])(
-    "Values: Date comes back as Date: %p",
-    (value) => {
-      expect(roundTrip(value)).toStrictEqual(value);
-    },
-  );
+  it.each([0, -62198755200000, 8.64e15, -8.64e15, NaN])("Values: Date comes back as Date: %p", (time) => {
+    const back = roundTrip({ at: new Date(time) }).at;
+    expect(Object.getPrototypeOf(back)).toBe(Date.prototype);
+    expect(back.getTime()).toBe(time);
+  });
 
   it("Values: Map and Set come back in order, with any keys, nested", () => {
     const value = new Map<unknown, unknown>([
@@ -317,10 +315,10 @@ const messages: [string, () => BaseMessage][] = [
     () =>
       new AIMessage({
         contentBlocks: [{ type: "tool_call", name: "t", args: {}, id: "1" }],
-        response_metadata: { a: 1 } as never,
+        response_metadata: { a: 1 },
       }),
   ],
-  ["AIMessage made from another", () => new AIMessage({ ...new AIMessage({ content: "hi", id: "1" }), name: "bob" } as never)],
+  ["AIMessage made from another", () => new AIMessage({ ...new AIMessage({ content: "hi", id: "1" }), name: "bob" })],
   ["AIMessageChunk of a string", () => new AIMessageChunk("hi")],
   [
     "AIMessageChunk with tool call chunks",
@@ -540,18 +538,17 @@ describe("Values: what cannot be saved is a named error", () => {
       (value: unknown) => Object.assign([], { extra: value }),
     ]) {
       let value: unknown = undefined;
-      let text = encode(value);
-      for (let depth = 0; depth < 2_100; depth++) {
+      let text = "";
+      for (let depth = 1, limit = false; !limit; depth++) {
         value = wrap(value);
+        if (depth % 61 !== 0) continue;
         try {
           text = encode(value);
         } catch (error) {
           expect(TurnsError.is(error, "UNSERIALIZABLE_VALUE")).toBe(true);
           expect(depth).toBeGreaterThan(400);
-          break;
+          limit = true;
         }
-        if (depth % 300 !== 0) continue;
-        expect(encode(decode(text))).toBe(text);
       }
       expect(encode(decode(text))).toBe(text);
     }
@@ -623,8 +620,8 @@ describe("Values: classInstances plain", () => {
     const error = plain(new MyError("what"));
     expect(Object.getPrototypeOf(error)).toBe(TypeError.prototype);
     expect([error.name, error.message, error.code]).toEqual(["MyError", "what", 7]);
-    expect(plain(new (class M extends Map {})([[1, 2]]))).toStrictEqual(new Map([[1, 2]]));
-    expect(plain(new (class L extends Array {})(1, 2, 3))).toStrictEqual([1, 2, 3]);
+    expect(plain(new (class M extends Map<unknown, unknown> {})([[1, 2]]))).toStrictEqual(new Map([[1, 2]]));
+    expect(plain(class L extends Array<number> {}.from([1, 2, 3]))).toStrictEqual([1, 2, 3]);
     expect(plain(new (class M extends HumanMessage {})("x"))).toStrictEqual(new HumanMessage("x"));
     expect(
       plain(
@@ -751,8 +748,7 @@ describe("Values: reading what was not written by the codec", () => {
 
 describe("Values: the official format can be read", () => {
   const serde = new MemorySaver().serde;
-  const official = async (value: unknown): Promise<any> =>
-    decodeOfficial(...((await serde.dumpsTyped(value)) as [string, Uint8Array]));
+  const official = async (value: unknown): Promise<any> => decodeOfficial(...(await serde.dumpsTyped(value)));
 
   it("Values: what JsonPlusSerializer keeps is read as it reads it", async () => {
     const value = {
@@ -769,7 +765,7 @@ describe("Values: the official format can be read", () => {
           content: [{ type: "text", text: "a" }],
           tool_calls: [{ name: "t", args: { some_key: { lc: 1 } }, id: "1" }],
           usage_metadata: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
-          response_metadata: { model_name: "m" } as never,
+          response_metadata: { model_name: "m" },
         }),
         new AIMessageChunk({ content: "a", tool_call_chunks: [{ name: "t", args: "{}", id: "1", index: 0 }] }),
         new ToolMessage({ content: "r", tool_call_id: "1", status: "error", artifact: { a: [1] } }),
@@ -819,7 +815,7 @@ describe("Values: the official format can be read", () => {
 
   it("Values: user data a message escaped stays data", async () => {
     const fake = { lc: 1, type: "constructor", id: ["langchain_core", "messages", "HumanMessage"], kwargs: { content: "x" } };
-    const back = await official(new HumanMessage({ content: "", additional_kwargs: { fake } as never }));
+    const back = await official(new HumanMessage({ content: "", additional_kwargs: { fake } }));
     expect(back.additional_kwargs.fake).toStrictEqual(fake);
   });
 

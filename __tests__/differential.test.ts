@@ -7,7 +7,6 @@ import {
   getPreviousState,
   InMemoryStore,
   interrupt,
-  MemorySaver,
   MessagesAnnotation,
   Send,
   START,
@@ -16,10 +15,10 @@ import {
 } from "@langchain/langgraph";
 import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import { InMemoryCache } from "@langchain/langgraph-checkpoint";
-import { type TurnSaver } from "langgraph-checkpoint-turns";
+import type { TurnSaver } from "langgraph-checkpoint-turns";
 import fc from "fast-check";
 import { scriptedModel, tools } from "./support/diff-agent";
-import { collect, expectSame, type Engine, Lab, MODES, play, quiet, type Scenario, thread } from "./support/diff-harness";
+import { collect, expectSame, type Engine, Lab, type Mode, MODES, type Scenario, thread } from "./support/diff-harness";
 import { graphs, runRandom } from "./support/diff-random";
 
 const list = () => Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] });
@@ -29,8 +28,8 @@ const logs = (name: string) => () => ({ log: [name] });
 const asks = (name: string) => () => ({ log: [`${name}:${interrupt({ from: name })}`] });
 
 /** One test per way of running it. */
-function same(title: string, scenario: Scenario): void {
-  test.each(MODES)(`contract: ${title}, %s`, async (mode) => {
+function same(title: string, scenario: Scenario, modes: readonly Mode[] = MODES): void {
+  test.each(modes)(`contract: ${title}, %s`, async (mode) => {
     await expectSame(mode, scenario);
   });
 }
@@ -431,8 +430,8 @@ describe("contract: edits and time travel behave as on MemorySaver", () => {
     await lab.run(graph, null, await lab.before(graph, "sub"));
   });
 
-  same("two forks of one checkpoint keep their values apart", async (lab) => {
-    const graph = linear(lab);
+  same("two forks of one checkpoint keep their values apart (D22: the writes of both have one task id)", async (lab) => {
+    const graph = linear(lab.withoutList());
     await lab.run(graph, { log: ["in"] });
     const origin = await lab.before(graph, "b");
     const left = await graph.updateState(origin, { last: "left" }, "a");
@@ -484,18 +483,23 @@ describe("contract: the ways of running behave as on MemorySaver", () => {
     await lab.look(graph);
   });
 
-  same("cached nodes", async (lab) => {
-    let runs = 0;
-    const builder = new StateGraph(State)
-      .addNode("a", () => ({ log: [`run ${++runs}`] }), { cachePolicy: { keyFunc: () => "one key" } })
-      .addNode("b", logs("b"))
-      .addEdge(START, "a")
-      .addEdge("a", "b");
-    const graph = lab.compile(builder, { cache: new InMemoryCache() });
-    await lab.run(graph, { log: ["1"] });
-    await lab.run(graph, { log: ["2"] });
-    await lab.run(graph, { log: ["3"] }, thread("another"));
-  });
+  same(
+    "cached nodes",
+    async (lab) => {
+      let runs = 0;
+      const builder = new StateGraph(State)
+        .addNode("a", () => ({ log: [`run ${++runs}`] }), { cachePolicy: { keyFunc: () => "one key" } })
+        .addNode("b", logs("b"))
+        .addEdge(START, "a")
+        .addEdge("a", "b");
+      const graph = lab.compile(builder, { cache: new InMemoryCache() });
+      await lab.run(graph, { log: ["1"] });
+      await lab.run(graph, { log: ["2"] });
+      await lab.run(graph, { log: ["3"] }, thread("another"));
+    },
+    // streamEvents leaves a rejection behind when a node is cached, whatever the saver.
+    ["invoke", "stream", "stream with subgraphs"],
+  );
 
   same("deferred nodes", async (lab) => {
     const builder = new StateGraph(State)
@@ -583,7 +587,7 @@ describe("contract: the ways of running behave as on MemorySaver", () => {
     };
     const graph = lab.compile(chain(["a", "h", "z"], { h: body }));
     const error = await graph.invoke({ log: ["in"] }, { ...thread(), signal: controller.signal }).catch((each: unknown) => each);
-    expect(error).toBeInstanceOf(Error);
+    expect(String((error as Error).message)).toMatch(/abort/i);
     await lab.look(graph);
     await lab.run(graph, null);
   });
@@ -635,9 +639,184 @@ describe("contract: listing behaves as on MemorySaver", () => {
   });
 });
 
+/** Graphs on our saver alone, plain and attached. */
+function ours(title: string, scenario: (lab: Lab & { saver: TurnSaver }) => Promise<void>): void {
+  test.each<Engine>(["turns", "attached"])(`contract: ${title}, %s`, async (engine) => {
+    const lab = new Lab(engine, "invoke");
+    await scenario(lab as Lab & { saver: TurnSaver });
+    lab.close();
+  });
+}
+
+describe("contract: right where MemorySaver is wrong", () => {
+  ours("an edge that threw is evaluated on resume (D17, F5)", async (lab) => {
+    let broken = true;
+    const ran: string[] = [];
+    const body = (name: string) => (): object => {
+      ran.push(name);
+      return { log: [name] };
+    };
+    const graph = lab.compile(
+      chain(["a"], { a: body("a") })
+        .addNode("b", body("b"))
+        .addConditionalEdges("a", () => {
+          if (broken) throw new Error("edge");
+          return "b";
+        }),
+    );
+    await expect(graph.invoke({ log: ["in"] }, thread())).rejects.toThrow("edge");
+    expect((await graph.getState(thread())).next).toEqual(["a"]);
+    broken = false;
+    expect((await graph.invoke(null, thread())).log).toEqual(["in", "a", "b"]);
+    expect(ran).toEqual(["a", "a", "b"]);
+  });
+
+  ours("the same input under the same run_id resumes, under a new one is new (F11)", async (lab) => {
+    let broken = true;
+    const body = (): object => {
+      if (broken) throw new Error("broken");
+      return { log: ["b"] };
+    };
+    const graph = lab.compile(chain(["a", "b"], { b: body }));
+    const run = (run_id: string) => graph.invoke({ log: ["in"] }, { ...thread(), metadata: { run_id } });
+    await expect(run("run-1")).rejects.toThrow("broken");
+    broken = false;
+    expect((await run("run-1")).log).toEqual(["in", "a", "b"]);
+    expect((await run("run-2")).log).toEqual(["in", "a", "b", "in", "a", "b"]);
+    const [newest] = await lab.history(graph, thread(), { limit: 1 });
+    expect(newest.metadata).toMatchObject({ run_id: "run-2", source: "loop" });
+    expect(await lab.history(graph, thread(), { filter: { run_id: "run-1" } })).not.toHaveLength(0);
+  });
+
+  ours("filters compare objects by their content, in any order of keys (D8)", async (lab) => {
+    const graph = linear(lab);
+    await graph.invoke({ log: ["in"] }, thread());
+    const all = await lab.history(graph);
+    const config = all[0].config;
+    const { checkpoint } = (await lab.saver.getTuple(config))!;
+    const metadata: any = { source: "update", step: 9, parents: {}, "a.b": { x: 1, y: [{ z: 2, w: null }] } };
+    await lab.saver.put(config, { ...checkpoint, id: `${checkpoint.id.slice(0, -1)}x` }, metadata, {});
+    const found = (filter: object): Promise<unknown[]> => collect(lab.saver.list(thread(), { filter: filter as any }));
+    expect(await found({ "a.b": { y: [{ w: null, z: 2 }], x: 1 } })).toHaveLength(1);
+    expect(await found({ "a.b": { y: [{ w: null, z: 3 }], x: 1 } })).toHaveLength(0);
+    expect(await found({ "a.b": { x: 1 } })).toHaveLength(0);
+    expect(await found({ parents: {} })).toHaveLength(all.length + 1);
+  });
+
+  ours("no checkpoint is its own parent with durability exit and two interrupts (F9, D20)", async (lab) => {
+    const body = (): object => ({ log: [interrupt("first"), interrupt("second")] });
+    const graph = lab.compile(chain(["a", "h", "z"], { h: body }));
+    const config = { ...thread(), durability: "exit" };
+    await graph.invoke({ log: ["in"] }, config);
+    await graph.invoke(new Command({ resume: "A" }), config);
+    expect((await graph.invoke(new Command({ resume: "B" }), config)).log).toEqual(["in", "a", "A", "B", "z"]);
+    const tuples = await collect(lab.saver.list(thread()));
+    expect(tuples.length).toBeGreaterThan(1);
+    for (const tuple of tuples) {
+      expect(tuple.parentConfig?.configurable?.["checkpoint_id"]).not.toBe(tuple.checkpoint.id);
+    }
+    expect(new Set(tuples.map((tuple) => tuple.checkpoint.id)).size).toBe(tuples.length);
+  });
+
+  ours("a task that runs again replaces what its first run wrote", async (lab) => {
+    let runs = 0;
+    let broken = true;
+    const late = async (): Promise<object> => {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      if (broken) throw new Error("broken");
+      return { log: ["h"] };
+    };
+    const graph = lab.compile(
+      new StateGraph(State)
+        .addNode("p", () => ({ log: [`p-run${++runs}`] }))
+        .addNode("h", late)
+        .addEdge(START, "p")
+        .addEdge(START, "h"),
+    );
+    await expect(graph.invoke({ log: ["in"] }, thread())).rejects.toThrow("broken");
+    broken = false;
+    const head = (await graph.getState(thread())).config;
+    expect((await graph.invoke(null, head)).log.toSorted()).toEqual(["h", "in", "p-run2"]);
+    const written = (await lab.saver.getTuple(head))!.pendingWrites!.filter(([, channel]) => channel === "log");
+    expect(written.map(([, , value]) => value)).toEqual(expect.arrayContaining([["p-run2"], ["h"]]));
+    expect(written).toHaveLength(2);
+  });
+
+  ours("values keep their types through a reload (D1, D2)", async (lab) => {
+    const value = {
+      big: 10n,
+      at: new Date(0),
+      map: new Map<unknown, unknown>([["k", new Set([Number.NaN, -0])]]),
+      bytes: new Uint8Array([0, 255, 200]),
+      nothing: undefined,
+      error: new TypeError("odd", { cause: 1 }),
+    };
+    const Rich = Annotation.Root({ value: Annotation<unknown>(), log: list() });
+    const graph = lab.compile(
+      new StateGraph(Rich)
+        .addNode("a", () => ({ value, log: ["a"] }))
+        .addNode("h", (state) => ({ log: [interrupt({ ...(state.value as object), big: 0 })] }))
+        .addEdge(START, "a")
+        .addEdge("a", "h"),
+    );
+    await graph.invoke({ log: [] }, thread());
+    const state = await graph.getState(thread());
+    expect(state.values.value).toStrictEqual(value);
+    expect(state.tasks[0].interrupts[0].value).toStrictEqual({ ...value, big: 0 });
+  });
+});
+
+describe("contract: a resume inside nested graphs (F6, D18)", () => {
+  const nested = async (engine: Engine): Promise<string[]> => {
+    const lab = new Lab(engine, "invoke");
+    let broken = true;
+    const ran: string[] = [];
+    const body = (name: string) => (): object => {
+      ran.push(name);
+      return { log: [name] };
+    };
+    const late = async (): Promise<object> => {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      if (broken) throw new Error("broken");
+      return body("q")();
+    };
+    const sub = new StateGraph(State)
+      .addNode("p", body("p"))
+      .addNode("q", late)
+      .addEdge(START, "p")
+      .addEdge(START, "q")
+      .compile();
+    const graph = lab.compile(chain(["sub", "z"], { sub, z: body("z") }));
+    await expect(graph.invoke({ log: ["in"] }, thread())).rejects.toThrow("broken");
+    broken = false;
+    expect((await graph.invoke(null, thread())).log.toSorted()).toEqual(["in", "in", "p", "q", "z"]);
+    lab.close();
+    return ran;
+  };
+
+  test("contract: unattached, a finished sibling inside a subgraph runs again, as on MemorySaver", async () => {
+    expect((await nested("turns")).filter((name) => name === "p")).toHaveLength(2);
+    expect((await nested("memory")).filter((name) => name === "p")).toHaveLength(2);
+  });
+
+  test("contract: attached, a finished sibling inside a subgraph does not run again", async () => {
+    expect((await nested("attached")).toSorted()).toEqual(["p", "q", "z"]);
+  });
+});
+
+describe("contract: graphs that nobody wrote", () => {
+  test("differential: random graphs", async () => {
+    const mode = fc.constantFrom<Mode>("invoke", "stream", "stream with subgraphs");
+    const property = fc.asyncProperty(graphs, mode, async (plan, how) => {
+      await expectSame(how, (lab) => runRandom(lab, plan));
+    });
+    await fc.assert(property, { numRuns: 15 });
+  });
+});
+
 /** Until no checkpoint was added for some rounds of the event loop. */
 async function settled(graph: any): Promise<void> {
-  for (let known = -1, calm = 0; calm < 5; ) {
+  for (let known = -1, calm = 0; calm < 5;) {
     const found = (await collect(graph.getStateHistory(thread()))).length;
     calm = found === known ? calm + 1 : 0;
     known = found;

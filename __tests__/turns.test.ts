@@ -489,6 +489,26 @@ describe("turns: what is recorded", () => {
     db.close();
     saver.close();
   });
+
+  test("a listener that throws is logged and harms nothing", async () => {
+    const errors: string[] = [];
+    const saver = TurnSaver.fromPath(":memory:", { logger: { ...quiet, error: (_data, message) => void errors.push(message) } });
+    for (const name of ["turn", "checkpoint"] as const) {
+      saver.events.on(name, () => {
+        throw new Error("listener");
+      });
+    }
+    const graph = saver.attach(
+      new StateGraph(State)
+        .addNode("a", () => ({ log: ["a"] }))
+        .addEdge(START, "a")
+        .compile({ checkpointer: saver }),
+    );
+    expect(await graph.invoke({ log: [] }, config)).toEqual({ log: ["a"] });
+    expect((await saver.listTurns("t")).map(line)).toEqual(["T a", "A a ok*"]);
+    expect(new Set(errors)).toEqual(new Set(["a listener of the saver's events threw"]));
+    saver.close();
+  });
 });
 
 /** Calls the tool once, then answers; reports usage as real models do. */

@@ -1,5 +1,5 @@
 // A process is killed (SIGKILL) in the middle of a node; a second process that shares only the file goes on at that very node.
-// The script starts itself three times over: `run` and `resume` are what the child processes do.
+// The script starts itself twice: `run` and `resume` are what the two child processes do.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeSync } from "node:fs";

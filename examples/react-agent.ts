@@ -52,9 +52,7 @@ function next(messages: BaseMessage[]): AIMessage {
 
 try {
   const saver = TurnSaver.fromPath(path.join(folder, "agent.db"));
-  const runner = new GraphRunner(
-    createReactAgent({ llm: new ScriptedModel({}), tools: [readFile, add], checkpointer: saver }),
-  );
+  const runner = new GraphRunner(createReactAgent({ llm: new ScriptedModel({}), tools: [readFile, add], checkpointer: saver }));
   const messages = [{ role: "user", content: "What does invoice.txt come to?" }];
   const result = await runner.invoke({ messages }, { threadId: "invoice", taskId: "add-up" });
 

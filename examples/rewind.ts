@@ -23,7 +23,9 @@ for (const taskId of tasks) await runner.invoke({ entry: `written on ${taskId}` 
 console.log(`the diary: ${(await diary()).join("; ")}`);
 
 const plan = await runner.rewind({ threadId, toTask: "monday", tasks, dryRun: true });
-console.log(`dry run: tasks ${plan.tasks.join(", ")} would go, ${plan.removed.turns} turns, ${plan.removed.checkpoints} checkpoints`);
+console.log(
+  `dry run: tasks ${plan.tasks.join(", ")} would go, ${plan.removed.turns} turns, ${plan.removed.checkpoints} checkpoints`,
+);
 assert.deepEqual(plan.tasks, ["tuesday", "wednesday"]);
 assert.equal((await diary()).length, 3, "a dry run changes nothing");
 

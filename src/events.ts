@@ -1,4 +1,5 @@
 import { EventEmitter } from "node:events";
+import type { Logger } from "./logger";
 import type { RewindReport } from "./rewind/plan";
 import type { Turn } from "./turns/types";
 
@@ -16,4 +17,20 @@ export interface SaverEvents {
   rewind: [report: RewindReport];
 }
 
-export class SaverEmitter extends EventEmitter<SaverEvents> {}
+/** A listener that throws is the listener's affair: it is logged, and must not pass for a save that failed. */
+export class SaverEmitter extends EventEmitter<SaverEvents> {
+  readonly #log: Logger;
+
+  constructor(log: Logger) {
+    super();
+    this.#log = log;
+  }
+
+  tell<K extends keyof SaverEvents>(name: K, ...event: SaverEvents[K]): void {
+    try {
+      (this as EventEmitter).emit(name, ...event);
+    } catch (error) {
+      this.#log.error({ event: name, error: String(error) }, "a listener of the saver's events threw");
+    }
+  }
+}

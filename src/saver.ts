@@ -22,7 +22,7 @@ import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind"
 import { addressOf, type Address, checkedId, taskNamesOf, type TaskNames } from "./run-config";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
-import type { NewThought, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
+import type { LostTurn, NewThought, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { deltaHistoryOf, readTuple } from "./tuples";
 import { attachRecorder, isRecorded } from "./turns/attach";
 import { inFlight } from "./turns/in-flight";
@@ -33,7 +33,7 @@ import { toPublicTurn } from "./turns/public-turn";
 import { TurnRecorder } from "./turns/recorder";
 import { RunRegistry } from "./turns/run-registry";
 import { stateOfTurn } from "./turns/state-of-turn";
-import { TurnLog } from "./turns/turn-log";
+import { reportLostTurn, TurnLog } from "./turns/turn-log";
 import type { Turn } from "./turns/types";
 
 export type { SqliteDatabase } from "./store/sqlite";
@@ -49,7 +49,7 @@ const THREADS_PER_PAGE = 100;
  */
 export class TurnSaver extends BaseCheckpointSaver {
   /** Turns, checkpoints, failures and rewinds, as they are committed. */
-  readonly events = new SaverEmitter();
+  readonly events: SaverEmitter;
   readonly #options: ResolvedOptions;
   readonly #store: Store;
   readonly #runs: RunRegistry;
@@ -70,6 +70,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   constructor(source: SqliteDatabase | string, options?: TurnSaverOptions) {
     super();
     this.#options = resolveOptions(options);
+    this.events = new SaverEmitter(this.#options.logger);
     this.#store = openSqliteStore(source, this.#options);
     const { logger, createId, clock } = this.#options;
     this.#runs = new RunRegistry({ store: this.#store, log: logger, createId, clock });
@@ -82,6 +83,7 @@ export class TurnSaver extends BaseCheckpointSaver {
         runs: this.#runs,
         failures: this.#failures,
         namesOf: (threadId) => this.#names.get(threadId) ?? { taskId: undefined, graphId: undefined },
+        runEnded: (threadId) => this.#names.delete(threadId),
       }),
     );
   }
@@ -135,11 +137,12 @@ export class TurnSaver extends BaseCheckpointSaver {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     try {
       const saved = this.#putNow(config, at, parentId, checkpoint, metadata, newVersions);
-      const { seq } = saved instanceof Promise ? await saved : saved;
+      const { seq, lost } = saved instanceof Promise ? await saved : saved;
       if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
       this.#runs.touch(threadId);
       const { step, source } = metadata;
-      this.events.emit("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
+      this.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
+      this.#report(threadId, lost);
     } catch (error) {
       await this.#saveFailed(config, at, error);
     }
@@ -198,9 +201,10 @@ export class TurnSaver extends BaseCheckpointSaver {
         createdAt: this.#options.clock().toISOString(),
         settle: settlement && { ...settlement, update: () => this.#encode(updateOf(writes)), actionId: this.#options.createId() },
       });
-      const { turn } = saved instanceof Promise ? await saved : saved;
+      const { turn, lost } = saved instanceof Promise ? await saved : saved;
       this.#runs.touch(at.threadId);
-      if (turn !== undefined) this.events.emit("turn", toPublicTurn(turn));
+      if (turn !== undefined) this.events.tell("turn", toPublicTurn(turn));
+      this.#report(at.threadId, lost);
     } catch (error) {
       await this.#saveFailed(config, at, error);
     }
@@ -299,7 +303,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     checkedId(request.threadId, "thread_id", "rewind");
     checkedId(request.toTask, "task_id", "rewind");
     const report = await rewindThread(this.#rewindParts(), request);
-    if (report.rewindId !== undefined) this.events.emit("rewind", report);
+    if (report.rewindId !== undefined) this.events.tell("rewind", report);
     return report;
   }
 
@@ -344,10 +348,14 @@ export class TurnSaver extends BaseCheckpointSaver {
     return names;
   }
 
+  #report(threadId: string, lost: readonly LostTurn[]): void {
+    for (const turn of lost) reportLostTurn({ options: this.#options, events: this.events }, threadId, turn);
+  }
+
   /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
   async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
     const { threadId, ns: checkpointNs, checkpointId } = at;
-    this.events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
+    this.events.tell("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
     this.#options.logger.error(
       { threadId, checkpointId, error: String(error) },
       "not saved: the run cannot be resumed from here",

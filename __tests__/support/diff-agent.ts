@@ -29,7 +29,15 @@ class ScriptedModel extends FakeStreamingChatModel {
         id,
         content: text,
         ...(isLast ? { usage_metadata } : {}),
-        tool_call_chunks: isLast ? calls.map((call, at) => ({ ...call, args: JSON.stringify(call.args), index: at })) : [],
+        tool_call_chunks: isLast
+          ? calls.map((call, at) => ({
+              name: call.name,
+              id: call.id,
+              type: "tool_call_chunk" as const,
+              args: JSON.stringify(call.args),
+              index: at,
+            }))
+          : [],
       });
       yield new ChatGenerationChunk({ text, message });
       await run?.handleLLMNewToken(text);

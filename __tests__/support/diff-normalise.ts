@@ -1,6 +1,8 @@
-const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+/** UUIDs, and the hashes that interrupts are named by. */
+const IDS = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b/g;
 /** Times, and what a run's config carries beside data: the recorder is one of its callbacks. */
-const LEFT_OUT = new Set(["ts", "timestamp", "created_at", "createdAt", "callbacks", "signal"]);
+const LEFT_OUT = new Set(["ts", "timestamp", "created_at", "createdAt", "callbacks", "signal", "store", "writer"]);
+const INTERNAL = /^__pregel_(?!tasks$|pu)/;
 
 /** Plain data of anything a graph shows: ids by the order in which they first appear, times and callbacks left out, classes named. */
 export function normalised(value: unknown): unknown {
@@ -12,7 +14,7 @@ export function normalised(value: unknown): unknown {
   const ancestors: object[] = [];
 
   function walk(part: unknown): unknown {
-    if (typeof part === "string") return part.replace(UUID, idOf);
+    if (typeof part === "string") return part.replace(IDS, idOf);
     if (typeof part === "function") return `function ${part.name}`;
     if (typeof part === "bigint" || typeof part === "symbol") return String(part);
     if (typeof part !== "object" || part === null) return part;
@@ -31,12 +33,20 @@ export function normalised(value: unknown): unknown {
     if (part instanceof Set) return { "@": "Set", values: [...part].map(walk) };
     const type: unknown = (part as { lc_serializable?: unknown }).lc_serializable === true ? part.constructor.name : undefined;
     const data = typeof type === "string" ? (part as { toJSON(): object }).toJSON() : part;
-    const keys = Object.keys(data)
-      .filter((key) => !LEFT_OUT.has(key) && (data as Record<string, unknown>)[key] !== undefined)
+    const record = data as Record<string, unknown>;
+    const keys = Object.keys(record)
+      .filter((key) => !LEFT_OUT.has(key) && !INTERNAL.test(key) && record[key] !== undefined)
+      // MemorySaver gives a Send back as a plain object.
+      .filter((key) => !(key === "lg_name" && record[key] === "Send"))
       .sort();
-    const entries = keys.map((key) => [key.replace(UUID, idOf), walk((data as Record<string, unknown>)[key])]);
+    const entries = keys.map((key) => [key.replace(IDS, idOf), walk(record[key])]);
     return Object.fromEntries(typeof type === "string" ? [["@", type], ...entries] : entries);
   }
 
   return walk(value);
+}
+
+/** A text by which values can be sorted that differ in ids from run to run. */
+export function sortKey(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) => (typeof part === "string" ? part.replace(IDS, "#") : part)) ?? "";
 }

@@ -18,6 +18,7 @@ const runner = new GraphRunner(
     await new Promise((resolve) => setTimeout(resolve, 600_000));
   }),
 );
-const state = mode === "run" ? await runner.invoke({ log: ["in"] }, { threadId, taskId: "task" }) : await runner.resume({ threadId });
+const state =
+  mode === "run" ? await runner.invoke({ log: ["in"] }, { threadId, taskId: "task" }) : await runner.resume({ threadId });
 console.log(JSON.stringify({ ran, state }));
 saver.close();

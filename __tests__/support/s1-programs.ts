@@ -20,7 +20,10 @@ export function runProgram(program: string, ...args: string[]): Ended {
 }
 
 /** Runs a program beside this one; `said` resolves when it has written its first line. */
-export function startProgram(program: string, ...args: string[]): { said: Promise<any>; kill(): Promise<void>; ended: Promise<Ended> } {
+export function startProgram(
+  program: string,
+  ...args: string[]
+): { said: Promise<any>; kill(): Promise<void>; ended: Promise<Ended> } {
   const child: ChildProcess = spawn(process.execPath, nodeArgs(program, args), { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   let stdout = "";
   let errors = "";

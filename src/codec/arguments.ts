@@ -57,8 +57,18 @@ export function usualArguments(
   Reflect.set(value, property, args);
 }
 
-/** The arguments as a further key of the tag. */
-export function writeArguments(args: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): string {
+/**
+ * The arguments as a further key of the tag; nothing if they turn out to be the usual ones, so that equal objects have equal texts
+ * whether or not their parts are shared.
+ */
+export function writeArguments(
+  args: Arguments,
+  value: JsonRecord,
+  written: readonly string[],
+  fresh: readonly string[],
+  type: InstanceClass,
+  writer: Writing,
+): string {
   const links: string[] = [];
   const seen: Arguments[] = [];
   for (let link: Arguments | undefined = args; link !== undefined; link = argumentsOf(link, type)) {
@@ -66,7 +76,8 @@ export function writeArguments(args: Arguments, value: JsonRecord, type: Instanc
     seen.push(link);
     links.push(writeLink(link, value, type, writer));
   }
-  return `,"a":[${links.join(",")}]`;
+  const usual = JSON.stringify({ k: [...written, ...fresh.filter((key) => !written.includes(key))] });
+  return links.length === 1 && links[0] === usual ? "" : `,"a":[${links.join(",")}]`;
 }
 
 /** Sets the arguments of an object whose properties are set. */

@@ -4,6 +4,7 @@ import { open } from "./marker";
 import { listOf, malformed, onlyKeys } from "./node";
 import { isOfNativeClass } from "./prototypes";
 
+// Texts are added up, not joined: joining copies what is inside once for every level around it.
 // The prototype's own methods are called, so that neither an overridden nor a shadowed method can hide entries.
 
 const map = kindOf<Map<unknown, unknown>>({
@@ -12,13 +13,14 @@ const map = kindOf<Map<unknown, unknown>>({
   levels: 3,
   accepts: (value) => types.isMap(value) && isOfNativeClass(value),
   write(value, writer) {
-    const entries: string[] = [];
+    let entries = "";
+    let at = 0;
     Map.prototype.forEach.call(value, (item, key) => {
-      const at = entries.length;
       const keyText = writer.atPlace(`<key ${at}>`, key);
-      entries.push(`[${keyText},${writer.atPlace(typeof key === "string" ? `<${key.slice(0, 60)}>` : `<value ${at}>`, item)}]`);
+      const itemText = writer.atPlace(typeof key === "string" ? `<${key.slice(0, 60)}>` : `<value ${at}>`, item);
+      entries += `${at++ === 0 ? "" : ","}[${keyText},${itemText}]`;
     });
-    return `${open("Map")},"v":[${entries.join(",")}]${writer.extras(value)}}`;
+    return `${open("Map")},"v":[${entries}]${writer.extras(value)}}`;
   },
   read(node, reader) {
     onlyKeys(node, "v", "p");
@@ -38,9 +40,12 @@ const set = kindOf<Set<unknown>>({
   levels: 2,
   accepts: (value) => types.isSet(value) && isOfNativeClass(value),
   write(value, writer) {
-    const items: string[] = [];
-    Set.prototype.forEach.call(value, (item) => items.push(writer.atPlace(`<item ${items.length}>`, item)));
-    return `${open("Set")},"v":[${items.join(",")}]${writer.extras(value)}}`;
+    let items = "";
+    let at = 0;
+    Set.prototype.forEach.call(value, (item) => {
+      items += `${at === 0 ? "" : ","}${writer.atPlace(`<item ${at++}>`, item)}`;
+    });
+    return `${open("Set")},"v":[${items}]${writer.extras(value)}}`;
   },
   read(node, reader) {
     onlyKeys(node, "v", "p");

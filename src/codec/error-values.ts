@@ -14,14 +14,12 @@ function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
     levels: 2,
     accepts: (value) => types.isNativeError(value) && isOfNativeClass(value),
     write(value, writer) {
-      const parts: string[] = [];
-      for (const key of HIDDEN) {
+      const keys = HIDDEN.filter((key) => {
         const own = Object.getOwnPropertyDescriptor(value, key);
         // A subclass saved as its base keeps its name, which it may have from its prototype.
-        const wanted = own === undefined ? key === "name" && value.name !== tag : own.enumerable !== true;
-        if (wanted) parts.push(`"${key}":${writer.at(key, (value as unknown as Record<string, unknown>)[key])}`);
-      }
-      return `${open(tag)},"v":{${parts.join(",")}}${writer.extras(value)}}`;
+        return own === undefined ? key === "name" && value.name !== tag : own.enumerable !== true;
+      });
+      return `${open(tag)},"v":${writer.record(value, keys)}${writer.extras(value)}}`;
     },
     read(node, reader) {
       onlyKeys(node, "v", "p");

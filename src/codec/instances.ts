@@ -46,7 +46,7 @@ function instanceKind(type: InstanceClass): Kind {
       const rest = complete ? "" : `,"d":${JSON.stringify(missing(value))}`;
       const fields = writer.record(value, keys);
       const usual = args === undefined || areUsual(args, argKeys, value, keys, freshArguments, type);
-      return `${open(type.tag)},"v":${fields}${rest}${usual ? "" : writeArguments(args, value, type, writer)}}`;
+      return `${open(type.tag)},"v":${fields}${rest}${usual ? "" : writeArguments(args, value, keys, freshArguments, type, writer)}}`;
     },
 
     read(node, reader) {

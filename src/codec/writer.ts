@@ -133,7 +133,8 @@ export class Writer implements Writing {
   private sparseArray(value: readonly unknown[], keys: readonly string[]): string {
     this.levels += 2;
     const indexes = keys.filter(isIndex);
-    const elements = indexes.map((key) => `[${key},${this.at(Number(key), value[Number(key)])}]`).join(",");
+    let elements = "";
+    for (const key of indexes) elements += `${elements === "" ? "" : ","}[${key},${this.at(Number(key), value[Number(key)])}]`;
     const rest = keys.slice(indexes.length);
     return `${open("Array")},"n":${value.length},"v":[${elements}]${rest.length === 0 ? "" : `,"p":${this.record(value, rest)}`}}`;
   }

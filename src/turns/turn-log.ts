@@ -2,7 +2,7 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import { encode } from "../codec";
 import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
-import type { Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
+import type { LostTurn, Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
 import { startsFrom } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Attempt, TurnSink } from "./recorder";
@@ -17,6 +17,7 @@ export interface TurnLogParts {
   failures: PendingFailures;
   /** What the run's config said about its task; the callbacks do not carry it. */
   namesOf: (threadId: string) => { taskId: string | undefined; graphId: string | undefined };
+  runEnded: (threadId: string) => void;
 }
 
 /** Turns what the recorder sees into rows (S1.8), each in a transaction of its own, and keeps to the error policy (S1.9). */
@@ -35,6 +36,7 @@ export class TurnLog implements TurnSink {
 
   async graphEnds(threadId: string, runId: string): Promise<void> {
     this.#parts.failures.forget(threadId);
+    this.#parts.runEnded(threadId);
     await this.#parts.runs.graphEnded(threadId, runId);
   }
 
@@ -116,12 +118,18 @@ export class TurnLog implements TurnSink {
   }
 
   #saved(row: TurnRow): void {
-    this.#parts.events.emit("turn", toPublicTurn(row));
+    this.#parts.events.tell("turn", toPublicTurn(row));
   }
 
   #failed(attempt: Attempt, turnType: TurnType, error: unknown): void {
     const { threadId, name: nodeName } = attempt;
-    this.#parts.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
-    this.#parts.events.emit("turn_failed", { threadId, nodeName, turnType, error });
+    reportLostTurn(this.#parts, threadId, { nodeName, turnType, error });
   }
+}
+
+/** A turn that could not be saved: logged and reported, and the graph goes on (S1.9). */
+export function reportLostTurn(to: Pick<TurnLogParts, "options" | "events">, threadId: string, lost: LostTurn): void {
+  const { nodeName, turnType, error } = lost;
+  to.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
+  to.events.tell("turn_failed", { threadId, ...lost });
 }

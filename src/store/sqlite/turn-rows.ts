@@ -99,6 +99,7 @@ export function toTurn(row: RawTurn): TurnRow {
   return turn;
 }
 
+/** Over all that never changes; status, durable and tokens are updated in place. */
 function checksumOf(turn: TurnRow): string {
   return rowChecksum(
     turn.id,
@@ -108,7 +109,15 @@ function checksumOf(turn: TurnRow): string {
     turn.serializedState,
     turn.taskId,
     turn.createdAt,
+    turn.seq,
+    turn.stateFormat,
     turn.threadId,
+    turn.ns,
+    turn.checkpointId,
+    turn.nodeNs,
     turn.nodeTaskId,
+    turn.runId,
+    turn.step,
+    turn.attempt,
   );
 }

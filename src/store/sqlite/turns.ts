@@ -1,6 +1,7 @@
 import type { NewAction, NewThought, NewWrites, TaskRow, TurnRow } from "../store";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
+import { turnApart } from "./turn-apart";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 
 const STARTED_AT_STEP = `SELECT checkpoint_id FROM langgraph_snapshots
@@ -114,12 +115,19 @@ export function insertAction(sql: Sql, action: NewAction): TurnRow {
  * Marks the Action of the task's latest attempt as settled, in the transaction of its writes; if the attempt has none (its
  * provisional save failed, or no recorder is attached), the Action is inserted here.
  */
-export function settleAction(sql: Sql, writes: NewWrites, settle: NonNullable<NewWrites["settle"]>): TurnRow | undefined {
+export function settleAction(
+  sql: Sql,
+  writes: NewWrites,
+  settle: NonNullable<NewWrites["settle"]>,
+): ReturnType<typeof turnApart> | undefined {
   const { threadId, nodeTaskId } = writes;
-  const rawThought = sql.get<RawTurn>(OF_NODE_TASK, threadId, nodeTaskId, "Thought");
-  if (rawThought === undefined) return undefined;
-  const thought = toTurn(rawThought);
-  const rawAction = sql.get<RawTurn>(OF_NODE_TASK, threadId, nodeTaskId, "Action");
+  const thought = sql.get<RawTurn>(OF_NODE_TASK, threadId, nodeTaskId, "Thought");
+  if (thought === undefined) return undefined;
+  return turnApart(sql, { nodeName: thought.node_name, turnType: "Action" }, () => settled(sql, writes, settle, toTurn(thought)));
+}
+
+function settled(sql: Sql, writes: NewWrites, settle: NonNullable<NewWrites["settle"]>, thought: TurnRow): TurnRow {
+  const rawAction = sql.get<RawTurn>(OF_NODE_TASK, writes.threadId, writes.nodeTaskId, "Action");
   if (rawAction !== undefined && (rawAction.seq ?? 0) > (thought.seq ?? 0)) {
     sql.run(SETTLE, settle.status, settle.durable ? 1 : 0, rawAction.id);
     return { ...toTurn(rawAction), status: settle.status, durable: settle.durable };

@@ -1,0 +1,152 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+/** The examples and the demo as a user runs them: each in a process of its own, in an empty temporary folder. */
+const root = path.resolve(__dirname, "..");
+const temporary = mkdtempSync(path.join(tmpdir(), "turns-examples-"));
+
+afterAll(() => rmSync(temporary, { recursive: true, force: true }));
+
+interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+  /** What is left in the temporary folder. */
+  leftovers: string[];
+}
+
+function run(script: string): Promise<Ended> {
+  const folder = mkdtempSync(path.join(temporary, "run-"));
+  const env: NodeJS.ProcessEnv = { ...process.env, TMPDIR: folder, TEMP: folder, TMP: folder, NODE_OPTIONS: "" };
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ["--import", "tsx", path.join("examples", script)], { cwd: root, env });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.on("error", reject);
+    child.on("close", (code) => {
+      // tsx keeps its cache in the temporary folder.
+      const leftovers = readdirSync(folder).filter((name) => name.startsWith("turns-"));
+      resolve({ code, stdout, stderr, leftovers });
+    });
+  });
+}
+
+/** Runs a script that must succeed and clean up after itself; its output. */
+async function outputOf(script: string): Promise<string> {
+  const { code, stdout, stderr, leftovers } = await run(script);
+  expect({ script, code, stderr: code === 0 ? "" : `${stdout}\n${stderr}`, leftovers }).toEqual({
+    script,
+    code: 0,
+    stderr: "",
+    leftovers: [],
+  });
+  return stdout;
+}
+
+/** `text`, from the line that contains `from` up to the one that contains `to`. */
+function section(text: string, from: string, to: string): string {
+  return text.slice(text.indexOf(from), text.indexOf(to));
+}
+
+describe("examples", () => {
+  jest.setTimeout(60_000);
+
+  test("S1.8 examples: minimal records a Thought and an Action, and the state is read back from the file", async () => {
+    const output = await outputOf("minimal.ts");
+    expect(output).toContain('read back from the file: {"name":"Ada","greeting":"Hello, Ada."}');
+    expect(output).toContain("turns: Thought of greet, Action of greet");
+  });
+
+  test("S1.6 examples: crash-and-resume is killed in a node, and another process goes on at exactly that node", async () => {
+    const output = await outputOf("crash-and-resume.ts");
+    expect(output).toContain("first process: SIGKILL in the middle of convert");
+    expect(output).toContain("in flight: convert, attempt 1");
+    expect(output).toContain("node bodies that began, in both processes: fetch, convert, convert, store");
+  });
+
+  test("S1.9 examples: rewind says what would go, deletes that, refuses an unknown task, and can be taken back", async () => {
+    const output = await outputOf("rewind.ts");
+    expect(output).toContain("dry run: tasks tuesday, wednesday would go");
+    expect(output).toContain("after the rewind: written on monday\n");
+    expect(output).toContain("refused with UNKNOWN_TASK");
+    expect(output).toContain("taken back: written on monday; written on tuesday; written on wednesday");
+  });
+
+  test("S2.5 examples: human-in-the-loop waits for an answer, refuses new input meanwhile, and goes on with the answer", async () => {
+    const output = await outputOf("human-in-the-loop.ts");
+    expect(output).toContain("refused with UNFINISHED_WORK");
+    expect(output).toContain("after the answer: sent = true");
+    expect(output).toContain("actions: draft#1 ok, approve#1 interrupted, approve#2 ok");
+  });
+
+  test("S5.6 examples: react-agent records the tokens of each turn of a prebuilt agent with tools", async () => {
+    const output = await outputOf("react-agent.ts");
+    expect(output.match(/Action {2}(agent|tools)/g)).toHaveLength(5);
+    expect(output).toMatch(/Action {2}agent {2}[1-9]\d* tokens in, [1-9]\d* out/);
+    expect(output).toContain("The invoice comes to 50.");
+  });
+
+  test("S1.5 examples: checkpoint-persister saves, loads and deletes turns without LangGraph", async () => {
+    const output = await outputOf("checkpoint-persister.ts");
+    expect(output).toContain("the newest turn is the Thought of task write");
+    expect(output).toContain("back to task read: 3 rows deleted, 2 left");
+  });
+});
+
+describe("demo", () => {
+  let output = "";
+  let elapsed = 0;
+
+  beforeAll(async () => {
+    const startedAt = Date.now();
+    output = await outputOf("demo/demo.ts");
+    elapsed = Date.now() - startedAt;
+  }, 60_000);
+
+  test("S4.7 demo: the second run is another process that shares only the file, and resumes at the node that was killed", () => {
+    const killed = section(output, "1. The agent runs", "2. A new process");
+    expect(killed).toMatch(/kill -9 \d+: work_b of task 4/);
+    expect(killed).not.toContain("task 5-report");
+    const resumed = section(output, "2. A new process", "3. Back to");
+    expect(resumed).toContain("in flight: work_b of task 4-cross-check, attempt 1");
+    expect(resumed).toContain("refused (UNFINISHED_WORK)");
+    const task = section(resumed, "task 4-cross-check (resumed)", "task 5-report");
+    expect(task.match(/Thought {2}\w+ +\d/g)?.map((row) => row.replaceAll(/\s+/g, " "))).toEqual([
+      "Thought work_b 2",
+      "Thought review 1",
+    ]);
+  });
+
+  test("S4.4 demo: a ledger that only node bodies write to shows what ran how often over crash, resume and rewind", () => {
+    const rows = section(output, "How often each node body began", "tasks 1 to 3 ran once").match(/^ {2}\d-.*$/gm);
+    expect(rows?.map((row) => row.trim().split(/\s+/))).toEqual([
+      ["1-plan", "1", "1", "1", "1"],
+      ["2-read", "1", "1", "1", "1"],
+      ["3-extract", "1", "1", "1", "1"],
+      ["4-cross-check", "2", "2", "3", "2"],
+      ["5-report", "2", "2", "2", "2"],
+    ]);
+  });
+
+  test("S1.9 demo: the rewind to task 3 deletes exactly what its dry run said, and the agent ends as it did before", () => {
+    const counts = /tasks 4-cross-check and 5-report: (.*)$/gm;
+    const [dryRun, done] = [...output.matchAll(counts)].map((match) => match[1]);
+    expect(dryRun).toMatch(/^\d+ turns, \d+ checkpoints, \d+ writes$/);
+    expect(done).toBe(dryRun);
+    expect(output.match(/CONTRADICTION/g)).toHaveLength(3);
+  });
+
+  test("S2.8 demo: it checks each of its promises, keeps all of them, and ends in under 20 seconds", () => {
+    expect(output.match(/^ {2}ok {6}/gm)).toHaveLength(15);
+    expect(output).not.toContain("BROKEN");
+    expect(elapsed).toBeLessThan(20_000);
+  });
+
+  test("S4.7 demo: piped, it prints no escape sequences", () => {
+    expect(output).not.toContain("\u001b");
+  });
+});
