@@ -148,11 +148,12 @@ function messages(child: Arb): Arb {
   return made;
 }
 
+/** The constructor of Send copies plain arguments key by key, which turns a key `__proto__` into a prototype. */
 function langGraph(child: Arb): Arb {
   return fc.oneof(
     fc
       .tuple(text, child, fc.option(fc.integer({ min: 1 })))
-      .map(([node, args, timeout]) => new Send(node, args, timeout === null ? {} : { timeout })),
+      .map(([node, args, timeout]) => Object.assign(new Send(node, null, timeout === null ? {} : { timeout }), { args })),
     fc
       .record(
         { update: record(child), goto: fc.constantFrom("a", ["a", "b"]), resume: child },
@@ -288,8 +289,8 @@ describe("Values: for every value", () => {
   it("Values: plain JSON is written as JSON.stringify writes it", () => {
     fc.assert(
       fc.property(fc.jsonValue({ noUnicodeString: false }), (plain) => {
-        fc.pre(!JSON.stringify(plain).includes('"~":') && !/(^|[[:,])-0[,\]}]?/.test(encode(plain)));
-        if (!hasMinusZero(plain)) expect(encode(plain)).toBe(JSON.stringify(plain));
+        fc.pre(!JSON.stringify(plain).includes('"~":') && !hasMinusZero(plain));
+        expect(encode(plain)).toBe(JSON.stringify(plain));
       }),
       { numRuns: 500 },
     );

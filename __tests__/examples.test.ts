@@ -7,6 +7,7 @@ import path from "node:path";
 const root = path.resolve(__dirname, "..");
 const temporary = mkdtempSync(path.join(tmpdir(), "turns-examples-"));
 
+jest.setTimeout(60_000);
 afterAll(() => rmSync(temporary, { recursive: true, force: true }));
 
 interface Ended {
@@ -53,8 +54,6 @@ function section(text: string, from: string, to: string): string {
 }
 
 describe("examples", () => {
-  jest.setTimeout(60_000);
-
   test("S1.8 examples: minimal records a Thought and an Action, and the state is read back from the file", async () => {
     const output = await outputOf("minimal.ts");
     expect(output).toContain('read back from the file: {"name":"Ada","greeting":"Hello, Ada."}');
@@ -83,7 +82,7 @@ describe("examples", () => {
     expect(output).toContain("actions: draft#1 ok, approve#1 interrupted, approve#2 ok");
   });
 
-  test("S5.6 examples: react-agent records the tokens of each turn of a prebuilt agent with tools", async () => {
+  test("S1.8 examples: react-agent records the tokens of each turn of a prebuilt agent with tools", async () => {
     const output = await outputOf("react-agent.ts");
     expect(output.match(/Action {2}(agent|tools)/g)).toHaveLength(5);
     expect(output).toMatch(/Action {2}agent {2}[1-9]\d* tokens in, [1-9]\d* out/);
@@ -121,7 +120,7 @@ describe("demo", () => {
     ]);
   });
 
-  test("S4.4 demo: a ledger that only node bodies write to shows what ran how often over crash, resume and rewind", () => {
+  test("S2.8 demo: a ledger that only node bodies write to shows what ran how often over crash, resume and rewind", () => {
     const rows = section(output, "How often each node body began", "tasks 1 to 3 ran once").match(/^ {2}\d-.*$/gm);
     expect(rows?.map((row) => row.trim().split(/\s+/))).toEqual([
       ["1-plan", "1", "1", "1", "1"],
@@ -132,7 +131,7 @@ describe("demo", () => {
     ]);
   });
 
-  test("S1.9 demo: the rewind to task 3 deletes exactly what its dry run said, and the agent ends as it did before", () => {
+  test("Rewind demo: the rewind to task 3 deletes exactly what its dry run said, and the agent ends as it did before", () => {
     const counts = /tasks 4-cross-check and 5-report: (.*)$/gm;
     const [dryRun, done] = [...output.matchAll(counts)].map((match) => match[1]);
     expect(dryRun).toMatch(/^\d+ turns, \d+ checkpoints, \d+ writes$/);
@@ -140,13 +139,13 @@ describe("demo", () => {
     expect(output.match(/CONTRADICTION/g)).toHaveLength(3);
   });
 
-  test("S2.8 demo: it checks each of its promises, keeps all of them, and ends in under 20 seconds", () => {
+  test("S4.7 demo: it checks each of its promises, keeps all of them, and ends in under 20 seconds", () => {
     expect(output.match(/^ {2}ok {6}/gm)).toHaveLength(15);
     expect(output).not.toContain("BROKEN");
     expect(elapsed).toBeLessThan(20_000);
   });
 
-  test("S4.7 demo: piped, it prints no escape sequences", () => {
+  test("Demo: piped, it prints no escape sequences", () => {
     expect(output).not.toContain("\u001b");
   });
 });

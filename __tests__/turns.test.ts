@@ -533,7 +533,7 @@ class ScriptedModel extends BaseChatModel {
             usage_metadata: { input_tokens: 10, output_tokens: 5, total_tokens: 15 },
           })
         : new AIMessage({ content: "it is 5", usage_metadata: { input_tokens: 20, output_tokens: 7, total_tokens: 27 } });
-    return { generations: [{ text: String(message.content), message }] };
+    return { generations: [{ text: message.text, message }] };
   }
 
   constructor() {

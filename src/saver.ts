@@ -180,6 +180,7 @@ export class TurnSaver extends BaseCheckpointSaver {
           isNew: Object.hasOwn(newVersions, channel),
           text: () => this.#encodeChannel(channel, values[channel]),
         })),
+      versions,
       claim,
       createdAt,
       planned: isRecorded(config.callbacks) ? [] : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),

@@ -41,8 +41,8 @@ export function mixedGraph(saver: TurnSaver, ledger: Ledger, point: Point) {
     const builder = new StateGraph(State) as unknown as StateGraph<typeof State, typeof State.State, typeof State.Update, string>;
     const [first = "", ...rest] = names;
     for (const name of names) builder.addNode(name, () => body(name));
-    builder.addEdge(START, first as "__start__");
-    for (const name of rest) builder.addEdge(first as "__start__", name as "__start__");
+    builder.addEdge(START, first);
+    for (const name of rest) builder.addEdge(first, name);
     return builder;
   };
   // s1 → (s2 ∥ s3): finished siblings inside a nested graph must not run again.

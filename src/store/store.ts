@@ -47,6 +47,8 @@ export interface NewCheckpoint {
   body: string;
   metadata: string;
   values: readonly NewValue[];
+  /** Of all channels, those without a value among them. */
+  versions: Readonly<Record<string, ChannelVersion>>;
   claim: TaskClaim;
   createdAt: string;
   /** Thoughts to record for node tasks that come next; only when no recorder does it better. */

@@ -20,6 +20,7 @@ export class PendingFailures {
 
   /** Resolves if a node's start took the error, rejects with it once no node is at work that could. */
   hold(threadId: string, error: unknown): Promise<void> {
+    const reason = error instanceof Error ? error : new Error(String(error));
     return new Promise((resolve, reject) => {
       const list = this.#waiting.get(threadId) ?? [];
       this.#waiting.set(threadId, list);
@@ -27,7 +28,7 @@ export class PendingFailures {
         if (this.#runs.nodesAtWork(threadId) > 0) return;
         clearInterval(timer);
         this.#remove(threadId, entry);
-        reject(error);
+        reject(reason);
       }, CHECK_EVERY_MS);
       const entry = {
         error,

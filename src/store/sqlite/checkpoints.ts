@@ -86,8 +86,9 @@ function manifestOf(
   const { threadId, ns } = checkpoint;
   const carried = checkpoint.values.some((value) => !value.isNew);
   const parentRow = carried && parentId !== undefined ? sql.get<Row>(BY_ID, threadId, ns, parentId) : undefined;
+  const earlier = known === undefined ? {} : (JSON.parse(known.channels) as Manifest);
   const inherited: Manifest = {
-    ...(known === undefined ? {} : (JSON.parse(known.channels) as Manifest)),
+    ...earlier,
     ...(parentRow === undefined ? {} : (JSON.parse(parentRow.channels) as Manifest)),
   };
   const orphaned = parentId !== undefined && parentRow === undefined;
@@ -96,6 +97,11 @@ function manifestOf(
     const carriedOver = value.isNew ? undefined : carriedHash(sql, threadId, value, inherited);
     const hash = carriedOver ?? (value.isNew || orphaned ? storeValue(sql, threadId, value, seq) : undefined);
     if (hash !== undefined) manifest[value.channel] = [value.version, hash];
+  }
+  // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
+  // rebuilt from is not stored then; the same version of the same checkpoint still has the value it had.
+  for (const [channel, pointer] of Object.entries(checkpoint.parentId === checkpoint.checkpointId ? earlier : {})) {
+    if (!Object.hasOwn(manifest, channel) && checkpoint.versions[channel] === pointer[0]) manifest[channel] = pointer;
   }
   return manifest;
 }

@@ -20,7 +20,9 @@ interface Row {
  *
  * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
  * from the same checkpoint does not change what the older branch reads. A time travel's fork took its parent's state without the
- * parent's writes (langgraphjs#2737). An `updateState` on a checkpoint that already had a child took its own write alone.
+ * parent's writes (langgraphjs#2737). New input took what LangGraph wrote for it under its own task id (all zeros, with durability
+ * "exit" a step in front), and dropped what the parent's tasks had written. An `updateState` on a checkpoint that already had a child
+ * took its own write alone.
  *
  * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The depth cannot exceed the number of
  * checkpoints, which ends the walk should a damaged file contain a cycle.
@@ -44,6 +46,7 @@ const HISTORY = `WITH RECURSIVE
     LEFT JOIN langgraph_writes AS w ON w.thread_id = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND w.channel = p.channel AND w.seq < c.seq AND (w.superseded_by IS NULL OR w.superseded_by > c.seq)
       AND NOT (c.source = 'fork' AND c.step = p.step + 1)
+      AND (c.source <> 'input' OR w.node_task_id LIKE '%-0000-0000-0000-000000000000')
       AND (c.source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread_id = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
           AND sibling.seq < c.seq), 0))
