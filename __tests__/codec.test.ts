@@ -256,7 +256,7 @@ describe("Values: built-in classes", () => {
 
   it("Values: values of another realm come back as ours", () => {
     const foreign = runInNewContext(
-      "({ date: new Date(1), map: new Map([[1, [2]]]), error: new RangeError('x'), re: /a/g, f: new Float64Array([1]), list: [1] })",
+      "({ date: new Date(1), map: new Map([[1, [2]]]), error: new RangeError('x'), re: /a/g, f: new Float64Array([1]), list: [1], set: new Set([1]), memory: new DataView(new ArrayBuffer(2)).buffer, view: new DataView(new ArrayBuffer(3)) })",
     );
     const back = roundTrip(foreign);
     expect(Object.getPrototypeOf(back)).toBe(Object.prototype);
@@ -265,6 +265,8 @@ describe("Values: built-in classes", () => {
     expect(back.error).toBeInstanceOf(RangeError);
     expect(back.re).toStrictEqual(/a/g);
     expect(back.f).toStrictEqual(new Float64Array([1]));
+    expect(back.set).toStrictEqual(new Set([1]));
+    expect([back.memory.byteLength, back.view.byteLength]).toEqual([2, 3]);
   });
 });
 
@@ -389,6 +391,28 @@ describe("Values: LangChain messages", () => {
     expect(back.toJSON().kwargs.content).toBe("[redacted]");
   });
 
+  it("Values: a message without the arguments of its constructor comes back without", () => {
+    const value: any = new ToolMessage("r", "c");
+    delete value.lc_kwargs;
+    expect(roundTrip(value)).toStrictEqual(value);
+  });
+
+  it("Values: a message whose fields the constructor filled in keeps its arguments", () => {
+    const value = new HumanMessage({ content: null as never, id: "1" });
+    expect(roundTrip(value)).toStrictEqual(value);
+    const renamed: any = new HumanMessage("x");
+    renamed.id = "set later, without telling the arguments";
+    expect(roundTrip(renamed)).toStrictEqual(renamed);
+  });
+
+  it("Values: equal messages have equal texts, whether or not they share parts", () => {
+    const blocks = () => [{ type: "text", text: "a" }];
+    const first = new AIMessage({ content: blocks(), response_metadata: { output_version: "v1" } as never });
+    expect(encode(roundTrip(first))).toBe(encode(first));
+    const command = new Command({ goto: ["a", "b"] });
+    expect(encode(roundTrip(command))).toBe(encode(command));
+  });
+
   it("Values: a message changed in its parts comes back changed", () => {
     const value = new AIMessage({ content: "a", tool_calls: [{ name: "t", args: { n: 1 }, id: "1" }] });
     value.tool_calls![0]!.args.n = 2;
@@ -487,6 +511,30 @@ describe("Values: what cannot be saved is a named error", () => {
     expect(error.data).toEqual({ path });
     expect(error.message).toContain(path);
     expect(error.message).toMatch(found);
+  });
+
+  it("Values: memory that is shared, resizable or gone is refused", () => {
+    const gone = new Uint8Array(8);
+    structuredClone(gone.buffer, { transfer: [gone.buffer] });
+    const resizable = new (ArrayBuffer as any)(4, { maxByteLength: 8 });
+    for (const value of [gone, gone.buffer, resizable]) expect(refused({ value }).data).toEqual({ path: "value" });
+  });
+
+  it("Values: constructor arguments that are no object, or contain themselves, are refused", () => {
+    const none: any = new HumanMessage("x");
+    none.lc_kwargs = 5;
+    expect(refused([none]).data).toEqual({ path: "[0]" });
+    const cyclic: any = new HumanMessage("x");
+    cyclic.lc_kwargs.lc_kwargs = cyclic.lc_kwargs;
+    expect(refused([cyclic]).data).toEqual({ path: "[0]" });
+  });
+
+  it("Values: a path stays short, whatever the keys and the depth", () => {
+    const key = "k".repeat(500);
+    expect(refused({ [key]: () => 1 }).message.length).toBeLessThan(400);
+    let value: unknown = () => 1;
+    for (let depth = 0; depth < 1_000; depth++) value = { next: value };
+    expect(refused(value).message).toMatch(/next\.next…\.next/);
   });
 
   it("Values: a getter that throws is refused with its path and its error as the cause", () => {

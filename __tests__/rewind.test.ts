@@ -1,3 +1,5 @@
+import { copyFileSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { type Act, seen, THREAD, type View, withoutIds, World } from "./support/rewind-world";
@@ -16,6 +18,19 @@ const copyOf = (original: World): World => world(original.copyFile());
 afterEach(() => {
   for (const made of worlds.splice(0)) made.close();
 });
+
+/** `toStrictEqual` for whole views, which are large: the slow comparison only tells what differs. */
+function expectSame(actual: unknown, expected: unknown): void {
+  if (isDeepStrictEqual(actual, expected)) return;
+  expect(actual).toStrictEqual(expected);
+  throw new Error("the two differ");
+}
+
+function fileLike(path: string): string {
+  const copy = tempFile();
+  copyFileSync(path, copy);
+  return copy;
+}
 
 interface Chapter {
   taskId: string;
@@ -92,7 +107,7 @@ describe("S1.5 a rewind is exact", () => {
     for (const chapter of chapters) {
       const back = copyOf(story);
       const report = await back.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
-      expect(await back.view()).toEqual(chapter.view);
+      expectSame(await back.view(), chapter.view);
       expect(report).toMatchObject({ threadId: THREAD, toTask: chapter.taskId, dryRun: false, archived: true });
       back.close();
     }
@@ -112,8 +127,8 @@ describe("S1.5 a rewind is exact", () => {
         values: gone("langgraph_values"),
         tasks: gone("langgraph_tasks"),
       });
-      const at = chapters.findIndex(({ taskId }) => taskId === chapter.taskId);
-      expect(report.tasks).toEqual(chapters.slice(at + 1).map(({ taskId }) => taskId));
+      const left = new Set((await back.saver.listTasks(THREAD)).map(({ taskId }) => taskId));
+      expect(report.tasks).toEqual(chapters.map(({ taskId }) => taskId).filter((taskId) => !left.has(taskId)));
       back.close();
     }
   });
@@ -122,7 +137,7 @@ describe("S1.5 a rewind is exact", () => {
     for (const chapter of chapters) {
       const back = copyOf(story);
       await back.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
-      const never = world(chapter.path);
+      const never = world(fileLike(chapter.path));
       expect(withoutIds(await back.act(next))).toBe(withoutIds(await never.act(next)));
       expect(seen(await back.view())).toBe(seen(await never.view()));
       back.close();
@@ -136,7 +151,7 @@ describe("S1.5 a rewind is exact", () => {
       const back = copyOf(story);
       const { rewindId, removed } = await back.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
       expect(await back.saver.takeBackRewind(rewindId!)).toEqual(removed);
-      expect(await back.view()).toEqual(before);
+      expectSame(await back.view(), before);
       back.close();
     }
   });
@@ -160,13 +175,13 @@ describe("S1.5 a rewind is exact", () => {
       const view = await back.view();
       const { rewindId } = await back.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
       done.push({ rewindId: rewindId!, view });
-      expect(await back.view()).toEqual(chapter.view);
+      expectSame(await back.view(), chapter.view);
     }
     for (const { rewindId, view } of done.reverse()) {
       await back.saver.takeBackRewind(rewindId);
-      expect(await back.view()).toEqual(view);
+      expectSame(await back.view(), view);
     }
-    expect(await back.view()).toEqual(before);
+    expectSame(await back.view(), before);
   });
 
   test("S1.5 a dry run tells the same counts and changes nothing, not one byte of any row", async () => {
@@ -175,7 +190,7 @@ describe("S1.5 a rewind is exact", () => {
       const before = dump(dry.path);
       const report = await dry.saver.rewind({ threadId: THREAD, toTask: chapter.taskId, dryRun: true });
       expect(report).toMatchObject({ dryRun: true, rewindId: undefined });
-      expect(dump(dry.path)).toEqual(before);
+      expectSame(dump(dry.path), before);
       const real = await dry.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
       expect(real.removed).toEqual(report.removed);
       expect(real.tasks).toEqual(report.tasks);
@@ -192,7 +207,7 @@ describe("S1.5 a rewind is exact", () => {
       tasks: [],
       removed: { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0 },
     });
-    expect(dump(copy.path)).toEqual(before);
+    expectSame(dump(copy.path), before);
   });
 
   test("S1.5 checkpoints that a rewind removed are gone for LangGraph too, even by their id", async () => {
@@ -246,9 +261,9 @@ describe("S1.5 a rewind is exact, whatever was done", () => {
 
           const undone = open(story.copyFile());
           const { rewindId } = await undone.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
-          expect(await undone.view()).toEqual(chapter.view);
+          expectSame(await undone.view(), chapter.view);
           if (rewindId !== undefined) await undone.saver.takeBackRewind(rewindId);
-          expect(await undone.view()).toEqual(before);
+          expectSame(await undone.view(), before);
 
           await story.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
           const never = open(chapter.path);

@@ -1,5 +1,6 @@
 import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import { encode } from "./codec";
+import { encodeChannel, refuseIllFormed } from "./channel-values";
+import type { EncodeOptions } from "./codec";
 import type { NewWrite, TurnStatus } from "./store/store";
 
 const ERROR_SOURCE_NODE = "__error_source_node__";
@@ -15,12 +16,11 @@ export function writesToKeep(writes: readonly PendingWrite[]): readonly PendingW
 }
 
 /** Special channels have fixed negative indices; the others take their place in the list. */
-export function toRows(writes: readonly PendingWrite[], options: Parameters<typeof encode>[1]): NewWrite[] {
-  return writes.map(([channel, value], index) => ({
-    idx: specialIndex(channel) ?? index,
-    channel,
-    value: encode(value, options),
-  }));
+export function toRows(writes: readonly PendingWrite[], options: EncodeOptions): NewWrite[] {
+  return writes.map(([channel, value], index) => {
+    refuseIllFormed(channel);
+    return { idx: specialIndex(channel) ?? index, channel, value: encodeChannel(channel, value, options) };
+  });
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   type DeltaChannelHistory,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
+import { encodeChannel } from "./channel-values";
 import { claimOfCheckpoint, claimOfWrites } from "./claims";
 import { encode } from "./codec";
 import { describe, TurnsError } from "./errors";
@@ -178,7 +179,7 @@ export class TurnSaver extends BaseCheckpointSaver {
           channel,
           version: versions[channel] as number | string,
           isNew: Object.hasOwn(newVersions, channel),
-          text: () => this.#encodeChannel(channel, values[channel]),
+          text: () => encodeChannel(channel, values[channel], this.#options),
         })),
       versions,
       claim,
@@ -399,26 +400,6 @@ export class TurnSaver extends BaseCheckpointSaver {
   #encode(value: unknown): string {
     return encode(value, this.#options);
   }
-
-  #encodeChannel(channel: string, value: unknown): string {
-    try {
-      return this.#encode(value);
-    } catch (error) {
-      throw TurnsError.is(error, "UNSERIALIZABLE_VALUE") ? inChannel(channel, error) : error;
-    }
-  }
-}
-
-function inChannel(channel: string, error: TurnsError): TurnsError {
-  const path = typeof error.data["path"] === "string" ? error.data["path"] : "";
-  return new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: `channel ${JSON.stringify(channel)}${path === "" ? "" : ` at ${path}`}`,
-    expected: "a value that can be saved and read back as what it was",
-    found: error.message,
-    remedy: "Keep such values out of the graph's state. The previous checkpoint is intact.",
-    data: { ...error.data, channel },
-    cause: error,
-  });
 }
 
 function turnGone(id: string): TurnsError {

@@ -40,12 +40,25 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
 
 /** Sets the pragmas and brings the schema up to date; for handles of our own and for those that callers bring. */
 export function prepareConnection(db: SqliteDatabase, options: ConnectionOptions): SqliteDatabase {
+  refuseNoHandle(db);
   waitingForOthers(db.name, () => {
     db.pragma(`busy_timeout = ${SQLITE_WAIT_MS}`);
     if (!db.readonly) setPragmas(db, options);
     migrate(db);
   });
   return db;
+}
+
+function refuseNoHandle(db: unknown): void {
+  const { open, prepare, pragma, transaction } = (db ?? {}) as Partial<SqliteDatabase>;
+  const isHandle = [prepare, pragma, transaction].every((method) => typeof method === "function");
+  if (isHandle && open === true) return;
+  throw new TurnsError("INVALID_OPTION", {
+    what: "database",
+    expected: 'the path of a database file, ":memory:", or an open better-sqlite3 database',
+    found: isHandle ? "a closed database" : describe(db),
+    remedy: "Open the database first, or pass its path.",
+  });
 }
 
 function setPragmas(db: SqliteDatabase, options: ConnectionOptions): void {
