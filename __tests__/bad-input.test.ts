@@ -217,7 +217,7 @@ describe("bad input: ids that only look dangerous", () => {
           [key, value],
         ]);
       const one = checkpoint(own({ of: key }));
-      const config = await saver.put(thread(), one, { ...metadata, ...own("meta") } as any, one.channel_versions);
+      const config = await saver.put(thread(), one, { ...metadata, ...own("meta") }, one.channel_versions);
       await saver.putWrites(config, [[key, own("write")]], TASK);
       const tuple = (await saver.getTuple(config))!;
       expect(Object.entries(tuple.checkpoint.channel_values)).toEqual(Object.entries(one.channel_values));
@@ -501,8 +501,8 @@ describe("bad input: values that cannot be saved", () => {
 
   // Unattached, LangGraph itself leaves rejections of "async" saves unhandled: no saver can prevent that from inside `put`.
   describe.each([
-    { how: "attached", durabilities: ["sync", "async", "exit"] },
-    { how: "unattached", durabilities: ["sync", "exit"] },
+    { how: "attached", durabilities: ["sync", "async", "exit"] as const },
+    { how: "unattached", durabilities: ["sync", "exit"] as const },
   ])("$how", ({ how, durabilities }) => {
     test.each(durabilities)(
       `bad input: a run whose node returns such a value rejects with that error, durability %s, ${how}`,

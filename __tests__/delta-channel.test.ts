@@ -228,30 +228,27 @@ describe.each([1000, 2, 1])("contract: delta channels, a snapshot every %d updat
     at.saver.close();
   });
 
-  test.each(["sync", "async", "exit"])(
-    "contract: an answer beside a sibling that had finished, durability %s",
-    async (durability) => {
-      const builder: any = new StateGraph(stateOf(frequency))
-        .addNode("p", node("p"))
-        .addNode("h", asks("h"))
-        .addNode("z", node("z"))
-        .addEdge(START, "p")
-        .addEdge(START, "h")
-        .addEdge(["p", "h"], "z");
-      const at = setup(builder);
-      const config = { ...thread(), durability };
-      await at.graph.invoke(both("in"), config);
-      const live = await at.graph.invoke(new Command({ resume: "yes", update: both("by hand") }), config);
-      expect(live.delta.toSorted()).toEqual(live.log.toSorted());
-      await expectAgreement(at, true);
-      const next = await at.graph.invoke(both("next"), config);
-      expect(next.delta.toSorted()).toEqual(next.log.toSorted());
-      const other = await at.graph.invoke(both("other"), config);
-      expect(other.delta.toSorted()).toEqual(other.log.toSorted());
-      await expectAgreement(at, true);
-      at.saver.close();
-    },
-  );
+  test.each(["sync", "async"])("contract: an answer beside a sibling that had finished, durability %s", async (durability) => {
+    const builder: any = new StateGraph(stateOf(frequency))
+      .addNode("p", node("p"))
+      .addNode("h", asks("h"))
+      .addNode("z", node("z"))
+      .addEdge(START, "p")
+      .addEdge(START, "h")
+      .addEdge(["p", "h"], "z");
+    const at = setup(builder);
+    const config = { ...thread(), durability };
+    await at.graph.invoke(both("in"), config);
+    const live = await at.graph.invoke(new Command({ resume: "yes", update: both("by hand") }), config);
+    expect(live.delta.toSorted()).toEqual(live.log.toSorted());
+    await expectAgreement(at, true);
+    const next = await at.graph.invoke(both("next"), config);
+    expect(next.delta.toSorted()).toEqual(next.log.toSorted());
+    const other = await at.graph.invoke(both("other"), config);
+    expect(other.delta.toSorted()).toEqual(other.log.toSorted());
+    await expectAgreement(at, true);
+    at.saver.close();
+  });
 
   test.each(["sync", "async", "exit"])("contract: an error and a resume, durability %s", async (durability) => {
     let broken = true;
@@ -270,6 +267,61 @@ describe.each([1000, 2, 1])("contract: delta channels, a snapshot every %d updat
     }
     await expectAgreement(at);
     at.saver.close();
+  });
+
+  describe("with a finished sibling and an open question", () => {
+    const waiting = async () => {
+      const builder: any = new StateGraph(stateOf(frequency))
+        .addNode("p", node("p"))
+        .addNode("h", asks("h"))
+        .addNode("z", node("z"))
+        .addEdge(START, "p")
+        .addEdge(START, "h")
+        .addEdge(["p", "h"], "z");
+      const at = setup(builder);
+      await at.graph.invoke(both("in"), thread());
+      return { at, origin: (await at.graph.getState(thread())).config };
+    };
+    const expectReload = async (at: Setup, live: any): Promise<void> => {
+      expect(live.delta.toSorted()).toEqual(live.log.toSorted());
+      const { values } = await at.graph.getState(thread());
+      expect(values.delta.toSorted()).toEqual(live.log.toSorted());
+      await expectAgreement(at, true);
+    };
+
+    test("contract: updateState takes the sibling's writes where LangGraph does", async () => {
+      const { at } = await waiting();
+      await at.graph.updateState(thread(), both("U1"), "h");
+      await expectReload(at, (await at.graph.getState(thread())).values);
+      await expectReload(at, await at.graph.invoke(null, thread()));
+      at.saver.close();
+    });
+
+    test("contract: an empty updateState takes nothing", async () => {
+      const { at } = await waiting();
+      await at.graph.updateState(thread(), null);
+      await expectAgreement(at, true);
+      await at.graph.invoke(null, thread());
+      await expectReload(at, await at.graph.invoke(new Command({ resume: "yes" }), thread()));
+      at.saver.close();
+    });
+
+    test("contract: a Command's update without an answer", async () => {
+      const { at } = await waiting();
+      await expectReload(at, await at.graph.invoke(new Command({ update: both("by hand") }), thread()));
+      await expectReload(at, await at.graph.invoke(new Command({ goto: "z", update: both("again") }), thread()));
+      at.saver.close();
+    });
+
+    test("contract: a replay, and new input after it", async () => {
+      const { at, origin } = await waiting();
+      await at.graph.invoke(new Command({ resume: "yes" }), thread());
+      await at.graph.invoke(null, origin);
+      await expectReload(at, await at.graph.invoke(new Command({ resume: "second" }), thread()));
+      await expectReload(at, await at.graph.invoke(both("on"), thread()));
+      await expectReload(at, await at.graph.invoke(both("elsewhere"), origin));
+      at.saver.close();
+    });
   });
 
   test("contract: Overwrite", async () => {

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
@@ -147,5 +147,27 @@ describe("demo", () => {
 
   test("Demo: piped, it prints no escape sequences", () => {
     expect(output).not.toContain("\u001b");
+  });
+});
+
+describe("README", () => {
+  const read = (...names: string[]): string => readFileSync(path.join(root, ...names), "utf8");
+  const cited = [...read("README.md").matchAll(/`([\w.-]+\.test\.ts)`: `([^`]+?)\s*…?`/g)].map(([, file, title]) => [
+    file!,
+    title!,
+  ]);
+
+  test("README: the table of promises cites tests", () => {
+    expect(cited.length).toBeGreaterThan(10);
+  });
+
+  test.each(cited)("README: %s has the test %j that it cites", (file, title) => {
+    expect(read("__tests__", file)).toContain(title);
+  });
+
+  test("README: the files it links to exist, and it has at most 150 lines", () => {
+    const links = [...read("README.md").matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g)].map((match) => match[1]!);
+    expect(links.filter((link) => !link.endsWith("/")).map((link) => read(link).length > 0)).not.toContain(false);
+    expect(read("README.md").split("\n").length).toBeLessThanOrEqual(151);
   });
 });

@@ -74,6 +74,21 @@ describe("runner: tasks", () => {
   });
 });
 
+describe("runner: rewind", () => {
+  test("S1.5 a task that went on behind the target is named in the report, and contradicts a list that has it before", async () => {
+    const { saver } = setup();
+    const runner = new GraphRunner(fragileGraph(saver, { now: false }));
+    for (const taskId of ["A", "B", "A"]) await runner.invoke({ log: [] }, { threadId: "t", taskId });
+    expect((await runner.rewind({ threadId: "t", toTask: "B", dryRun: true })).tasks).toEqual(["A"]);
+    await expect(runner.rewind({ threadId: "t", toTask: "B", tasks: ["A", "B"] })).rejects.toThrow(
+      expect.objectContaining({ code: "STATE_INVARIANT_VIOLATED" }),
+    );
+    await runner.rewind({ threadId: "t", toTask: "B" });
+    expect((await saver.listTasks("t")).map((task) => task.taskId)).toEqual(["A", "B"]);
+    saver.close();
+  });
+});
+
 describe("S2.5 runner: unfinished work", () => {
   test("S2.5 new input is refused, and nothing is lost; resume goes on at the failed node without the finished one", async () => {
     const { saver } = setup();

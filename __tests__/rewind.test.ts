@@ -8,6 +8,8 @@ import { runProgram, startProgram } from "./support/s1-programs";
 import { dump, quiet, sqlOn } from "./support/s1-tools";
 import { tempFile } from "./support/temp";
 
+jest.setTimeout(120_000);
+
 const worlds: World[] = [];
 const world = (path?: string): World => {
   const made = new World(path);
@@ -276,7 +278,7 @@ describe("S1.5 a rewind is exact, whatever was done", () => {
       }),
       { numRuns: 25 },
     );
-  }, 180_000);
+  });
 });
 
 /** A file with three tasks on a thread, and one on another. */

@@ -24,7 +24,7 @@ export async function setup(options: TurnSaverOptions = {}) {
 export function countRows(db: Database.Database): Record<string, number> {
   const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph%'").pluck().all();
   const counts = (tables as string[]).map((table) => [table, db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()]);
-  const [, sequence] = ["sequence", db.prepare("SELECT value FROM langgraph_sequence").pluck().get()];
+  const sequence = db.prepare("SELECT value FROM langgraph_sequence").pluck().get();
   return { ...Object.fromEntries(counts), sequence } as Record<string, number>;
 }
 

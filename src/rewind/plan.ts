@@ -21,7 +21,7 @@ export interface RewindReport {
   toTask: string;
   dryRun: boolean;
   archived: boolean;
-  /** Tasks that go, oldest first. */
+  /** Tasks that go, wholly or in part (one that went on again behind the target), in the order in which they began there. */
   tasks: readonly string[];
   /** Rows that go, by kind. */
   removed: RewindCounts;
@@ -42,23 +42,23 @@ export function planRewind(request: RewindRequest, intervals: readonly TaskRow[]
   const spans = taskSpans(intervals);
   const target = spans.find((span) => span.taskId === request.toTask);
   if (target === undefined) throw unknownTask(request, `one of ${spans.length} tasks of the thread`, spans);
-  const goes = spans.filter((span) => span.firstSeq > target.endSeq);
+  const goes = [...new Set(intervals.filter((interval) => interval.seq > target.endSeq).map((interval) => interval.taskId))];
   if (request.tasks !== undefined) checkAgainstList(request, request.tasks, goes);
-  return { targetSeq: target.endSeq, tasks: goes.map((span) => span.taskId) };
+  return { targetSeq: target.endSeq, tasks: goes };
 }
 
-function checkAgainstList(request: RewindRequest, listed: readonly string[], goes: readonly TaskSpan[]): void {
+function checkAgainstList(request: RewindRequest, listed: readonly string[], goes: readonly string[]): void {
   const position = listed.lastIndexOf(request.toTask);
   if (position === -1) throw unknownTask(request, `one of the ${listed.length} tasks in the list`, []);
   const keeps = new Set(listed.slice(0, position));
-  const wrong = goes.find((span) => keeps.has(span.taskId));
+  const wrong = goes.find((taskId) => keeps.has(taskId));
   if (wrong === undefined) return;
   throw new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
-    expected: `task ${describe(wrong.taskId)} before the target, as in the list of tasks`,
+    expected: `task ${describe(wrong)} before the target, as in the list of tasks`,
     found: "it ran after the target",
     remedy: "Pass the tasks in the order in which they ran, or leave the list out. Nothing was deleted.",
-    data: { threadId: request.threadId, toTask: request.toTask, task: wrong.taskId },
+    data: { threadId: request.threadId, toTask: request.toTask, task: wrong },
   });
 }
 

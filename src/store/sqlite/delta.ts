@@ -19,8 +19,8 @@ interface Row {
  * One query for all channels: up the parent chain, per channel until an ancestor that stored a value, and the writes on the way.
  *
  * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
- * from the same checkpoint does not change what the older branch reads. A time travel's fork took its parent's state without the
- * parent's writes (langgraphjs#2737). New input took what LangGraph wrote for it under its own task id (all zeros, with durability
+ * from the same checkpoint does not change what the older branch reads. A child in which the channel has its parent's version took
+ * nothing: a time travel's fork (langgraphjs#2737), an empty `updateState`. New input took what LangGraph wrote for it under its own task id (all zeros, with durability
  * "exit" a step in front), and dropped what the parent's tasks had written. An `updateState` on a checkpoint that already had a child
  * took its own write alone.
  *
@@ -29,12 +29,14 @@ interface Row {
  */
 const HISTORY = `WITH RECURSIVE
   wanted(channel) AS (SELECT value FROM json_each(?4)),
-  chain(channel, checkpoint_id, parent_id, seq, source, step, depth, seed) AS (
-    SELECT w.channel, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source, s.step, 0, NULL
+  chain(channel, checkpoint_id, parent_id, seq, source, version, depth, seed) AS (
+    SELECT w.channel, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source,
+        (SELECT v.value FROM json_each(s.body, '$.channel_versions') AS v WHERE v.key = w.channel), 0, NULL
       FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
       WHERE s.thread_id = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
     UNION ALL
-    SELECT c.channel, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source, p.step, c.depth + 1,
+    SELECT c.channel, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source,
+        (SELECT v.value FROM json_each(p.body, '$.channel_versions') AS v WHERE v.key = c.channel), c.depth + 1,
         (SELECT json_extract(m.value, '$[1]') FROM json_each(p.channels) AS m WHERE m.key = c.channel)
       FROM chain AS c CROSS JOIN langgraph_snapshots AS p
       WHERE p.thread_id = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
@@ -45,7 +47,7 @@ const HISTORY = `WITH RECURSIVE
     CROSS JOIN chain AS c ON c.channel = p.channel AND c.depth = p.depth - 1
     LEFT JOIN langgraph_writes AS w ON w.thread_id = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND w.channel = p.channel AND w.seq < c.seq AND (w.superseded_by IS NULL OR w.superseded_by > c.seq)
-      AND NOT (c.source = 'fork' AND c.step = p.step + 1)
+      AND (c.version IS NULL OR c.version IS NOT p.version)
       AND (c.source <> 'input' OR w.node_task_id LIKE '%-0000-0000-0000-000000000000')
       AND (c.source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread_id = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id

@@ -1,0 +1,481 @@
+import { Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import Database from "better-sqlite3";
+import { GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
+import { chain, Log } from "./support/s1-graph";
+import { runProgram } from "./support/s1-programs";
+import { columnsOf, dump, quiet, sqlOn, tablesOf } from "./support/s1-tools";
+import { tempFile } from "./support/temp";
+
+let path: string;
+let saver: TurnSaver;
+beforeEach(() => {
+  path = tempFile();
+  saver = TurnSaver.fromPath(path, { logger: quiet });
+});
+afterEach(() => {
+  saver.close();
+});
+
+const at = (threadId: string) => ({ configurable: { thread_id: threadId } });
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+/** a → ask → z; `ask` waits for a person. */
+function asking() {
+  return new StateGraph(Log)
+    .addNode("a", () => ({ log: ["a"] }))
+    .addNode("ask", () => ({ log: [`answer ${String(interrupt("what now?"))}`] }))
+    .addNode("z", () => ({ log: ["z"] }))
+    .addEdge(START, "a")
+    .addEdge("a", "ask")
+    .addEdge("ask", "z")
+    .addEdge("z", END)
+    .compile({ checkpointer: saver });
+}
+
+/** Every table that knows threads, found in the schema itself. */
+function threadTables(): string[] {
+  const db = new Database(path, { readonly: true });
+  const tables = tablesOf(db).filter((table) => columnsOf(db, table).includes("thread_id"));
+  db.close();
+  return tables;
+}
+
+const rowsOf = (threadId: string): Record<string, unknown[]> => {
+  const rows = dump(path);
+  return Object.fromEntries(
+    threadTables().map((table) => [table, rows[table]!.filter((row) => (row as { thread_id: unknown }).thread_id === threadId)]),
+  );
+};
+
+describe("S3.7 threads never mix", () => {
+  test("S3.7 two threads, interleaved step by step under the same task ids, each see only their own", async () => {
+    const runner = new GraphRunner(chain(saver));
+    for (const round of ["1", "2", "3"]) {
+      await Promise.all(
+        ["x", "y"].map((threadId) => runner.invoke({ log: [`${threadId}${round}`] }, { threadId, taskId: `task-${round}` })),
+      );
+    }
+    for (const threadId of ["x", "y"]) {
+      const state = await runner.graph.getState(at(threadId));
+      expect(state.values).toEqual({ log: ["1", "2", "3"].flatMap((round) => [`${threadId}${round}`, "a", "b", "c"]) });
+      for (const snapshot of await all(runner.graph.getStateHistory(at(threadId)))) {
+        expect(snapshot.config.configurable!["thread_id"]).toBe(threadId);
+        expect(snapshot.values.log.filter((entry: string) => entry.startsWith(threadId === "x" ? "y" : "x"))).toEqual([]);
+      }
+      const turns = await saver.listTurns(threadId);
+      expect(turns).toHaveLength(18);
+      expect(new Set(turns.map((turn) => turn.graphId))).toEqual(new Set([threadId]));
+      expect((await saver.listTasks(threadId)).map((task) => task.taskId)).toEqual(["task-1", "task-2", "task-3"]);
+    }
+  });
+
+  test("S3.7 a checkpoint of one thread is not found from another, so it can resume nothing there", async () => {
+    const graph = asking();
+    await graph.invoke({ log: ["x"] }, at("x"));
+    await graph.invoke({ log: ["y"] }, at("y"));
+    const [head] = await all(saver.list(at("x")));
+    const foreign = { configurable: { thread_id: "y", checkpoint_ns: "", checkpoint_id: head!.checkpoint.id } };
+    expect(await saver.getTuple(foreign)).toBeUndefined();
+    expect(await all(saver.list(foreign))).toEqual([]);
+    await graph.invoke(new Command({ resume: "for x" }), at("x"));
+    expect((await graph.getState(at("y"))).values).toEqual({ log: ["y", "a"] });
+    expect((await graph.getState(at("y"))).next).toEqual(["ask"]);
+  });
+
+  test("S3.7 a rewind of one thread to a task that both have leaves the other whole", async () => {
+    const runner = new GraphRunner(chain(saver));
+    for (const taskId of ["one", "two"])
+      for (const threadId of ["x", "y"]) await runner.invoke({ log: [taskId] }, { threadId, taskId });
+    const before = rowsOf("y");
+    await saver.rewind({ threadId: "x", toTask: "one" });
+    expect(rowsOf("y")).toEqual(before);
+    expect((await saver.listTasks("y")).map((task) => task.taskId)).toEqual(["one", "two"]);
+  });
+
+  const hostile = ["%", "_", "*", "x' OR '1'='1", 'x"', "x|y:1", "X", "x ", " x", "\u{1F600}", "x\n", "../x", "null", "0"];
+  test("S3.7 thread ids that look like patterns, paths or SQL are each their own thread", async () => {
+    const runner = new GraphRunner(chain(saver));
+    for (const threadId of ["x", ...hostile]) await runner.invoke({ log: [threadId] }, { threadId });
+    for (const threadId of hostile) {
+      expect((await runner.graph.getState(at(threadId))).values.log[0]).toBe(threadId);
+      await saver.deleteThread(threadId);
+      expect(await saver.getTuple(at(threadId))).toBeUndefined();
+    }
+    expect((await all(saver.listThreads())).map((thread) => thread.threadId)).toEqual(["x"]);
+    expect((await runner.graph.getState(at("x"))).values).toEqual({ log: ["x", "a", "b", "c"] });
+  });
+
+  test.each(["", "a\0b", "\ud800", 7, null])("S3.7 %j is no thread id, for no method", async (threadId) => {
+    const bad = threadId as string;
+    const before = dump(path);
+    for (const call of [
+      () => saver.listTurns(bad),
+      () => saver.listTasks(bad),
+      () => saver.deleteThread(bad),
+      () => saver.copyThread(bad, "y"),
+      () => saver.copyThread("y", bad),
+      () => saver.inFlight(bad),
+      () => saver.isRunning(bad),
+      () => saver.listRewinds(bad),
+      () => all(saver.list({ configurable: { thread_id: bad } })),
+    ]) {
+      await expect(call()).rejects.toMatchObject({ code: "INVALID_CONFIG" });
+    }
+    expect(dump(path)).toEqual(before);
+  });
+});
+
+describe("S3.7 listThreads", () => {
+  test("S3.7 counts what each thread has", async () => {
+    expect(await all(saver.listThreads())).toEqual([]);
+    const runner = new GraphRunner(chain(saver));
+    for (const taskId of ["one", "two"]) await runner.invoke({ log: [] }, { threadId: "x", taskId });
+    await runner.invoke({ log: [] }, { threadId: "y" });
+    const threads = await all(saver.listThreads());
+    expect(threads).toEqual<ThreadRow[]>([
+      { threadId: "x", createdAt: expect.stringMatching(/Z$/) as string, epoch: 0, checkpoints: 10, turns: 12, tasks: 2 },
+      { threadId: "y", createdAt: expect.stringMatching(/Z$/) as string, epoch: 0, checkpoints: 5, turns: 6, tasks: 1 },
+    ]);
+    for (const { threadId, checkpoints, turns, tasks } of threads) {
+      expect((await all(saver.list(at(threadId)))).length).toBe(checkpoints);
+      expect((await saver.listTurns(threadId)).length).toBe(turns);
+      expect((await saver.listTasks(threadId)).length).toBe(tasks);
+    }
+  });
+
+  test.each([99, 100, 101, 200, 250])("S3.7 pages through %i threads, each once, in the order of their ids", async (count) => {
+    const db = new Database(path);
+    const insert = db.prepare("INSERT INTO langgraph_threads (thread_id, created_at) VALUES (?, '2030-01-01T00:00:00.000Z')");
+    const threadIds = Array.from({ length: count }, (_, index) => `thread-${String((index * 7919) % 100_000).padStart(5, "0")}`);
+    db.transaction(() => {
+      for (const threadId of threadIds) insert.run(threadId);
+    })();
+    db.close();
+    expect((await all(saver.listThreads())).map((thread) => thread.threadId)).toEqual([...threadIds].sort());
+  });
+
+  test("S3.7 threads may come and go between two pages, and no cursor stays open", async () => {
+    const runner = new GraphRunner(chain(saver));
+    for (const threadId of ["a", "b", "c"]) await runner.invoke({ log: [] }, { threadId });
+    const found: string[] = [];
+    for await (const { threadId } of saver.listThreads()) {
+      found.push(threadId);
+      await saver.deleteThread(threadId);
+    }
+    expect(found).toEqual(["a", "b", "c"]);
+    expect(await all(saver.listThreads())).toEqual([]);
+  });
+});
+
+describe("S3.7 copyThread", () => {
+  /** What a user sees, without the thread's own name. */
+  async function seen(graph: ReturnType<typeof asking>, threadId: string): Promise<unknown> {
+    const without = (value: unknown): unknown =>
+      JSON.parse(JSON.stringify(value, (key, item: unknown) => (key === "thread_id" ? "the thread" : item)));
+    return without({
+      state: await graph.getState(at(threadId), { subgraphs: true }),
+      history: await all(graph.getStateHistory(at(threadId))),
+      turns: (await saver.listTurns(threadId)).map(({ id: _id, seq: _seq, threadId: _thread, graphId, ...turn }) => ({
+        ...turn,
+        own: graphId === threadId,
+      })),
+      states: await Promise.all((await saver.listTurns(threadId)).map((turn) => saver.turnState(turn))),
+      tasks: (await saver.listTasks(threadId)).map(({ taskId, createdAt }) => ({ taskId, createdAt })),
+    });
+  }
+
+  async function story(): Promise<ReturnType<typeof asking>> {
+    const graph = saver.attach(asking());
+    await graph.invoke({ log: ["in"] }, at("x"));
+    await graph.invoke(new Command({ resume: "yes" }), at("x"));
+    await graph.updateState(at("x"), { log: ["by hand"] });
+    await graph.invoke({ log: ["again"] }, { configurable: { thread_id: "x", task_id: "named", graph_id: "a graph" } });
+    return graph;
+  }
+
+  test("S3.7 the copy equals its source in state, history, turns and tasks", async () => {
+    const graph = await story();
+    await saver.copyThread("x", "y");
+    expect(await seen(graph, "y")).toEqual(await seen(graph, "x"));
+    const seqs = [...(await saver.listTurns("x")), ...(await saver.listTurns("y"))].map((turn) => turn.seq);
+    expect(new Set(seqs).size).toBe(seqs.length);
+    const ids = [...(await saver.listTurns("x")), ...(await saver.listTurns("y"))].map((turn) => turn.id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test("S3.7 both go on by themselves", async () => {
+    const graph = await story();
+    await saver.copyThread("x", "y");
+    const before = rowsOf("x");
+    expect((await graph.invoke(new Command({ resume: "copy" }), at("y"))).log.slice(-2)).toEqual(["answer copy", "z"]);
+    expect(rowsOf("x")).toEqual(before);
+    expect((await graph.invoke(new Command({ resume: "source" }), at("x"))).log.slice(-2)).toEqual(["answer source", "z"]);
+    expect((await graph.getState(at("y"))).values.log.slice(-2)).toEqual(["answer copy", "z"]);
+  });
+
+  test("S3.7 a copy can be rewound, to a task that is older than the copying too, and the source stays", async () => {
+    const graph = await story();
+    await saver.copyThread("x", "y");
+    const before = rowsOf("x");
+    const first = (await saver.listTasks("y"))[0]!.taskId;
+    await graph.invoke(new Command({ resume: "copy" }), at("y"));
+    const { tasks } = await saver.rewind({ threadId: "y", toTask: first });
+    expect(tasks).toContain("named");
+    expect((await graph.getState(at("y"))).values).toEqual({ log: ["in", "a", "answer yes", "z"] });
+    expect(rowsOf("x")).toEqual(before);
+  });
+
+  test("S3.7 a copy outlives its source", async () => {
+    const graph = await story();
+    await saver.copyThread("x", "y");
+    const copy = await seen(graph, "y");
+    await saver.deleteThread("x");
+    expect(await seen(graph, "y")).toEqual(copy);
+  });
+
+  test("S3.7 THREAD_NOT_FOUND and THREAD_EXISTS, and nothing is half copied", async () => {
+    await story();
+    await new GraphRunner(chain(saver)).invoke({ log: [] }, { threadId: "taken" });
+    const before = dump(path);
+    await expect(saver.copyThread("nobody", "y")).rejects.toMatchObject({
+      code: "THREAD_NOT_FOUND",
+      name: "ThreadNotFoundError",
+    });
+    await expect(saver.copyThread("x", "taken")).rejects.toMatchObject({ code: "THREAD_EXISTS", name: "ThreadExistsError" });
+    await expect(saver.copyThread("x", "x")).rejects.toMatchObject({ code: "THREAD_EXISTS" });
+    expect(dump(path)).toEqual(before);
+  });
+
+  const copied = [
+    "langgraph_threads",
+    "langgraph_tasks",
+    "langgraph_values",
+    "langgraph_snapshots",
+    "langgraph_writes",
+    "langgraph_checkpoints",
+  ];
+  test.each(copied)("S3.7 a failure while copying %s leaves nothing of the copy", async (table) => {
+    await story();
+    const before = dump(path);
+    sqlOn(path, `CREATE TRIGGER no AFTER INSERT ON ${table} WHEN NEW.thread_id = 'y' BEGIN SELECT RAISE(ABORT, 'no copy'); END`);
+    await expect(saver.copyThread("x", "y")).rejects.toThrow(/no copy/);
+    expect(dump(path)).toEqual(before);
+  });
+});
+
+describe("S3.7 deleteThread", () => {
+  test("S3.7 leaves nothing in any table that knows threads, and nothing of another thread goes", async () => {
+    const runner = new GraphRunner(chain(saver));
+    for (const threadId of ["x", "y"]) {
+      for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId] }, { threadId, taskId });
+      await saver.rewind({ threadId, toTask: "two" });
+    }
+    // A process that died at work leaves its mark in langgraph_runs.
+    for (const threadId of ["x", "y"]) expect(runProgram("s1-graph-child.ts", path, threadId, "run", "b").signal).toBe("SIGKILL");
+    const other = rowsOf("y");
+    for (const table of threadTables()) expect([table, rowsOf("x")[table]!.length > 0]).toEqual([table, true]);
+    await saver.deleteThread("x");
+    for (const table of threadTables()) expect([table, rowsOf("x")[table]]).toEqual([table, []]);
+    expect(rowsOf("y")).toEqual(other);
+    expect(JSON.stringify(Object.values(dump(path)))).not.toContain('"thread_id":"x"');
+  });
+
+  test("S3.7 on a fresh file, and of an unknown thread, is no error and changes nothing", async () => {
+    const before = dump(path);
+    await saver.deleteThread("nobody");
+    expect(dump(path)).toEqual(before);
+  });
+
+  test("S3.7 the id can be used again, from an empty state", async () => {
+    const runner = new GraphRunner(chain(saver));
+    await runner.invoke({ log: ["old"] }, { threadId: "x" });
+    await saver.deleteThread("x");
+    expect(await runner.invoke({ log: ["new"] }, { threadId: "x" })).toEqual({ log: ["new", "a", "b", "c"] });
+    expect((await saver.listTurns("x")).length).toBe(6);
+  });
+
+  test("S3.7 that fails in the middle leaves the thread whole", async () => {
+    await new GraphRunner(chain(saver)).invoke({ log: [] }, { threadId: "x" });
+    const before = dump(path);
+    sqlOn(path, "CREATE TRIGGER no BEFORE DELETE ON langgraph_threads BEGIN SELECT RAISE(ABORT, 'not this'); END");
+    await expect(saver.deleteThread("x")).rejects.toMatchObject({ code: "STORE_FAILED" });
+    expect(dump(path)).toEqual(before);
+  });
+});
+
+describe("S4.7 across processes that share only the file", () => {
+  test("S4.7 run in one process, read in another: state, tasks, turns and what each turn stood on", async () => {
+    const run = runProgram("s1-graph-child.ts", path, "x", "run");
+    expect(run.out).toEqual([{ ran: ["a", "b", "c"], state: { log: ["in", "a", "b", "c"] } }]);
+    const graph = chain(saver);
+    expect((await graph.getState(at("x"))).values).toEqual({ log: ["in", "a", "b", "c"] });
+    expect((await saver.listTasks("x")).map((task) => task.taskId)).toEqual(["task"]);
+    const turns = await saver.listTurns("x");
+    expect(turns.map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual([
+      "Thought a",
+      "Action a",
+      "Thought b",
+      "Action b",
+      "Thought c",
+      "Action c",
+    ]);
+    expect(await Promise.all(turns.map((turn) => saver.turnState(turn)))).toEqual([
+      { log: ["in"] },
+      { log: ["a"] },
+      { log: ["in", "a"] },
+      { log: ["b"] },
+      { log: ["in", "a", "b"] },
+      { log: ["c"] },
+    ]);
+    expect(await saver.listTurns("x", { afterSeq: turns[2]!.seq, limit: 2 })).toEqual(turns.slice(3, 5));
+  });
+
+  test.each(["a", "b", "c"])("S4.7 a process dies in %s, the next one goes on there and nowhere before", (node) => {
+    expect(runProgram("s1-graph-child.ts", path, "x", "run", node).signal).toBe("SIGKILL");
+    const resumed = runProgram("s1-graph-child.ts", path, "x", "resume");
+    expect(resumed.out).toEqual([{ ran: ["a", "b", "c"].slice("abc".indexOf(node)), state: { log: ["in", "a", "b", "c"] } }]);
+  });
+
+  test("S2.5 resumed again after the end, nothing runs and the result is the same; then it goes on checkpointing", async () => {
+    expect(runProgram("s1-graph-child.ts", path, "x", "run", "b").signal).toBe("SIGKILL");
+    runProgram("s1-graph-child.ts", path, "x", "resume");
+    const turns = await saver.listTurns("x");
+    const again = runProgram("s1-graph-child.ts", path, "x", "resume");
+    expect(again.out).toEqual([{ ran: [], state: { log: ["in", "a", "b", "c"] } }]);
+    expect(await saver.listTurns("x")).toEqual(turns);
+    const runner = new GraphRunner(chain(saver));
+    expect((await runner.invoke({ log: ["more"] }, { threadId: "x" })).log).toHaveLength(8);
+    expect((await saver.listTurns("x")).length).toBe(turns.length + 6);
+  });
+
+  /** Where the process dies, what the file then says, and what is left to run. */
+  const moments: [string, string, string[], string[]][] = [
+    ["langgraph_snapshots", "NEW.step = 2", ["in", "a", "b"], ["c"]],
+    ["langgraph_values", "NEW.value LIKE '%\"b\"%'", ["in", "a", "b"], ["c"]],
+    ["langgraph_writes", "NEW.channel = 'log' AND NEW.value LIKE '%b%'", ["in", "a"], ["b", "c"]],
+    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", ["in", "a"], ["b", "c"]],
+    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", ["in", "a"], ["b", "c"]],
+  ];
+  test.each(moments)(
+    "S3.8 killed inside the transaction that writes %s where %s: what was saved before it is whole",
+    async (table, when, log, left) => {
+      expect(runProgram("s1-mid-save-child.ts", path, table, when)).toMatchObject({ signal: "SIGKILL" });
+      const db = new Database(path);
+      expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
+      expect(db.prepare(`SELECT count(*) FROM ${table} AS NEW WHERE ${when}`).pluck().get()).toBe(0);
+      db.close();
+      expect((await chain(saver).getState(at("x"))).values).toEqual({ log });
+      expect(await new GraphRunner(chain(saver)).resume({ threadId: "x" })).toEqual({ log: ["in", "a", "b", "c"] });
+      const resumed = runProgram("s1-graph-child.ts", path, "x", "resume");
+      expect(resumed.out).toEqual([{ ran: [], state: { log: ["in", "a", "b", "c"] } }]);
+      const attempts = (await saver.listTurns("x")).filter((turn) => turn.turnType === "Thought" && turn.attempt > 1);
+      expect(attempts.every((turn) => left.includes(turn.nodeName))).toBe(true);
+    },
+  );
+
+  test("S2.6 turnState of a turn that is not there, and of one whose checkpoint is gone", async () => {
+    await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "x" });
+    const [thought] = await saver.listTurns("x");
+    for (const gone of [
+      { ...thought!, id: "another" },
+      { ...thought!, seq: 999_999 },
+      { ...thought!, threadId: "y" },
+    ]) {
+      await expect(saver.turnState(gone)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    }
+    sqlOn(path, "DELETE FROM langgraph_snapshots");
+    await expect(saver.turnState(thought!)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  });
+});
+
+describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong data", () => {
+  /** A thread with messages that waits at an interrupt, so that it has pending writes. */
+  async function waiting() {
+    const graph = saver.attach(
+      new StateGraph(MessagesAnnotation)
+        .addNode("speak", () => ({ messages: [{ role: "assistant", content: "hello" }] }))
+        .addNode("wait", () => ({ messages: [{ role: "assistant", content: String(interrupt("well?")) }] }))
+        .addEdge(START, "speak")
+        .addEdge("speak", "wait")
+        .addEdge("wait", END)
+        .compile({ checkpointer: saver }),
+    );
+    await graph.invoke({ messages: [{ role: "user", content: "hi" }] }, at("x"));
+    return graph;
+  }
+
+  const changes: [string, string][] = [
+    ["the value of a channel", "UPDATE langgraph_values SET value = replace(value, 'hello', 'hullo')"],
+    ["the value of a channel, cut off", "UPDATE langgraph_values SET value = substr(value, 1, length(value) - 1)"],
+    ["the hash of a value", "UPDATE langgraph_values SET hash = replace(hash, substr(hash, 1, 1), 'x')"],
+    ["a value that is missing", "DELETE FROM langgraph_values"],
+    [
+      "two values that changed places",
+      "UPDATE langgraph_values SET value = (SELECT value FROM langgraph_values AS v ORDER BY length(v.value) DESC LIMIT 1)",
+    ],
+    ["the body of a checkpoint", "UPDATE langgraph_snapshots SET body = replace(body, '\"v\":4', '\"v\":3')"],
+    ["the channels of a checkpoint", "UPDATE langgraph_snapshots SET channels = '{}'"],
+    ["the metadata of a checkpoint", "UPDATE langgraph_snapshots SET metadata = replace(metadata, 'loop', 'fork')"],
+    ["the parent of a checkpoint", "UPDATE langgraph_snapshots SET parent_checkpoint_id = checkpoint_id"],
+    ["the checksum of a checkpoint", "UPDATE langgraph_snapshots SET checksum = replace(checksum, substr(checksum, 1, 1), 'x')"],
+    ["a checkpoint that moved to another id", "UPDATE langgraph_snapshots SET checkpoint_id = checkpoint_id || '0'"],
+    ["the value of a pending write", "UPDATE langgraph_writes SET value = replace(value, 'well?', 'fine!')"],
+    ["the channel of a pending write", "UPDATE langgraph_writes SET channel = 'messages'"],
+    ["the task of a pending write", "UPDATE langgraph_writes SET node_task_id = 'another'"],
+    ["the place of a pending write", "UPDATE langgraph_writes SET idx = idx - 100"],
+    ["the checksum of a pending write", "UPDATE langgraph_writes SET checksum = replace(checksum, substr(checksum, 1, 1), 'x')"],
+  ];
+  test.each(changes)("S3.1 %s", async (_, change) => {
+    const graph = await waiting();
+    sqlOn(path, change);
+    const named = { code: "CHECKPOINT_CORRUPTED", name: "CheckpointCorruptedError" };
+    await expect(saver.getTuple(at("x"))).rejects.toMatchObject(named);
+    await expect(graph.getState(at("x"))).rejects.toMatchObject(named);
+    await expect(all(saver.list(at("x")))).rejects.toMatchObject(named);
+    await expect(graph.invoke(new Command({ resume: "go" }), at("x"))).rejects.toMatchObject(named);
+  });
+
+  test("S3.1 a row that moved to another thread does not verify there either", async () => {
+    await waiting();
+    sqlOn(
+      path,
+      "UPDATE langgraph_snapshots SET thread_id = 'y'",
+      "UPDATE langgraph_values SET thread_id = 'y'",
+      "UPDATE langgraph_writes SET thread_id = 'y'",
+    );
+    await expect(saver.getTuple(at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+  });
+
+  test("S3.1 a turn that was changed is named by listTurns and by turnState", async () => {
+    await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "x" });
+    const turns = await saver.listTurns("x");
+    sqlOn(path, "UPDATE langgraph_checkpoints SET serialized_state = replace(serialized_state, 'b', 'B') WHERE node_name = 'b'");
+    await expect(saver.listTurns("x")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(saver.turnState(turns[3]!)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    expect(await saver.turnState(turns[1]!)).toEqual({ log: ["a"] });
+  });
+
+  test("S3.1 the other threads of the file are not affected", async () => {
+    const graph = await waiting();
+    await graph.invoke({ messages: [{ role: "user", content: "other" }] }, at("y"));
+    sqlOn(path, "UPDATE langgraph_values SET value = '0' WHERE thread_id = 'x'");
+    expect((await graph.getState(at("y"))).next).toEqual(["wait"]);
+    await expect(graph.getState(at("x"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+  });
+
+  test("S3.1 the error names the thread and the checkpoint, and holds no value", async () => {
+    const graph = await waiting();
+    sqlOn(path, "UPDATE langgraph_values SET value = replace(value, 'hello', 'secret')");
+    const error = await graph.getState(at("x")).then(
+      () => undefined,
+      (reason: Error & { data: unknown }) => reason,
+    );
+    expect(error!.message).toContain("thread x");
+    expect(JSON.stringify([error!.message, error!.data])).not.toContain("secret");
+  });
+});
