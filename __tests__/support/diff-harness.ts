@@ -126,17 +126,22 @@ function stored(checkpoint: any): unknown {
   return { ...checkpoint, channel_values: Object.fromEntries(values) };
 }
 
-/** Parallel nodes finish in any order, and so do the chunks of different modes: compare each mode's chunks by themselves. */
+/** Graphs that run side by side send their chunks in any order, and so do the modes: each mode of each graph is compared by itself. */
 function inFixedOrder(chunks: any[], subgraphs: boolean): unknown {
-  const mode = (chunk: any): string => chunk[subgraphs ? 1 : 0];
-  return Object.fromEntries(STREAM_MODES.map((name) => [name, chunks.filter((chunk) => mode(chunk) === name)]));
+  return STREAM_MODES.map((mode) => {
+    const ofMode = chunks.filter((chunk) => chunk[subgraphs ? 1 : 0] === mode);
+    return { mode, graphs: grouped(ofMode, (chunk) => (subgraphs ? chunk[0].join("|") : "")) };
+  });
 }
 
 /** How the events of different runs interleave depends on how long a save takes. */
-function eventsByRun(events: any[]): unknown {
-  const runs = new Map<string, unknown[]>();
-  for (const event of events) runs.set(event.run_id, [...(runs.get(event.run_id) ?? []), event]);
-  return [...runs.values()];
+const eventsByRun = (events: any[]): unknown => grouped(events, (event) => event.run_id);
+
+/** In the order in which the groups appear. */
+function grouped(items: any[], keyOf: (item: any) => string): unknown[][] {
+  const groups = new Map<string, unknown[]>();
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
+  return [...groups.values()];
 }
 
 const byKey = (left: unknown, right: unknown): number => (sortKey(left) < sortKey(right) ? -1 : 1);

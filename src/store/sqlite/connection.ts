@@ -2,7 +2,7 @@ import BetterSqlite3 from "better-sqlite3";
 import { describe, TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
 import { isBusy, translated } from "./failures";
-import { migrate } from "./migrate";
+import { checkSchema, migrate } from "./migrate";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
@@ -43,6 +43,7 @@ export function prepareConnection(db: SqliteDatabase, options: ConnectionOptions
   refuseNoHandle(db);
   waitingForOthers(db.name, () => {
     db.pragma(`busy_timeout = ${SQLITE_WAIT_MS}`);
+    checkSchema(db);
     if (!db.readonly) setPragmas(db, options);
     migrate(db);
   });

@@ -6,7 +6,6 @@ import { verifyWrite } from "./writes";
 
 interface Row {
   channel: string;
-  depth: number;
   checkpoint_id: string;
   seed: string | null;
   node_task_id: string | null;
@@ -20,38 +19,40 @@ interface Row {
  *
  * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
  * from the same checkpoint does not change what the older branch reads. A child in which the channel has its parent's version took
- * nothing: a time travel's fork (langgraphjs#2737), an empty `updateState`. New input took what LangGraph wrote for it under its own task id (all zeros, with durability
- * "exit" a step in front), and dropped what the parent's tasks had written. An `updateState` on a checkpoint that already had a child
- * took its own write alone.
+ * nothing: a time travel's fork (langgraphjs#2737), an empty `updateState`. New input took what LangGraph wrote for it under its own
+ * task id (all zeros, with durability "exit" a step in front), and dropped what the parent's tasks had written. An `updateState` on a
+ * checkpoint that already had a child took its own write alone.
  *
- * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The depth cannot exceed the number of
+ * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps it from
+ * looking writes up by seq, which reads all of the thread's for every link. The depth cannot exceed the number of
  * checkpoints, which ends the walk should a damaged file contain a cycle.
  */
 const HISTORY = `WITH RECURSIVE
   wanted(channel) AS (SELECT value FROM json_each(?4)),
-  chain(channel, checkpoint_id, parent_id, seq, source, version, depth, seed) AS (
-    SELECT w.channel, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source,
-        (SELECT v.value FROM json_each(s.body, '$.channel_versions') AS v WHERE v.key = w.channel), 0, NULL
+  chain(channel, depth, checkpoint_id, parent_id, seq, source, version, seed, child_seq, child_source, child_version) AS (
+    SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source,
+        (SELECT v.value FROM json_each(s.body, '$.channel_versions') AS v WHERE v.key = w.channel), NULL, NULL, NULL, NULL
       FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
       WHERE s.thread_id = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
     UNION ALL
-    SELECT c.channel, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source,
-        (SELECT v.value FROM json_each(p.body, '$.channel_versions') AS v WHERE v.key = c.channel), c.depth + 1,
-        (SELECT json_extract(m.value, '$[1]') FROM json_each(p.channels) AS m WHERE m.key = c.channel)
+    SELECT c.channel, c.depth + 1, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source,
+        (SELECT v.value FROM json_each(p.body, '$.channel_versions') AS v WHERE v.key = c.channel),
+        (SELECT json_extract(m.value, '$[1]') FROM json_each(p.channels) AS m WHERE m.key = c.channel),
+        c.seq, c.source, c.version
       FROM chain AS c CROSS JOIN langgraph_snapshots AS p
       WHERE p.thread_id = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
         AND c.seed IS NULL AND c.depth <= (SELECT count(*) FROM langgraph_snapshots WHERE thread_id = ?1)
   )
-  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, w.node_task_id, w.idx, w.value, w.checksum
+  SELECT p.channel, p.checkpoint_id, p.seed, w.node_task_id, w.idx, w.value, w.checksum
     FROM chain AS p
-    CROSS JOIN chain AS c ON c.channel = p.channel AND c.depth = p.depth - 1
     LEFT JOIN langgraph_writes AS w ON w.thread_id = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
-      AND w.channel = p.channel AND w.seq < c.seq AND (w.superseded_by IS NULL OR w.superseded_by > c.seq)
-      AND (c.version IS NULL OR c.version IS NOT p.version)
-      AND (c.source <> 'input' OR w.node_task_id LIKE '%-0000-0000-0000-000000000000')
-      AND (c.source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
+      AND w.channel = p.channel AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
+      AND (p.child_version IS NULL OR p.child_version IS NOT p.version)
+      AND (p.child_source <> 'input' OR w.node_task_id LIKE '%-0000-0000-0000-000000000000')
+      AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread_id = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
-          AND sibling.seq < c.seq), 0))
+          AND sibling.seq < p.child_seq), 0))
+    WHERE p.depth > 0
     ORDER BY p.channel, p.depth DESC, w.node_task_id, w.idx`;
 
 export function deltaHistory(

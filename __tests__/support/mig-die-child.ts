@@ -1,0 +1,10 @@
+/** Opens a file and is killed in the middle of the migration, at the first statement that contains a text. Arguments: file, text. */
+import Database from "better-sqlite3";
+import { TurnSaver } from "../../src/index";
+import { dieNow, quiet } from "./s1-tools";
+
+const [, , file = "", text = ""] = process.argv;
+const verbose = (statement?: unknown): void => {
+  if (String(statement).includes(text)) dieNow();
+};
+new TurnSaver(new Database(file, { verbose }), { logger: quiet });
