@@ -180,7 +180,7 @@ describe("tasks of real graphs", () => {
     expect(await owners()).toEqual(inputs);
   });
 
-  test("a resume continues the task: after an interrupt, an error, a time of nothing", async () => {
+  test("a resume continues the task, after an interrupt and after its end", async () => {
     const graph = asking();
     await graph.invoke({ log: ["in"] }, thread);
     const [task] = await tasks();

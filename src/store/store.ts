@@ -219,6 +219,7 @@ export interface RewindRow {
   id: string;
   threadId: string;
   targetTaskId: string;
+  /** All above it went; of a rewind on record it is the newest row that stayed. */
   targetSeq: number;
   seq: number;
   archived: boolean;

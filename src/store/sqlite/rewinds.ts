@@ -59,12 +59,21 @@ export function rewind(
     plan.id,
     threadId,
     plan.targetTaskId,
-    targetSeq,
+    topSeq(sql, threadId),
     sql.nextSeq(),
     plan.archived ? 1 : 0,
     plan.createdAt,
   );
   return counts;
+}
+
+/** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
+function topSeq(sql: Sql, threadId: string): number {
+  const tops = REWOUND.map(
+    ([, table]) =>
+      sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread_id = ?`, threadId)?.seq ?? 0,
+  );
+  return Math.max(...tops);
 }
 
 function archive(sql: Sql, plan: { id: string; threadId: string; targetSeq: number }): void {
@@ -147,18 +156,12 @@ function supersedeAgain(sql: Sql, table: string, row: string): void {
 }
 
 function refuseUnlessUndisturbed(sql: Sql, done: RewindRow): void {
-  const behind = countBehind(sql, done.threadId, done.targetSeq);
-  const deeper = sql.get(
-    "SELECT 1 FROM langgraph_rewinds WHERE thread_id = ? AND seq > ? AND target_seq < ? AND taken_back_at IS NULL",
-    done.threadId,
-    done.seq,
-    done.targetSeq,
-  );
+  const top = topSeq(sql, done.threadId);
   let found: string | undefined;
   if (done.takenBackAt !== undefined) found = `a rewind already taken back at ${done.takenBackAt}`;
   else if (!done.archived) found = "a rewind made without an archive";
-  else if (Object.values(behind).some((n) => n > 0)) found = "newer work on the thread";
-  else if (deeper !== undefined) found = "a later rewind that went further back";
+  else if (top > done.targetSeq) found = "newer work on the thread, or an earlier rewind that was taken back since";
+  else if (top < done.targetSeq) found = "a later rewind that went further back";
   if (found === undefined) return;
   throw new TurnsError("REWIND_CONFLICT", {
     what: `taking back rewind ${done.id}`,
