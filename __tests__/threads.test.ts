@@ -230,6 +230,27 @@ describe("S3.7 copyThread", () => {
     expect(rowsOf("x")).toEqual(before);
   });
 
+  test("S3.7 S1.5 a rewind of the copy is as exact as one of the source: to a task whose writes a later one superseded", async () => {
+    const graph = saver.attach(
+      new StateGraph(Log)
+        .addNode("ask", () => ({ log: [`${String(interrupt("q1"))} ${String(interrupt("q2"))}`] }))
+        .addEdge(START, "ask")
+        .compile({ checkpointer: saver }),
+    ) as unknown as ReturnType<typeof asking>;
+    const by = (taskId: string) => ({ configurable: { thread_id: "x", task_id: taskId } });
+    await graph.invoke({ log: ["in"] }, by("T1"));
+    await graph.invoke(new Command({ resume: "a1" }), by("T2"));
+    await saver.copyThread("x", "y");
+    for (const threadId of ["x", "y"]) {
+      await saver.rewind({ threadId, toTask: "T1" });
+      expect((await graph.getState(at(threadId))).tasks.flatMap((task) => task.interrupts)).toMatchObject([{ value: "q1" }]);
+    }
+    expect(await seen(graph, "y")).toEqual(await seen(graph, "x"));
+    expect(rowsOf("y")["langgraph_writes"]).toHaveLength(rowsOf("x")["langgraph_writes"]!.length);
+    expect(await graph.invoke(new Command({ resume: "b1" }), at("y"))).toMatchObject({ __interrupt__: [{ value: "q2" }] });
+    expect((await graph.invoke(new Command({ resume: "b2" }), at("y"))).log).toEqual(["in", "b1 b2"]);
+  });
+
   test("S3.7 a copy outlives its source", async () => {
     const graph = await story();
     await saver.copyThread("x", "y");

@@ -3,7 +3,7 @@ import { RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
 import { checkedOptions } from "./options";
-import { refuseWhileRunning, type RewindReport, type RewindRequest } from "./rewind/plan";
+import { type RewindReport, type RewindRequest } from "./rewind/plan";
 import { checkedId } from "./run-config";
 import { TurnSaver } from "./saver";
 import { pregelOf, type PregelLike } from "./turns/pregel";
@@ -27,8 +27,8 @@ export interface GraphRunnerOptions {
   nodes?: Readonly<Record<string, { idempotent?: boolean }>>;
 }
 
-/** Where a run belongs; all else is LangGraph's own config and is passed on. */
-export interface RunOptions extends Omit<RunnableConfig, "configurable"> {
+/** Where a run belongs, beside LangGraph's own config, which is passed on. */
+export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraphConfig<G>, "configurable"> & {
   threadId: string;
   /** The user's task this input belongs to. Not given: the input starts one, named after its checkpoint. */
   taskId?: string;
@@ -36,10 +36,17 @@ export interface RunOptions extends Omit<RunnableConfig, "configurable"> {
   /** Overrides the runner's `onUnfinished` for this call. */
   onUnfinished?: GraphRunnerOptions["onUnfinished"];
   configurable?: Record<string, unknown>;
-  [langGraphOption: string]: unknown;
-}
+};
 
-export type ResumeOptions = Omit<RunOptions, "onUnfinished"> & {
+/** What the graph returns. */
+export type Result<G extends RunnableGraph> = Awaited<ReturnType<G["invoke"]>>;
+
+/** The config that the graph's `invoke` and `stream` take. */
+export type LangGraphConfig<G extends RunnableGraph> = NonNullable<Parameters<G["invoke"]>[1]> &
+  NonNullable<Parameters<G["stream"]>[1]>;
+
+export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOptions<G>, "onUnfinished" | "threadId"> & {
+  threadId: string;
   /** LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run goes on where it stopped. */
   command?: object;
 };
@@ -82,18 +89,33 @@ export class GraphRunner<G extends RunnableGraph> {
   /**
    * Runs the graph on a thread, to its end or to an interrupt.
    *
-   * @param input new input, or a Command
+   * @param input new input, a Command, or null to go on as {@link resume} does
    * @throws {TurnsError} THREAD_RUNNING, UNFINISHED_WORK, INVALID_CONFIG; and what the graph throws
    */
-  async invoke(input: Parameters<G["invoke"]>[0], options: RunOptions): Promise<Awaited<ReturnType<G["invoke"]>>> {
-    await this.#admit(input, options);
-    return (await this.graph.invoke(input, configOf(options))) as Awaited<ReturnType<G["invoke"]>>;
+  async invoke(input: Parameters<G["invoke"]>[0], options: RunOptions<G>): Promise<Result<G>> {
+    return this.#alone(options.threadId, async () => {
+      await this.#admit(input, options);
+      return this.#run(input, options);
+    });
   }
 
-  /** {@link invoke} as LangGraph's stream; every stream mode passes through. @throws as invoke */
-  async stream(input: Parameters<G["stream"]>[0], options: RunOptions): Promise<Awaited<ReturnType<G["stream"]>>> {
-    await this.#admit(input, options);
-    return (await this.graph.stream(input, configOf(options))) as Awaited<ReturnType<G["stream"]>>;
+  /**
+   * {@link invoke} as LangGraph's stream; every stream mode passes through. The chunks have the type that the graph's own `stream`
+   * gives for the mode.
+   *
+   * @throws as invoke
+   */
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what a chunk is depends on the stream modes
+  async stream(input: Parameters<G["stream"]>[0], options: RunOptions<G>): Promise<AsyncIterable<any>> {
+    const release = await this.saver.reserve(checkedId(options.threadId, "thread_id", "a run"));
+    try {
+      await this.#admit(input, options);
+      // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as above
+      return thenRelease((await this.graph.stream(input, configOf(options))) as AsyncIterable<any>, release);
+    } catch (error) {
+      await release();
+      throw error;
+    }
   }
 
   /**
@@ -102,13 +124,14 @@ export class GraphRunner<G extends RunnableGraph> {
    *
    * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint, THREAD_RUNNING, INVALID_CONFIG; and what the graph throws
    */
-  async resume(options: ResumeOptions): Promise<Awaited<ReturnType<G["invoke"]>>> {
+  async resume(options: ResumeOptions<G>): Promise<Result<G>> {
     const { command, ...run } = options;
-    const threadId = checkedId(run.threadId, "thread_id", "resume");
-    await this.#refuseIfRunning(threadId);
-    if ((await this.saver.getTuple({ configurable: { thread_id: threadId } })) === undefined) throw nothingToResume(threadId);
-    await this.#warnOfRepeats(threadId);
-    return (await this.graph.invoke(command ?? null, configOf(run as RunOptions))) as Awaited<ReturnType<G["invoke"]>>;
+    return this.#alone(options.threadId, async () => {
+      const threadId = options.threadId;
+      if ((await this.saver.getTuple({ configurable: { thread_id: threadId } })) === undefined) throw nothingToResume(threadId);
+      await this.#admit(command ?? null, run as RunOptions<G>);
+      return this.#run(command ?? null, run as RunOptions<G>);
+    });
   }
 
   /** {@link TurnSaver.rewind} */
@@ -121,23 +144,33 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.saver.inFlight(threadId);
   }
 
-  /** New input is refused while the thread runs, and while something on it is unfinished; a resume or a time travel is not. */
-  async #admit(input: unknown, options: RunOptions): Promise<void> {
-    const threadId = checkedId(options.threadId, "thread_id", "a run");
-    await this.#refuseIfRunning(threadId);
+  /** Nobody else runs the thread meanwhile. @throws {TurnsError} THREAD_RUNNING */
+  async #alone(id: string, work: () => Promise<unknown>): Promise<Result<G>> {
+    const release = await this.saver.reserve(checkedId(id, "thread_id", "a run"));
+    try {
+      return (await work()) as Result<G>;
+    } finally {
+      await release();
+    }
+  }
+
+  async #run(input: unknown, options: RunOptions<G>): Promise<unknown> {
+    return this.graph.invoke(input, configOf(options));
+  }
+
+  /** New input is refused while something on the thread is unfinished; a resume or a time travel is not. */
+  async #admit(input: unknown, options: RunOptions<G>): Promise<void> {
+    const { threadId } = options;
     const policy = options.onUnfinished ?? this.#options.onUnfinished;
-    if (isResume(input) || options.configurable?.["checkpoint_id"] !== undefined || policy === "abandon") return;
+    if (isResume(input)) return this.#warnOfRepeats(threadId);
+    if (options.configurable?.["checkpoint_id"] !== undefined || policy === "abandon") return;
     let unfinished = await this.#unfinished(threadId);
-    if (unfinished === undefined) return;
-    if (policy === "finish" && !unfinished.waits) {
-      await this.resume({ threadId });
+    if (policy === "finish" && unfinished?.waits === false) {
+      await this.#warnOfRepeats(threadId);
+      await this.#run(null, { threadId } as RunOptions<G>);
       unfinished = await this.#unfinished(threadId);
     }
     if (unfinished !== undefined) throw unfinishedWork(threadId, unfinished);
-  }
-
-  async #refuseIfRunning(threadId: string): Promise<void> {
-    refuseWhileRunning(threadId, await this.saver.liveRuns(threadId));
   }
 
   /**
@@ -182,8 +215,17 @@ function saverOf(pregel: PregelLike): TurnSaver {
   });
 }
 
+/** The thread is free again when the stream has been read to its end, or broken off and its run has ended in the background. */
+async function* thenRelease<T>(chunks: AsyncIterable<T>, release: () => Promise<void>): AsyncGenerator<T> {
+  try {
+    yield* chunks;
+  } finally {
+    await release();
+  }
+}
+
 function configOf(options: RunOptions): Record<string, unknown> {
-  const { threadId, taskId, graphId, onUnfinished: _, configurable, ...config } = options;
+  const { threadId, taskId, graphId, onUnfinished: _, configurable, ...config } = options as RunOptions & Record<string, unknown>;
   const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graphId === undefined ? {} : { graph_id: graphId }) };
   return { ...config, configurable: { ...configurable, ...names, thread_id: threadId } };
 }

@@ -26,7 +26,7 @@ import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
 import type { LostTurn, NewThought, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { deltaHistoryOf, readTuple } from "./tuples";
 import { attachRecorder, isRecorded } from "./turns/attach";
-import { inFlight } from "./turns/in-flight";
+import { inFlight, surroundings } from "./turns/in-flight";
 import { PendingFailures } from "./turns/pending-failures";
 import { plannedTasks } from "./turns/planned";
 import { isAlive } from "./turns/process-identity";
@@ -116,7 +116,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     // LangGraph's own suite holds a missing thread_id to "not found" here.
     if (config.configurable?.["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
-    if (at.ns === "") this.#names.set(at.threadId, taskNamesOf(config, "getTuple"));
+    if (at.ns === "") this.#rememberNames(config, at);
     return readTuple(this.#store, at, (current) => this.getNextVersion(current));
   }
 
@@ -136,10 +136,10 @@ export class TurnSaver extends BaseCheckpointSaver {
   ): Promise<RunnableConfig> {
     const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
+    if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
     try {
       const saved = this.#putNow(config, at, parentId, checkpoint, metadata, newVersions);
       const { seq, lost } = saved instanceof Promise ? await saved : saved;
-      if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
       this.#runs.touch(threadId);
       const { step, source } = metadata;
       this.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
@@ -238,7 +238,8 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Copies a thread's live history under a new id: checkpoints, writes, tasks and turns. Archives of rewinds stay behind.
+   * Copies a thread under a new id: checkpoints, writes, tasks and turns, so that a rewind of the copy is as exact as one of the
+   * source. Archives of rewinds stay behind.
    *
    * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS
    */
@@ -275,8 +276,8 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /** Turns at the head of a thread whose node had begun and had not durably ended: what a crash interrupted. */
   async inFlight(threadId: string): Promise<Turn[]> {
-    const open = await this.#store.openThoughts(checkedId(threadId, "thread_id", "inFlight"));
-    return inFlight(open.map(toPublicTurn));
+    const open = (await this.#store.openThoughts(checkedId(threadId, "thread_id", "inFlight"))).map(toPublicTurn);
+    return inFlight(open, new Set(await this.#store.knownNodeTasks(threadId, surroundings(open))));
   }
 
   /** Whether some live process is running the thread. */
@@ -288,6 +289,15 @@ export class TurnSaver extends BaseCheckpointSaver {
   async liveRuns(threadId: string): Promise<RunRow[]> {
     const runs = await this.#store.listRuns(checkedId(threadId, "thread_id", "liveRuns"));
     return runs.filter((run) => isAlive(run, Date.now()));
+  }
+
+  /**
+   * Takes a thread for one run; see `RunRegistry.reserve`.
+   *
+   * @internal for GraphRunner
+   */
+  async reserve(threadId: string): Promise<() => Promise<void>> {
+    return this.#runs.reserve(threadId);
   }
 
   /** Where this saver logs. */
@@ -346,7 +356,8 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   #rememberNames(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
     const names = taskNamesOf(config, "a save");
-    if (at.ns === "") this.#names.set(at.threadId, names);
+    if (at.ns === "" && names.taskId === undefined && names.graphId === undefined) this.#names.delete(at.threadId);
+    else if (at.ns === "") this.#names.set(at.threadId, names);
     return names;
   }
 
@@ -364,7 +375,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     );
     if (this.#options.onCheckpointError === "continue") return;
     if (!isRecorded(config.callbacks)) throw error;
-    await this.#failures.hold(threadId, error);
+    await this.#failures.hold(threadId, checkpointNs, error);
   }
 
   #planned(
@@ -390,7 +401,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       nodeTaskId: task.nodeTaskId,
       runId: undefined,
       step: task.step,
-      input: task.input === undefined ? undefined : this.#encode(task.input.value),
+      input: task.input && { text: () => this.#encode(task.input?.value), keys: [], isOwn: true },
       claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
       createdAt,
       startedFrom: (checkpointId) => checkpointId === checkpoint.id,

@@ -4,6 +4,7 @@ import { functionalGraph, Ledger, mixedGraph, pointAtCommits } from "./crash-gra
 
 /** Runs a graph and dies at the n-th point by a real SIGKILL: `crash-child.ts <mixed|functional> <db> <ledger> <n> <durability>`. */
 const [which, dbPath = "", ledgerPath = "", killAt = "0", durability = "async"] = process.argv.slice(2);
+
 let count = 0;
 const point = (): void => {
   count += 1;
@@ -12,7 +13,7 @@ const point = (): void => {
 const saver = TurnSaver.fromPath(dbPath);
 pointAtCommits(saver, point);
 const ledger = new Ledger(ledgerPath);
-const options = { threadId: "t", durability };
+const options = { threadId: "t", durability: durability as "async" | "sync" };
 
 async function main(): Promise<void> {
   if (which === "functional") {

@@ -119,8 +119,11 @@ export interface NewThought {
   /** The callback run id of this attempt; undefined for a planned Thought. */
   runId: string | undefined;
   step: number;
-  /** Codec text of the node's input where that is not the state (Send, functional tasks). */
-  input: string | undefined;
+  /**
+   * What the node was called with; undefined if not known. It is kept only where the checkpoint's values do not tell it: `isOwn` (Send,
+   * functional tasks), a checkpoint that is not proven, has a Command's update pending, or lacks some of `keys` (delta channels).
+   */
+  input: { text: () => string; keys: readonly string[]; isOwn: boolean } | undefined;
   claim: TaskClaim;
   createdAt: string;
   /** Tells whether a checkpoint id yields this node task id: the proof which checkpoint the task started from. */
@@ -259,13 +262,17 @@ export interface Store {
   /** Latest Thoughts at a namespace's head that no Action settles. */
   openThoughts(threadId: string): Awaitable<readonly TurnRow[]>;
 
+  /** Which of these node tasks have a turn on the thread. */
+  knownNodeTasks(threadId: string, nodeTaskIds: readonly string[]): Awaitable<readonly string[]>;
+
   listTasks(threadId: string): Awaitable<readonly TaskRow[]>;
   listThreads(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadRow[]>;
   getThread(threadId: string): Awaitable<ThreadRow | undefined>;
   deleteThread(threadId: string): Awaitable<void>;
   copyThread(sourceId: string, targetId: string, createdAt: string, createId: () => string): Awaitable<void>;
 
-  beginRun(run: RunRow): Awaitable<void>;
+  /** Marks a thread as running. `guard` sees the marks there are, in the transaction: what it throws refuses, what it returns is cleared. */
+  beginRun(run: RunRow, guard: (others: readonly RunRow[]) => readonly RunRow[]): Awaitable<void>;
   beatRun(runId: string, at: number): Awaitable<void>;
   endRun(runId: string): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;

@@ -1,57 +1,68 @@
+import { isWithin } from "../store/namespaces";
 import type { RunRegistry } from "./run-registry";
 
 const CHECK_EVERY_MS = 20;
+/** How long no node may be at work before the graph counts as ended: what LangGraph does between steps is quicker. */
+const QUIET_MS = 500;
+
+interface Failure {
+  ns: string;
+  error: unknown;
+  taken: () => void;
+}
 
 /**
  * Failed saves that nobody has been told of yet.
  *
- * With durability "async" LangGraph looks at a save's promise only when the run ends; a promise that rejects earlier is an unhandled
- * rejection, which ends the Node process. So a failed save stays pending until someone can take the bad news: the next node's start,
- * which then fails with it, or the end of the run, when LangGraph awaits what is left.
+ * With durability "async" LangGraph looks at a save's promise only when its graph ends; a promise that rejects earlier is an unhandled
+ * rejection, which ends the Node process. So a failed save stays pending until someone can take the bad news: the start of the next
+ * node of the same graph (or of one inside it), which then fails with it, or the end of the graph, when LangGraph awaits what is left.
+ * Only the graph's own nodes count: the node that contains it is at work, and waits for it.
  */
 export class PendingFailures {
   readonly #runs: RunRegistry;
-  readonly #reported = new Map<string, unknown>();
-  readonly #waiting = new Map<string, { error: unknown; taken: () => void }[]>();
+  readonly #reported = new Map<string, { ns: string; error: unknown }[]>();
+  readonly #waiting = new Map<string, Failure[]>();
 
   constructor(runs: RunRegistry) {
     this.#runs = runs;
   }
 
-  /** Resolves if a node's start took the error, rejects with it once no node is at work that could. */
-  hold(threadId: string, error: unknown): Promise<void> {
+  /** Resolves if a node's start took the error, rejects with it once the graph of that namespace has ended. */
+  hold(threadId: string, ns: string, error: unknown): Promise<void> {
     const reason = error instanceof Error ? error : new Error(String(error));
     return new Promise((resolve, reject) => {
-      const list = this.#waiting.get(threadId) ?? [];
-      this.#waiting.set(threadId, list);
+      let quietSince = Date.now();
       const timer = setInterval(() => {
-        if (this.#runs.nodesAtWork(threadId) > 0) return;
+        if (this.#runs.isAtWork(threadId, ns)) quietSince = Date.now();
+        if (Date.now() - quietSince < QUIET_MS) return;
         clearInterval(timer);
-        this.#remove(threadId, entry);
+        this.#keep(threadId, (failure) => failure !== entry);
         reject(reason);
       }, CHECK_EVERY_MS);
-      const entry = {
-        error,
+      const entry: Failure = {
+        ns,
+        error: reason,
         taken: () => {
           clearInterval(timer);
           resolve();
         },
       };
-      list.push(entry);
+      this.#waiting.set(threadId, [...(this.#waiting.get(threadId) ?? []), entry]);
     });
   }
 
   /**
-   * The first error of the thread's run, now the caller's to report; the saves that wait resolve with it. It stays until the run ends:
-   * a node's retry policy must not run the body on a checkpoint that does not exist.
+   * The first error that concerns a node of this namespace, now the caller's to report; the saves that wait resolve with it. It stays
+   * until the run ends: a node's retry policy must not run the body on a checkpoint that does not exist.
    */
-  take(threadId: string): unknown {
-    const list = this.#waiting.get(threadId) ?? [];
-    this.#waiting.delete(threadId);
-    for (const entry of list) entry.taken();
-    const [first] = list;
-    if (first !== undefined && !this.#reported.has(threadId)) this.#reported.set(threadId, first.error);
-    return this.#reported.get(threadId);
+  take(threadId: string, ns: string): unknown {
+    const concerns = (failure: { ns: string }): boolean => isWithin(ns, failure.ns);
+    const failures = (this.#waiting.get(threadId) ?? []).filter(concerns);
+    this.#keep(threadId, (failure) => !concerns(failure));
+    for (const failure of failures) failure.taken();
+    if (failures.length > 0) this.#reported.set(threadId, [...(this.#reported.get(threadId) ?? []), ...failures]);
+    return this.#reported.get(threadId)?.find(concerns)?.error;
   }
 
   /** A run of the thread begins or ends: what was reported is over. */
@@ -59,8 +70,8 @@ export class PendingFailures {
     this.#reported.delete(threadId);
   }
 
-  #remove(threadId: string, entry: { error: unknown }): void {
-    const rest = (this.#waiting.get(threadId) ?? []).filter((candidate) => candidate !== entry);
+  #keep(threadId: string, wanted: (failure: Failure) => boolean): void {
+    const rest = (this.#waiting.get(threadId) ?? []).filter(wanted);
     if (rest.length === 0) this.#waiting.delete(threadId);
     else this.#waiting.set(threadId, rest);
   }

@@ -10,11 +10,18 @@ export function thisProcess(): Pick<RunRow, "host" | "pid" | "pidStart"> {
   return { host: hostname(), pid: process.pid, pidStart: pidStart(process.pid) };
 }
 
+/** The runs that this process keeps going, over all savers, also those of another copy of this package (ESM beside CommonJS). */
+export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unknown>)[
+  Symbol.for("langgraph-checkpoint-turns.runs")
+] ??= new Set<string>()) as Set<string>;
+
 /**
- * Whether the process of a run still lives. On this host the system knows; of another host (a container that shares the folder)
- * only its heartbeat tells.
+ * Whether a run still goes on. Of this process we know; of others on this host the system knows whether they live; of another host (a
+ * container that shares the folder) only the heartbeat tells.
  */
 export function isAlive(run: RunRow, now: number): boolean {
+  const here = thisProcess();
+  if (run.host === here.host && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   if (run.host !== hostname()) return now - run.beatAt < BEAT_EXPIRY_MS;
   if (!pidExists(run.pid)) return false;
   const started = pidStart(run.pid);

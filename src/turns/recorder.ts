@@ -20,8 +20,8 @@ export interface Attempt extends NodeTaskInfo {
 export interface TurnSink {
   graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<void>;
   graphEnds(threadId: string, runId: string): Promise<void>;
-  /** `input` is what the node was called with, where that is not the state of the checkpoint it started from. */
-  nodeStarts(attempt: Attempt, input: ChainValues | undefined): Promise<void>;
+  /** `input` is what the node was called with; `hasOwnInput` says that it cannot be the state of a checkpoint. */
+  nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void>;
   nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void>;
   tokensUsed(threadId: string, nodeTaskId: string, input: number, output: number): Promise<void>;
 }
@@ -63,8 +63,13 @@ export class TurnRecorder extends BaseCallbackHandler {
     if (task !== undefined) {
       const attempt = { ...task, threadId, runId };
       this.#attempts.set(runId, attempt);
-      // Errors pass through: this is the one place where a node can still be stopped.
-      await this.#sink.nodeStarts(attempt, hasOwnInput(task) ? inputs : undefined);
+      // A throw passes through: this is the one place where a node can still be stopped.
+      try {
+        await this.#sink.nodeStarts(attempt, inputs, hasOwnInput(task));
+      } catch (error) {
+        this.#attempts.delete(runId);
+        throw error;
+      }
       return;
     }
     if (metadata?.["langgraph_node"] !== undefined) return;

@@ -1,6 +1,7 @@
 import type { Logger } from "../logger";
-import type { Store } from "../store/store";
-import { BEAT_EXPIRY_MS, isAlive, thisProcess } from "./process-identity";
+import { refuseWhileRunning } from "../rewind/plan";
+import type { RunRow, Store } from "../store/store";
+import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /** Without a node at work and without a commit, a run that never reported its end (a stream that was broken off) is over. */
 const LINGER_MS = 2_000;
@@ -9,8 +10,10 @@ const CHECK_EVERY_MS = 500;
 interface ActiveThread {
   /** Key of the row in the store. */
   rowId: string;
+  /** Graph runs, and reservations of runs that are about to start. */
   graphRuns: Set<string>;
-  nodesAtWork: number;
+  /** By the namespace whose tasks they are. */
+  nodesAtWork: Map<string, number>;
   lastActivity: number;
   lastBeat: number;
   /** Graph runs that brought new input which no checkpoint has shown yet. */
@@ -36,6 +39,27 @@ export class RunRegistry {
     this.#clock = parts.clock;
   }
 
+  /**
+   * Takes a thread for one run, if nobody runs it: here it is decided before the first await, between processes in one transaction.
+   *
+   * @returns what gives the thread back; the run's own end does so too
+   * @throws {TurnsError} THREAD_RUNNING
+   */
+  async reserve(threadId: string): Promise<() => Promise<void>> {
+    const known = this.#threads.get(threadId);
+    if (known !== undefined) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
+    const thread = this.#track(threadId);
+    const reservation = this.#createId();
+    thread.graphRuns.add(reservation);
+    try {
+      await this.#begin(threadId, thread, (alive) => refuseWhileRunning(threadId, alive));
+    } catch (error) {
+      await this.#release(threadId, thread);
+      throw error;
+    }
+    return () => this.graphEnded(threadId, reservation);
+  }
+
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
     const thread = await this.#activate(threadId);
     thread.graphRuns.add(runId);
@@ -47,18 +71,20 @@ export class RunRegistry {
     if (thread === undefined) return;
     thread.graphRuns.delete(runId);
     thread.inputsExpected.delete(runId);
-    if (thread.graphRuns.size === 0 && thread.nodesAtWork === 0) await this.#release(threadId, thread);
+    if (thread.graphRuns.size === 0 && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
   }
 
-  async nodeStarted(threadId: string): Promise<void> {
+  async nodeStarted(threadId: string, ns: string): Promise<void> {
     const thread = await this.#activate(threadId);
-    thread.nodesAtWork += 1;
+    thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
   }
 
-  nodeEnded(threadId: string): void {
+  nodeEnded(threadId: string, ns: string): void {
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
-    thread.nodesAtWork = Math.max(0, thread.nodesAtWork - 1);
+    const left = (thread.nodesAtWork.get(ns) ?? 0) - 1;
+    if (left > 0) thread.nodesAtWork.set(ns, left);
+    else thread.nodesAtWork.delete(ns);
     thread.lastActivity = Date.now();
   }
 
@@ -68,15 +94,12 @@ export class RunRegistry {
     if (thread !== undefined) thread.lastActivity = Date.now();
   }
 
-  nodesAtWork(threadId: string): number {
-    return this.#threads.get(threadId)?.nodesAtWork ?? 0;
+  /** Whether a task of this namespace is at work. */
+  isAtWork(threadId: string, ns: string): boolean {
+    return this.#threads.get(threadId)?.nodesAtWork.has(ns) ?? false;
   }
 
-  isRunning(threadId: string): boolean {
-    return this.#threads.has(threadId);
-  }
-
-  /** An input checkpoint was saved, so no run of the thread keeps its input back any more. */
+  /** An input checkpoint is being saved, so no run of the thread keeps its input back any more. */
   inputSaved(threadId: string): void {
     this.#threads.get(threadId)?.inputsExpected.clear();
   }
@@ -89,10 +112,11 @@ export class RunRegistry {
     return runId;
   }
 
+  /** Takes the marks away. What is at work stays known: its failing saves still ask. */
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    for (const [threadId, thread] of this.#threads) void this.#release(threadId, thread);
+    for (const [threadId, thread] of this.#threads) void this.#unmark(threadId, thread);
   }
 
   async #activate(threadId: string): Promise<ActiveThread> {
@@ -101,23 +125,39 @@ export class RunRegistry {
       known.lastActivity = Date.now();
       return known;
     }
+    const thread = this.#track(threadId);
+    await this.#keep(threadId, () => this.#begin(threadId, thread, () => undefined));
+    return thread;
+  }
+
+  #track(threadId: string): ActiveThread {
     const now = Date.now();
     const thread: ActiveThread = {
       rowId: this.#createId(),
       graphRuns: new Set(),
-      nodesAtWork: 0,
+      nodesAtWork: new Map(),
       lastActivity: now,
       lastBeat: now,
       inputsExpected: new Set(),
     };
     this.#threads.set(threadId, thread);
+    runsOfThisProcess.add(thread.rowId);
     this.#timer ??= setInterval(() => this.#check(), CHECK_EVERY_MS).unref();
-    await this.#keep(threadId, async () => {
-      for (const run of await this.#store.listRuns(threadId)) if (!isAlive(run, now)) await this.#store.endRun(run.runId);
-      const startedAt = this.#clock().toISOString();
-      await this.#store.beginRun({ runId: thread.rowId, threadId, ...thisProcess(), startedAt, beatAt: now });
-    });
     return thread;
+  }
+
+  /** Marks the thread in the store and clears the marks that dead processes left. */
+  async #begin(threadId: string, thread: ActiveThread, refuse: (alive: readonly RunRow[]) => void): Promise<void> {
+    await this.#store.beginRun(this.#row(threadId, thread), (others) => {
+      const dead = others.filter((run) => !isAlive(run, Date.now()));
+      refuse(others.filter((run) => !dead.includes(run)));
+      return dead;
+    });
+  }
+
+  #row(threadId: string, thread: ActiveThread): RunRow {
+    const startedAt = this.#clock().toISOString();
+    return { runId: thread.rowId, threadId, ...thisProcess(), startedAt, beatAt: thread.lastBeat };
   }
 
   async #release(threadId: string, thread: ActiveThread): Promise<void> {
@@ -126,6 +166,12 @@ export class RunRegistry {
       clearInterval(this.#timer);
       this.#timer = undefined;
     }
+    await this.#unmark(threadId, thread);
+  }
+
+  /** The run is over from here on, whether or not its row can be removed just now. */
+  async #unmark(threadId: string, thread: ActiveThread): Promise<void> {
+    runsOfThisProcess.delete(thread.rowId);
     await this.#keep(threadId, async () => {
       if (this.#store.open) await this.#store.endRun(thread.rowId);
     });
@@ -134,7 +180,7 @@ export class RunRegistry {
   #check(): void {
     const now = Date.now();
     for (const [threadId, thread] of this.#threads) {
-      if (thread.nodesAtWork === 0 && now - thread.lastActivity > LINGER_MS) void this.#release(threadId, thread);
+      if (thread.nodesAtWork.size === 0 && now - thread.lastActivity > LINGER_MS) void this.#release(threadId, thread);
       else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) {
         thread.lastBeat = now;
         void this.#keep(threadId, async () => {

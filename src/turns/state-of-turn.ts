@@ -30,6 +30,7 @@ export function stateOfTurn(
   if (turn.stateFormat === "update") return asRecord(stored, "output");
   const reference = asRecord(stored, "value");
   if (Object.hasOwn(reference, "input")) return asRecord(reference["input"], "input");
+  if (Object.hasOwn(reference, "input_not_saved")) throw inputNotSaved(turn, reference["input_not_saved"]);
   if (turn.checkpointId === undefined) return {};
   const values = load(turn);
   if (values === undefined) throw checkpointGone(turn);
@@ -54,5 +55,15 @@ function checkpointGone(turn: TurnRow): TurnsError {
     found: "no such checkpoint",
     remedy: "It was deleted after the turn was recorded; the turn itself is still there.",
     data: { id: turn.id, checkpointId: turn.checkpointId },
+  });
+}
+
+function inputNotSaved(turn: TurnRow, reason: unknown): TurnsError {
+  return new TurnsError("UNSERIALIZABLE_VALUE", {
+    what: `the input of turn ${turn.id}, node ${JSON.stringify(turn.nodeName)}`,
+    expected: "an input that can be saved",
+    found: String(reason),
+    remedy: "The turn itself was recorded; only what the node was called with is not known.",
+    data: { id: turn.id },
   });
 }

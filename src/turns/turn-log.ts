@@ -3,6 +3,7 @@ import { encode } from "../codec";
 import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import type { LostTurn, Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
+import { namespaceAbove } from "../store/namespaces";
 import { startsFrom } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Attempt, TurnSink } from "./recorder";
@@ -40,35 +41,63 @@ export class TurnLog implements TurnSink {
     await this.#parts.runs.graphEnded(threadId, runId);
   }
 
-  async nodeStarts(attempt: Attempt, input: ChainValues | undefined): Promise<void> {
-    const { runs, failures, store, options } = this.#parts;
-    const { threadId } = attempt;
-    await runs.nodeStarted(threadId);
-    const failure = failures.take(threadId);
-    if (failure !== undefined) throw failure as Error;
+  async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
+    await this.#admit(attempt);
+    const { store, options } = this.#parts;
     try {
       const saved = store.saveThought({
         id: options.createId(),
-        threadId,
+        threadId: attempt.threadId,
         nodeName: attempt.name,
         nodeNs: attempt.nodeNs,
         nodeTaskId: attempt.nodeTaskId,
         runId: attempt.runId,
         step: attempt.step,
-        input: input === undefined ? undefined : encode(input, options),
+        input: {
+          text: () => encode(input, options),
+          keys: Object.keys(input).filter((key) => input[key] !== undefined),
+          isOwn: hasOwnInput,
+        },
         claim: this.#claim(attempt),
         createdAt: options.clock().toISOString(),
         startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
       });
-      this.#saved(saved instanceof Promise ? await saved : saved);
+      const row = saved instanceof Promise ? await saved : saved;
+      await this.#bookTo(attempt, row.threadId ?? attempt.threadId);
+      this.#saved(row);
     } catch (error) {
       this.#failed(attempt, "Thought", error);
-      if (options.onTurnError === "throw") throw error;
+      if (options.onTurnError === "continue") return;
+      this.#leave(attempt);
+      throw error;
     }
   }
 
+  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist */
+  async #admit(attempt: Attempt): Promise<void> {
+    const ns = namespaceAbove(attempt.nodeNs);
+    await this.#parts.runs.nodeStarted(attempt.threadId, ns);
+    const failure = this.#parts.failures.take(attempt.threadId, ns);
+    if (failure === undefined) return;
+    // LangChain reports no end of a run whose start was refused.
+    this.#leave(attempt);
+    throw failure as Error;
+  }
+
+  #leave(attempt: Attempt): void {
+    this.#parts.runs.nodeEnded(attempt.threadId, namespaceAbove(attempt.nodeNs));
+  }
+
+  /** A graph that a node calls on another thread inherits the metadata of the outer one; its checkpoint tells the thread. */
+  async #bookTo(attempt: Attempt, threadId: string): Promise<void> {
+    if (threadId === attempt.threadId) return;
+    this.#leave(attempt);
+    attempt.threadId = threadId;
+    await this.#parts.runs.nodeStarted(threadId, namespaceAbove(attempt.nodeNs));
+  }
+
   async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
-    const { store, options, runs } = this.#parts;
+    const { store, options } = this.#parts;
     try {
       const saved = store.saveAction({
         id: options.createId(),
@@ -87,7 +116,7 @@ export class TurnLog implements TurnSink {
     } catch (error) {
       this.#failed(attempt, "Action", error);
     } finally {
-      runs.nodeEnded(attempt.threadId);
+      this.#leave(attempt);
     }
   }
 

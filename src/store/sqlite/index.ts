@@ -9,7 +9,7 @@ import { beatRun, beginRun, endRun, listRuns } from "./runs";
 import { Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { copyThread, deleteThread, getThread, listThreads } from "./threads";
-import { addTokens, insertAction, insertThought, listTurns, openThoughts } from "./turns";
+import { addTokens, insertAction, insertThought, knownNodeTasks, listTurns, openThoughts } from "./turns";
 import { putWrites } from "./writes";
 
 export type { SqliteDatabase } from "./driver";
@@ -47,6 +47,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     addTokens: write(addTokens),
     listTurns: read(listTurns),
     openThoughts: read(openThoughts),
+    knownNodeTasks: read(knownNodeTasks),
     listTasks: read(listTasks),
     listThreads: read(listThreads),
     getThread: read(getThread),

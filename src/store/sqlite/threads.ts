@@ -48,8 +48,8 @@ export function deleteThread(sql: Sql, threadId: string): void {
 }
 
 /**
- * Copies a thread's live history under another id: checkpoints of all namespaces, their values and writes, tasks and turns. The
- * copies take new seqs in the old order. Superseded rows and archives stay behind: a rewind of the copy reaches back to the copying.
+ * Copies a thread under another id: checkpoints of all namespaces, their values and writes, tasks and turns. The copies take new
+ * seqs in the old order. Superseded rows go along, so that a rewind of the copy is as exact as one of the source; archives stay behind.
  */
 export function copyThread(sql: Sql, sourceId: string, targetId: string, createdAt: string, createId: () => string): void {
   const source = getThread(sql, sourceId);
@@ -94,6 +94,7 @@ interface SnapshotRow {
   checkpoint_ns: string;
   checkpoint_id: string;
   seq: number;
+  superseded_by: number | null;
   parent_checkpoint_id: string | null;
   source: string;
   step: number;
@@ -105,18 +106,21 @@ interface SnapshotRow {
 
 function copySnapshots(sql: Sql, sourceId: string, targetId: string, shift: number): void {
   const rows = sql.all<SnapshotRow>(
-    `SELECT checkpoint_ns, checkpoint_id, seq, parent_checkpoint_id, source, step, run_id, body, channels, metadata
-      FROM langgraph_snapshots WHERE thread_id = ? AND superseded_by IS NULL`,
+    `SELECT checkpoint_ns, checkpoint_id, seq + ?2 AS seq, superseded_by + ?2 AS superseded_by, parent_checkpoint_id, source, step,
+        run_id, body, channels, metadata
+      FROM langgraph_snapshots WHERE thread_id = ?1`,
     sourceId,
+    shift,
   );
   for (const row of rows) {
     sql.run(
-      `INSERT INTO langgraph_snapshots (thread_id, checkpoint_ns, checkpoint_id, seq, parent_checkpoint_id, source, step, run_id,
-        body, channels, metadata, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO langgraph_snapshots (thread_id, checkpoint_ns, checkpoint_id, seq, superseded_by, parent_checkpoint_id, source,
+        step, run_id, body, channels, metadata, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       targetId,
       row.checkpoint_ns,
       row.checkpoint_id,
-      row.seq + shift,
+      row.seq,
+      row.superseded_by,
       row.parent_checkpoint_id,
       row.source,
       row.step,
@@ -135,26 +139,29 @@ interface WriteRow {
   node_task_id: string;
   idx: number;
   seq: number;
+  superseded_by: number | null;
   channel: string;
   value: string;
 }
 
 function copyWrites(sql: Sql, sourceId: string, targetId: string, shift: number): void {
   const rows = sql.all<WriteRow>(
-    `SELECT checkpoint_ns, checkpoint_id, node_task_id, idx, seq, channel, value
-      FROM langgraph_writes WHERE thread_id = ? AND superseded_by IS NULL`,
+    `SELECT checkpoint_ns, checkpoint_id, node_task_id, idx, seq + ?2 AS seq, superseded_by + ?2 AS superseded_by, channel, value
+      FROM langgraph_writes WHERE thread_id = ?1`,
     sourceId,
+    shift,
   );
   for (const row of rows) {
     sql.run(
-      `INSERT INTO langgraph_writes (thread_id, checkpoint_ns, checkpoint_id, node_task_id, idx, seq, channel, value, checksum)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO langgraph_writes (thread_id, checkpoint_ns, checkpoint_id, node_task_id, idx, seq, superseded_by, channel, value,
+        checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       targetId,
       row.checkpoint_ns,
       row.checkpoint_id,
       row.node_task_id,
       row.idx,
-      row.seq + shift,
+      row.seq,
+      row.superseded_by,
       row.channel,
       row.value,
       rowChecksum(targetId, row.checkpoint_ns, row.checkpoint_id, row.node_task_id, row.idx, row.channel, row.value),

@@ -1,3 +1,5 @@
+import { TurnsError } from "../../errors";
+import { namespaceAbove } from "../namespaces";
 import type { NewAction, NewThought, NewWrites, TaskRow, TurnRow } from "../store";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
@@ -6,6 +8,13 @@ import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 
 const STARTED_AT_STEP = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread_id = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY seq DESC LIMIT 64`;
+const NEWEST_AT_STEP = `SELECT thread_id, checkpoint_id FROM
+  (SELECT * FROM langgraph_snapshots ORDER BY rowid DESC LIMIT 64) WHERE checkpoint_ns = ? AND step = ? AND superseded_by IS NULL`;
+const CHANNELS = `SELECT channels FROM langgraph_snapshots
+  WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL`;
+/** Regular writes of LangGraph's null task: a Command's update, which a resume applies before its nodes begin. */
+const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?
+  AND node_task_id = '00000000-0000-0000-0000-000000000000' AND idx >= 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread_id = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY checkpoint_id DESC LIMIT 1`;
 const ATTEMPTS =
@@ -18,6 +27,8 @@ const SETTLE = "UPDATE langgraph_checkpoints SET status = ?, durable = ? WHERE i
 const ADD_TOKENS =
   "UPDATE langgraph_checkpoints SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ? WHERE id = ?";
 const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`;
+const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
+  WHERE thread_id = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
 const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
   WHERE thread_id = ?1 AND turn_type = 'Thought'
     AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
@@ -29,17 +40,17 @@ const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
   ORDER BY seq`;
 
 export function insertThought(sql: Sql, thought: NewThought): TurnRow {
-  const { threadId, nodeTaskId, nodeNs, step } = thought;
-  const task = claimTask(sql, threadId, thought.claim, thought.createdAt);
+  const { nodeTaskId, nodeNs, step } = thought;
   const origin = originOf(sql, thought);
+  const { threadId } = origin;
+  const task = claimTask(sql, threadId, thought.claim, thought.createdAt);
   const attempts = sql.get<{ n: number }>(ATTEMPTS, threadId, nodeTaskId)?.n ?? 0;
-  const reference = { checkpoint_ns: origin.ns, checkpoint_id: origin.checkpointId };
   return insertTurn(sql, {
     id: thought.id,
     graphId: task.graphId,
     nodeName: thought.nodeName,
     turnType: "Thought",
-    serializedState: withInput(JSON.stringify(reference), thought.input),
+    serializedState: stateReference(sql, thought, origin),
     taskId: task.taskId,
     createdAt: thought.createdAt,
     seq: sql.nextSeq(),
@@ -59,28 +70,61 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
   });
 }
 
-function withInput(reference: string, input: string | undefined): string {
-  return input === undefined ? reference : `${reference.slice(0, -1)},"input":${input}}`;
+interface Origin {
+  threadId: string;
+  ns: string;
+  checkpointId: string | undefined;
+  /** Whether the node task's id follows from the checkpoint's. */
+  proven: boolean;
 }
 
 /**
  * The checkpoint a node task started from: of its namespace, or of the nearest one above that has any (a functional task's
- * checkpoint is its entrypoint's). Several may stand at the same step after a fork; the node task's id tells which.
+ * checkpoint is its entrypoint's). Several may stand at the same step after a fork; the node task's id tells which. A graph that a
+ * node calls on a thread of its own still carries the outer thread's id, so what the named thread cannot prove is looked for among
+ * the newest checkpoints of all threads: its own was saved just before.
  */
-function originOf(sql: Sql, thought: NewThought): { ns: string; checkpointId: string | undefined } {
-  for (let ns = above(thought.nodeNs); ; ns = above(ns)) {
-    const atStep = sql.all<{ checkpoint_id: string }>(STARTED_AT_STEP, thought.threadId, ns, thought.step - 1);
+function originOf(sql: Sql, thought: NewThought): Origin {
+  let likely: Origin | undefined;
+  for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
+    const { threadId } = thought;
+    const atStep = sql.all<{ checkpoint_id: string }>(STARTED_AT_STEP, threadId, ns, thought.step - 1);
     const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
-    const found = proven ?? sql.get<{ checkpoint_id: string }>(LATEST_ID, thought.threadId, ns);
-    if (found !== undefined) return { ns, checkpointId: found.checkpoint_id };
-    if (ns === "") return { ns: above(thought.nodeNs), checkpointId: undefined };
+    if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
+    const latest = sql.get<{ checkpoint_id: string }>(LATEST_ID, threadId, ns);
+    if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
+    if (ns === "") break;
+  }
+  const ns = namespaceAbove(thought.nodeNs);
+  const elsewhere = sql
+    .all<{ thread_id: string; checkpoint_id: string }>(NEWEST_AT_STEP, ns, thought.step - 1)
+    .find((row) => thought.startedFrom(row.checkpoint_id));
+  if (elsewhere !== undefined) return { threadId: elsewhere.thread_id, ns, checkpointId: elsewhere.checkpoint_id, proven: true };
+  return likely ?? { threadId: thought.threadId, ns, checkpointId: undefined, proven: false };
+}
+
+function stateReference(sql: Sql, thought: NewThought, origin: Origin): string {
+  const reference = { checkpoint_ns: origin.ns, checkpoint_id: origin.checkpointId };
+  if (thought.input === undefined || (!thought.input.isOwn && checkpointTells(sql, thought.input.keys, origin))) {
+    return JSON.stringify(reference);
+  }
+  try {
+    return `${JSON.stringify(reference).slice(0, -1)},"input":${thought.input.text()}}`;
+  } catch (error) {
+    // LangGraph itself never saves a functional task's arguments, so they may be anything; the turn is worth more than they are.
+    if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
+    return JSON.stringify({ ...reference, input_not_saved: error.message });
   }
 }
 
-/** `a:1|b:2` → `a:1` → the root, which is empty. */
-function above(ns: string): string {
-  const cut = ns.lastIndexOf("|");
-  return cut === -1 ? "" : ns.slice(0, cut);
+/** Whether the state of the checkpoint is what the node was called with. */
+function checkpointTells(sql: Sql, keys: readonly string[], origin: Origin): boolean {
+  if (!origin.proven || origin.checkpointId === undefined) return false;
+  const at = [origin.threadId, origin.ns, origin.checkpointId] as const;
+  if (sql.get(PENDING_COMMAND, ...at) !== undefined) return false;
+  const row = sql.get<{ channels: string }>(CHANNELS, ...at);
+  const channels = row === undefined ? {} : (JSON.parse(row.channels) as object);
+  return keys.every((key) => Object.hasOwn(channels, key));
 }
 
 export function insertAction(sql: Sql, action: NewAction): TurnRow {
@@ -97,7 +141,7 @@ export function insertAction(sql: Sql, action: NewAction): TurnRow {
     seq: sql.nextSeq(),
     stateFormat: "update",
     threadId: action.threadId,
-    ns: thought?.checkpoint_ns ?? above(action.nodeNs),
+    ns: thought?.checkpoint_ns ?? namespaceAbove(action.nodeNs),
     checkpointId: thought?.checkpoint_id ?? undefined,
     nodeNs: action.nodeNs,
     nodeTaskId: action.nodeTaskId,
@@ -156,4 +200,8 @@ export function listTurns(sql: Sql, query: { threadId: string; afterSeq?: number
 
 export function openThoughts(sql: Sql, threadId: string): TurnRow[] {
   return sql.all<RawTurn>(OPEN, threadId).map(toTurn);
+}
+
+export function knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): string[] {
+  return sql.all<{ id: string }>(KNOWN, threadId, JSON.stringify(nodeTaskIds)).map((row) => row.id);
 }

@@ -1,0 +1,10 @@
+/** `a:1|b:2` → `a:1` → the root, which is empty. */
+export function namespaceAbove(ns: string): string {
+  const cut = ns.lastIndexOf("|");
+  return cut === -1 ? "" : ns.slice(0, cut);
+}
+
+/** Whether a namespace is another one, or lies inside it. */
+export function isWithin(ns: string, outer: string): boolean {
+  return outer === "" || ns === outer || ns.startsWith(`${outer}|`);
+}
