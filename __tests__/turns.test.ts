@@ -490,6 +490,21 @@ describe("turns: what is recorded", () => {
     saver.close();
   });
 
+  test("a page of turns: afterSeq and limit, and what is no number is refused", async () => {
+    const { saver, node, close } = setup();
+    const graph = saver.attach(
+      new StateGraph(State).addNode("a", node("a")).addEdge(START, "a").compile({ checkpointer: saver }),
+    );
+    await graph.invoke({ log: [] }, config);
+    const [first, second] = await saver.listTurns("t");
+    expect(await saver.listTurns("t", { limit: 1 })).toEqual([first]);
+    expect(await saver.listTurns("t", { afterSeq: first?.seq ?? 0 })).toEqual([second]);
+    for (const wrong of [{ limit: 1.5 }, { limit: -1 }, { afterSeq: "1" }, { pages: 1 }]) {
+      await expect(saver.listTurns("t", wrong as object)).rejects.toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+    }
+    close();
+  });
+
   test("a listener that throws is logged and harms nothing", async () => {
     const errors: string[] = [];
     const saver = TurnSaver.fromPath(":memory:", { logger: { ...quiet, error: (_data, message) => void errors.push(message) } });

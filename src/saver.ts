@@ -9,6 +9,7 @@ import {
   type DeltaChannelHistory,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
+import { z } from "zod";
 import { encodeChannel } from "./channel-values";
 import { claimOfCheckpoint, claimOfWrites } from "./claims";
 import { encode } from "./codec";
@@ -16,7 +17,7 @@ import { describe, TurnsError } from "./errors";
 import { SaverEmitter } from "./events";
 import { listTuples } from "./list";
 import type { Logger } from "./logger";
-import { resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
+import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
 import { settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
@@ -40,6 +41,7 @@ import type { Turn } from "./turns/types";
 export type { SqliteDatabase } from "./store/sqlite";
 
 const THREADS_PER_PAGE = 100;
+const turnPage = z.strictObject({ afterSeq: z.number().int().min(0).optional(), limit: z.number().int().min(0).optional() });
 
 /**
  * A LangGraph checkpointer on SQLite that also records turns and can rewind: `builder.compile({ checkpointer: saver })`.
@@ -61,8 +63,8 @@ export class TurnSaver extends BaseCheckpointSaver {
   #warnedOfPlanned = false;
 
   /**
-   * @param db an open better-sqlite3 database. The saver sets its pragmas, brings its schema up to date, and closes it with
-   *   {@link close}. Other tables in the file are left alone.
+   * @param db an open better-sqlite3 database. The saver sets its pragmas (a busy timeout of 5 ms among them: it waits for locks
+   *   itself), brings its schema up to date, and closes it with {@link close}. Other tables in the file are left alone.
    * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT
    */
   constructor(db: SqliteDatabase, options?: TurnSaverOptions);
@@ -184,7 +186,9 @@ export class TurnSaver extends BaseCheckpointSaver {
       versions,
       claim,
       createdAt,
-      planned: isRecorded(config.callbacks) ? [] : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
+      planned: isRecorded(config.callbacks, this.#recorder)
+        ? []
+        : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
     });
   }
 
@@ -255,9 +259,16 @@ export class TurnSaver extends BaseCheckpointSaver {
     return taskSpans(await this.#store.listTasks(checkedId(threadId, "thread_id", "listTasks")));
   }
 
-  /** The turns of a thread, oldest first. */
+  /**
+   * The turns of a thread, oldest first.
+   *
+   * @param options.afterSeq only those behind this seq, to go on where an earlier call ended
+   * @param options.limit how many at most
+   * @throws {TurnsError} INVALID_OPTION
+   */
   async listTurns(threadId: string, options: { afterSeq?: number; limit?: number } = {}): Promise<Turn[]> {
-    const rows = await this.#store.listTurns({ threadId: checkedId(threadId, "thread_id", "listTurns"), ...options });
+    const page = checkedOptions(turnPage, options);
+    const rows = await this.#store.listTurns({ threadId: checkedId(threadId, "thread_id", "listTurns"), ...page });
     return rows.map(toPublicTurn);
   }
 
@@ -374,7 +385,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       "not saved: the run cannot be resumed from here",
     );
     if (this.#options.onCheckpointError === "continue") return;
-    if (!isRecorded(config.callbacks)) throw error;
+    if (!isRecorded(config.callbacks, this.#recorder)) throw error;
     await this.#failures.hold(threadId, checkpointNs, error);
   }
 

@@ -2,7 +2,7 @@ import { mergeConfigs, type RunnableConfig } from "@langchain/core/runnables";
 import { describe, TurnsError } from "../errors";
 import { repairNestedResume } from "./nested-resume";
 import { pregelOf } from "./pregel";
-import { RECORDER_NAME, type TurnRecorder } from "./recorder";
+import type { TurnRecorder } from "./recorder";
 
 /**
  * Puts the recorder into the graph's own config, in place: every later invoke, stream, streamEvents, batch and `withConfig` passes it
@@ -25,9 +25,9 @@ export function attachRecorder(graph: unknown, recorder: TurnRecorder, saver: un
   repairNestedResume(pregel);
 }
 
-/** Whether a run that carries these callbacks is recorded. */
-export function isRecorded(callbacks: RunnableConfig["callbacks"]): boolean {
-  return handlersIn(callbacks).some((handler) => (handler as { name?: unknown }).name === RECORDER_NAME);
+/** Whether a run that carries these callbacks is recorded by this recorder; another saver's, of a graph around this one, is no help. */
+export function isRecorded(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): boolean {
+  return handlersIn(callbacks).includes(recorder);
 }
 
 function handlersIn(callbacks: RunnableConfig["callbacks"]): unknown[] {
