@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { RunnableLambda } from "@langchain/core/runnables";
 import { Annotation, Command, entrypoint, interrupt, MemorySaver, START, StateGraph, task } from "@langchain/langgraph";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { tempFile } from "./support/temp";
@@ -289,6 +290,24 @@ describe("runner: nested graphs resume where they stopped (langgraphjs#2667)", (
     return graph;
   }
 
+  test("finished siblings of a graph that a node calls from its closure do not run again", async () => {
+    const { saver } = setup();
+    const ran: string[] = [];
+    const broken = { now: true };
+    const inner = nestedGraph(saver, ran, broken, 0);
+    const runner = new GraphRunner(
+      new StateGraph(State)
+        .addNode("calls", async () => ({ log: (await inner.invoke({ log: [] })).log }))
+        .addEdge(START, "calls")
+        .compile({ checkpointer: saver }),
+    );
+    await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow("q is broken");
+    broken.now = false;
+    expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["q", "x", "y"] });
+    expect(ran).toEqual(["x", "y", "q", "q"]);
+    saver.close();
+  });
+
   test.each([1, 2, 3])("finished siblings %i levels deep do not run again", async (depth) => {
     const { saver } = setup();
     const ran: string[] = [];
@@ -297,6 +316,69 @@ describe("runner: nested graphs resume where they stopped (langgraphjs#2667)", (
     await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow("q is broken");
     broken.now = false;
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["q", "x", "y"] });
+    expect(ran).toEqual(["x", "y", "q", "q"]);
+    saver.close();
+  });
+});
+
+describe("runner: a graph inside a chain of runnables is still found once attached", () => {
+  /** chain → plain; the chain ends in a graph, in which a graph x → (y ∥ q) is a node. q fails while `broken`. */
+  function chained(saver: TurnSaver, ran: string[], broken: { now: boolean }) {
+    const innermost = new StateGraph(State)
+      .addNode("x", () => (ran.push("x"), { log: ["x"] }))
+      .addNode("y", () => (ran.push("y"), { log: ["y"] }))
+      .addNode("q", async () => {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        ran.push("q");
+        if (broken.now) throw new Error("q is broken");
+        return { log: ["q"] };
+      })
+      .addEdge(START, "x")
+      .addEdge("x", "y")
+      .addEdge("x", "q")
+      .compile();
+    const inner = new StateGraph(State).addNode("inner", innermost).addEdge(START, "inner").compile();
+    const pass = RunnableLambda.from((state: typeof State.State) => state);
+    return new StateGraph(State)
+      .addNode("chain", pass.pipe(inner) as never)
+      .addNode(
+        "plain",
+        pass.pipe(() => ({ log: ["plain"] })),
+      )
+      .addEdge(START, "chain")
+      .addEdge("chain", "plain")
+      .compile({ checkpointer: saver });
+  }
+
+  test("subgraphs, state and drawing are as before", async () => {
+    const { saver } = setup();
+    const config = { configurable: { thread_id: "t" } };
+    const [bare, attached] = [1, 2].map(() => chained(saver, [], { now: true }));
+    saver.attach(attached!);
+    await expect(attached!.invoke({ log: ["in"] }, config)).rejects.toThrow("q is broken");
+    const look = async (graph: typeof bare) => {
+      const subgraphs: unknown[] = [...graph!.getSubgraphs()].map(([name]) => name);
+      const recursive: unknown[] = [...graph!.getSubgraphs(undefined, true)].map(([name]) => name);
+      const drawn = (await graph!.getGraphAsync({ xray: true })).toJSON();
+      return { subgraphs, recursive, state: await graph!.getState(config, { subgraphs: true }), drawn };
+    };
+    const seen = await look(attached);
+    expect(seen).toEqual(await look(bare));
+    expect(seen.subgraphs).toEqual(["chain"]);
+    expect(seen.recursive).toEqual(["chain", "chain|inner"]);
+    const [task] = seen.state.tasks;
+    expect(task?.state).toMatchObject({ values: { log: ["in"] }, next: ["inner"] });
+    saver.close();
+  });
+
+  test("finished siblings inside it do not run again", async () => {
+    const { saver } = setup();
+    const ran: string[] = [];
+    const broken = { now: true };
+    const runner = new GraphRunner(chained(saver, ran, broken));
+    await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow("q is broken");
+    broken.now = false;
+    await runner.resume({ threadId: "t" });
     expect(ran).toEqual(["x", "y", "q", "q"]);
     saver.close();
   });

@@ -2,6 +2,7 @@ import { copyFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { type RewindParts, rewindThread } from "../src/rewind/rewind";
 import { type Act, seen, THREAD, type View, withoutIds, World } from "./support/rewind-world";
 import { chain } from "./support/s1-graph";
 import { runProgram, startProgram } from "./support/s1-programs";
@@ -608,6 +609,49 @@ describe("S1.5 a rewind that cannot be taken back", () => {
     }
     await saver.takeBackRewind(rewindId!);
     expect((await saver.listTasks("t")).map((task) => task.taskId)).toEqual(["one", "two", "three"]);
+    saver.close();
+  });
+});
+
+describe("S1.9 the request of a rewind", () => {
+  test("S1.9 a list that has a task behind the target, though it ran before it, is refused; tasks it alone knows are not", async () => {
+    const path = tempFile();
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const runner = new GraphRunner(chain(saver));
+    for (const taskId of ["C", "B", "D"]) await runner.invoke({ log: [taskId] }, { threadId: "t", taskId });
+    const before = dump(path);
+    const refusal = saver.rewind({ threadId: "t", toTask: "B", tasks: ["A", "B", "C", "D"] });
+    await expect(refusal).rejects.toMatchObject({ code: "STATE_INVARIANT_VIOLATED", data: { task: "C" } });
+    await expect(refusal).rejects.toThrow(/expected task "C" after the target.*; found it ran before the target/);
+    expect(dump(path)).toEqual(before);
+    expect(await saver.rewind({ threadId: "t", toTask: "B", tasks: ["A", "C", "B", "D", "E"] })).toMatchObject({ tasks: ["D"] });
+    saver.close();
+  });
+
+  const bad: [string, unknown][] = [
+    ["options", undefined],
+    ["options", "one"],
+    ["toTask", { threadId: "t" }],
+    ["toTask", { threadId: "t", toTask: "" }],
+    ["threadId", { threadId: "a\0b", toTask: "one" }],
+    ["tasks", { threadId: "t", toTask: "one", tasks: "one" }],
+    ["tasks", { threadId: "t", toTask: "one", tasks: ["one", 2] }],
+    ["dryRun", { threadId: "t", toTask: "one", dryRun: "yes" }],
+    ["dryrun", { threadId: "t", toTask: "one", dryrun: true }],
+  ];
+  test.each(bad)("S1.9 INVALID_OPTION names %s of the request %j", async (name, request) => {
+    const refusal = rewindThread({} as RewindParts, request as never);
+    await expect(refusal).rejects.toMatchObject({ code: "INVALID_OPTION", data: { option: name === "options" ? "" : name } });
+    await expect(refusal).rejects.toThrow(name);
+  });
+
+  test("S1.9 a list of tasks that is none changes nothing", async () => {
+    const { path, saver } = await threeTasks();
+    const before = dump(path);
+    for (const tasks of ["one", [1], {}, null]) {
+      await expect(saver.rewind({ threadId: "t", toTask: "one", tasks: tasks as never })).rejects.toThrow(/option "tasks"/);
+    }
+    expect(dump(path)).toEqual(before);
     saver.close();
   });
 });

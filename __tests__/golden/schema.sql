@@ -134,6 +134,8 @@ CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
 
 CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread_id, seq);
 
+CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread_id, checkpoint_ns, step, seq);
+
 CREATE INDEX langgraph_values_by_seq ON langgraph_values (thread_id, seq);
 
 CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread_id, seq);

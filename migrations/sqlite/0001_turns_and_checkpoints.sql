@@ -55,6 +55,7 @@ CREATE TABLE langgraph_snapshots (
 ) STRICT;
 CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread_id, seq);
 CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
+CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread_id, checkpoint_ns, step, seq);
 
 CREATE TABLE langgraph_values (
   thread_id TEXT NOT NULL,

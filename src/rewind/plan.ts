@@ -1,4 +1,6 @@
+import { z } from "zod";
 import { describe, TurnsError } from "../errors";
+import { checkedOptions } from "../options";
 import { taskSpans, type TaskSpan } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
@@ -33,6 +35,24 @@ export interface RewindPlan {
   tasks: readonly string[];
 }
 
+const isId = (value: unknown): boolean =>
+  typeof value === "string" && value !== "" && !value.includes("\0") && value.isWellFormed();
+const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === "string");
+const id = z.custom<string>(isId, "must be a non-empty string without NUL characters and lone surrogates");
+
+const requestSchema = z.strictObject({
+  threadId: id,
+  toTask: id,
+  tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
+  dryRun: z.boolean().optional(),
+  archive: z.boolean().optional(),
+});
+
+/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
+export function checkedRequest(request: RewindRequest): RewindRequest {
+  return checkedOptions(requestSchema, request);
+}
+
 /**
  * Finds the point behind which everything goes: the end of the target task, which is where the next task began.
  *
@@ -43,22 +63,33 @@ export function planRewind(request: RewindRequest, intervals: readonly TaskRow[]
   const target = spans.find((span) => span.taskId === request.toTask);
   if (target === undefined) throw unknownTask(request, `one of ${spans.length} tasks of the thread`, spans);
   const goes = [...new Set(intervals.filter((interval) => interval.seq > target.endSeq).map((interval) => interval.taskId))];
-  if (request.tasks !== undefined) checkAgainstList(request, request.tasks, goes);
+  if (request.tasks !== undefined) checkAgainstList(request, request.tasks, { spans, goes });
   return { targetSeq: target.endSeq, tasks: goes };
 }
 
-function checkAgainstList(request: RewindRequest, listed: readonly string[], goes: readonly string[]): void {
+/** Tasks that the thread does not know are the caller's business. */
+function checkAgainstList(
+  request: RewindRequest,
+  listed: readonly string[],
+  stored: { spans: readonly TaskSpan[]; goes: readonly string[] },
+): void {
   const position = listed.lastIndexOf(request.toTask);
   if (position === -1) throw unknownTask(request, `one of the ${listed.length} tasks in the list`, []);
-  const keeps = new Set(listed.slice(0, position));
-  const wrong = goes.find((taskId) => keeps.has(taskId));
-  if (wrong === undefined) return;
-  throw new TurnsError("STATE_INVARIANT_VIOLATED", {
+  const goes = new Set(stored.goes);
+  const stays = new Set(stored.spans.map((span) => span.taskId).filter((taskId) => !goes.has(taskId)));
+  const late = listed.slice(0, position).find((taskId) => goes.has(taskId));
+  if (late !== undefined) throw contradiction(request, late, { listed: "before", ran: "after" });
+  const early = listed.slice(position + 1).find((taskId) => stays.has(taskId));
+  if (early !== undefined) throw contradiction(request, early, { listed: "after", ran: "before" });
+}
+
+function contradiction(request: RewindRequest, task: string, sides: { listed: string; ran: string }): TurnsError {
+  return new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
-    expected: `task ${describe(wrong)} before the target, as in the list of tasks`,
-    found: "it ran after the target",
+    expected: `task ${describe(task)} ${sides.listed} the target, as in the list of tasks`,
+    found: `it ran ${sides.ran} the target`,
     remedy: "Pass the tasks in the order in which they ran, or leave the list out. Nothing was deleted.",
-    data: { threadId: request.threadId, toTask: request.toTask, task: wrong },
+    data: { threadId: request.threadId, toTask: request.toTask, task },
   });
 }
 

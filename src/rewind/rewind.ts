@@ -1,6 +1,6 @@
 import { describe, TurnsError } from "../errors";
 import type { RewindCounts, RunRow, Store } from "../store/store";
-import { planRewind, refuseWhileRunning, type RewindPlan, type RewindReport, type RewindRequest } from "./plan";
+import { checkedRequest, planRewind, refuseWhileRunning, type RewindPlan, type RewindReport, type RewindRequest } from "./plan";
 
 export interface RewindParts {
   store: Store;
@@ -14,12 +14,10 @@ const NOTHING: RewindCounts = { checkpoints: 0, writes: 0, turns: 0, values: 0, 
 /**
  * Rewinds a thread to the end of one of its tasks, in one transaction, or changes nothing at all (S1.9).
  *
- * @throws {TurnsError} UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, and what the store throws
+ * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, and what the store throws
  */
 export async function rewindThread(parts: RewindParts, request: RewindRequest): Promise<RewindReport> {
-  const { threadId, toTask } = request;
-  const dryRun = request.dryRun ?? false;
-  const archived = request.archive ?? true;
+  const { threadId, toTask, dryRun = false, archive: archived = true } = checkedRequest(request);
   const plan = planRewind(request, await parts.store.listTasks(threadId));
   const report = { threadId, toTask, dryRun, archived, tasks: plan.tasks };
   const alive = (runs: readonly RunRow[]): RunRow[] => runs.filter((run) => parts.isAlive(run));

@@ -20,12 +20,22 @@ export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>
     const node = value as PregelNodeLike;
     if (name === "__start__" || typeof node.bound?.invoke !== "function") continue;
     if (!repaired.has(node.bound)) {
-      if (isPregel(node.bound) && (node.subgraphs?.length ?? 0) === 0) node.subgraphs = [node.bound];
+      if ((node.subgraphs?.length ?? 0) === 0 && graphIn(node.bound) !== undefined) node.subgraphs = [node.bound];
       node.bound = new WithoutUndefinedCheckpointId(node.bound);
       repaired.add(node.bound);
     }
-    for (const subgraph of node.subgraphs ?? []) if (isPregel(subgraph)) repairNestedResume(subgraph, seen);
+    for (const subgraph of (node.subgraphs ?? []).map(graphIn)) if (isPregel(subgraph)) repairNestedResume(subgraph, seen);
   }
+}
+
+/** The graph that LangGraph finds in a node's runnable (its `findSubgraphPregel`): the runnable itself, or a step of a sequence. */
+function graphIn(runnable: unknown): unknown {
+  const candidates = [runnable as { lg_is_pregel?: unknown; steps?: unknown }];
+  for (const candidate of candidates) {
+    if (candidate.lg_is_pregel === true) return candidate;
+    if (Array.isArray(candidate.steps)) candidates.push(...(candidate.steps as typeof candidates));
+  }
+  return undefined;
 }
 
 class WithoutUndefinedCheckpointId extends Runnable {

@@ -77,28 +77,20 @@ function topSeq(sql: Sql, threadId: string): number {
 }
 
 function archive(sql: Sql, plan: { id: string; threadId: string; targetSeq: number }): void {
-  let ordinal = 0;
-  const keep = (table: string, change: "deleted" | "revived", condition: string): void => {
-    const rows = sql.all<{ row: string }>(
-      `SELECT ${asJson(sql, table)} AS row FROM ${table} WHERE thread_id = ?1 AND ${condition} ORDER BY seq`,
+  const keep = (table: string, change: "deleted" | "revived", condition: string): void =>
+    void sql.run(
+      `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row)
+        SELECT ?1, ?2, row_number() OVER (ORDER BY seq)
+            + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?1), ?4, ?5, ${asJson(sql, table)}
+          FROM ${table} WHERE thread_id = ?2 AND ${condition}`,
+      plan.id,
       plan.threadId,
       plan.targetSeq,
+      table,
+      change,
     );
-    for (const { row } of rows) {
-      ordinal += 1;
-      sql.run(
-        "INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row) VALUES (?, ?, ?, ?, ?, ?)",
-        plan.id,
-        plan.threadId,
-        ordinal,
-        table,
-        change,
-        row,
-      );
-    }
-  };
-  for (const [, table] of REWOUND) keep(table, "deleted", "seq > ?2");
-  for (const table of SUPERSEDABLE) keep(table, "revived", "superseded_by > ?2 AND seq <= ?2");
+  for (const [, table] of REWOUND) keep(table, "deleted", "seq > ?3");
+  for (const table of SUPERSEDABLE) keep(table, "revived", "superseded_by > ?3 AND seq <= ?3");
 }
 
 /** The row as a JSON object. Table and column names are the schema's own; values never enter the text. */
