@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { type RewindRequest, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { checkpoint, codeOf, countRows, quiet, save, setup, thread } from "./support/bad-harness";
 import { collect } from "./support/diff-harness";
 import { tempFile } from "./support/temp";
@@ -77,10 +77,11 @@ describe("bad input: ids that are none", () => {
       () => saver.isRunning(id as string),
       () => saver.liveRuns(id as string),
       () => saver.listRewinds(id as string),
-      () => saver.rewind({ threadId: id as string, toTask: "x" }),
-      () => saver.rewind({ threadId: "bystander", toTask: id as string }),
     ];
     expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "INVALID_CONFIG"));
+    const requests = [undefined, {}, { threadId: id, toTask: "x" }, { threadId: "bystander", toTask: id }];
+    const rewinds = requests.map((request) => () => saver.rewind(request as RewindRequest));
+    expect(await Promise.all(rewinds.map(codeOf))).toEqual(rewinds.map(() => "INVALID_OPTION"));
     expect(rows()).toEqual(before);
     close();
   });
@@ -498,6 +499,23 @@ describe("bad input: values that cannot be saved", () => {
       close();
     },
   );
+
+  test.each([
+    ["state", { list: [() => 1] }, 'channel "state" at list[0]', "a function"],
+    ["bare", () => 1, 'channel "bare"', "a function"],
+  ])("bad input: the message about channel %s is one sentence and one remedy", async (channel, value, what, found) => {
+    const { saver, close } = await setup();
+    const one = checkpoint({ [channel]: value });
+    const error = (await saver
+      .put(thread(), one, metadata, one.channel_versions)
+      .catch((caught: unknown) => caught)) as TurnsError;
+    expect(error.message).toBe(
+      `${what}: expected data that comes back as what it was; found ${found}. ` +
+        "Remove it from the state, replace it by plain data, or keep it in an untracked channel; the previous checkpoint is intact.",
+    );
+    expect((error.cause as TurnsError).message).toMatch(/^the value to save/);
+    close();
+  });
 
   // Unattached, LangGraph itself leaves rejections of "async" saves unhandled: no saver can prevent that from inside `put`.
   describe.each([

@@ -340,8 +340,8 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     async (bad) => {
       const { path, saver } = await threeTasks();
       const before = dump(path);
-      await expect(saver.rewind({ threadId: bad, toTask: "one" })).rejects.toMatchObject({ code: "INVALID_CONFIG" });
-      await expect(saver.rewind({ threadId: "t", toTask: bad })).rejects.toMatchObject({ code: "INVALID_CONFIG" });
+      await expect(saver.rewind({ threadId: bad, toTask: "one" })).rejects.toMatchObject({ code: "INVALID_OPTION" });
+      await expect(saver.rewind({ threadId: "t", toTask: bad })).rejects.toMatchObject({ code: "INVALID_OPTION" });
       expect(dump(path)).toEqual(before);
       saver.close();
     },

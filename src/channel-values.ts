@@ -1,4 +1,5 @@
 import { encode, type EncodeOptions } from "./codec";
+import { Unserializable } from "./codec/failures";
 import { TurnsError } from "./errors";
 
 /** Codec text of a channel's value. @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it */
@@ -6,7 +7,7 @@ export function encodeChannel(channel: string, value: unknown, options: EncodeOp
   try {
     return encode(value, options);
   } catch (error) {
-    throw TurnsError.is(error, "UNSERIALIZABLE_VALUE") ? inChannel(channel, error) : error;
+    throw error instanceof Unserializable ? inChannel(channel, error) : error;
   }
 }
 
@@ -22,13 +23,13 @@ export function refuseIllFormed(channel: string): void {
   });
 }
 
-function inChannel(channel: string, error: TurnsError): TurnsError {
-  const path = typeof error.data["path"] === "string" ? error.data["path"] : "";
+function inChannel(channel: string, error: Unserializable): TurnsError {
   return new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: `channel ${JSON.stringify(channel)}${path === "" ? "" : ` at ${path}`}`,
-    expected: "a value that can be saved and read back as what it was",
-    found: error.message,
-    remedy: "Keep such values out of the graph's state. The previous checkpoint is intact.",
+    what: `channel ${JSON.stringify(channel)}${error.path === "" ? "" : ` at ${error.path}`}`,
+    expected: "data that comes back as what it was",
+    found: error.found,
+    remedy:
+      "Remove it from the state, replace it by plain data, or keep it in an untracked channel; the previous checkpoint is intact.",
     data: { ...error.data, channel },
     cause: error,
   });

@@ -1,6 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { getCheckpointId } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
+import { ID_RULE, isId } from "./ids";
 
 /** The parts of `config.configurable` that address a checkpoint, checked. */
 export interface Address {
@@ -45,17 +46,12 @@ export function taskNamesOf(config: RunnableConfig, doing: string): TaskNames {
   };
 }
 
-/**
- * Ids are strings that come back from the database as they went in: SQLite ends some functions at a NUL character and stores a lone
- * surrogate as another character, so that two ids could become one.
- *
- * @throws {TurnsError} INVALID_CONFIG
- */
+/** @throws {TurnsError} INVALID_CONFIG unless {@link isId} */
 export function checkedId(value: unknown, name: string, doing: string): string {
-  if (typeof value === "string" && value !== "" && !value.includes("\0") && value.isWellFormed()) return value;
+  if (isId(value)) return value;
   throw new TurnsError("INVALID_CONFIG", {
     what: `configurable.${name}, needed for ${doing}`,
-    expected: "a non-empty string without NUL characters and lone surrogates",
+    expected: ID_RULE,
     found: describe(value),
     remedy: `Pass it in the config, e.g. { configurable: { thread_id: "my-thread" } }. Nothing was changed.`,
     data: { key: name },

@@ -320,11 +320,9 @@ export class TurnSaver extends BaseCheckpointSaver {
    * Goes back to the end of a task: deletes all that came later on the thread, in all namespaces, in one transaction, or nothing.
    * `dryRun` only tells what would go.
    *
-   * @throws {TurnsError} UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING; nothing has been deleted then
+   * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING; nothing has been deleted then
    */
   async rewind(request: RewindRequest): Promise<RewindReport> {
-    checkedId(request.threadId, "thread_id", "rewind");
-    checkedId(request.toTask, "task_id", "rewind");
     const report = await rewindThread(this.#rewindParts(), request);
     if (report.rewindId !== undefined) this.events.tell("rewind", report);
     return report;

@@ -1,19 +1,29 @@
 import { TurnsError } from "../errors";
 
-/**
- * The error for a value that cannot be saved.
- * @param path where the value is, as {@link renderPath} writes it; the empty text is the value itself
- * @param found what is there, without payload
- */
+/** The error for a value that cannot be saved. It keeps its parts, for who knows more about where the value is. */
+export class Unserializable extends TurnsError {
+  /**
+   * @param path where the value is, as {@link renderPath} writes it; the empty text is the value itself
+   * @param found what is there, without payload
+   */
+  constructor(
+    readonly path: string,
+    readonly found: string,
+    cause?: unknown,
+  ) {
+    super("UNSERIALIZABLE_VALUE", {
+      what: path === "" ? "the value to save" : `the value to save at ${path}`,
+      expected: "data that comes back as what it was",
+      found,
+      remedy: "Remove it from the state, replace it by plain data, or keep it in an untracked channel.",
+      data: { path },
+      cause,
+    });
+  }
+}
+
 export function unserializable(path: string, found: string, cause?: unknown): TurnsError {
-  return new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: path === "" ? "the value to save" : `the value to save at ${path}`,
-    expected: "data that comes back as what it was",
-    found,
-    remedy: "Remove it from the state, replace it by plain data, or keep it in an untracked channel.",
-    data: { path },
-    cause,
-  });
+  return new Unserializable(path, found, cause);
 }
 
 /**

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
+import { ID_RULE, isId } from "../ids";
 import { taskSpans, type TaskSpan } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
@@ -35,10 +36,8 @@ export interface RewindPlan {
   tasks: readonly string[];
 }
 
-const isId = (value: unknown): boolean =>
-  typeof value === "string" && value !== "" && !value.includes("\0") && value.isWellFormed();
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === "string");
-const id = z.custom<string>(isId, "must be a non-empty string without NUL characters and lone surrogates");
+const id = z.custom<string>(isId, ID_RULE);
 
 const requestSchema = z.strictObject({
   threadId: id,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
+import { ID_RULE, isId } from "../ids";
 import type { TurnStatus, TurnType } from "../store/store";
 
 /**
@@ -41,10 +42,7 @@ export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
   tokens: { input: number; output: number };
 }
 
-const text = z
-  .string()
-  .min(1)
-  .refine((value) => !value.includes("\0") && value.isWellFormed(), "must not contain NUL characters or lone surrogates");
+const text = z.custom<string>(isId, ID_RULE);
 
 const turnSchema = z.object({
   id: text,
