@@ -3,7 +3,7 @@ import { RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
 import { checkedOptions } from "./options";
-import { type RewindReport, type RewindRequest } from "./rewind/plan";
+import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { checkedId } from "./run-config";
 import { TurnSaver } from "./saver";
 import { pregelOf, type PregelLike } from "./turns/pregel";
