@@ -167,13 +167,7 @@ describe("S3.7 one thread, one run", () => {
     const { saver, path } = setup();
     saver.close();
     const children = Array.from({ length: 4 }, () => {
-      const child = spawn(process.execPath, [
-        "--import",
-        "tsx",
-        join(__dirname, "support", "resume-child.ts"),
-        path,
-        String(Date.now() + 4000),
-      ]);
+      const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "support", "resume-child.ts"), path, "4"]);
       return new Promise<string>((resolve) => {
         let out = "";
         child.stdout.on("data", (chunk) => (out += String(chunk)));
@@ -185,7 +179,7 @@ describe("S3.7 one thread, one run", () => {
     const again = TurnSaver.fromPath(path, { logger: quiet });
     expect((await again.listTurns("t")).filter((turn) => turn.turnType === "Thought")).toHaveLength(1);
     again.close();
-  });
+  }, 60_000);
 
   test("a mark that could not be removed when the run ended does not block the thread", async () => {
     const { saver, path } = setup();
