@@ -46,12 +46,15 @@ function quartiles(times: readonly number[]): [number, number, number] {
   return [at(0.25), at(0.5), at(0.75)];
 }
 
-const shown = ([low, median, high]: [number, number, number]): string => `${median.toFixed(1)} (${low.toFixed(1)}–${high.toFixed(1)})`;
+const shown = ([low, median, high]: [number, number, number]): string =>
+  `${median.toFixed(1)} (${low.toFixed(1)}–${high.toFixed(1)})`;
 const base = quartiles(contenders[0]?.times.slice(-50) ?? [])[1];
 console.table(
   contenders.map(({ name, times }, index) => {
     const last = quartiles(times.slice(-50));
-    const bytes = ["", "-wal"].map((suffix) => statSync(join(folder, `${index}.db${suffix}`), { throwIfNoEntry: false })?.size ?? 0);
+    const bytes = ["", "-wal"].map(
+      (suffix) => statSync(join(folder, `${index}.db${suffix}`), { throwIfNoEntry: false })?.size ?? 0,
+    );
     return {
       saver: name,
       "first 50, ms": shown(quartiles(times.slice(0, 50))),
