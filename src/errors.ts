@@ -23,11 +23,17 @@ export type TurnsErrorCode =
   | "THREAD_EXISTS"
   | "THREAD_NOT_FOUND"
   | "THREAD_RUNNING"
+  | "THREAD_DELETED"
   | "UNKNOWN_TASK"
   | "UNFINISHED_WORK"
   | "NOTHING_TO_RESUME"
   | "REWIND_NOT_FOUND"
-  | "REWIND_CONFLICT";
+  | "REWIND_CONFLICT"
+  | "ENCRYPTED"
+  | "NOT_ENCRYPTED"
+  | "UNKNOWN_KEY"
+  | "WRONG_KEY"
+  | "KEY_PROVIDER_FAILED";
 
 /** What a {@link TurnsError} is made of. */
 export interface TurnsErrorDetails {

@@ -3,8 +3,8 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
 import { checkedId, checkpointIdOf, namespaceOf } from "./run-config";
-import type { CheckpointHead, Store } from "./store/store";
-import { metadataOf, type NextVersion, toTuple } from "./tuples";
+import type { CheckpointHead } from "./store/store";
+import { metadataOf, readListed, type TupleParts } from "./tuples";
 
 const HEADS_PER_PAGE = 64;
 
@@ -13,10 +13,9 @@ const HEADS_PER_PAGE = 64;
  * writes are read only for what passes the filter.
  */
 export async function* listTuples(
-  store: Store,
+  parts: TupleParts,
   config: RunnableConfig,
   options: CheckpointListOptions,
-  nextVersion: NextVersion,
 ): AsyncGenerator<CheckpointTuple> {
   const configurable = (config.configurable ?? {}) as Record<string, unknown>;
   const query = {
@@ -30,10 +29,12 @@ export async function* listTuples(
   let after: CheckpointHead | undefined;
   while (left > 0) {
     const limit = options.filter === undefined ? Math.min(left, HEADS_PER_PAGE) : HEADS_PER_PAGE;
-    const page = await store.listCheckpoints({ ...query, after, limit });
+    const page = await parts.store.listCheckpoints({ ...query, after, limit });
     for (const head of page) {
       if (!matches(metadataOf(head))) continue;
-      yield await toTuple(store, await store.hydrate(head), nextVersion);
+      const tuple = await readListed(parts, head);
+      if (tuple === undefined) continue;
+      yield tuple;
       left -= 1;
       if (left <= 0) return;
     }

@@ -18,6 +18,13 @@ export interface TurnSaverOptions {
   onCheckpointError?: "continue" | "throw";
   /** `"error"` (default): an instance of a class the codec does not know is refused. `"plain"`: it is saved as a plain object. */
   classInstances?: "error" | "plain";
+  /**
+   * `true`: the graph never changes a value of its state in place, so what is the same object needs no comparing; a save then costs the
+   * same whatever the length of the history. Default `false`: every element is compared with a private copy.
+   */
+  immutable?: boolean;
+  /** How much decoded state is remembered to save reading and encoding, in characters of text. Default 64 million. */
+  cacheSize?: number;
   /** A pino logger, or anything of its shape. Default: warnings and errors go to stderr. */
   logger?: Logger;
   /** Source of the current time. */
@@ -38,6 +45,8 @@ const schema = z.strictObject({
   onTurnError: z.enum(["continue", "throw"]).default("continue"),
   onCheckpointError: z.enum(["continue", "throw"]).default("throw"),
   classInstances: z.enum(["error", "plain"]).default("error"),
+  immutable: z.boolean().default(false),
+  cacheSize: z.number().int().min(0).default(64_000_000),
   logger: z.custom<Logger>(isLogger, "must have the methods debug, info, warn and error").default(defaultLogger),
   clock: z.custom<() => Date>(isFunction, "must be a function that returns a Date").default(() => () => new Date()),
   createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),

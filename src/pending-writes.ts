@@ -1,7 +1,6 @@
 import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import { encodeChannel, refuseIllFormed } from "./channel-values";
-import type { EncodeOptions } from "./codec";
-import type { NewWrite, TurnStatus } from "./store/store";
+import { TurnsError } from "./errors";
+import type { NewWrite, PackedText, TurnStatus } from "./store/store";
 
 const ERROR_SOURCE_NODE = "__error_source_node__";
 
@@ -15,11 +14,35 @@ export function writesToKeep(writes: readonly PendingWrite[]): readonly PendingW
   return writes.filter(([channel]) => Object.hasOwn(WRITES_IDX_MAP, channel));
 }
 
-/** Special channels have fixed negative indices; the others take their place in the list. */
-export function toRows(writes: readonly PendingWrite[], options: EncodeOptions): NewWrite[] {
-  return writes.map(([channel, value], index) => {
+/**
+ * Special channels have fixed negative indices and a row each; the others take their place in the list and share one. Of two writes
+ * with one index the later counts.
+ *
+ * @param pack a list of [index, channel, value] as text
+ */
+export function toRows(writes: readonly PendingWrite[], pack: (entries: Entry[]) => PackedText): NewWrite[] {
+  const entries = new Map<number, Entry>();
+  writes.forEach(([channel, value], place) => {
     refuseIllFormed(channel);
-    return { idx: specialIndex(channel) ?? index, channel, value: encodeChannel(channel, value, options) };
+    const index = specialIndex(channel) ?? place;
+    entries.set(index, [index, channel, value]);
+  });
+  const regular = [...entries.values()].filter(([index]) => index >= 0);
+  const rows = [...entries.values()].filter(([index]) => index < 0).map((entry) => [entry]);
+  return [...(regular.length > 0 ? [regular] : []), ...rows].map((row) => ({ idx: Math.min(row[0]?.[0] ?? 0, 0), entries: pack(row) }));
+}
+
+export type Entry = [index: number, channel: string, value: unknown];
+
+/** SQLite stores a lone surrogate as another character: what was written to one channel would come back in another. */
+function refuseIllFormed(channel: string): void {
+  if (channel.isWellFormed()) return;
+  throw new TurnsError("UNSERIALIZABLE_VALUE", {
+    what: `the name of channel ${JSON.stringify(channel)}`,
+    expected: "a string without lone surrogates",
+    found: "one with them",
+    remedy: "Rename the channel. Nothing was saved.",
+    data: { channel },
   });
 }
 

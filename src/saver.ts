@@ -10,22 +10,31 @@ import {
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
-import { encodeChannel } from "./channel-values";
 import { claimOfCheckpoint, claimOfWrites } from "./claims";
-import { encode } from "./codec";
+import { chunkAddresses, encode } from "./codec";
 import { describe, TurnsError } from "./errors";
 import { SaverEmitter } from "./events";
 import { listTuples } from "./list";
 import type { Logger } from "./logger";
 import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
-import { settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
+import { type Entry, settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
 import { addressOf, type Address, checkedId, taskNamesOf, type TaskNames } from "./run-config";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
-import type { LostTurn, NewThought, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
-import { deltaHistoryOf, readTuple } from "./tuples";
+import type {
+  LostTurn,
+  NewThought,
+  PackedText,
+  RewindCounts,
+  RewindRow,
+  RunRow,
+  SavedCheckpoint,
+  Store,
+  ThreadRow,
+} from "./store/store";
+import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
 import { attachRecorder, isRecorded } from "./turns/attach";
 import { inFlight, surroundings } from "./turns/in-flight";
 import { PendingFailures } from "./turns/pending-failures";
@@ -37,10 +46,12 @@ import { RunRegistry } from "./turns/run-registry";
 import { stateOfTurn } from "./turns/state-of-turn";
 import { reportLostTurn, TurnLog } from "./turns/turn-log";
 import type { Turn } from "./turns/types";
+import { inChannel, once, quietly, Values } from "./values";
 
 export type { SqliteDatabase } from "./store/sqlite";
 
 const THREADS_PER_PAGE = 100;
+const deletion = z.strictObject({ final: z.boolean().default(false) });
 const turnPage = z.strictObject({ afterSeq: z.number().int().min(0).optional(), limit: z.number().int().min(0).optional() });
 
 /**
@@ -55,6 +66,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly events: SaverEmitter;
   readonly #options: ResolvedOptions;
   readonly #store: Store;
+  readonly #values: Values;
   readonly #runs: RunRegistry;
   readonly #failures: PendingFailures;
   readonly #recorder: TurnRecorder;
@@ -75,12 +87,14 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#options = resolveOptions(options);
     this.events = new SaverEmitter(this.#options.logger);
     this.#store = openSqliteStore(source, this.#options);
+    this.#values = new Values(this.#options, (threadId, text) => this.#store.address(threadId, text));
     const { logger, createId, clock } = this.#options;
     this.#runs = new RunRegistry({ store: this.#store, log: logger, createId, clock });
     this.#failures = new PendingFailures(this.#runs);
     this.#recorder = new TurnRecorder(
       new TurnLog({
         store: this.#store,
+        values: this.#values,
         options: this.#options,
         events: this.events,
         runs: this.#runs,
@@ -119,7 +133,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     if (config.configurable?.["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#rememberNames(config, at);
-    return readTuple(this.#store, at, (current) => this.getNextVersion(current));
+    return readTuple(this.#tupleParts(), at);
   }
 
   /**
@@ -127,7 +141,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * `filter` compares metadata by deep equality and takes its keys literally; a `limit` of 0 or less means none.
    */
   override list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
-    return listTuples(this.#store, config, options ?? {}, (current) => this.getNextVersion(current));
+    return listTuples(this.#tupleParts(), config, options ?? {});
   }
 
   override async put(
@@ -161,28 +175,30 @@ export class TurnSaver extends BaseCheckpointSaver {
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): ReturnType<Store["putCheckpoint"]> {
-    const { channel_values: values, channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
+    const { channel_values: state, channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
     const claim = claimOfCheckpoint(this.#rememberNames(config, at), { ...at, parentId }, metadata.source);
     const createdAt = this.#options.clock().toISOString();
     const runId: unknown = config.metadata?.["run_id"];
     // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
     const kept = typeof runId === "string" && !Object.hasOwn(metadata, "run_id") ? { ...metadata, run_id: runId } : metadata;
-    return this.#store.putCheckpoint({
+    const values = Object.keys(state)
+      .filter((channel) => Object.hasOwn(versions, channel))
+      .map((channel) => ({
+        channel,
+        version: versions[channel] as number | string,
+        isNew: Object.hasOwn(newVersions, channel),
+        packed: this.#values.channel(at.threadId, at.ns, channel, state[channel]),
+      }));
+    const saved = this.#store.putCheckpoint({
       ...at,
       parentId,
       source: metadata.source,
       step: metadata.step,
       runId: typeof runId === "string" ? runId : undefined,
-      body: this.#encode({ v, ts, channel_versions: versions, versions_seen: seen }),
+      body: this.#encode({ v, ts, versions_seen: seen }),
       metadata: this.#encode(kept),
-      values: Object.keys(values)
-        .filter((channel) => Object.hasOwn(versions, channel))
-        .map((channel) => ({
-          channel,
-          version: versions[channel] as number | string,
-          isNew: Object.hasOwn(newVersions, channel),
-          text: () => encodeChannel(channel, values[channel], this.#options),
-        })),
+      delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
+      values,
       versions,
       claim,
       createdAt,
@@ -190,6 +206,14 @@ export class TurnSaver extends BaseCheckpointSaver {
         ? []
         : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
     });
+    const remember = (done: SavedCheckpoint): SavedCheckpoint => {
+      this.#values.saved(at.threadId, at.ns, new Map(values.map(({ channel, packed }) => [channel, packed])), done);
+      return done;
+    };
+    if (!(saved instanceof Promise)) return remember(saved);
+    // It waits its turn: what happens to the state meanwhile must not get into it.
+    for (const { packed } of values) quietly(packed);
+    return saved.then(remember);
   }
 
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
@@ -199,14 +223,16 @@ export class TurnSaver extends BaseCheckpointSaver {
     try {
       const kept = writesToKeep(writes);
       const settlement = settlementOf(writes);
+      const update = once(() => this.#values.text(at.threadId, updateOf(writes)));
       const saved = this.#store.putWrites({
         ...at,
         nodeTaskId,
-        rows: toRows(kept, this.#options),
+        rows: toRows(kept, (entries) => this.#packEntries(at.threadId, entries)),
         claim: claimOfWrites(this.#rememberNames(config, at), at, nodeTaskId, kept),
         createdAt: this.#options.clock().toISOString(),
-        settle: settlement && { ...settlement, update: () => this.#encode(updateOf(writes)), actionId: this.#options.createId() },
+        settle: settlement && { ...settlement, update, actionId: this.#options.createId() },
       });
+      if (saved instanceof Promise) quietly(update);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
       this.#runs.touch(at.threadId);
       if (turn !== undefined) this.events.tell("turn", toPublicTurn(turn));
@@ -216,10 +242,27 @@ export class TurnSaver extends BaseCheckpointSaver {
     }
   }
 
-  /** Removes all of a thread, from every table. An unknown thread is no error. */
-  override async deleteThread(threadId: string): Promise<void> {
-    await this.#store.deleteThread(checkedId(threadId, "thread_id", "deleteThread"));
-    this.#names.delete(threadId);
+  /**
+   * Removes all of a thread, from every table. An unknown thread is no error. A run that is still at work, here or in another process,
+   * cannot bring it back: its saves are refused with THREAD_DELETED. New input under the same id begins a new thread.
+   *
+   * @param options.final refuses new input under the id too, until {@link reuseThread}
+   */
+  override async deleteThread(threadId: string, options: { final?: boolean } = {}): Promise<void> {
+    const { final } = checkedOptions(deletion, options);
+    const id = checkedId(threadId, "thread_id", "deleteThread");
+    await this.#store.deleteThread(id, this.#options.clock().getTime(), final);
+    this.#names.delete(id);
+    this.#values.forget(id);
+  }
+
+  /**
+   * Allows the id of a deleted thread again, for late saves as well.
+   *
+   * @returns whether it had been deleted
+   */
+  async reuseThread(threadId: string): Promise<boolean> {
+    return this.#store.reuseThread(checkedId(threadId, "thread_id", "reuseThread"));
   }
 
   /** One query for all channels; see `store/sqlite/delta.ts` for which writes count. */
@@ -227,7 +270,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     config: RunnableConfig;
     channels: string[];
   }): Promise<Record<string, DeltaChannelHistory>> {
-    return deltaHistoryOf(this.#store, addressOf(options.config, "getDeltaChannelHistory"), options.channels);
+    return deltaHistoryOf(this.#tupleParts(), addressOf(options.config, "getDeltaChannelHistory"), options.channels);
   }
 
   /** The threads of this database in the order of their ids, read in pages. */
@@ -280,9 +323,18 @@ export class TurnSaver extends BaseCheckpointSaver {
   async turnState(turn: Pick<Turn, "threadId" | "seq" | "id">): Promise<Record<string, unknown>> {
     const [row] = await this.#store.listTurns({ threadId: turn.threadId, afterSeq: turn.seq - 1, limit: 1 });
     if (row?.id !== turn.id) throw turnGone(turn.id);
-    const behind =
-      row.checkpointId === undefined ? undefined : await this.#store.getCheckpoint(turn.threadId, row.ns ?? "", row.checkpointId);
-    return stateOfTurn(row, () => behind?.values);
+    return freshly(this.#values, turn.threadId, async () => {
+      const remembered = this.#values.remembered(turn.threadId);
+      const behind =
+        row.checkpointId === undefined
+          ? undefined
+          : await this.#store.getCheckpoint(turn.threadId, row.ns ?? "", row.checkpointId, remembered);
+      const chunks = await this.#store.readChunks(turn.threadId, chunkAddresses(row.serializedState));
+      return stateOfTurn(row, {
+        decode: (text) => this.#values.decoded(turn.threadId, text, { generation: "", chunks }),
+        load: () => behind && this.#values.values(behind, behind, false),
+      });
+    });
   }
 
   /** Turns at the head of a thread whose node had begun and had not durably ended: what a crash interrupted. */
@@ -410,16 +462,35 @@ export class TurnSaver extends BaseCheckpointSaver {
       nodeTaskId: task.nodeTaskId,
       runId: undefined,
       step: task.step,
-      input: task.input && { text: () => this.#encode(task.input?.value), keys: [], isOwn: true },
+      input: task.input && { text: once(() => this.#values.text(at.threadId, task.input?.value)), keys: [], isOwn: true },
       claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
       createdAt,
       startedFrom: (checkpointId) => checkpointId === checkpoint.id,
     }));
   }
 
+  #tupleParts(): TupleParts {
+    return { store: this.#store, values: this.#values, nextVersion: (current) => this.getNextVersion(current) };
+  }
+
+  /** The text of a row of writes, each value with its larger parts as references. */
+  #packEntries(threadId: string, entries: readonly Entry[]): PackedText {
+    const packed = entries.map(([index, channel, value]) => {
+      const { text, parts } = inChannel(channel, () => this.#values.text(threadId, value));
+      return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
+    });
+    return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
+  }
+
   #encode(value: unknown): string {
     return encode(value, this.#options);
   }
+}
+
+/** Delta channels whose value is not in the checkpoint; LangGraph counts what came since their last snapshot. */
+function deltaChannels(metadata: CheckpointMetadata): string[] {
+  const counters = (metadata as { counters_since_delta_snapshot?: unknown }).counters_since_delta_snapshot;
+  return typeof counters === "object" && counters !== null ? Object.keys(counters) : [];
 }
 
 function turnGone(id: string): TurnsError {

@@ -12,26 +12,55 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { decode } from "./codec";
 import { TurnsError } from "./errors";
 import type { Address } from "./run-config";
-import type { CheckpointHead, Store, StoredCheckpoint, StoredWrite } from "./store/store";
+import type { CheckpointHead, DeltaHistory, ReadParts, Store, StoredCheckpoint, StoredWrites } from "./store/store";
+import { StaleMemory, type Values } from "./values";
 
 /** LangGraph's next version of a channel. */
 export type NextVersion = (current: number | undefined) => number;
 
-export async function readTuple(store: Store, at: Address, nextVersion: NextVersion): Promise<CheckpointTuple | undefined> {
-  const read = store.getCheckpoint(at.threadId, at.ns, at.checkpointId);
-  const stored = read instanceof Promise ? await read : read;
-  return stored === undefined ? undefined : toTuple(store, stored, nextVersion);
+/** What reading needs besides the row itself. */
+export interface TupleParts {
+  store: Store;
+  values: Values;
+  nextVersion: NextVersion;
+}
+
+export async function readTuple(parts: TupleParts, at: Address): Promise<CheckpointTuple | undefined> {
+  return freshly(parts.values, at.threadId, async () => {
+    const read = parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, parts.values.remembered(at.threadId));
+    const stored = read instanceof Promise ? await read : read;
+    return stored === undefined ? undefined : toTuple(parts, stored, true);
+  });
+}
+
+/** Reads a listed checkpoint; undefined if it has gone meanwhile. */
+export async function readListed(parts: TupleParts, head: CheckpointHead): Promise<CheckpointTuple | undefined> {
+  return freshly(parts.values, head.threadId, async () => {
+    const stored = await parts.store.hydrate(head, parts.values.remembered(head.threadId));
+    return stored === undefined ? undefined : toTuple(parts, stored, false);
+  });
+}
+
+/** Reads again, with nothing remembered, if what was remembered turned out to be outdated (another process rewound the thread). */
+export async function freshly<T>(values: Values, threadId: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof StaleMemory)) throw error;
+    values.forget(threadId);
+    return read();
+  }
 }
 
 /** Every call decodes anew, so that no caller shares objects with another. */
-export async function toTuple(store: Store, stored: StoredCheckpoint, nextVersion: NextVersion): Promise<CheckpointTuple> {
-  const checkpoint = checkpointOf(stored);
-  if (checkpoint.v < 4 && stored.parentId !== undefined) await migratePendingSends(store, stored, checkpoint, nextVersion);
+async function toTuple(parts: TupleParts, stored: StoredCheckpoint, newest: boolean): Promise<CheckpointTuple> {
+  const checkpoint = checkpointOf(parts.values, stored, newest);
+  if (checkpoint.v < 4 && stored.parentId !== undefined) await migratePendingSends(parts, stored, checkpoint);
   const tuple: CheckpointTuple = {
     config: configOf(stored, stored.checkpointId),
     checkpoint,
     metadata: metadataOf(stored),
-    pendingWrites: stored.writes.map(toPendingWrite),
+    pendingWrites: pendingWritesOf(parts.values, stored),
   };
   if (stored.parentId !== undefined) tuple.parentConfig = configOf(stored, stored.parentId);
   return tuple;
@@ -41,60 +70,73 @@ export function metadataOf(head: CheckpointHead): CheckpointMetadata {
   return decode(head.metadata) as CheckpointMetadata;
 }
 
-function checkpointOf(stored: StoredCheckpoint): Checkpoint {
-  const body = decode(stored.body) as Partial<Omit<Checkpoint, "id" | "channel_values">> | null;
-  if (body === null || typeof body !== "object" || typeof body.v !== "number" || body.channel_versions === undefined) {
-    throw notACheckpoint(stored);
-  }
-  const values: Record<string, unknown> = {};
-  for (const [channel, text] of stored.values) {
-    Object.defineProperty(values, channel, { value: decode(text), enumerable: true, configurable: true, writable: true });
+function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean): Checkpoint {
+  const body = decode(stored.body) as Partial<Checkpoint> | null;
+  if (body === null || typeof body !== "object" || typeof body.v !== "number") throw notACheckpoint(stored);
+  const versions: ChannelVersions = {};
+  for (const [channel, { version }] of stored.channels) {
+    Object.defineProperty(versions, channel, { value: version, enumerable: true, configurable: true, writable: true });
   }
   return {
     v: body.v,
     id: stored.checkpointId,
     ts: body.ts ?? "",
-    channel_values: values,
-    channel_versions: body.channel_versions,
+    channel_values: values.values(stored, stored, newest),
+    channel_versions: versions,
     versions_seen: body.versions_seen ?? {},
   };
 }
 
 /** Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel. */
-async function migratePendingSends(
-  store: Store,
-  stored: StoredCheckpoint,
-  checkpoint: Checkpoint,
-  nextVersion: NextVersion,
-): Promise<void> {
-  const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId);
-  checkpoint.channel_values[TASKS] = (parent?.writes ?? [])
-    .filter((write) => write.channel === TASKS)
-    .map((write) => decode(write.value));
+async function migratePendingSends({ store, values, nextVersion }: TupleParts, stored: StoredCheckpoint, checkpoint: Checkpoint): Promise<void> {
+  const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId, values.remembered(stored.threadId));
+  checkpoint.channel_values[TASKS] = (parent === undefined ? [] : pendingWritesOf(values, parent))
+    .filter(([, channel]) => channel === TASKS)
+    .map(([, , value]) => value);
   const versions: ChannelVersions = checkpoint.channel_versions;
   const known = Object.values(versions);
   versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : nextVersion(undefined);
 }
 
 export async function deltaHistoryOf(
-  store: Store,
+  { store, values }: TupleParts,
   at: Address,
   channels: readonly string[],
 ): Promise<Record<string, DeltaChannelHistory>> {
   if (channels.length === 0) return {};
-  const checkpointId = at.checkpointId ?? (await store.getCheckpoint(at.threadId, at.ns, undefined))?.checkpointId;
-  const history = checkpointId === undefined ? undefined : await store.deltaHistory(at.threadId, at.ns, checkpointId, channels);
-  const result: Record<string, DeltaChannelHistory> = {};
-  for (const channel of channels) {
-    const writes = (history?.writes ?? []).filter((write) => write.channel === channel).map(toPendingWrite);
-    const seed = history?.seeds.get(channel);
-    result[channel] = seed === undefined ? { writes } : { writes, seed: decode(seed) };
-  }
-  return result;
+  return freshly(values, at.threadId, async () => {
+    const remembered = values.remembered(at.threadId);
+    const newest = at.checkpointId ?? (await store.getCheckpoint(at.threadId, at.ns, undefined, remembered))?.checkpointId;
+    const history =
+      newest === undefined ? undefined : await store.deltaHistory(at.threadId, at.ns, newest, channels, remembered);
+    const result: Record<string, DeltaChannelHistory> = {};
+    for (const channel of channels) {
+      if (history === undefined) result[channel] = { writes: [] };
+      else result[channel] = channelHistory(values, at, channel, history);
+    }
+    return result;
+  });
 }
 
-function toPendingWrite(write: StoredWrite): CheckpointPendingWrite {
-  return [write.nodeTaskId, write.channel, decode(write.value)];
+function channelHistory(values: Values, at: Address, channel: string, history: DeltaHistory): DeltaChannelHistory {
+  const writes = history.writes
+    .filter((write) => write.channel === channel)
+    .flatMap((write) => entriesOf(values, at.threadId, write, history))
+    .filter(([, written]) => written === channel);
+  const seed = history.seeds.get(channel);
+  if (seed === undefined) return { writes };
+  const seeds = { ...history, values: new Map([[channel, seed]]) };
+  return { writes, seed: values.values(at, seeds, false)[channel] };
+}
+
+/** Writes of one task stay together; special ones come in the order in which they were saved. */
+export function pendingWritesOf(values: Values, stored: StoredCheckpoint): CheckpointPendingWrite[] {
+  return stored.writes.flatMap((write) => entriesOf(values, stored.threadId, write, stored));
+}
+
+function entriesOf(values: Values, threadId: string, write: StoredWrites, parts: ReadParts): CheckpointPendingWrite[] {
+  const entries = values.decoded(threadId, write.entries, parts) as [number, string, unknown][];
+  return entries.map(([, channel, value]) => [write.nodeTaskId, channel, value]);
 }
 
 function configOf(head: CheckpointHead, checkpointId: string): RunnableConfig {
@@ -105,8 +147,8 @@ function notACheckpoint(stored: StoredCheckpoint): TurnsError {
   const { threadId, ns, checkpointId } = stored;
   return new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `checkpoint ${checkpointId} of thread ${threadId}`,
-    expected: "a checkpoint with v and channel_versions",
-    found: "a row without them",
+    expected: "a checkpoint with v",
+    found: "a row without it",
     remedy: "It was not written by LangGraph; rewind to an earlier task.",
     data: { threadId, ns, checkpointId },
   });

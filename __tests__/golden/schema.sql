@@ -18,7 +18,7 @@ CREATE TABLE langgraph_checkpoints (
   created_at       TEXT NOT NULL,
   seq              INTEGER,
   state_format     TEXT NOT NULL DEFAULT 'state' CHECK (state_format IN ('state', 'checkpoint', 'update')),
-  thread_id        TEXT,
+  thread           INTEGER,
   checkpoint_ns    TEXT,
   checkpoint_id    TEXT,
   node_ns          TEXT,
@@ -33,7 +33,39 @@ CREATE TABLE langgraph_checkpoints (
   checksum         TEXT
 ) STRICT;
 
+CREATE TABLE langgraph_chunks (
+  seq     INTEGER PRIMARY KEY,
+  thread  INTEGER NOT NULL,
+  address TEXT NOT NULL,
+  body    ANY NOT NULL
+) STRICT;
+
+CREATE TABLE langgraph_items (
+  list   INTEGER NOT NULL,
+  pos    INTEGER NOT NULL,
+  seq    INTEGER NOT NULL,
+  thread INTEGER NOT NULL,
+  chunk  INTEGER NOT NULL,
+  PRIMARY KEY (list, pos)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE langgraph_lists (
+  seq    INTEGER PRIMARY KEY,
+  thread INTEGER NOT NULL,
+  base   INTEGER,
+  keep   INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE langgraph_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT;
+
+CREATE TABLE langgraph_names (
+  thread        INTEGER NOT NULL,
+  name          TEXT NOT NULL,
+  checkpoint_ns TEXT NOT NULL,
+  checkpoint_id TEXT NOT NULL,
+  created_at    TEXT NOT NULL,
+  PRIMARY KEY (thread, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE langgraph_rewinds (
   id             TEXT PRIMARY KEY,
@@ -61,70 +93,79 @@ CREATE TABLE langgraph_sequence (
   value INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE langgraph_settings (
+  name  TEXT PRIMARY KEY,
+  value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE langgraph_snapshots (
-  thread_id            TEXT NOT NULL,
+  seq                  INTEGER PRIMARY KEY,
+  thread               INTEGER NOT NULL,
   checkpoint_ns        TEXT NOT NULL,
   checkpoint_id        TEXT NOT NULL,
-  seq                  INTEGER NOT NULL,
   superseded_by        INTEGER,
   parent_checkpoint_id TEXT,
   source               TEXT NOT NULL,
   step                 INTEGER NOT NULL,
   run_id               TEXT,
+  created_at           INTEGER NOT NULL,
+  delta                TEXT,
   body                 TEXT NOT NULL,
   channels             TEXT NOT NULL,
-  metadata             TEXT NOT NULL,
-  checksum             TEXT NOT NULL,
-  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, seq)
+  metadata             ANY NOT NULL,
+  checksum             TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE langgraph_tasks (
-  thread_id  TEXT NOT NULL,
+  thread     INTEGER NOT NULL,
   seq        INTEGER NOT NULL,
   task_id    TEXT NOT NULL,
   graph_id   TEXT NOT NULL,
   kind       TEXT NOT NULL CHECK (kind IN ('run', 'update')),
   created_at TEXT NOT NULL,
-  PRIMARY KEY (thread_id, seq)
+  PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE langgraph_threads (
-  thread_id  TEXT PRIMARY KEY,
+  thread     INTEGER PRIMARY KEY,
+  thread_id  TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
-  epoch      INTEGER NOT NULL DEFAULT 0
+  epoch      INTEGER NOT NULL DEFAULT 0,
+  generation INTEGER NOT NULL DEFAULT 0,
+  pruned_seq INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
-CREATE TABLE langgraph_values (
-  thread_id TEXT NOT NULL,
-  hash      TEXT NOT NULL,
-  seq       INTEGER NOT NULL,
-  value     TEXT NOT NULL,
-  PRIMARY KEY (thread_id, hash)
-) STRICT;
+CREATE TABLE langgraph_tombstones (
+  thread_id  TEXT PRIMARY KEY,
+  deleted_at INTEGER NOT NULL,
+  final      INTEGER NOT NULL CHECK (final IN (0, 1))
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE langgraph_writes (
-  thread_id     TEXT NOT NULL,
+  seq           INTEGER PRIMARY KEY,
+  thread        INTEGER NOT NULL,
   checkpoint_ns TEXT NOT NULL,
   checkpoint_id TEXT NOT NULL,
   node_task_id  TEXT NOT NULL,
   idx           INTEGER NOT NULL,
-  seq           INTEGER NOT NULL,
   superseded_by INTEGER,
-  channel       TEXT NOT NULL,
-  value         TEXT NOT NULL,
-  checksum      TEXT NOT NULL,
-  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, node_task_id, idx, seq)
+  entries       ANY NOT NULL,
+  checksum      TEXT NOT NULL
 ) STRICT;
 
 CREATE INDEX langgraph_archive_by_thread ON langgraph_archive (thread_id);
 
 CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id);
 
-CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread_id, node_task_id, seq);
+CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id, seq) WHERE thread IS NOT NULL;
 
 CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
 
-CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread_id, seq);
+CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
+
+CREATE UNIQUE INDEX langgraph_chunks_by_address ON langgraph_chunks (thread, address);
+
+CREATE INDEX langgraph_lists_by_thread ON langgraph_lists (thread);
 
 CREATE INDEX langgraph_rewinds_by_thread ON langgraph_rewinds (thread_id, seq);
 
@@ -132,10 +173,14 @@ CREATE INDEX langgraph_runs_by_thread ON langgraph_runs (thread_id);
 
 CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
 
-CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread_id, seq);
+CREATE INDEX langgraph_snapshots_by_run ON langgraph_snapshots (run_id) WHERE run_id IS NOT NULL;
 
-CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread_id, checkpoint_ns, step, seq);
+CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread, seq);
 
-CREATE INDEX langgraph_values_by_seq ON langgraph_values (thread_id, seq);
+CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpoint_ns, step);
 
-CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread_id, seq);
+CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
+
+CREATE INDEX langgraph_writes_by_checkpoint ON langgraph_writes (thread, checkpoint_ns, checkpoint_id);
+
+CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread, seq);

@@ -2,18 +2,24 @@
 --
 --   langgraph_sequence     one counter; every committed row takes its seq from it, so `seq` is the order of everything in this
 --                          file and "rewind to s" means: what has a seq above s goes
---   langgraph_threads      a row per thread; `epoch` counts its rewinds
+--   langgraph_threads      a row per thread; rows of other tables carry the short number `thread` instead of the id
+--   langgraph_tombstones   threads that were deleted, so that a late writer does not bring them back
 --   langgraph_tasks        which of the user's tasks owned the thread from which seq on (intervals, not per-row marks)
---   langgraph_snapshots    LangGraph's checkpoints: everything but the channel values, which `channels` points at by content hash
---   langgraph_values       channel values, once per thread and content; the SHA-256 address is their checksum
+--   langgraph_snapshots    LangGraph's checkpoints: everything but the channel values, which the manifest `channels` points at
+--   langgraph_chunks       parts of values, once per thread and content; the SHA-256 address is their checksum
+--   langgraph_lists        list values: a list shares the first `keep` elements of its `base`
+--   langgraph_items        the elements a list owns, by position, each a chunk. A list only ever grows at its end, so every shorter
+--                          length of it is an older version of the same value, and appending costs one row whatever the length
 --   langgraph_writes       pending writes, by the checkpoint and node task they belong to
 --   langgraph_checkpoints  the turns: a Thought before and an Action after each attempt of a node task
+--   langgraph_names        names that people gave to checkpoints; a named checkpoint is never pruned
 --   langgraph_runs         which process runs which thread just now
 --   langgraph_rewinds      what was rewound, and in langgraph_archive the rows that went
 --
 -- Snapshots and writes are never overwritten: a newer row marks the older one `superseded_by` its own seq, because a rewind to a
 -- point between the two must bring the older one back. Nothing references langgraph_snapshots by foreign key: with durability
--- "exit" LangGraph sends the writes of a checkpoint before the checkpoint.
+-- "exit" LangGraph sends the writes of a checkpoint before the checkpoint. Columns of type ANY hold text, or bytes where the
+-- database is encrypted.
 
 CREATE TABLE langgraph_sequence (
   id    INTEGER PRIMARY KEY CHECK (id = 1),
@@ -21,71 +27,113 @@ CREATE TABLE langgraph_sequence (
 ) STRICT;
 INSERT INTO langgraph_sequence (id, value) VALUES (1, 0);
 
+-- Facts about the file as a whole: the keys it is encrypted with.
+CREATE TABLE langgraph_settings (
+  name  TEXT PRIMARY KEY,
+  value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `thread` is a seq and never used again. `generation` grows whenever rows of the thread were deleted or brought back, so that what a
+-- process remembers of the thread is known to be outdated. No rewind reaches behind `pruned_seq`: what it would keep is gone.
 CREATE TABLE langgraph_threads (
-  thread_id  TEXT PRIMARY KEY,
+  thread     INTEGER PRIMARY KEY,
+  thread_id  TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
-  epoch      INTEGER NOT NULL DEFAULT 0
+  epoch      INTEGER NOT NULL DEFAULT 0,
+  generation INTEGER NOT NULL DEFAULT 0,
+  pruned_seq INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+-- `deleted_at` is in milliseconds since the epoch. A `final` one refuses even a new beginning under the id.
+CREATE TABLE langgraph_tombstones (
+  thread_id  TEXT PRIMARY KEY,
+  deleted_at INTEGER NOT NULL,
+  final      INTEGER NOT NULL CHECK (final IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE langgraph_tasks (
-  thread_id  TEXT NOT NULL,
+  thread     INTEGER NOT NULL,
   seq        INTEGER NOT NULL,
   task_id    TEXT NOT NULL,
   graph_id   TEXT NOT NULL,
   kind       TEXT NOT NULL CHECK (kind IN ('run', 'update')),
   created_at TEXT NOT NULL,
-  PRIMARY KEY (thread_id, seq)
+  PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID;
 
+-- `channels`: by channel its version alone, or [version, 0, value], [version, 1, address of a chunk],
+-- [version, 2, list, length, SHA-256 over the addresses of its elements]. `delta`: the delta channels whose value has to be put
+-- together from the writes of ancestors. `created_at` is in milliseconds since the epoch.
 CREATE TABLE langgraph_snapshots (
-  thread_id            TEXT NOT NULL,
+  seq                  INTEGER PRIMARY KEY,
+  thread               INTEGER NOT NULL,
   checkpoint_ns        TEXT NOT NULL,
   checkpoint_id        TEXT NOT NULL,
-  seq                  INTEGER NOT NULL,
   superseded_by        INTEGER,
   parent_checkpoint_id TEXT,
   source               TEXT NOT NULL,
   step                 INTEGER NOT NULL,
   run_id               TEXT,
+  created_at           INTEGER NOT NULL,
+  delta                TEXT,
   body                 TEXT NOT NULL,
   channels             TEXT NOT NULL,
-  metadata             TEXT NOT NULL,
-  checksum             TEXT NOT NULL,
-  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, seq)
+  metadata             ANY NOT NULL,
+  checksum             TEXT NOT NULL
 ) STRICT;
-CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread_id, seq);
+CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
+CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread, seq);
 CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
-CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread_id, checkpoint_ns, step, seq);
+CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpoint_ns, step);
+CREATE INDEX langgraph_snapshots_by_run ON langgraph_snapshots (run_id) WHERE run_id IS NOT NULL;
 
-CREATE TABLE langgraph_values (
-  thread_id TEXT NOT NULL,
-  hash      TEXT NOT NULL,
-  seq       INTEGER NOT NULL,
-  value     TEXT NOT NULL,
-  PRIMARY KEY (thread_id, hash)
+CREATE TABLE langgraph_chunks (
+  seq     INTEGER PRIMARY KEY,
+  thread  INTEGER NOT NULL,
+  address TEXT NOT NULL,
+  body    ANY NOT NULL
 ) STRICT;
-CREATE INDEX langgraph_values_by_seq ON langgraph_values (thread_id, seq);
+CREATE UNIQUE INDEX langgraph_chunks_by_address ON langgraph_chunks (thread, address);
 
+CREATE TABLE langgraph_lists (
+  seq    INTEGER PRIMARY KEY,
+  thread INTEGER NOT NULL,
+  base   INTEGER,
+  keep   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX langgraph_lists_by_thread ON langgraph_lists (thread);
+
+CREATE TABLE langgraph_items (
+  list   INTEGER NOT NULL,
+  pos    INTEGER NOT NULL,
+  seq    INTEGER NOT NULL,
+  thread INTEGER NOT NULL,
+  chunk  INTEGER NOT NULL,
+  PRIMARY KEY (list, pos)
+) STRICT, WITHOUT ROWID;
+
+-- One row for all regular writes of a node task (idx 0) and one for each special write (idx below 0); `entries` is a list of
+-- [index, channel, value].
 CREATE TABLE langgraph_writes (
-  thread_id     TEXT NOT NULL,
+  seq           INTEGER PRIMARY KEY,
+  thread        INTEGER NOT NULL,
   checkpoint_ns TEXT NOT NULL,
   checkpoint_id TEXT NOT NULL,
   node_task_id  TEXT NOT NULL,
   idx           INTEGER NOT NULL,
-  seq           INTEGER NOT NULL,
   superseded_by INTEGER,
-  channel       TEXT NOT NULL,
-  value         TEXT NOT NULL,
-  checksum      TEXT NOT NULL,
-  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, node_task_id, idx, seq)
+  entries       ANY NOT NULL,
+  checksum      TEXT NOT NULL
 ) STRICT;
-CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread_id, seq);
+CREATE INDEX langgraph_writes_by_checkpoint ON langgraph_writes (thread, checkpoint_ns, checkpoint_id);
+CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread, seq);
 
 -- The first seven columns are the table of requirement S1 and stand alone: a row that has only these is a turn saved by
 -- CheckpointPersister. The rest is what the recorder knows besides; `state_format` says what serialized_state holds:
 --   'state'       the state itself
---   'checkpoint'  a reference to the checkpoint the node started from (and its input, where that is not the state)
+--   'checkpoint'  nothing but the node's input where that is not the state of the checkpoint it started from
 --   'update'      what the node returned
+-- `node_ns` is absent where it is node_name and node_task_id below checkpoint_ns.
 CREATE TABLE langgraph_checkpoints (
   id               TEXT PRIMARY KEY,
   graph_id         TEXT NOT NULL,
@@ -96,7 +144,7 @@ CREATE TABLE langgraph_checkpoints (
   created_at       TEXT NOT NULL,
   seq              INTEGER,
   state_format     TEXT NOT NULL DEFAULT 'state' CHECK (state_format IN ('state', 'checkpoint', 'update')),
-  thread_id        TEXT,
+  thread           INTEGER,
   checkpoint_ns    TEXT,
   checkpoint_id    TEXT,
   node_ns          TEXT,
@@ -112,8 +160,17 @@ CREATE TABLE langgraph_checkpoints (
 ) STRICT;
 CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id);
 CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
-CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread_id, seq);
-CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread_id, node_task_id, seq);
+CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
+CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id, seq) WHERE thread IS NOT NULL;
+
+CREATE TABLE langgraph_names (
+  thread        INTEGER NOT NULL,
+  name          TEXT NOT NULL,
+  checkpoint_ns TEXT NOT NULL,
+  checkpoint_id TEXT NOT NULL,
+  created_at    TEXT NOT NULL,
+  PRIMARY KEY (thread, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE langgraph_runs (
   run_id     TEXT PRIMARY KEY,
@@ -139,7 +196,7 @@ CREATE TABLE langgraph_rewinds (
 CREATE INDEX langgraph_rewinds_by_thread ON langgraph_rewinds (thread_id, seq);
 
 -- Whole rows as JSON objects, so that a column added by a later migration is archived without a change here. `change` is 'deleted'
--- for a row that went and 'revived' for one whose superseded_by was cleared.
+-- for a row that went and 'revived' for one whose superseded_by was cleared. Bytes are written as {"hex": …}.
 CREATE TABLE langgraph_archive (
   rewind_id TEXT NOT NULL,
   thread_id TEXT NOT NULL,

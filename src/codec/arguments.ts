@@ -10,7 +10,7 @@ import { isPartOf } from "./same";
  * puts the arguments of one message among those of the next; such a chain is saved as a list, innermost last.
  */
 
-type Arguments = Record<string | symbol, unknown>;
+export type Arguments = Record<string | symbol, unknown>;
 
 /** The constructor arguments an object keeps, if it keeps any. */
 export function argumentsOf(value: object, type: InstanceClass): Arguments | undefined {
@@ -126,7 +126,8 @@ function readLink(
   return args;
 }
 
-function propertyOf(key: string, type: InstanceClass): string {
+/** The property an argument became. */
+export function propertyOf(key: string, type: InstanceClass): string {
   return type.renamed !== undefined && Object.hasOwn(type.renamed, key) ? (type.renamed[key] as string) : key;
 }
 

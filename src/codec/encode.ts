@@ -20,9 +20,14 @@ export interface EncodeOptions {
  * unknown classes, getters and `toJSON` that throw, and more than 2,000 levels of nesting
  */
 export function encode(value: unknown, options?: EncodeOptions): string {
+  return writing(options, (writer) => writer.value(value));
+}
+
+/** Runs a writer of one value; whatever it throws comes out as UNSERIALIZABLE_VALUE. */
+export function writing<T>(options: EncodeOptions | undefined, write: (writer: Writer) => T): T {
   const writer = new Writer(options?.classInstances === "plain");
   try {
-    return writer.value(value);
+    return write(writer);
   } catch (error) {
     if (TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
     if (isStackOverflow(error)) throw unserializable(writer.path(), "nesting too deep for the stack");

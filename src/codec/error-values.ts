@@ -1,11 +1,22 @@
 import { types } from "node:util";
 import { kindOf, type Kind } from "./kind";
 import { open } from "./marker";
-import { malformed, onlyKeys } from "./node";
-import { isOfNativeClass } from "./prototypes";
+import { malformed, onlyKeys, textOf } from "./node";
+import { quote } from "./quote";
+import { isOfNativeClass, nameOfClass } from "./prototypes";
 
 /** What an error keeps in properties that are not enumerable. Enumerable ones, whatever their name, are further properties. */
 const HIDDEN = ["name", "message", "stack", "cause", "errors"] as const;
+
+/**
+ * The text of an error of a class that is not in the table, made from its text as the class it extends. The error comes back as
+ * that built-in class, with its `name`, message, stack, cause, errors and properties, and `code` even where the class computes it;
+ * `instanceof` its own class, methods and other getters are lost, since a text must not say what to construct. The name of the
+ * class is for people who read the text.
+ */
+export function ofSubclass(text: string, prototype: object): string {
+  return `${text.slice(0, -1)},"c":${quote(nameOfClass(prototype))}}`;
+}
 
 function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
   return kindOf<Error>({
@@ -16,13 +27,19 @@ function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
     write(value, writer) {
       const keys = HIDDEN.filter((key) => {
         const own = Object.getOwnPropertyDescriptor(value, key);
-        // A subclass saved as its base keeps its name, which it may have from its prototype.
-        return own === undefined ? key === "name" && value.name !== tag : own.enumerable !== true;
+        if (own !== undefined) return own.enumerable !== true;
+        // A subclass saved as its base keeps what it has from its prototype.
+        return (key === "name" && value.name !== tag) || (key === "message" && value.message !== "");
       });
-      return `${open(tag)},"v":${writer.record(value, keys)}${writer.extras(value)}}`;
+      writer.refuseSymbols(value);
+      const further = Object.keys(value);
+      if (!Object.hasOwn(value, "code") && (value as { code?: unknown }).code !== undefined) further.push("code");
+      const extras = further.length === 0 ? "" : `,"p":${writer.record(value, further)}`;
+      return `${open(tag)},"v":${writer.record(value, keys)}${extras}}`;
     },
     read(node, reader) {
-      onlyKeys(node, "v", "p");
+      onlyKeys(node, "v", "p", "c");
+      if (Object.hasOwn(node, "c")) textOf(node, "c");
       const fields = reader.fields(node, "v");
       const value = make();
       for (const key of HIDDEN) delete (value as unknown as Record<string, unknown>)[key];

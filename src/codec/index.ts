@@ -1,4 +1,8 @@
-export { decode } from "./decode";
+export { chunkAddresses, chunkTag } from "./chunks";
+export { NO_COPY } from "./copier";
+export { copyOf, sameAs } from "./copy";
+export { decode, type Resolve } from "./decode";
 export { encode, type EncodeOptions } from "./encode";
 export { isDense as isElementwise } from "./lists";
 export { decodeOfficial } from "./official";
+export { encodePart, encodeParts, type EncodedParts } from "./parts";

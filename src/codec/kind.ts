@@ -23,6 +23,8 @@ export interface Reading {
   list(nodes: unknown[]): unknown[];
   /** The raw JSON object under a key of a tag, its properties read. */
   fields(node: JsonRecord, key: string): JsonRecord;
+  /** The part that is stored under an address. */
+  resolved(address: string): unknown;
   /** Puts back what {@link Writing.extras} wrote. */
   extras<T extends object>(node: JsonRecord, target: T): T;
 }

@@ -44,9 +44,14 @@ export function ownToJson(value: object, end: object = OBJECT): ((key: string) =
   return undefined;
 }
 
+/** The name a class was declared with; empty if it has none. */
+export function nameOfClass(prototype: object): string {
+  return constructorOf(prototype)?.name ?? "";
+}
+
 /** What to call a value in an error message. */
 export function instanceOf(prototype: object): string {
-  const name = constructorOf(prototype)?.name ?? "";
+  const name = nameOfClass(prototype);
   return name === "" || name === "Object" ? "an object with an unknown prototype" : `an instance of ${name}`;
 }
 

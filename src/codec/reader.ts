@@ -4,12 +4,17 @@ import { define, MARKER, MAX_LEVELS_READ, put, type JsonRecord } from "./marker"
 import { malformed } from "./node";
 import { readerOf } from "./table";
 
+/** Gives the value that is stored under an address. */
+export type Resolve = (address: string) => unknown;
+
 /**
  * Turns a parsed JSON tree into the value it stands for. The tree is private to the reader and changed in place, so parts without
  * tags cost one look and no copy.
  */
 export class Reader implements Reading {
   private levels = 0;
+
+  constructor(private readonly resolve?: Resolve) {}
 
   /** The value for any parsed JSON. Throws UNDECODABLE_VALUE, or whatever a constructor throws on malformed content. */
   value(node: unknown): unknown {
@@ -57,6 +62,11 @@ export class Reader implements Reading {
     const extras = this.fields(node, "p");
     for (const key of Object.keys(extras)) define(target, key, extras[key]);
     return target;
+  }
+
+  resolved(address: string): unknown {
+    if (this.resolve === undefined) throw undecodable("a reference without the part it refers to");
+    return this.resolve(address);
   }
 
   private tagged(node: JsonRecord): unknown {

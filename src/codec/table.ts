@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { BYTE_KINDS } from "./bytes";
 import { COLLECTION_KINDS } from "./collections";
 import { ERROR_KINDS } from "./error-values";
@@ -35,4 +36,12 @@ export function nearestKind(prototype: object): Kind | undefined {
     if (kind !== undefined) return kind;
   }
   return undefined;
+}
+
+/** The built-in class a custom error is saved as: the nearest one it extends. */
+export function errorKindFor(value: object, prototype: object): Kind | undefined {
+  const kind = nearestKind(prototype);
+  if (kind !== undefined && ERROR_KINDS.includes(kind)) return kind;
+  const isError = types.isNativeError(value) || Object.prototype.toString.call(value) === "[object DOMException]";
+  return isError ? BY_NAME.get("Error") : undefined;
 }

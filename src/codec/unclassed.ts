@@ -8,9 +8,10 @@ const NUMBERS: ReadonlyMap<string, number> = new Map([
   ["-Infinity", -Infinity],
   ["-0", -0],
 ]);
+const ADDRESS = /^[A-Za-z0-9_-]{43}$/;
 const BIGINT = /^(0|-?[1-9][0-9]*)$/;
 
-/** What JSON has no word for and what has no class: the tags the writer writes without a kind. */
+/** What JSON has no word for and what has no class: the tags without a kind. */
 export const UNCLASSED_TAGS: readonly (readonly [string, Read])[] = [
   ["undefined", readUndefined],
   ["number", readNumber],
@@ -18,6 +19,7 @@ export const UNCLASSED_TAGS: readonly (readonly [string, Read])[] = [
   ["object", readEscaped],
   ["null-prototype", readBare],
   ["Array", readSparse],
+  ["chunk", readChunk],
 ];
 
 function readUndefined(node: JsonRecord): undefined {
@@ -67,4 +69,12 @@ function readSparse(node: JsonRecord, reader: Reading): unknown[] {
     last = index;
   }
   return reader.extras(node, value);
+}
+
+/** A part stored elsewhere. The writer never writes this tag; the store puts it in the place of a part. */
+function readChunk(node: JsonRecord, reader: Reading): unknown {
+  onlyKeys(node, "v");
+  const address = textOf(node);
+  if (!ADDRESS.test(address)) throw malformed(node);
+  return reader.resolved(address);
 }

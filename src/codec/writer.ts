@@ -7,7 +7,8 @@ import { MARKER, MAX_LEVELS, open, tagged, type JsonRecord } from "./marker";
 import { Place, renderPath, type Segment } from "./path";
 import { instanceOf, isPlainPrototype, ownToJson } from "./prototypes";
 import { quote } from "./quote";
-import { kindFor, nearestKind } from "./table";
+import { ofSubclass } from "./error-values";
+import { errorKindFor, kindFor, nearestKind } from "./table";
 
 const OBJECT = Object.prototype;
 const ARRAY = Array.prototype;
@@ -86,6 +87,16 @@ export class Writer implements Writing {
     throw unserializable(this.path(), found);
   }
 
+  /** Writes parts one by one: what `write` asks for lies in this list or object. Only for the whole value. */
+  within<T>(owner: object, write: () => T): T {
+    this.ancestors.push(owner);
+    this.levels++;
+    const result = write();
+    this.levels--;
+    this.ancestors.pop();
+    return result;
+  }
+
   /** Where the writer is. */
   path(): string {
     return renderPath(this.trail.slice(0, this.ancestors.length));
@@ -110,7 +121,8 @@ export class Writer implements Writing {
 
   private plainObject(value: object): string {
     this.refuseSymbols(value);
-    if (!Object.hasOwn(value, MARKER)) return this.record(value);
+    // A marker key that is not enumerable is not written, so there is nothing to escape.
+    if (!Object.prototype.propertyIsEnumerable.call(value, MARKER)) return this.record(value);
     this.levels++;
     return tagged("object", this.record(value));
   }
@@ -149,6 +161,11 @@ export class Writer implements Writing {
     if (kind !== undefined) {
       this.levels += kind.levels - 1;
       return kind.write(value, this);
+    }
+    const base = errorKindFor(value, prototype);
+    if (base !== undefined) {
+      this.levels += base.levels - 1;
+      return ofSubclass(base.write(value, this), prototype);
     }
     if (isPlainPrototype(prototype, "Object")) return this.plainObject(value);
     if (Array.isArray(value) && (this.plain || isPlainPrototype(prototype, "Array"))) return this.array(value);

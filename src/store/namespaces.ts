@@ -8,3 +8,8 @@ export function namespaceAbove(ns: string): string {
 export function isWithin(ns: string, outer: string): boolean {
   return outer === "" || ns === outer || ns.startsWith(`${outer}|`);
 }
+
+/** The root and `a:1` → `a:1`; `a:1` and `b:2` → `a:1|b:2`. */
+export function namespaceBelow(ns: string, segment: string): string {
+  return ns === "" ? segment : `${ns}|${segment}`;
+}

@@ -25,13 +25,91 @@ export interface TaskClaim {
   provisional?: string;
 }
 
+/** A part of a value, stored once per thread under the address of its text. */
+export interface Chunk {
+  address: string;
+  /** Produced on demand: mostly the chunk is stored already. */
+  text: () => string;
+}
+
+/** `list` owns the elements from `from` on, up to where the next segment begins. */
+export interface Segment {
+  list: number;
+  from: number;
+}
+
+/** A value as it goes into the store. */
+export type PackedValue =
+  /** Small enough to stand in the manifest itself. */
+  | { kind: "inline"; text: string }
+  /** Codec text as a chunk of its own, with the chunks that it refers to. */
+  | { kind: "whole"; chunk: Chunk; parts: readonly Chunk[] }
+  | PackedList;
+
+/** A list of which only what is not known to be stored has to be looked at. */
+export interface PackedList {
+  kind: "list";
+  length: number;
+  /** SHA-256 over the addresses of all elements. */
+  digest: string;
+  /** Where its first `keep` elements are stored, unless the thread's generation is another by now. */
+  known: { segments: readonly Segment[]; keep: number; generation: string } | undefined;
+  address(index: number): string;
+  chunk(index: number): Chunk;
+}
+
+/** What a manifest says about a channel's value: inline text, the address of a chunk, or a stretch of a list. */
+export type Pointer =
+  | { kind: "inline"; text: string }
+  | { kind: "whole"; address: string }
+  | { kind: "list"; list: number; length: number; digest: string };
+
+/** A value as it comes out of the store, without the parts that the reader knows already. */
+export type StoredValue =
+  /** Text is undefined if the reader knows the chunk of that address. */
+  | { kind: "text"; address: string | undefined; text: string | undefined }
+  /** `texts` are the elements from `from` on. */
+  | {
+      kind: "list";
+      list: number;
+      length: number;
+      digest: string;
+      segments: readonly Segment[] | undefined;
+      from: number;
+      texts: readonly string[];
+    };
+
+/** What a reader remembers from earlier, so that it need not be read again. Addresses and digests prove that it is the same. */
+export interface Remembered {
+  /** How many leading elements of this list are known. */
+  elements(list: number, length: number, digest: string): number;
+  chunk(address: string): boolean;
+}
+
+export const NOTHING_REMEMBERED: Remembered = { elements: () => 0, chunk: () => false };
+
 export interface NewValue {
   channel: string;
   version: ChannelVersion;
   /** Whether LangGraph named the channel in `newVersions`; if not, the value is carried over and only looked up. */
   isNew: boolean;
-  /** Codec text, produced on demand: a carried value is seldom needed. */
-  text: () => string;
+  /** Produced on demand: a carried value is seldom needed. */
+  packed: () => PackedValue;
+}
+
+/** A text, and the chunks that it refers to. */
+export interface PackedText {
+  text: string;
+  parts: readonly Chunk[];
+}
+
+/** The state of a thread's rows as a whole; equal generations mean that nothing was deleted or brought back in between. */
+export interface SavedCheckpoint {
+  seq: number;
+  generation: string;
+  /** Where the list values that were new went, by channel. */
+  placed: ReadonlyMap<string, readonly Segment[]>;
+  lost: readonly LostTurn[];
 }
 
 export interface NewCheckpoint {
@@ -43,9 +121,11 @@ export interface NewCheckpoint {
   source: string;
   step: number;
   runId: string | undefined;
-  /** Codec text of the checkpoint without id and channel values. */
+  /** Codec text of the checkpoint without id, channel values and versions. */
   body: string;
   metadata: string;
+  /** Channels whose value has to be put together from the writes of ancestors. */
+  delta: readonly string[];
   values: readonly NewValue[];
   /** Of all channels, those without a value among them. */
   versions: Readonly<Record<string, ChannelVersion>>;
@@ -55,11 +135,11 @@ export interface NewCheckpoint {
   planned: readonly NewThought[];
 }
 
-export interface StoredWrite {
+/** Writes of a node task that were saved together. */
+export interface StoredWrites {
   nodeTaskId: string;
-  channel: string;
-  /** Codec text. */
-  value: string;
+  /** Codec text of a list of [index, channel, value]. */
+  entries: string;
 }
 
 /** A checkpoint without its channel values and writes. */
@@ -71,14 +151,20 @@ export interface CheckpointHead {
   seq: number;
   body: string;
   metadata: string;
-  /** Channel → [version, content hash]. */
-  channels: Readonly<Record<string, readonly [ChannelVersion, string]>>;
+  /** By channel, in LangGraph's order; channels without a value have a version alone. */
+  channels: ReadonlyMap<string, { version: ChannelVersion; pointer: Pointer | undefined }>;
 }
 
-export interface StoredCheckpoint extends CheckpointHead {
-  /** Codec text by channel. */
-  values: ReadonlyMap<string, string>;
-  writes: readonly StoredWrite[];
+/** What several values and writes refer to, read once. */
+export interface ReadParts {
+  generation: string;
+  /** Texts of chunks by address, without those that the reader knows. */
+  chunks: ReadonlyMap<string, string>;
+}
+
+export interface StoredCheckpoint extends CheckpointHead, ReadParts {
+  values: ReadonlyMap<string, StoredValue>;
+  writes: readonly StoredWrites[];
 }
 
 export interface CheckpointQuery {
@@ -91,10 +177,10 @@ export interface CheckpointQuery {
   limit: number;
 }
 
+/** `idx` 0 has all regular writes of the node task, a negative one a special write. */
 export interface NewWrite {
   idx: number;
-  channel: string;
-  value: string;
+  entries: PackedText;
 }
 
 export interface NewWrites {
@@ -106,7 +192,7 @@ export interface NewWrites {
   claim: TaskClaim;
   createdAt: string;
   /** How the node task's Action ends up; undefined for writes that are no node task's. */
-  settle: { status: TurnStatus; durable: boolean; update: () => string; actionId: string } | undefined;
+  settle: { status: TurnStatus; durable: boolean; update: () => PackedText; actionId: string } | undefined;
 }
 
 export interface NewThought {
@@ -123,7 +209,7 @@ export interface NewThought {
    * What the node was called with; undefined if not known. It is kept only where the checkpoint's values do not tell it: `isOwn` (Send,
    * functional tasks), a checkpoint that is not proven, has a Command's update pending, or lacks some of `keys` (delta channels).
    */
-  input: { text: () => string; keys: readonly string[]; isOwn: boolean } | undefined;
+  input: { text: () => PackedText; keys: readonly string[]; isOwn: boolean } | undefined;
   claim: TaskClaim;
   createdAt: string;
   /** Tells whether a checkpoint id yields this node task id: the proof which checkpoint the task started from. */
@@ -140,8 +226,8 @@ export interface NewAction {
   step: number;
   claim: TaskClaim;
   status: TurnStatus;
-  /** Codec text of what the node returned, or of the error. */
-  update: string;
+  /** What the node returned, or the error. */
+  update: PackedText;
   createdAt: string;
 }
 
@@ -230,28 +316,39 @@ export interface RewindRow {
   takenBackAt: string | undefined;
 }
 
-export interface DeltaRow {
-  channel: string;
-  nodeTaskId: string;
-  value: string;
-}
-
-export interface DeltaHistory {
-  /** Oldest first, as they are to be replayed. */
-  writes: readonly DeltaRow[];
-  /** Codec text by channel of the nearest ancestor's stored value. */
-  seeds: ReadonlyMap<string, string>;
+export interface DeltaHistory extends ReadParts {
+  /** Oldest first, as they are to be replayed; writes to other channels are among them. */
+  writes: readonly (StoredWrites & { channel: string })[];
+  /** By channel, the nearest ancestor's stored value. */
+  seeds: ReadonlyMap<string, StoredValue>;
 }
 
 export interface Store {
-  putCheckpoint(checkpoint: NewCheckpoint): Awaitable<{ seq: number; lost: readonly LostTurn[] }>;
+  /** The address of a part's text within a thread. */
+  address(threadId: string, text: string): string;
+
+  putCheckpoint(checkpoint: NewCheckpoint): Awaitable<SavedCheckpoint>;
   putWrites(writes: NewWrites): Awaitable<{ seq: number; turn: TurnRow | undefined; lost: readonly LostTurn[] }>;
   /** The checkpoint of that id, or the one with the greatest id of the namespace. */
-  getCheckpoint(threadId: string, ns: string, checkpointId: string | undefined): Awaitable<StoredCheckpoint | undefined>;
+  getCheckpoint(
+    threadId: string,
+    ns: string,
+    checkpointId: string | undefined,
+    remembered: Remembered,
+  ): Awaitable<StoredCheckpoint | undefined>;
   /** One page, greatest checkpoint id first. */
   listCheckpoints(query: CheckpointQuery): Awaitable<readonly CheckpointHead[]>;
-  hydrate(head: CheckpointHead): Awaitable<StoredCheckpoint>;
-  deltaHistory(threadId: string, ns: string, checkpointId: string, channels: readonly string[]): Awaitable<DeltaHistory>;
+  /** Undefined if the checkpoint has gone since its head was read. */
+  hydrate(head: CheckpointHead, remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
+  deltaHistory(
+    threadId: string,
+    ns: string,
+    checkpointId: string,
+    channels: readonly string[],
+    remembered: Remembered,
+  ): Awaitable<DeltaHistory>;
+  /** Texts of chunks by address. @throws CHECKPOINT_CORRUPTED if one is missing */
+  readChunks(threadId: string, addresses: readonly string[]): Awaitable<ReadonlyMap<string, string>>;
 
   saveThought(thought: NewThought): Awaitable<TurnRow>;
   /** Writes the Action of the attempt `runId` provisionally. */
@@ -268,7 +365,10 @@ export interface Store {
   listTasks(threadId: string): Awaitable<readonly TaskRow[]>;
   listThreads(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadRow[]>;
   getThread(threadId: string): Awaitable<ThreadRow | undefined>;
-  deleteThread(threadId: string): Awaitable<void>;
+  /** @param final no save is accepted under the id any more, not even one that begins anew */
+  deleteThread(threadId: string, deletedAt: number, final: boolean): Awaitable<void>;
+  /** Removes the tombstone. @returns whether there was one */
+  reuseThread(threadId: string): Awaitable<boolean>;
   copyThread(sourceId: string, targetId: string, createdAt: string, createId: () => string): Awaitable<void>;
 
   /** Marks a thread as running. `guard` sees the marks there are, in the transaction: what it throws refuses, what it returns is cleared. */

@@ -2,6 +2,7 @@ import { encode } from "../codec";
 import { describe, TurnsError } from "../errors";
 import { type SqliteDatabase, SqliteTurnLog } from "../store/sqlite";
 import type { TurnRow } from "../store/store";
+import { Values } from "../values";
 import { stateOfTurn } from "./state-of-turn";
 import { checkedTurn, type LangGraphCheckpoint } from "./types";
 
@@ -11,6 +12,7 @@ import { checkedTurn, type LangGraphCheckpoint } from "./types";
  */
 export class CheckpointPersister {
   readonly #log: SqliteTurnLog;
+  readonly #values: Values;
 
   /**
    * @param db an open better-sqlite3 database; missing tables are created by the migrations
@@ -18,6 +20,8 @@ export class CheckpointPersister {
    */
   constructor(db: SqliteDatabase) {
     this.#log = new SqliteTurnLog(db);
+    const options = { classInstances: "error", immutable: false, cacheSize: 0 } as const;
+    this.#values = new Values(options, (threadId, text) => this.#log.address(threadId, text));
   }
 
   /**
@@ -103,7 +107,14 @@ export class CheckpointPersister {
 
   #hydrated(row: TurnRow): LangGraphCheckpoint {
     const { id, graphId, nodeName, turnType, taskId } = row;
-    const state = stateOfTurn(row, (turn) => this.#log.valuesBehind(turn));
+    const parts = { generation: "", chunks: this.#log.chunksOf(row) };
+    const state = stateOfTurn(row, {
+      decode: (text) => this.#values.decoded(row.threadId ?? "", text, parts),
+      load: (turn) => {
+        const behind = this.#log.checkpointBehind(turn);
+        return behind && this.#values.values(behind, behind, false);
+      },
+    });
     return { id, graphId, nodeName, turnType, state, taskId, createdAt: new Date(row.createdAt) };
   }
 }

@@ -1,40 +1,42 @@
-import { decode } from "../codec";
 import { TurnsError } from "../errors";
 import type { TurnRow } from "../store/store";
 
 /** Channels that carry LangGraph's own bookkeeping and are no part of the state a node sees. */
 const BOOKKEEPING = /^(__(?!root__)|branch:|join:)/;
 
-/** Channel values by name, decoded, without LangGraph's own channels. */
-export function userState(values: ReadonlyMap<string, string>): Record<string, unknown> {
-  const state: Record<string, unknown> = {};
-  for (const [channel, text] of values) {
-    if (!BOOKKEEPING.test(channel)) define(state, channel, decode(text));
-  }
-  return state;
+/** What hydrating a turn needs from around it. */
+export interface TurnSurroundings {
+  /** Decodes a text of the turn, with what it refers to. */
+  decode: (text: string) => unknown;
+  /** The channel values of the checkpoint that a Thought started from; undefined if it is not there any more. */
+  load: (turn: TurnRow) => Record<string, unknown> | undefined;
 }
 
 /**
  * The state of a turn, hydrated: a Thought refers to the checkpoint it started from instead of copying it, so its state is read
  * from there, unless the node had an input of its own (Send, functional tasks).
  *
- * @param load reads the channel values of the checkpoint that a Thought refers to; undefined if it is not there any more
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read
  */
-export function stateOfTurn(
-  turn: TurnRow,
-  load: (turn: TurnRow) => ReadonlyMap<string, string> | undefined,
-): Record<string, unknown> {
+export function stateOfTurn(turn: TurnRow, { decode, load }: TurnSurroundings): Record<string, unknown> {
   const stored = decode(turn.serializedState);
   if (turn.stateFormat === "state") return asRecord(stored, "value");
   if (turn.stateFormat === "update") return asRecord(stored, "output");
-  const reference = asRecord(stored, "value");
-  if (Object.hasOwn(reference, "input")) return asRecord(reference["input"], "input");
-  if (Object.hasOwn(reference, "input_not_saved")) throw inputNotSaved(turn, reference["input_not_saved"]);
+  const own = asRecord(stored, "value");
+  if (Object.hasOwn(own, "input")) return asRecord(own["input"], "input");
+  if (Object.hasOwn(own, "input_not_saved")) throw inputNotSaved(turn, own["input_not_saved"]);
   if (turn.checkpointId === undefined) return {};
   const values = load(turn);
   if (values === undefined) throw checkpointGone(turn);
-  return userState(values);
+  return withoutBookkeeping(values);
+}
+
+function withoutBookkeeping(values: Record<string, unknown>): Record<string, unknown> {
+  const state: Record<string, unknown> = {};
+  for (const channel of Object.keys(values)) {
+    if (!BOOKKEEPING.test(channel)) define(state, channel, values[channel]);
+  }
+  return state;
 }
 
 function asRecord(value: unknown, name: string): Record<string, unknown> {

@@ -1,9 +1,9 @@
 import type { ChainValues } from "@langchain/core/utils/types";
-import { encode } from "../codec";
 import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import type { LostTurn, Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
 import { namespaceAbove } from "../store/namespaces";
+import { once, quietly, type Values } from "../values";
 import { startsFrom } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Attempt, TurnSink } from "./recorder";
@@ -12,6 +12,7 @@ import { toPublicTurn } from "./public-turn";
 
 export interface TurnLogParts {
   store: Store;
+  values: Values;
   options: ResolvedOptions;
   events: SaverEmitter;
   runs: RunRegistry;
@@ -43,7 +44,8 @@ export class TurnLog implements TurnSink {
 
   async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
     await this.#admit(attempt);
-    const { store, options } = this.#parts;
+    const { store, options, values } = this.#parts;
+    const packed = once(() => values.text(attempt.threadId, input));
     try {
       const saved = store.saveThought({
         id: options.createId(),
@@ -54,7 +56,7 @@ export class TurnLog implements TurnSink {
         runId: attempt.runId,
         step: attempt.step,
         input: {
-          text: () => encode(input, options),
+          text: packed,
           keys: Object.keys(input).filter((key) => input[key] !== undefined),
           isOwn: hasOwnInput,
         },
@@ -62,6 +64,8 @@ export class TurnLog implements TurnSink {
         createdAt: options.clock().toISOString(),
         startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
       });
+      // It waits its turn: what the node does to its input meanwhile must not get into its Thought.
+      if (saved instanceof Promise) quietly(packed);
       const row = saved instanceof Promise ? await saved : saved;
       await this.#bookTo(attempt, row.threadId ?? attempt.threadId);
       this.#saved(row);
@@ -97,7 +101,7 @@ export class TurnLog implements TurnSink {
   }
 
   async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
-    const { store, options } = this.#parts;
+    const { store, options, values } = this.#parts;
     try {
       const saved = store.saveAction({
         id: options.createId(),
@@ -109,7 +113,7 @@ export class TurnLog implements TurnSink {
         step: attempt.step,
         claim: this.#claim(attempt),
         status,
-        update: encode(outcome, options),
+        update: values.text(attempt.threadId, outcome),
         createdAt: options.clock().toISOString(),
       });
       this.#saved(saved instanceof Promise ? await saved : saved);

@@ -1,74 +1,128 @@
-import { contentHash, corrupted, rowChecksum, verifyChecksum } from "../checksum";
+import { verifyChecksum } from "../checksum";
 import type {
-  ChannelVersion,
   CheckpointHead,
   CheckpointQuery,
-  LostTurn,
   NewCheckpoint,
   NewValue,
+  PackedValue,
+  Pointer,
+  Remembered,
+  SavedCheckpoint,
+  Segment,
   StoredCheckpoint,
+  StoredValue,
 } from "../store";
+import { ChunkReader, storeChunk, storeChunks } from "./chunks";
+import { placeList, readList } from "./lists";
+import { isSame, type Manifest, manifestText, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
+import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
+import { enterThread } from "./tombstones";
 import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
 import { liveWrites } from "./writes";
 
-type Manifest = Record<string, readonly [ChannelVersion, string]>;
-
 interface Row {
-  thread_id: string;
+  seq: number;
+  thread: number;
   checkpoint_ns: string;
   checkpoint_id: string;
   parent_checkpoint_id: string | null;
-  seq: number;
+  delta: string | null;
   body: string;
   channels: string;
-  metadata: string;
+  metadata: string | Uint8Array;
   checksum: string;
 }
 
-const COLUMNS = "thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, seq, body, channels, metadata, checksum";
+const COLUMNS = "seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, delta, body, channels, metadata, checksum";
 const LIVE = "superseded_by IS NULL";
-const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
-const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread_id = ? AND checkpoint_ns = ? AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
+const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
+const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
+const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
+const CHANNELS = `SELECT parent_checkpoint_id, channels FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
+const EARLIER = `SELECT seq, channels FROM langgraph_snapshots WHERE thread = ? AND seq < ? AND ${LIVE} ORDER BY seq DESC LIMIT 64`;
 const SUPERSEDE =
-  "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
-const INSERT = `INSERT INTO langgraph_snapshots
-  (thread_id, checkpoint_ns, checkpoint_id, seq, parent_checkpoint_id, source, step, run_id, body, channels, metadata, checksum)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-const INSERT_VALUE = "INSERT OR IGNORE INTO langgraph_values (thread_id, hash, seq, value) VALUES (?, ?, ?, ?)";
-const HAS_VALUE = "SELECT 1 FROM langgraph_values WHERE thread_id = ? AND hash = ?";
-const VALUES = "SELECT hash, value FROM langgraph_values WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))";
+  "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
+const INSERT = `INSERT INTO langgraph_snapshots (seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id,
+  created_at, delta, body, channels, metadata, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
-export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): { seq: number; lost: LostTurn[] } {
+export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpoint {
   const { threadId, ns, checkpointId } = checkpoint;
-  claimTask(sql, threadId, checkpoint.claim, checkpoint.createdAt);
+  const begins = ns === "" && checkpoint.parentId === undefined;
+  const key = enterThread(sql, threadId, checkpoint.createdAt, { begins, refersTo: checkpoint.parentId, ns, saves: checkpointId });
+  claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = sql.nextSeq();
-  const known = sql.get<Row>(BY_ID, threadId, ns, checkpointId);
+  const known = sql.get<{ parent_checkpoint_id: string | null; channels: string }>(CHANNELS, key.thread, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? (known?.parent_checkpoint_id ?? undefined) : checkpoint.parentId;
-  const channels = JSON.stringify(manifestOf(sql, checkpoint, parentId, known, seq));
-  if (known !== undefined) sql.run(SUPERSEDE, seq, threadId, ns, checkpointId);
-  sql.run(
-    INSERT,
-    threadId,
+  const placed = new Map<string, readonly Segment[]>();
+  const manifest = manifestOf(sql, key, checkpoint, parentId, known?.channels, placed);
+  if (known !== undefined) sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
+  insertSnapshot(sql, key, {
+    seq,
     ns,
     checkpointId,
-    seq,
-    parentId ?? null,
-    checkpoint.source,
-    checkpoint.step,
-    checkpoint.runId ?? null,
-    checkpoint.body,
-    channels,
-    checkpoint.metadata,
-    rowChecksum(threadId, ns, checkpointId, parentId, checkpoint.body, channels, checkpoint.metadata),
-  );
+    parentId,
+    source: checkpoint.source,
+    step: checkpoint.step,
+    runId: checkpoint.runId,
+    createdAt: Date.parse(checkpoint.createdAt),
+    delta: checkpoint.delta.length === 0 ? undefined : JSON.stringify(checkpoint.delta),
+    body: checkpoint.body,
+    channels: manifestText(manifest),
+    metadata: checkpoint.metadata,
+  });
   const planned = checkpoint.planned.map((thought) =>
     turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, () => insertThought(sql, thought)),
   );
-  return { seq, lost: planned.flatMap(({ lost }) => lost ?? []) };
+  return { seq, generation: key.generation, placed, lost: planned.flatMap(({ lost }) => lost ?? []) };
+}
+
+export interface SnapshotFields {
+  seq: number;
+  ns: string;
+  checkpointId: string;
+  parentId: string | undefined;
+  source: string;
+  step: number;
+  runId: string | undefined;
+  createdAt: number;
+  delta: string | undefined;
+  body: string;
+  channels: string;
+  metadata: string;
+}
+
+export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): void {
+  sql.run(
+    INSERT,
+    row.seq,
+    key.thread,
+    row.ns,
+    row.checkpointId,
+    row.parentId ?? null,
+    row.source,
+    row.step,
+    row.runId ?? null,
+    row.createdAt,
+    row.delta ?? null,
+    row.body,
+    row.channels,
+    sql.sealing.seal(key.threadId, ["metadata", row.ns, row.checkpointId], row.metadata),
+    checksumOf(sql, key.threadId, row),
+  );
+}
+
+function checksumOf(
+  sql: Sql,
+  threadId: string,
+  row: Pick<SnapshotFields, "ns" | "checkpointId" | "parentId" | "delta" | "body" | "channels" | "metadata">,
+): string {
+  const { ns, checkpointId, parentId, delta, body, channels, metadata } = row;
+  return sql.sealing.checksum(threadId, ns, checkpointId, parentId, delta, body, channels, metadata);
 }
 
 /**
@@ -78,46 +132,87 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): { seq: numbe
  */
 function manifestOf(
   sql: Sql,
+  key: ThreadKey,
   checkpoint: NewCheckpoint,
   parentId: string | undefined,
-  known: Row | undefined,
-  seq: number,
+  knownChannels: string | undefined,
+  placed: Map<string, readonly Segment[]>,
 ): Manifest {
-  const { threadId, ns } = checkpoint;
-  const carried = checkpoint.values.some((value) => !value.isNew);
-  const parentRow = carried && parentId !== undefined ? sql.get<Row>(BY_ID, threadId, ns, parentId) : undefined;
-  const earlier = known === undefined ? {} : (JSON.parse(known.channels) as Manifest);
-  const inherited: Manifest = {
-    ...earlier,
-    ...(parentRow === undefined ? {} : (JSON.parse(parentRow.channels) as Manifest)),
-  };
+  const { ns } = checkpoint;
+  const earlier: Manifest = knownChannels === undefined ? new Map() : parseManifest(knownChannels);
+  const parentRow = parentId === undefined ? undefined : sql.get<{ channels: string }>(CHANNELS, key.thread, ns, parentId);
+  const parent: Manifest = parentRow === undefined ? new Map() : parseManifest(parentRow.channels);
   const orphaned = parentId !== undefined && parentRow === undefined;
-  const manifest: Manifest = Object.create(null) as Manifest;
+  const pointers = new Map<string, Pointer>();
   for (const value of checkpoint.values) {
-    const carriedOver = value.isNew ? undefined : carriedHash(sql, threadId, value, inherited);
-    const hash = carriedOver ?? (value.isNew || orphaned ? storeValue(sql, threadId, value, seq) : undefined);
-    if (hash !== undefined) manifest[value.channel] = [value.version, hash];
+    const inherited = withValue(parent, value.channel) ?? withValue(earlier, value.channel);
+    const carried = value.isNew ? undefined : carriedPointer(sql, key, value, inherited);
+    if (carried !== undefined) pointers.set(value.channel, carried);
+    else if (value.isNew || orphaned) {
+      pointers.set(value.channel, storeValue(sql, key, value, inherited?.pointer, placed));
+    }
   }
   // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
   // rebuilt from is not stored then; the same version of the same checkpoint still has the value it had.
-  for (const [channel, pointer] of Object.entries(checkpoint.parentId === checkpoint.checkpointId ? earlier : {})) {
-    if (!Object.hasOwn(manifest, channel) && checkpoint.versions[channel] === pointer[0]) manifest[channel] = pointer;
+  if (checkpoint.parentId === checkpoint.checkpointId) {
+    for (const [channel, { version, pointer }] of earlier) {
+      if (pointer !== undefined && !pointers.has(channel) && checkpoint.versions[channel] === version) pointers.set(channel, pointer);
+    }
   }
-  return manifest;
+  return new Map(
+    Object.entries(checkpoint.versions).map(([channel, version]) => [channel, { version, pointer: pointers.get(channel) }]),
+  );
 }
 
-function storeValue(sql: Sql, threadId: string, value: NewValue, seq: number): string {
-  const text = value.text();
-  const hash = contentHash(text);
-  sql.run(INSERT_VALUE, threadId, hash, seq, text);
-  return hash;
+function withValue(manifest: Manifest, channel: string): { version: number | string; pointer: Pointer } | undefined {
+  const entry = manifest.get(channel);
+  return entry?.pointer === undefined ? undefined : { version: entry.version, pointer: entry.pointer };
 }
 
-function carriedHash(sql: Sql, threadId: string, value: NewValue, inherited: Manifest): string | undefined {
-  const pointer = Object.hasOwn(inherited, value.channel) ? inherited[value.channel] : undefined;
-  if (pointer?.[0] === value.version) return pointer[1];
-  const hash = contentHash(value.text());
-  return sql.get(HAS_VALUE, threadId, hash) === undefined ? undefined : hash;
+function storeValue(
+  sql: Sql,
+  key: ThreadKey,
+  value: NewValue,
+  before: Pointer | undefined,
+  placed: Map<string, readonly Segment[]>,
+): Pointer {
+  const packed = value.packed();
+  if (packed.kind === "inline") return { kind: "inline", text: packed.text };
+  if (packed.kind === "whole") {
+    storeChunks(sql, key, packed.parts);
+    storeChunk(sql, key, packed.chunk);
+    return { kind: "whole", address: packed.chunk.address };
+  }
+  const segments = placeList(sql, key, packed, before);
+  placed.set(value.channel, segments);
+  return { kind: "list", list: segments.at(-1)?.list ?? 0, length: packed.length, digest: packed.digest };
+}
+
+function carriedPointer(
+  sql: Sql,
+  key: ThreadKey,
+  value: NewValue,
+  inherited: { version: number | string; pointer: Pointer } | undefined,
+): Pointer | undefined {
+  if (inherited?.version === value.version) return inherited.pointer;
+  const packed = value.packed();
+  return inherited !== undefined && isSame(inherited.pointer, packed) ? inherited.pointer : findEqual(sql, key, packed);
+}
+
+/** Looks through the thread for a checkpoint with this value, newest first. Seldom needed: LangGraph's `__copy__`. */
+function findEqual(sql: Sql, key: ThreadKey, packed: PackedValue): Pointer | undefined {
+  let before = Number.MAX_SAFE_INTEGER;
+  for (;;) {
+    const page = sql.all<{ seq: number; channels: string }>(EARLIER, key.thread, before);
+    for (const row of page) {
+      for (const { pointer } of parseManifest(row.channels).values()) {
+        if (pointer !== undefined && isSame(pointer, packed)) return pointer;
+      }
+    }
+    const last = page.at(-1);
+    if (last === undefined) return undefined;
+    before = last.seq;
+  }
 }
 
 export function getCheckpoint(
@@ -125,92 +220,95 @@ export function getCheckpoint(
   threadId: string,
   ns: string,
   checkpointId: string | undefined,
+  remembered: Remembered,
 ): StoredCheckpoint | undefined {
-  const row = checkpointId === undefined ? sql.get<Row>(LATEST, threadId, ns) : sql.get<Row>(BY_ID, threadId, ns, checkpointId);
-  return row === undefined ? undefined : hydrate(sql, toHead(row));
+  const key = threadKey(sql, threadId);
+  if (key === undefined) return undefined;
+  const row =
+    checkpointId === undefined ? sql.get<Row>(LATEST, key.thread, ns) : sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+  return row === undefined ? undefined : hydrated(sql, key, toHead(sql, key.threadId, row), remembered);
 }
 
 const LISTS = {
-  thread: "(?1 IS NULL OR thread_id = ?1)",
   ns: "(?2 IS NULL OR checkpoint_ns = ?2)",
   id: "(?3 IS NULL OR checkpoint_id = ?3)",
   before: "(?4 IS NULL OR checkpoint_id < ?4)",
-  after: "(?5 IS NULL OR (checkpoint_id, thread_id, checkpoint_ns) < (?5, ?6, ?7))",
 };
-const PAGE = (scope: string): string => `SELECT ${COLUMNS} FROM langgraph_snapshots
-  WHERE ${scope} AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before} AND ${LISTS.after} AND ${LIVE}
-  ORDER BY checkpoint_id DESC, thread_id DESC, checkpoint_ns DESC LIMIT ?8`;
-/** Two texts, so that SQLite can use the primary key where the thread is known. */
-const PAGE_OF_THREAD = PAGE("thread_id = ?1");
-const PAGE_OF_ALL = PAGE(LISTS.thread);
+/** Two texts, so that SQLite can use an index either way; threads are told apart by their number, which is as good an order as any. */
+const PAGE_OF_THREAD = `SELECT ${COLUMNS} FROM langgraph_snapshots
+  WHERE thread = ?1 AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
+    AND (?5 IS NULL OR (checkpoint_id, checkpoint_ns) < (?5, ?7)) AND ?6 IS NOT NULL AND ${LIVE}
+  ORDER BY checkpoint_id DESC, checkpoint_ns DESC LIMIT ?8`;
+const PAGE_OF_ALL = `SELECT ${COLUMNS} FROM langgraph_snapshots
+  WHERE ?1 IS NULL AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
+    AND (?5 IS NULL OR (checkpoint_id, thread, checkpoint_ns) < (?5, ?6, ?7)) AND ${LIVE}
+  ORDER BY checkpoint_id DESC, thread DESC, checkpoint_ns DESC LIMIT ?8`;
 
 export function listCheckpoints(sql: Sql, query: CheckpointQuery): CheckpointHead[] {
+  const key = query.threadId === undefined ? undefined : threadKey(sql, query.threadId);
+  if (query.threadId !== undefined && key === undefined) return [];
+  const after = query.after === undefined ? undefined : threadKey(sql, query.after.threadId);
   const rows = sql.all<Row>(
-    query.threadId === undefined ? PAGE_OF_ALL : PAGE_OF_THREAD,
-    query.threadId ?? null,
+    key === undefined ? PAGE_OF_ALL : PAGE_OF_THREAD,
+    key?.thread ?? null,
     query.ns ?? null,
     query.checkpointId ?? null,
     query.beforeId ?? null,
     query.after?.checkpointId ?? null,
-    query.after?.threadId ?? null,
+    after?.thread ?? 0,
     query.after?.ns ?? null,
     query.limit,
   );
-  return rows.map(toHead);
+  const threads = new Map<number, string>();
+  return rows.map((row) => {
+    const threadId = key?.threadId ?? threads.get(row.thread) ?? threadIdOf(sql, row.thread);
+    threads.set(row.thread, threadId);
+    return toHead(sql, threadId, row);
+  });
 }
 
-export function hydrate(sql: Sql, head: CheckpointHead): StoredCheckpoint {
-  return {
-    ...head,
-    values: valuesOf(sql, head),
-    writes: liveWrites(sql, head.threadId, head.ns, head.checkpointId),
-  };
+export function hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): StoredCheckpoint | undefined {
+  const key = threadKey(sql, head.threadId);
+  const row = key === undefined ? undefined : sql.get<Row>(BY_SEQ, head.seq);
+  return key === undefined || row === undefined ? undefined : hydrated(sql, key, head, remembered);
 }
 
-function valuesOf(sql: Sql, head: CheckpointHead): Map<string, string> {
-  const channels = Object.entries(head.channels);
-  const byHash = loadValues(sql, head.threadId, [...new Set(channels.map(([, [, hash]]) => hash))]);
-  const values = new Map<string, string>();
-  for (const [channel, [, hash]] of channels) {
-    const text = byHash.get(hash);
-    if (text === undefined) {
-      throw corrupted(
-        `channel ${JSON.stringify(channel)} of checkpoint ${head.checkpointId}`,
-        `a value with hash ${hash}`,
-        "none",
-        {
-          threadId: head.threadId,
-          checkpointId: head.checkpointId,
-          channel,
-        },
-      );
-    }
-    values.set(channel, text);
+function hydrated(sql: Sql, key: ThreadKey, head: CheckpointHead, remembered: Remembered): StoredCheckpoint {
+  const reader = new ChunkReader(sql, key, remembered);
+  const values = new Map<string, StoredValue>();
+  for (const [channel, { pointer }] of head.channels) {
+    if (pointer !== undefined) values.set(channel, readPointer(sql, key, pointer, reader, remembered));
   }
-  return values;
+  const writes = liveWrites(sql, key, head.ns, head.checkpointId);
+  for (const { entries } of writes) reader.readFrom(entries);
+  return { ...head, values, writes, generation: key.generation, chunks: reader.texts };
 }
 
-/** Reads values by their content hash and verifies each against it. */
-export function loadValues(sql: Sql, threadId: string, hashes: readonly string[]): Map<string, string> {
-  if (hashes.length === 0) return new Map();
-  const rows = sql.all<{ hash: string; value: string }>(VALUES, threadId, JSON.stringify(hashes));
-  for (const { hash, value } of rows)
-    verifyChecksum(hash, contentHash(value), `a channel value of thread ${threadId}`, { threadId });
-  return new Map(rows.map(({ hash, value }) => [hash, value]));
+export function readPointer(
+  sql: Sql,
+  key: ThreadKey,
+  pointer: Pointer,
+  reader: ChunkReader,
+  remembered: Remembered,
+): StoredValue {
+  if (pointer.kind === "list") return readList(sql, key, pointer, remembered);
+  if (pointer.kind === "inline") return { kind: "text", address: undefined, text: pointer.text };
+  return { kind: "text", address: pointer.address, text: reader.read(pointer.address) };
 }
 
-function toHead(row: Row): CheckpointHead {
-  const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId, parent_checkpoint_id: parentId } = row;
-  const computed = rowChecksum(threadId, ns, checkpointId, parentId, row.body, row.channels, row.metadata);
-  verifyChecksum(row.checksum, computed, `checkpoint ${checkpointId} of thread ${threadId}`, { threadId, ns, checkpointId });
-  return {
-    threadId,
+function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
+  const { checkpoint_ns: ns, checkpoint_id: checkpointId, body, channels } = row;
+  const parentId = row.parent_checkpoint_id ?? undefined;
+  const metadata = sql.sealing.open(threadId, ["metadata", ns, checkpointId], row.metadata);
+  const computed = checksumOf(sql, threadId, {
     ns,
     checkpointId,
-    parentId: parentId ?? undefined,
-    seq: row.seq,
-    body: row.body,
-    metadata: row.metadata,
-    channels: JSON.parse(row.channels) as Manifest,
-  };
+    parentId,
+    delta: row.delta ?? undefined,
+    body,
+    channels,
+    metadata,
+  });
+  verifyChecksum(row.checksum, computed, `checkpoint ${checkpointId} of thread ${threadId}`, { threadId, ns, checkpointId });
+  return { threadId, ns, checkpointId, parentId, seq: row.seq, body, metadata, channels: parseManifest(channels) };
 }

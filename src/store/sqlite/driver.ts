@@ -6,6 +6,8 @@ export interface SqliteStatement {
   run(...parameters: unknown[]): { changes: number | bigint };
   get(...parameters: unknown[]): unknown;
   all(...parameters: unknown[]): unknown[];
+  /** Rows as arrays from here on. */
+  raw(toggle: boolean): SqliteStatement;
 }
 
 export interface SqliteTransaction {

@@ -1,3 +1,4 @@
+import { plainSealing } from "../../sealing";
 import type { Store } from "../store";
 import { getCheckpoint, hydrate, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
@@ -8,7 +9,9 @@ import { countBehind, listRewinds, rewind, takeBack } from "./rewinds";
 import { beatRun, beginRun, endRun, listRuns } from "./runs";
 import { Sql } from "./sql";
 import { listTasks } from "./tasks";
-import { copyThread, deleteThread, getThread, listThreads } from "./threads";
+import { readChunks } from "./chunks";
+import { copyThread } from "./thread-copy";
+import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
 import { addTokens, insertAction, insertThought, knownNodeTasks, listTurns, openThoughts } from "./turns";
 import { putWrites } from "./writes";
 
@@ -23,25 +26,27 @@ export interface SqliteStoreOptions extends ConnectionOptions {
 /** Opens a file, or takes over an open handle, as a {@link Store}. */
 export function openSqliteStore(source: string | SqliteDatabase, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : prepareConnection(source, options);
-  return storeOn(db, new Sql(db), new Commits(db, options.busyTimeoutMs));
+  return storeOn(db, new Sql(db, plainSealing), new Commits(db, options.busyTimeoutMs));
 }
 
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
   const write =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
     (...args: A) =>
-      commits.run(() => work(sql, ...args));
+      commits.run(() => sql.numbered(() => work(sql, ...args)));
   const read =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
     (...args: A) =>
       commits.read(() => work(sql, ...args));
   return {
+    address: (threadId, text) => sql.sealing.address(threadId, text),
     putCheckpoint: write(putCheckpoint),
     putWrites: write(putWrites),
     getCheckpoint: read(getCheckpoint),
     listCheckpoints: read(listCheckpoints),
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),
+    readChunks: read(readChunks),
     saveThought: write(insertThought),
     saveAction: write(insertAction),
     addTokens: write(addTokens),
@@ -52,6 +57,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     listThreads: read(listThreads),
     getThread: read(getThread),
     deleteThread: write(deleteThread),
+    reuseThread: write(reuseThread),
     copyThread: write(copyThread),
     beginRun: write(beginRun),
     beatRun: write(beatRun),

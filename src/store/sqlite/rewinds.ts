@@ -3,15 +3,19 @@ import type { RewindCounts, RewindRow, RunRow, TaskRow } from "../store";
 import { listRuns } from "./runs";
 import type { Sql } from "./sql";
 import { listTasks } from "./tasks";
+import { outdate, type ThreadKey, threadKey } from "./thread-keys";
+import { unknownThread } from "./threads";
 
 /** What a rewind deletes from, and what each is called in the report. */
 const REWOUND = [
   ["checkpoints", "langgraph_snapshots"],
   ["writes", "langgraph_writes"],
   ["turns", "langgraph_checkpoints"],
-  ["values", "langgraph_values"],
+  ["values", "langgraph_chunks"],
   ["tasks", "langgraph_tasks"],
 ] as const;
+/** And what goes with the values, uncounted. */
+const ALL_REWOUND = [...REWOUND.map(([, table]) => table), "langgraph_lists", "langgraph_items"] as const;
 const SUPERSEDABLE = ["langgraph_snapshots", "langgraph_writes"] as const;
 
 interface Row {
@@ -25,12 +29,16 @@ interface Row {
   taken_back_at: string | null;
 }
 
+const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
+  WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
 const COLUMNS = "id, thread_id, target_task_id, target_seq, seq, archived, created_at, taken_back_at";
 
 export function countBehind(sql: Sql, threadId: string, seq: number): RewindCounts {
   const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0 };
+  const key = threadKey(sql, threadId);
+  if (key === undefined) return counts;
   for (const [name, table] of REWOUND) {
-    const row = sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE thread_id = ? AND seq > ?`, threadId, seq);
+    const row = sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE thread = ? AND seq > ?`, key.thread, seq);
     counts[name] = row?.n ?? 0;
   }
   return counts;
@@ -48,18 +56,23 @@ export function rewind(
   const { threadId, targetSeq } = plan;
   guard(listRuns(sql, threadId), listTasks(sql, threadId));
   const counts = countBehind(sql, threadId, targetSeq);
-  if (plan.archived) archive(sql, plan);
-  for (const [, table] of REWOUND) sql.run(`DELETE FROM ${table} WHERE thread_id = ? AND seq > ?`, threadId, targetSeq);
+  const key = threadKey(sql, threadId);
+  if (key === undefined) throw unknownThread(threadId);
+  refuseBehindPruned(sql, key, targetSeq);
+  if (plan.archived) archive(sql, plan, key);
+  for (const table of ALL_REWOUND) sql.run(`DELETE FROM ${table} WHERE ${within(table)} AND seq > ?2`, key.thread, targetSeq);
   for (const table of SUPERSEDABLE) {
-    sql.run(`UPDATE ${table} SET superseded_by = NULL WHERE thread_id = ? AND superseded_by > ?`, threadId, targetSeq);
+    sql.run(`UPDATE ${table} SET superseded_by = NULL WHERE thread = ? AND superseded_by > ?`, key.thread, targetSeq);
   }
-  sql.run("UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread_id = ?", threadId);
+  sql.run(DROP_NAMES, key.thread);
+  sql.run("UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread = ?", key.thread);
+  outdate(sql, key);
   sql.run(
     `INSERT INTO langgraph_rewinds (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)`,
     plan.id,
     threadId,
     plan.targetTaskId,
-    topSeq(sql, threadId),
+    topSeq(sql, key),
     sql.nextSeq(),
     plan.archived ? 1 : 0,
     plan.createdAt,
@@ -67,36 +80,41 @@ export function rewind(
   return counts;
 }
 
+/** Items are found through their lists: they have no index of their own by thread. */
+function within(table: string): string {
+  return table === "langgraph_items" ? "list IN (SELECT seq FROM langgraph_lists WHERE thread = ?1)" : "thread = ?1";
+}
+
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
-function topSeq(sql: Sql, threadId: string): number {
+function topSeq(sql: Sql, key: ThreadKey): number {
   const tops = REWOUND.map(
-    ([, table]) =>
-      sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread_id = ?`, threadId)?.seq ?? 0,
+    ([, table]) => sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread = ?`, key.thread)?.seq ?? 0,
   );
   return Math.max(...tops);
 }
 
-function archive(sql: Sql, plan: { id: string; threadId: string; targetSeq: number }): void {
+function archive(sql: Sql, plan: { id: string; threadId: string; targetSeq: number }, key: ThreadKey): void {
   const keep = (table: string, change: "deleted" | "revived", condition: string): void =>
     void sql.run(
       `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row)
-        SELECT ?1, ?2, row_number() OVER (ORDER BY seq)
-            + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?1), ?4, ?5, ${asJson(sql, table)}
-          FROM ${table} WHERE thread_id = ?2 AND ${condition}`,
+        SELECT ?3, ?4, row_number() OVER (ORDER BY seq)
+            + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${asJson(sql, table)}
+          FROM ${table} WHERE ${within(table)} AND ${condition}`,
+      key.thread,
+      plan.targetSeq,
       plan.id,
       plan.threadId,
-      plan.targetSeq,
       table,
       change,
     );
-  for (const [, table] of REWOUND) keep(table, "deleted", "seq > ?3");
-  for (const table of SUPERSEDABLE) keep(table, "revived", "superseded_by > ?3 AND seq <= ?3");
+  for (const table of ALL_REWOUND) keep(table, "deleted", "seq > ?2");
+  for (const table of SUPERSEDABLE) keep(table, "revived", "superseded_by > ?2 AND seq <= ?2");
 }
 
 /** The row as a JSON object. Table and column names are the schema's own; values never enter the text. */
 function asJson(sql: Sql, table: string): string {
   return `json_object(${columnsOf(sql, table)
-    .map((column) => `'${column}', ${column}`)
+    .map((column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`)
     .join(", ")})`;
 }
 
@@ -114,7 +132,9 @@ export function takeBack(sql: Sql, rewindId: string, at: string, guard: (runs: r
   if (raw === undefined) throw unknownRewind(rewindId);
   const done = toRewind(raw);
   guard(listRuns(sql, done.threadId));
-  refuseUnlessUndisturbed(sql, done);
+  const key = threadKey(sql, done.threadId);
+  if (key === undefined) throw unknownThread(done.threadId);
+  refuseUnlessUndisturbed(sql, done, key);
   const rows = sql.all<{ tbl: string; change: string; row: string }>(
     "SELECT tbl, change, row FROM langgraph_archive WHERE rewind_id = ? ORDER BY ordinal",
     rewindId,
@@ -124,31 +144,30 @@ export function takeBack(sql: Sql, rewindId: string, at: string, guard: (runs: r
     else supersedeAgain(sql, tbl, row);
   }
   sql.run("UPDATE langgraph_rewinds SET taken_back_at = ? WHERE id = ?", at, rewindId);
-  sql.run("UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread_id = ?", done.threadId);
+  sql.run("UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread = ?", key.thread);
+  outdate(sql, key);
   sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", rewindId);
   return countBehind(sql, done.threadId, done.targetSeq);
 }
 
 function restore(sql: Sql, table: string, row: string): void {
   const columns = columnsOf(sql, table);
-  const values = columns.map((column) => `json_extract(?1, '$.${column}')`);
+  const values = columns.map(
+    (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
+      ELSE json_extract(?1, '$.${column}') END`,
+  );
   sql.run(`INSERT INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`, row);
 }
 
 function supersedeAgain(sql: Sql, table: string, row: string): void {
-  const taskKey =
-    table === "langgraph_writes"
-      ? "AND node_task_id = json_extract(?1, '$.node_task_id') AND idx = json_extract(?1, '$.idx')"
-      : "";
   sql.run(
-    `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by')
-      WHERE thread_id = json_extract(?1, '$.thread_id') AND seq = json_extract(?1, '$.seq') ${taskKey}`,
+    `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`,
     row,
   );
 }
 
-function refuseUnlessUndisturbed(sql: Sql, done: RewindRow): void {
-  const top = topSeq(sql, done.threadId);
+function refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): void {
+  const top = topSeq(sql, key);
   let found: string | undefined;
   if (done.takenBackAt !== undefined) found = `a rewind already taken back at ${done.takenBackAt}`;
   else if (!done.archived) found = "a rewind made without an archive";
@@ -161,6 +180,19 @@ function refuseUnlessUndisturbed(sql: Sql, done: RewindRow): void {
     found,
     remedy: `Rewind to task ${JSON.stringify(done.targetTaskId)} again (or take back the later rewind), then take this one back.`,
     data: { rewindId: done.id, threadId: done.threadId },
+  });
+}
+
+/** What a prune removed cannot be gone back to. */
+function refuseBehindPruned(sql: Sql, key: ThreadKey, targetSeq: number): void {
+  const row = sql.get<{ pruned_seq: number }>("SELECT pruned_seq FROM langgraph_threads WHERE thread = ?", key.thread);
+  if (row === undefined || row.pruned_seq <= targetSeq) return;
+  throw new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `rewinding thread ${JSON.stringify(key.threadId)}`,
+    expected: "a task whose checkpoints are still there",
+    found: "one whose checkpoints were pruned",
+    remedy: "Rewind to a later task. Nothing was deleted.",
+    data: { threadId: key.threadId },
   });
 }
 

@@ -1,14 +1,33 @@
+import type { Sealing } from "../../sealing";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
 
-type Bound = string | number | null;
+type Bound = string | number | null | Uint8Array;
+
+const READ_SEQUENCE = "SELECT value FROM langgraph_sequence WHERE id = 1";
+const WRITE_SEQUENCE = "UPDATE langgraph_sequence SET value = ? WHERE id = 1";
 
 /** Prepared statements of one connection, compiled once per text. Statement texts are constants: values are always bound. */
 export class Sql {
   readonly db: SqliteDatabase;
   readonly #prepared = new Map<string, SqliteStatement>();
+  readonly #raw = new Map<string, SqliteStatement>();
+  #sealing: Sealing | undefined;
+  /** The last number taken in the transaction that runs. */
+  #seq: number | undefined;
 
-  constructor(db: SqliteDatabase) {
+  constructor(db: SqliteDatabase, sealing?: Sealing) {
     this.db = db;
+    this.#sealing = sealing;
+  }
+
+  /** What stands between texts and stored bytes. */
+  get sealing(): Sealing {
+    if (this.#sealing === undefined) throw new Error("the keys of this database are not there yet");
+    return this.#sealing;
+  }
+
+  unlock(sealing: Sealing): void {
+    this.#sealing = sealing;
   }
 
   run(text: string, ...values: Bound[]): number {
@@ -24,13 +43,37 @@ export class Sql {
     return this.#statement(text).all(...bindable(text, values)) as T[];
   }
 
-  /** Takes `count` numbers from the file's one sequence and returns the last of them. */
+  /** {@link all}, each row as an array: for results of thousands of rows. */
+  rows<T extends unknown[]>(text: string, ...values: Bound[]): T[] {
+    let statement = this.#raw.get(text);
+    if (statement === undefined) {
+      statement = this.db.prepare(text).raw(true);
+      this.#raw.set(text, statement);
+    }
+    return statement.all(...bindable(text, values)) as T[];
+  }
+
+  /** Takes `count` numbers from the file's one sequence and returns the last of them. Only within {@link numbered}. */
   nextSeq(count = 1): number {
-    const row = this.get<{ value: number }>(
-      "UPDATE langgraph_sequence SET value = value + ? WHERE id = 1 RETURNING value",
-      count,
-    );
-    return row?.value ?? 0;
+    this.#seq = (this.#seq ?? this.currentSeq()) + count;
+    return this.#seq;
+  }
+
+  /** The newest number of the file. */
+  currentSeq(): number {
+    return this.#seq ?? this.get<{ value: number }>(READ_SEQUENCE)?.value ?? 0;
+  }
+
+  /** Runs the work of a write transaction and writes the sequence back once, whatever it took from it. */
+  numbered<T>(work: () => T): T {
+    this.#seq = undefined;
+    try {
+      const result = work();
+      if (this.#seq !== undefined) this.run(WRITE_SEQUENCE, this.#seq);
+      return result;
+    } finally {
+      this.#seq = undefined;
+    }
   }
 
   #statement(text: string): SqliteStatement {

@@ -1,6 +1,7 @@
 import { ownershipChange } from "../ownership";
 import type { TaskClaim, TaskRow } from "../store";
 import type { Sql } from "./sql";
+import { type ThreadKey, threadKey } from "./thread-keys";
 
 interface Row {
   task_id: string;
@@ -11,33 +12,32 @@ interface Row {
 }
 
 const COLUMNS = "task_id, graph_id, kind, seq, created_at";
-const CURRENT = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread_id = ? ORDER BY seq DESC LIMIT 1`;
-const LAST_RUN = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread_id = ? AND kind = 'run' ORDER BY seq DESC LIMIT 1`;
-const ALL = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread_id = ? ORDER BY seq`;
-const OPEN = "INSERT INTO langgraph_tasks (thread_id, seq, task_id, graph_id, kind, created_at) VALUES (?, ?, ?, ?, ?, ?)";
-const RENAME = "UPDATE langgraph_tasks SET task_id = ? WHERE thread_id = ? AND seq = ?";
-const NEW_THREAD = "INSERT OR IGNORE INTO langgraph_threads (thread_id, created_at) VALUES (?, ?)";
+const CURRENT = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? ORDER BY seq DESC LIMIT 1`;
+const LAST_RUN = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? AND kind = 'run' ORDER BY seq DESC LIMIT 1`;
+const ALL = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? ORDER BY seq`;
+const OPEN = "INSERT INTO langgraph_tasks (thread, seq, task_id, graph_id, kind, created_at) VALUES (?, ?, ?, ?, ?, ?)";
+const RENAME = "UPDATE langgraph_tasks SET task_id = ? WHERE thread = ? AND seq = ?";
 
 /** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
-export function claimTask(sql: Sql, threadId: string, claim: TaskClaim, createdAt: string): TaskRow {
-  sql.run(NEW_THREAD, threadId, createdAt);
-  const current = toTask(sql.get<Row>(CURRENT, threadId));
-  const lastRun = current?.kind === "update" ? toTask(sql.get<Row>(LAST_RUN, threadId)) : current;
+export function claimTask(sql: Sql, { thread, threadId }: ThreadKey, claim: TaskClaim, createdAt: string): TaskRow {
+  const current = toTask(sql.get<Row>(CURRENT, thread));
+  const lastRun = current?.kind === "update" ? toTask(sql.get<Row>(LAST_RUN, thread)) : current;
   const change = ownershipChange(current, lastRun, claim, threadId);
   if (change.type === "rename" && current !== undefined) {
-    sql.run(RENAME, change.taskId, threadId, current.seq);
+    sql.run(RENAME, change.taskId, thread, current.seq);
     return { ...current, taskId: change.taskId };
   }
   if (change.type === "open") {
     const seq = sql.nextSeq();
-    sql.run(OPEN, threadId, seq, change.taskId, change.graphId, change.kind, createdAt);
+    sql.run(OPEN, thread, seq, change.taskId, change.graphId, change.kind, createdAt);
     return { taskId: change.taskId, graphId: change.graphId, kind: change.kind, seq, createdAt };
   }
   return current as TaskRow;
 }
 
 export function listTasks(sql: Sql, threadId: string): TaskRow[] {
-  return sql.all<Row>(ALL, threadId).map((row) => toTask(row) as TaskRow);
+  const key = threadKey(sql, threadId);
+  return key === undefined ? [] : sql.all<Row>(ALL, key.thread).map((row) => toTask(row) as TaskRow);
 }
 
 function toTask(row: Row | undefined): TaskRow | undefined {

@@ -1,21 +1,23 @@
 import { TurnsError } from "../../errors";
-import { rowChecksum } from "../checksum";
 import type { ThreadRow } from "../store";
 import type { Sql } from "./sql";
-import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+import { threadKey } from "./thread-keys";
+import { bury, removeTombstone } from "./tombstones";
 
-/** Every table that has rows of a thread. */
-export const THREAD_TABLES = [
+/** Every table that has rows of a thread under its number; `langgraph_threads` last. */
+export const NUMBERED_TABLES = [
   "langgraph_snapshots",
-  "langgraph_values",
+  "langgraph_items",
+  "langgraph_lists",
+  "langgraph_chunks",
   "langgraph_writes",
   "langgraph_checkpoints",
   "langgraph_tasks",
-  "langgraph_runs",
-  "langgraph_rewinds",
-  "langgraph_archive",
+  "langgraph_names",
   "langgraph_threads",
 ] as const;
+/** Those that have them under its id. */
+const NAMED_TABLES = ["langgraph_runs", "langgraph_rewinds", "langgraph_archive"] as const;
 
 interface Row {
   thread_id: string;
@@ -27,9 +29,9 @@ interface Row {
 }
 
 const SELECT = `SELECT thread_id, created_at, epoch,
-    (SELECT count(*) FROM langgraph_snapshots AS s WHERE s.thread_id = t.thread_id AND s.superseded_by IS NULL) AS checkpoints,
-    (SELECT count(*) FROM langgraph_checkpoints AS c WHERE c.thread_id = t.thread_id) AS turns,
-    (SELECT count(DISTINCT task_id) FROM langgraph_tasks AS k WHERE k.thread_id = t.thread_id) AS tasks
+    (SELECT count(*) FROM langgraph_snapshots AS s WHERE s.thread = t.thread AND s.superseded_by IS NULL) AS checkpoints,
+    (SELECT count(*) FROM langgraph_checkpoints AS c WHERE c.thread = t.thread) AS turns,
+    (SELECT count(DISTINCT task_id) FROM langgraph_tasks AS k WHERE k.thread = t.thread) AS tasks
   FROM langgraph_threads AS t`;
 const PAGE = `${SELECT} WHERE thread_id > ? ORDER BY thread_id LIMIT ?`;
 const ONE = `${SELECT} WHERE thread_id = ?`;
@@ -43,130 +45,27 @@ export function getThread(sql: Sql, threadId: string): ThreadRow | undefined {
   return row === undefined ? undefined : toThread(row);
 }
 
-export function deleteThread(sql: Sql, threadId: string): void {
-  for (const table of THREAD_TABLES) sql.run(`DELETE FROM ${table} WHERE thread_id = ?`, threadId);
+/** Leaves a tombstone, also for a thread that is not there: its first save may be on its way. */
+export function deleteThread(sql: Sql, threadId: string, deletedAt: number, final: boolean): void {
+  removeThread(sql, threadId);
+  bury(sql, threadId, deletedAt, final);
 }
 
-/**
- * Copies a thread under another id: checkpoints of all namespaces, their values and writes, tasks and turns. The copies take new
- * seqs in the old order. Superseded rows go along, so that a rewind of the copy is as exact as one of the source; archives stay behind.
- */
-export function copyThread(sql: Sql, sourceId: string, targetId: string, createdAt: string, createId: () => string): void {
-  const source = getThread(sql, sourceId);
-  if (source === undefined) throw unknownThread(sourceId);
-  if (getThread(sql, targetId) !== undefined) throw threadExists(targetId);
-  const shift = shiftOf(sql, sourceId);
-  sql.run("INSERT INTO langgraph_threads (thread_id, created_at) VALUES (?, ?)", targetId, createdAt);
-  sql.run(
-    `INSERT INTO langgraph_tasks (thread_id, seq, task_id, graph_id, kind, created_at)
-      SELECT ?1, seq + ?3, task_id, CASE graph_id WHEN ?2 THEN ?1 ELSE graph_id END, kind, created_at
-      FROM langgraph_tasks WHERE thread_id = ?2`,
-    targetId,
-    sourceId,
-    shift,
-  );
-  sql.run(
-    `INSERT INTO langgraph_values (thread_id, hash, seq, value)
-      SELECT ?1, hash, seq + ?3, value FROM langgraph_values WHERE thread_id = ?2`,
-    targetId,
-    sourceId,
-    shift,
-  );
-  copySnapshots(sql, sourceId, targetId, shift);
-  copyWrites(sql, sourceId, targetId, shift);
-  const turns = sql.all<RawTurn>(`SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread_id = ? ORDER BY seq`, sourceId);
-  for (const turn of turns.map(toTurn)) {
-    const graphId = turn.graphId === sourceId ? targetId : turn.graphId;
-    insertTurn(sql, { ...turn, id: createId(), graphId, threadId: targetId, seq: (turn.seq ?? 0) + shift });
+/** Every row of the thread, in every table. */
+export function removeThread(sql: Sql, threadId: string): void {
+  const key = threadKey(sql, threadId);
+  if (key !== undefined) {
+    for (const table of NUMBERED_TABLES) {
+      if (table !== "langgraph_items") sql.run(`DELETE FROM ${table} WHERE thread = ?`, key.thread);
+      else sql.run("DELETE FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?)", key.thread);
+    }
   }
+  for (const table of NAMED_TABLES) sql.run(`DELETE FROM ${table} WHERE thread_id = ?`, threadId);
 }
 
-/** Reserves seqs for the copy and returns what to add to a source row's seq. */
-function shiftOf(sql: Sql, sourceId: string): number {
-  const highest = sql.get<{ seq: number }>("SELECT value AS seq FROM langgraph_sequence WHERE id = 1")?.seq ?? 0;
-  const lowest =
-    sql.get<{ seq: number }>("SELECT coalesce(min(seq), 1) AS seq FROM langgraph_tasks WHERE thread_id = ?", sourceId)?.seq ?? 1;
-  sql.nextSeq(highest - lowest + 1);
-  return highest - lowest + 1;
-}
-
-interface SnapshotRow {
-  checkpoint_ns: string;
-  checkpoint_id: string;
-  seq: number;
-  superseded_by: number | null;
-  parent_checkpoint_id: string | null;
-  source: string;
-  step: number;
-  run_id: string | null;
-  body: string;
-  channels: string;
-  metadata: string;
-}
-
-function copySnapshots(sql: Sql, sourceId: string, targetId: string, shift: number): void {
-  const rows = sql.all<SnapshotRow>(
-    `SELECT checkpoint_ns, checkpoint_id, seq + ?2 AS seq, superseded_by + ?2 AS superseded_by, parent_checkpoint_id, source, step,
-        run_id, body, channels, metadata
-      FROM langgraph_snapshots WHERE thread_id = ?1`,
-    sourceId,
-    shift,
-  );
-  for (const row of rows) {
-    sql.run(
-      `INSERT INTO langgraph_snapshots (thread_id, checkpoint_ns, checkpoint_id, seq, superseded_by, parent_checkpoint_id, source,
-        step, run_id, body, channels, metadata, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      targetId,
-      row.checkpoint_ns,
-      row.checkpoint_id,
-      row.seq,
-      row.superseded_by,
-      row.parent_checkpoint_id,
-      row.source,
-      row.step,
-      row.run_id,
-      row.body,
-      row.channels,
-      row.metadata,
-      rowChecksum(targetId, row.checkpoint_ns, row.checkpoint_id, row.parent_checkpoint_id, row.body, row.channels, row.metadata),
-    );
-  }
-}
-
-interface WriteRow {
-  checkpoint_ns: string;
-  checkpoint_id: string;
-  node_task_id: string;
-  idx: number;
-  seq: number;
-  superseded_by: number | null;
-  channel: string;
-  value: string;
-}
-
-function copyWrites(sql: Sql, sourceId: string, targetId: string, shift: number): void {
-  const rows = sql.all<WriteRow>(
-    `SELECT checkpoint_ns, checkpoint_id, node_task_id, idx, seq + ?2 AS seq, superseded_by + ?2 AS superseded_by, channel, value
-      FROM langgraph_writes WHERE thread_id = ?1`,
-    sourceId,
-    shift,
-  );
-  for (const row of rows) {
-    sql.run(
-      `INSERT INTO langgraph_writes (thread_id, checkpoint_ns, checkpoint_id, node_task_id, idx, seq, superseded_by, channel, value,
-        checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      targetId,
-      row.checkpoint_ns,
-      row.checkpoint_id,
-      row.node_task_id,
-      row.idx,
-      row.seq,
-      row.superseded_by,
-      row.channel,
-      row.value,
-      rowChecksum(targetId, row.checkpoint_ns, row.checkpoint_id, row.node_task_id, row.idx, row.channel, row.value),
-    );
-  }
+/** @returns whether the id had been deleted */
+export function reuseThread(sql: Sql, threadId: string): boolean {
+  return removeTombstone(sql, threadId);
 }
 
 function toThread(row: Row): ThreadRow {
@@ -180,16 +79,6 @@ export function unknownThread(threadId: string): TurnsError {
     expected: "a thread of this database",
     found: "no such thread",
     remedy: "saver.listThreads() shows which there are.",
-    data: { threadId },
-  });
-}
-
-function threadExists(threadId: string): TurnsError {
-  return new TurnsError("THREAD_EXISTS", {
-    what: `thread ${JSON.stringify(threadId)}`,
-    expected: "an id that is not in use",
-    found: "a thread of that id",
-    remedy: "Copy to another id, or delete that thread first.",
     data: { threadId },
   });
 }

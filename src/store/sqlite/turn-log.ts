@@ -1,4 +1,7 @@
-import type { TurnRow } from "../store";
+import { chunkAddresses } from "../../codec";
+import { plainSealing } from "../../sealing";
+import { NOTHING_REMEMBERED, type StoredCheckpoint, type TurnRow } from "../store";
+import { readChunks } from "./chunks";
 import { waitingForOthers } from "./connection";
 import type { SqliteDatabase } from "./driver";
 import { getCheckpoint } from "./checkpoints";
@@ -25,11 +28,15 @@ export class SqliteTurnLog {
   constructor(db: SqliteDatabase) {
     this.#db = db;
     waitingForOthers(db.name, () => migrate(db));
-    this.#sql = new Sql(db);
+    this.#sql = new Sql(db, plainSealing);
+  }
+
+  address(threadId: string, text: string): string {
+    return this.#sql.sealing.address(threadId, text);
   }
 
   insert(turn: Omit<TurnRow, "seq">): void {
-    this.#transaction(() => insertTurn(this.#sql, { ...turn, seq: this.#sql.nextSeq() }));
+    this.#transaction(() => this.#sql.numbered(() => insertTurn(this.#sql, null, { ...turn, seq: this.#sql.nextSeq() })));
   }
 
   byId(id: string): TurnRow | undefined {
@@ -45,7 +52,7 @@ export class SqliteTurnLog {
       graphId === undefined
         ? this.#sql.all<RawTurn>(OF_TASK, taskId)
         : this.#sql.all<RawTurn>(OF_TASK_AND_GRAPH, taskId, graphId);
-    return rows.map(toTurn);
+    return rows.map((row) => toTurn(this.#sql, row));
   }
 
   /** Deletes all rows of these tasks in one transaction and returns how many went. */
@@ -67,15 +74,21 @@ export class SqliteTurnLog {
     return this.#transaction(() => this.#sql.run(PRUNE, graphId, keep));
   }
 
-  /** Channel values of the checkpoint a recorded Thought refers to. */
-  valuesBehind(turn: TurnRow): ReadonlyMap<string, string> | undefined {
+  /** The checkpoint a recorded Thought refers to. */
+  checkpointBehind(turn: TurnRow): StoredCheckpoint | undefined {
     if (turn.threadId === undefined || turn.checkpointId === undefined) return undefined;
-    return getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId)?.values;
+    return getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED);
+  }
+
+  /** What a recorded turn's state refers to, by address. */
+  chunksOf(turn: TurnRow): ReadonlyMap<string, string> {
+    if (turn.threadId === undefined) return new Map();
+    return readChunks(this.#sql, turn.threadId, chunkAddresses(turn.serializedState));
   }
 
   #one(statement: string, value: string): TurnRow | undefined {
     const row = this.#sql.get<RawTurn>(statement, value);
-    return row === undefined ? undefined : toTurn(row);
+    return row === undefined ? undefined : toTurn(this.#sql, row);
   }
 
   #transaction<T>(work: () => T): T {

@@ -1,6 +1,9 @@
-import { rowChecksum, verifyChecksum } from "../checksum";
+import { plainSealing, type Sealing } from "../../sealing";
+import { verifyChecksum } from "../checksum";
+import { namespaceBelow } from "../namespaces";
 import type { TurnRow, TurnStatus, TurnType } from "../store";
 import type { Sql } from "./sql";
+import { threadIdOf } from "./thread-keys";
 
 /** A row of `langgraph_checkpoints` as SQLite returns it. */
 export interface RawTurn {
@@ -13,7 +16,7 @@ export interface RawTurn {
   created_at: string;
   seq: number | null;
   state_format: TurnRow["stateFormat"];
-  thread_id: string | null;
+  thread: number | null;
   checkpoint_ns: string | null;
   checkpoint_id: string | null;
   node_ns: string | null;
@@ -29,29 +32,32 @@ export interface RawTurn {
 }
 
 export const TURN_COLUMNS =
-  "id, graph_id, node_name, turn_type, serialized_state, task_id, created_at, seq, state_format, thread_id, checkpoint_ns, " +
+  "id, graph_id, node_name, turn_type, serialized_state, task_id, created_at, seq, state_format, thread, checkpoint_ns, " +
   "checkpoint_id, node_ns, node_task_id, run_id, step, attempt, status, durable, input_tokens, output_tokens, checksum";
 
 const INSERT = `INSERT INTO langgraph_checkpoints (${TURN_COLUMNS}) VALUES (${TURN_COLUMNS.split(", ")
   .map(() => "?")
   .join(", ")})`;
 
-export function insertTurn(sql: Sql, turn: TurnRow): TurnRow {
+/** @param thread the thread's number; null for a turn that belongs to none */
+export function insertTurn(sql: Sql, thread: number | null, turn: TurnRow): TurnRow {
+  const sealing = sealingOf(sql, thread);
+  const place = turn.nodeNs !== undefined && turn.nodeNs === usualNamespace(turn) ? undefined : turn.nodeNs;
   sql.run(
     INSERT,
     turn.id,
     turn.graphId,
     turn.nodeName,
     turn.turnType,
-    turn.serializedState,
+    sealedState(sealing, turn),
     turn.taskId,
     turn.createdAt,
     turn.seq ?? null,
     turn.stateFormat,
-    turn.threadId ?? null,
+    thread,
     turn.ns ?? null,
     turn.checkpointId ?? null,
-    turn.nodeNs ?? null,
+    place ?? null,
     turn.nodeTaskId ?? null,
     turn.runId ?? null,
     turn.step ?? null,
@@ -60,13 +66,14 @@ export function insertTurn(sql: Sql, turn: TurnRow): TurnRow {
     turn.durable ? 1 : 0,
     turn.inputTokens,
     turn.outputTokens,
-    checksumOf(turn),
+    checksumOf(sealing, turn),
   );
   return turn;
 }
 
 /** Reads a row, verified; rows that others inserted with the seven columns of S1 alone have no checksum to verify. */
-export function toTurn(row: RawTurn): TurnRow {
+export function toTurn(sql: Sql, row: RawTurn, known?: string): TurnRow {
+  const sealing = sealingOf(sql, row.thread);
   const turn: TurnRow = {
     id: row.id,
     graphId: row.graph_id,
@@ -77,7 +84,7 @@ export function toTurn(row: RawTurn): TurnRow {
     createdAt: row.created_at,
     seq: row.seq ?? undefined,
     stateFormat: row.state_format,
-    threadId: row.thread_id ?? undefined,
+    threadId: row.thread === null ? undefined : (known ?? threadIdOf(sql, row.thread)),
     ns: row.checkpoint_ns ?? undefined,
     checkpointId: row.checkpoint_id ?? undefined,
     nodeNs: row.node_ns ?? undefined,
@@ -90,8 +97,10 @@ export function toTurn(row: RawTurn): TurnRow {
     inputTokens: row.input_tokens,
     outputTokens: row.output_tokens,
   };
+  turn.serializedState = openedState(sealing, turn);
+  if (row.thread !== null) turn.nodeNs ??= usualNamespace(turn);
   if (row.checksum !== null) {
-    verifyChecksum(row.checksum, checksumOf(turn), `turn ${turn.id} of graph ${turn.graphId}`, {
+    verifyChecksum(row.checksum, checksumOf(sealing, turn), `turn ${turn.id} of graph ${turn.graphId}`, {
       id: turn.id,
       graphId: turn.graphId,
     });
@@ -99,9 +108,33 @@ export function toTurn(row: RawTurn): TurnRow {
   return turn;
 }
 
+/** Rows outside of any thread are CheckpointPersister's, which has no keys. */
+function sealingOf(sql: Sql, thread: number | null): Sealing {
+  return thread === null ? plainSealing : sql.sealing;
+}
+
+/** The column is text by requirement S1, and JSON by its name. */
+function sealedState(sealing: Sealing, turn: TurnRow): string {
+  const sealed = sealing.seal(turn.threadId ?? "", ["turn", turn.id], turn.serializedState);
+  return typeof sealed === "string" ? sealed : JSON.stringify({ sealed: sealed.toString("base64") });
+}
+
+function openedState(sealing: Sealing, turn: TurnRow): string {
+  const [, bytes] = /^\{"sealed":"([A-Za-z0-9+/=]*)"\}$/.exec(turn.serializedState) ?? [];
+  const isSealed = bytes !== undefined && (sealing.encrypted || turn.threadId !== undefined);
+  const stored = isSealed ? Buffer.from(bytes, "base64") : turn.serializedState;
+  return sealing.open(turn.threadId ?? "", ["turn", turn.id], stored);
+}
+
+function usualNamespace(turn: TurnRow): string | undefined {
+  if (turn.nodeTaskId === undefined) return undefined;
+  return namespaceBelow(turn.ns ?? "", `${turn.nodeName}:${turn.nodeTaskId}`);
+}
+
 /** Over all that never changes; status, durable and tokens are updated in place. */
-function checksumOf(turn: TurnRow): string {
-  return rowChecksum(
+function checksumOf(sealing: Sealing, turn: TurnRow): string {
+  return sealing.checksum(
+    turn.threadId ?? "",
     turn.id,
     turn.graphId,
     turn.nodeName,
@@ -111,7 +144,6 @@ function checksumOf(turn: TurnRow): string {
     turn.createdAt,
     turn.seq,
     turn.stateFormat,
-    turn.threadId,
     turn.ns,
     turn.checkpointId,
     turn.nodeNs,

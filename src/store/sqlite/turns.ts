@@ -1,41 +1,45 @@
 import { TurnsError } from "../../errors";
 import { namespaceAbove } from "../namespaces";
-import type { NewAction, NewThought, NewWrites, TaskRow, TurnRow } from "../store";
+import type { NewAction, NewThought, NewWrites, TaskClaim, TaskRow, TurnRow } from "../store";
+import { type Manifest, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
+import { storeChunks } from "./chunks";
 import { claimTask } from "./tasks";
+import { type ThreadKey, threadKey } from "./thread-keys";
+import { enterThread } from "./tombstones";
 import { turnApart } from "./turn-apart";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 
 const STARTED_AT_STEP = `SELECT checkpoint_id FROM langgraph_snapshots
-  WHERE thread_id = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY seq DESC LIMIT 64`;
-const NEWEST_AT_STEP = `SELECT thread_id, checkpoint_id FROM
-  (SELECT * FROM langgraph_snapshots ORDER BY rowid DESC LIMIT 64) WHERE checkpoint_ns = ? AND step = ? AND superseded_by IS NULL`;
+  WHERE thread = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY seq DESC LIMIT 64`;
+const NEWEST_AT_STEP = `SELECT t.thread_id, s.checkpoint_id FROM
+  (SELECT * FROM langgraph_snapshots ORDER BY seq DESC LIMIT 64) AS s CROSS JOIN langgraph_threads AS t ON t.thread = s.thread WHERE checkpoint_ns = ? AND step = ? AND superseded_by IS NULL`;
 const CHANNELS = `SELECT channels FROM langgraph_snapshots
-  WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL`;
+  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL`;
 /** Regular writes of LangGraph's null task: a Command's update, which a resume applies before its nodes begin. */
-const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?
-  AND node_task_id = '00000000-0000-0000-0000-000000000000' AND idx >= 0 AND superseded_by IS NULL LIMIT 1`;
+const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?
+  AND node_task_id = '00000000-0000-0000-0000-000000000000' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
-  WHERE thread_id = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY checkpoint_id DESC LIMIT 1`;
+  WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY checkpoint_id DESC LIMIT 1`;
 const ATTEMPTS =
-  "SELECT count(*) AS n FROM langgraph_checkpoints WHERE thread_id = ? AND node_task_id = ? AND turn_type = 'Thought'";
+  "SELECT count(*) AS n FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought'";
 const OF_NODE_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread_id = ? AND node_task_id = ? AND turn_type = ? ORDER BY seq DESC LIMIT 1`;
+  WHERE thread = ? AND node_task_id = ? AND turn_type = ? ORDER BY seq DESC LIMIT 1`;
 const OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread_id = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
+  WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
 const SETTLE = "UPDATE langgraph_checkpoints SET status = ?, durable = ? WHERE id = ?";
 const ADD_TOKENS =
   "UPDATE langgraph_checkpoints SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ? WHERE id = ?";
-const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread_id = ? AND seq > ? ORDER BY seq LIMIT ?`;
+const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
-  WHERE thread_id = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
+  WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
 const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
-  WHERE thread_id = ?1 AND turn_type = 'Thought'
+  WHERE thread = ?1 AND turn_type = 'Thought'
     AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
-      WHERE later.thread_id = ?1 AND later.node_task_id = t.node_task_id AND later.seq > t.seq
+      WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND later.seq > t.seq
         AND (later.turn_type = 'Thought' OR later.durable = 1 OR later.status <> 'ok'))
     AND (checkpoint_id IS NULL OR checkpoint_id = (SELECT checkpoint_id FROM langgraph_snapshots AS s
-      WHERE s.thread_id = ?1 AND s.checkpoint_ns = t.checkpoint_ns AND s.superseded_by IS NULL
+      WHERE s.thread = ?1 AND s.checkpoint_ns = t.checkpoint_ns AND s.superseded_by IS NULL
       ORDER BY s.checkpoint_id DESC LIMIT 1))
   ORDER BY seq`;
 
@@ -43,14 +47,15 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
   const { nodeTaskId, nodeNs, step } = thought;
   const origin = originOf(sql, thought);
   const { threadId } = origin;
-  const task = claimTask(sql, threadId, thought.claim, thought.createdAt);
-  const attempts = sql.get<{ n: number }>(ATTEMPTS, threadId, nodeTaskId)?.n ?? 0;
-  return insertTurn(sql, {
+  const key = enterThread(sql, threadId, thought.createdAt, turnEntry(thought.claim));
+  const task = claimTask(sql, key, thought.claim, thought.createdAt);
+  const attempts = sql.get<{ n: number }>(ATTEMPTS, key.thread, nodeTaskId)?.n ?? 0;
+  return insertTurn(sql, key.thread, {
     id: thought.id,
     graphId: task.graphId,
     nodeName: thought.nodeName,
     turnType: "Thought",
-    serializedState: stateReference(sql, thought, origin),
+    serializedState: inputOf(sql, key, thought, origin),
     taskId: task.taskId,
     createdAt: thought.createdAt,
     seq: sql.nextSeq(),
@@ -70,6 +75,11 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
   });
 }
 
+/** With durability "exit" a run's first Thought comes before its first checkpoint. */
+function turnEntry(claim: TaskClaim): Parameters<typeof enterThread>[3] {
+  return { begins: claim.kind === "begin", refersTo: undefined, ns: "", saves: undefined };
+}
+
 interface Origin {
   threadId: string;
   ns: string;
@@ -85,16 +95,9 @@ interface Origin {
  * the newest checkpoints of all threads: its own was saved just before.
  */
 function originOf(sql: Sql, thought: NewThought): Origin {
-  let likely: Origin | undefined;
-  for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
-    const { threadId } = thought;
-    const atStep = sql.all<{ checkpoint_id: string }>(STARTED_AT_STEP, threadId, ns, thought.step - 1);
-    const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
-    if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
-    const latest = sql.get<{ checkpoint_id: string }>(LATEST_ID, threadId, ns);
-    if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
-    if (ns === "") break;
-  }
+  const key = threadKey(sql, thought.threadId);
+  const likely = key === undefined ? undefined : originOnThread(sql, key, thought);
+  if (likely?.proven === true) return likely;
   const ns = namespaceAbove(thought.nodeNs);
   const elsewhere = sql
     .all<{ thread_id: string; checkpoint_id: string }>(NEWEST_AT_STEP, ns, thought.step - 1)
@@ -103,39 +106,52 @@ function originOf(sql: Sql, thought: NewThought): Origin {
   return likely ?? { threadId: thought.threadId, ns, checkpointId: undefined, proven: false };
 }
 
-function stateReference(sql: Sql, thought: NewThought, origin: Origin): string {
-  const reference = { checkpoint_ns: origin.ns, checkpoint_id: origin.checkpointId };
-  if (thought.input === undefined || (!thought.input.isOwn && checkpointTells(sql, thought.input.keys, origin))) {
-    return JSON.stringify(reference);
+function originOnThread(sql: Sql, { threadId, thread }: ThreadKey, thought: NewThought): Origin | undefined {
+  let likely: Origin | undefined;
+  for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
+    const atStep = sql.all<{ checkpoint_id: string }>(STARTED_AT_STEP, thread, ns, thought.step - 1);
+    const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
+    if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
+    const latest = sql.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
+    if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
+    if (ns === "") return likely;
   }
+}
+
+/** What the node was called with, where the checkpoint does not tell it. */
+function inputOf(sql: Sql, key: ThreadKey, thought: NewThought, origin: Origin): string {
+  if (thought.input === undefined || (!thought.input.isOwn && checkpointTells(sql, key, thought.input.keys, origin))) return "{}";
   try {
-    return `${JSON.stringify(reference).slice(0, -1)},"input":${thought.input.text()}}`;
+    const { text, parts } = thought.input.text();
+    storeChunks(sql, key, parts);
+    return `{"input":${text}}`;
   } catch (error) {
     // LangGraph itself never saves a functional task's arguments, so they may be anything; the turn is worth more than they are.
     if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
-    return JSON.stringify({ ...reference, input_not_saved: error.message });
+    return JSON.stringify({ input_not_saved: error.message });
   }
 }
 
 /** Whether the state of the checkpoint is what the node was called with. */
-function checkpointTells(sql: Sql, keys: readonly string[], origin: Origin): boolean {
+function checkpointTells(sql: Sql, { thread }: ThreadKey, keys: readonly string[], origin: Origin): boolean {
   if (!origin.proven || origin.checkpointId === undefined) return false;
-  const at = [origin.threadId, origin.ns, origin.checkpointId] as const;
-  if (sql.get(PENDING_COMMAND, ...at) !== undefined) return false;
-  const row = sql.get<{ channels: string }>(CHANNELS, ...at);
-  const channels = row === undefined ? {} : (JSON.parse(row.channels) as object);
-  return keys.every((key) => Object.hasOwn(channels, key));
+  if (sql.get(PENDING_COMMAND, thread, origin.ns, origin.checkpointId) !== undefined) return false;
+  const row = sql.get<{ channels: string }>(CHANNELS, thread, origin.ns, origin.checkpointId);
+  const channels: Manifest = row === undefined ? new Map() : parseManifest(row.channels);
+  return keys.every((name) => channels.get(name)?.pointer !== undefined);
 }
 
 export function insertAction(sql: Sql, action: NewAction): TurnRow {
-  const thought = sql.get<RawTurn>(OF_ATTEMPT, action.threadId, action.nodeTaskId, action.runId);
-  const task = thought === undefined ? claimTask(sql, action.threadId, action.claim, action.createdAt) : undefined;
-  return insertTurn(sql, {
+  const key = enterThread(sql, action.threadId, action.createdAt, turnEntry(action.claim));
+  const thought = sql.get<RawTurn>(OF_ATTEMPT, key.thread, action.nodeTaskId, action.runId);
+  const task = thought === undefined ? claimTask(sql, key, action.claim, action.createdAt) : undefined;
+  storeChunks(sql, key, action.update.parts);
+  return insertTurn(sql, key.thread, {
     id: action.id,
     graphId: thought?.graph_id ?? (task as TaskRow).graphId,
     nodeName: action.nodeName,
     turnType: "Action",
-    serializedState: action.update,
+    serializedState: action.update.text,
     taskId: thought?.task_id ?? (task as TaskRow).taskId,
     createdAt: action.createdAt,
     seq: sql.nextSeq(),
@@ -161,26 +177,36 @@ export function insertAction(sql: Sql, action: NewAction): TurnRow {
  */
 export function settleAction(
   sql: Sql,
+  key: ThreadKey,
   writes: NewWrites,
   settle: NonNullable<NewWrites["settle"]>,
 ): ReturnType<typeof turnApart> | undefined {
-  const { threadId, nodeTaskId } = writes;
-  const thought = sql.get<RawTurn>(OF_NODE_TASK, threadId, nodeTaskId, "Thought");
+  const thought = sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Thought");
   if (thought === undefined) return undefined;
-  return turnApart(sql, { nodeName: thought.node_name, turnType: "Action" }, () => settled(sql, writes, settle, toTurn(thought)));
+  return turnApart(sql, { nodeName: thought.node_name, turnType: "Action" }, () =>
+    settled(sql, key, writes, settle, toTurn(sql, thought, key.threadId)),
+  );
 }
 
-function settled(sql: Sql, writes: NewWrites, settle: NonNullable<NewWrites["settle"]>, thought: TurnRow): TurnRow {
-  const rawAction = sql.get<RawTurn>(OF_NODE_TASK, writes.threadId, writes.nodeTaskId, "Action");
+function settled(
+  sql: Sql,
+  key: ThreadKey,
+  writes: NewWrites,
+  settle: NonNullable<NewWrites["settle"]>,
+  thought: TurnRow,
+): TurnRow {
+  const rawAction = sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Action");
   if (rawAction !== undefined && (rawAction.seq ?? 0) > (thought.seq ?? 0)) {
     sql.run(SETTLE, settle.status, settle.durable ? 1 : 0, rawAction.id);
-    return { ...toTurn(rawAction), status: settle.status, durable: settle.durable };
+    return { ...toTurn(sql, rawAction, key.threadId), status: settle.status, durable: settle.durable };
   }
-  return insertTurn(sql, {
+  const { text, parts } = settle.update();
+  storeChunks(sql, key, parts);
+  return insertTurn(sql, key.thread, {
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    serializedState: settle.update(),
+    serializedState: text,
     createdAt: writes.createdAt,
     seq: sql.nextSeq(),
     stateFormat: "update",
@@ -190,18 +216,24 @@ function settled(sql: Sql, writes: NewWrites, settle: NonNullable<NewWrites["set
 }
 
 export function addTokens(sql: Sql, threadId: string, nodeTaskId: string, input: number, output: number): void {
-  const thought = sql.get<RawTurn>(OF_NODE_TASK, threadId, nodeTaskId, "Thought");
+  const key = threadKey(sql, threadId);
+  const thought = key === undefined ? undefined : sql.get<RawTurn>(OF_NODE_TASK, key.thread, nodeTaskId, "Thought");
   if (thought !== undefined) sql.run(ADD_TOKENS, input, output, thought.id);
 }
 
 export function listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): TurnRow[] {
-  return sql.all<RawTurn>(OF_THREAD, query.threadId, query.afterSeq ?? 0, query.limit ?? -1).map(toTurn);
+  const key = threadKey(sql, query.threadId);
+  if (key === undefined) return [];
+  const rows = sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
+  return rows.map((row) => toTurn(sql, row, key.threadId));
 }
 
 export function openThoughts(sql: Sql, threadId: string): TurnRow[] {
-  return sql.all<RawTurn>(OPEN, threadId).map(toTurn);
+  const key = threadKey(sql, threadId);
+  return key === undefined ? [] : sql.all<RawTurn>(OPEN, key.thread).map((row) => toTurn(sql, row, threadId));
 }
 
 export function knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): string[] {
-  return sql.all<{ id: string }>(KNOWN, threadId, JSON.stringify(nodeTaskIds)).map((row) => row.id);
+  const key = threadKey(sql, threadId);
+  return key === undefined ? [] : sql.all<{ id: string }>(KNOWN, key.thread, JSON.stringify(nodeTaskIds)).map((row) => row.id);
 }

@@ -1,26 +1,26 @@
-import { rowChecksum, verifyChecksum } from "../checksum";
-import type { LostTurn, NewWrites, StoredWrite, TurnRow } from "../store";
+import { verifyChecksum } from "../checksum";
+import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
+import { storeChunks } from "./chunks";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
+import type { ThreadKey } from "./thread-keys";
+import { enterThread } from "./tombstones";
 import { settleAction } from "./turns";
 
-interface Row {
+export interface WriteRow {
   node_task_id: string;
   idx: number;
-  channel: string;
-  value: string;
+  entries: string | Uint8Array;
   checksum: string;
 }
 
-const OF_CHECKPOINT = "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
-const LIVE = `SELECT node_task_id, idx, channel, value, checksum FROM langgraph_writes
-  WHERE ${OF_CHECKPOINT} AND superseded_by IS NULL ORDER BY seq, idx`;
-const SUPERSEDE_REGULAR = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx >= 0
-  AND superseded_by IS NULL`;
-const SUPERSEDE_ONE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
+const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
+const LIVE = `SELECT node_task_id, idx, entries, checksum FROM langgraph_writes
+  WHERE ${OF_CHECKPOINT} AND superseded_by IS NULL ORDER BY seq`;
+const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
   AND superseded_by IS NULL`;
 const INSERT = `INSERT INTO langgraph_writes
-  (thread_id, checkpoint_ns, checkpoint_id, node_task_id, idx, seq, channel, value, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  (seq, thread, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 
 /**
  * A node task's regular writes replace all its earlier regular ones: a task that runs again under the same id must not keep rows of
@@ -28,32 +28,47 @@ const INSERT = `INSERT INTO langgraph_writes
  */
 export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: TurnRow | undefined; lost: LostTurn[] } {
   const { threadId, ns, checkpointId, nodeTaskId } = batch;
-  claimTask(sql, threadId, batch.claim, batch.createdAt);
-  const seq = sql.nextSeq();
-  const key = [threadId, ns, checkpointId, nodeTaskId] as const;
-  const rows = [...new Map(batch.rows.map((row) => [row.idx, row])).values()];
-  if (rows.some((row) => row.idx >= 0)) sql.run(SUPERSEDE_REGULAR, seq, ...key);
-  for (const { idx, channel, value } of rows) {
-    if (idx < 0) sql.run(SUPERSEDE_ONE, seq, ...key, idx);
-    sql.run(INSERT, ...key, idx, seq, channel, value, checksumOf(key, idx, channel, value));
+  const key = enterThread(sql, threadId, batch.createdAt, { begins: false, refersTo: checkpointId, ns, saves: undefined });
+  claimTask(sql, key, batch.claim, batch.createdAt);
+  let seq = 0;
+  for (const { idx, entries } of batch.rows) {
+    seq = sql.nextSeq();
+    sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
+    storeChunks(sql, key, entries.parts);
+    insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, idx, entries: entries.text });
   }
-  const settled = batch.settle === undefined ? undefined : settleAction(sql, batch, batch.settle);
-  return { seq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
+  const settled = batch.settle === undefined ? undefined : settleAction(sql, key, batch, batch.settle);
+  return { seq: sql.currentSeq(), turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
-export function liveWrites(sql: Sql, threadId: string, ns: string, checkpointId: string): StoredWrite[] {
-  return sql.all<Row>(LIVE, threadId, ns, checkpointId).map((row) => {
-    verifyWrite(row, threadId, ns, checkpointId);
-    return { nodeTaskId: row.node_task_id, channel: row.channel, value: row.value };
-  });
+export interface WriteFields {
+  seq: number;
+  ns: string;
+  checkpointId: string;
+  nodeTaskId: string;
+  idx: number;
+  entries: string;
 }
 
-export function verifyWrite(row: Row, threadId: string, ns: string, checkpointId: string): void {
-  const computed = checksumOf([threadId, ns, checkpointId, row.node_task_id], row.idx, row.channel, row.value);
-  const what = `a pending write to ${JSON.stringify(row.channel)} on checkpoint ${checkpointId}`;
-  verifyChecksum(row.checksum, computed, what, { threadId, ns, checkpointId, nodeTaskId: row.node_task_id });
+export function insertWrites(sql: Sql, key: ThreadKey, row: WriteFields): void {
+  const { seq, ns, checkpointId, nodeTaskId, idx, entries } = row;
+  const sealed = sql.sealing.seal(key.threadId, ["writes", ns, checkpointId, nodeTaskId, idx], entries);
+  const checksum = sql.sealing.checksum(key.threadId, ns, checkpointId, nodeTaskId, idx, entries);
+  sql.run(INSERT, seq, key.thread, ns, checkpointId, nodeTaskId, idx, sealed, checksum);
 }
 
-function checksumOf(key: readonly [string, string, string, string], idx: number, channel: string, value: string): string {
-  return rowChecksum(...key, idx, channel, value);
+export function liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): StoredWrites[] {
+  return sql.all<WriteRow>(LIVE, key.thread, ns, checkpointId).map((row) => ({
+    nodeTaskId: row.node_task_id,
+    entries: openWrites(sql, key.threadId, row, ns, checkpointId),
+  }));
+}
+
+/** The entries of a row, verified. */
+export function openWrites(sql: Sql, threadId: string, row: WriteRow, ns: string, checkpointId: string): string {
+  const { node_task_id: nodeTaskId, idx, checksum } = row;
+  const entries = sql.sealing.open(threadId, ["writes", ns, checkpointId, nodeTaskId, idx], row.entries);
+  const computed = sql.sealing.checksum(threadId, ns, checkpointId, nodeTaskId, idx, entries);
+  verifyChecksum(checksum, computed, `pending writes on checkpoint ${checkpointId}`, { threadId, ns, checkpointId, nodeTaskId });
+  return entries;
 }

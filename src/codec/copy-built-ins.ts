@@ -1,0 +1,125 @@
+import { types } from "node:util";
+import { NO_COPY, symbolsOf, type Copier } from "./copier";
+
+type TypedArray = NodeJS.TypedArray;
+type TypedArrayClass = { new (buffer: ArrayBuffer): TypedArray; readonly prototype: TypedArray; readonly name: string };
+
+const TYPED_ARRAYS: readonly TypedArrayClass[] = [
+  Int8Array,
+  Uint8Array,
+  Uint8ClampedArray,
+  Int16Array,
+  Uint16Array,
+  Int32Array,
+  Uint32Array,
+  Float32Array,
+  Float64Array,
+  BigInt64Array,
+  BigUint64Array,
+];
+
+/** Own properties would be saved, too. */
+function isBare(value: object): boolean {
+  return Object.keys(value).length === 0 && symbolsOf(value).length === 0;
+}
+
+const date: Copier<Date> = {
+  copy: (value) => (types.isDate(value) && isBare(value) ? new Date(Date.prototype.getTime.call(value)) : NO_COPY),
+  same: (copy, value) => types.isDate(value) && isBare(value) && Object.is(copy.getTime(), Date.prototype.getTime.call(value)),
+};
+
+const map: Copier<Map<unknown, unknown>> = {
+  copy(value, part) {
+    if (!types.isMap(value) || !isBare(value)) return NO_COPY;
+    const copy = new Map<unknown, unknown>();
+    for (const [key, item] of Map.prototype.entries.call(value) as IterableIterator<[unknown, unknown]>) {
+      const ownKey = part(key);
+      const ownItem = part(item);
+      if (ownKey === NO_COPY || ownItem === NO_COPY) return NO_COPY;
+      copy.set(ownKey, ownItem);
+    }
+    return copy;
+  },
+  same(copy, value, part) {
+    if (!types.isMap(value) || !isBare(value)) return false;
+    const entries = Map.prototype.entries.call(value) as Iterator<[unknown, unknown]>;
+    for (const [key, item] of copy) {
+      const next = entries.next();
+      if (next.done === true || !part(key, next.value[0]) || !part(item, next.value[1])) return false;
+    }
+    return entries.next().done === true;
+  },
+};
+
+const set: Copier<Set<unknown>> = {
+  copy(value, part) {
+    if (!types.isSet(value) || !isBare(value)) return NO_COPY;
+    const copy = new Set<unknown>();
+    for (const item of Set.prototype.values.call(value) as IterableIterator<unknown>) {
+      const own = part(item);
+      if (own === NO_COPY) return NO_COPY;
+      copy.add(own);
+    }
+    return copy;
+  },
+  same(copy, value, part) {
+    if (!types.isSet(value) || !isBare(value)) return false;
+    const items = Set.prototype.values.call(value) as Iterator<unknown>;
+    for (const item of copy) {
+      const next = items.next();
+      if (next.done === true || !part(item, next.value)) return false;
+    }
+    return items.next().done === true;
+  },
+};
+
+/** Empty ones are left to the codec: it tells memory that was given away from memory there never was. */
+function bytesOf(value: TypedArray): Buffer | undefined {
+  if (!types.isTypedArray(value) || value.byteLength === 0) return undefined;
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+function typedArray(type: TypedArrayClass): Copier<TypedArray> {
+  return {
+    copy(value) {
+      const bytes = bytesOf(value);
+      if (bytes === undefined || nameOf(value) !== type.name) return NO_COPY;
+      const memory = new ArrayBuffer(bytes.length);
+      new Uint8Array(memory).set(bytes);
+      return new type(memory);
+    },
+    same: sameBytes,
+  };
+}
+
+const buffer: Copier<Buffer> = {
+  copy(value) {
+    const bytes = bytesOf(value);
+    return bytes === undefined || nameOf(value) !== "Uint8Array" ? NO_COPY : Buffer.from(bytes);
+  },
+  same: sameBytes,
+};
+
+function sameBytes(copy: TypedArray, value: TypedArray): boolean {
+  const bytes = bytesOf(value);
+  if (bytes === undefined || nameOf(value) !== nameOf(copy)) return false;
+  return (bytesOf(copy) as Buffer).equals(bytes);
+}
+
+/** The element type, whatever the prototype says. */
+function nameOf(value: TypedArray): unknown {
+  return (typedTag.get as () => unknown).call(value);
+}
+
+const typedTag = Object.getOwnPropertyDescriptor(
+  Object.getPrototypeOf(Uint8Array.prototype),
+  Symbol.toStringTag,
+) as PropertyDescriptor;
+
+export const BUILT_IN_COPIERS: readonly (readonly [object, Copier])[] = [
+  [Date.prototype, date as unknown as Copier],
+  [Map.prototype, map as unknown as Copier],
+  [Set.prototype, set as unknown as Copier],
+  [Buffer.prototype, buffer as unknown as Copier],
+  ...TYPED_ARRAYS.map((type) => [type.prototype, typedArray(type) as unknown as Copier] as const),
+];

@@ -1,0 +1,111 @@
+import { corrupted } from "../checksum";
+import type { PackedList, Pointer, Remembered, Segment, StoredValue } from "../store";
+import { openBody, storeChunk } from "./chunks";
+import type { Sql } from "./sql";
+import type { ThreadKey } from "./thread-keys";
+
+type ListPointer = Extract<Pointer, { kind: "list" }>;
+
+const SEGMENTS = `WITH RECURSIVE path(list, base, start, upto) AS (
+    SELECT seq, base, keep, ?3 FROM langgraph_lists WHERE seq = ?1 AND thread = ?2
+    UNION ALL
+    SELECT b.seq, b.base, b.keep, min(path.start, path.upto) FROM path CROSS JOIN langgraph_lists AS b
+      WHERE b.seq = path.base AND b.seq < path.list AND path.start > 0
+  ) SELECT list, start, upto FROM path`;
+const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
+  WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
+const ADDRESSES = `SELECT c.address FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
+  WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
+const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ? AND pos < ? ORDER BY pos";
+const NEW_LIST = "INSERT INTO langgraph_lists (seq, thread, base, keep) VALUES (?, ?, ?, ?)";
+const NEW_ITEM = "INSERT INTO langgraph_items (list, pos, seq, thread, chunk) VALUES (?, ?, ?, ?, ?)";
+
+/**
+ * Finds the longest prefix of the list that is stored already, in what the caller remembers or in the list that the channel had
+ * before, and stores the rest behind it: at the end of that list, or, where it has gone on differently, in a new list that branches off.
+ *
+ * @param before what the channel held in the parent checkpoint
+ */
+export function placeList(sql: Sql, key: ThreadKey, packed: PackedList, before: Pointer | undefined): readonly Segment[] {
+  const { segments, keep } = rememberedPrefix(key, packed) ?? storedPrefix(sql, key, packed, before);
+  const owner = segments.at(-1);
+  if (owner === undefined) return [newList(sql, key, packed, null, 0)];
+  const following = sql.rows<[number]>(FOLLOWING, owner.list, keep, packed.length);
+  let at = keep;
+  for (const [chunk] of following) {
+    if (storeChunk(sql, key, packed.chunk(at)) !== chunk) break;
+    at += 1;
+  }
+  if (at === packed.length) return segments;
+  if (at < keep + following.length) return [...segments, newList(sql, key, packed, owner.list, at)];
+  appendItems(sql, key, packed, owner.list, at);
+  return segments;
+}
+
+function rememberedPrefix(key: ThreadKey, packed: PackedList): { segments: readonly Segment[]; keep: number } | undefined {
+  return packed.known?.generation === key.generation ? packed.known : undefined;
+}
+
+function storedPrefix(
+  sql: Sql,
+  key: ThreadKey,
+  packed: PackedList,
+  before: Pointer | undefined,
+): { segments: readonly Segment[]; keep: number } {
+  if (before?.kind !== "list") return { segments: [], keep: 0 };
+  const segments = segmentsOf(sql, key, before);
+  let keep = 0;
+  search: for (const { list, from, upto } of segments) {
+    for (const [address] of sql.rows<[string]>(ADDRESSES, list, from, upto)) {
+      if (keep >= packed.length || packed.address(keep) !== address) break search;
+      keep += 1;
+    }
+  }
+  return { segments: segments.filter(({ from }) => from < keep).map(({ list, from }) => ({ list, from })), keep };
+}
+
+function newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | null, keep: number): Segment {
+  const list = sql.nextSeq();
+  sql.run(NEW_LIST, list, key.thread, base, keep);
+  appendItems(sql, key, packed, list, keep);
+  return { list, from: keep };
+}
+
+function appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number, from: number): void {
+  for (let pos = from; pos < packed.length; pos += 1) {
+    const chunk = storeChunk(sql, key, packed.chunk(pos));
+    sql.run(NEW_ITEM, list, pos, sql.nextSeq(), key.thread, chunk);
+  }
+}
+
+/** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */
+export function readList(sql: Sql, key: ThreadKey, pointer: ListPointer, remembered: Remembered): StoredValue {
+  const from = remembered.elements(pointer.list, pointer.length, pointer.digest);
+  if (from >= pointer.length) return { ...pointer, segments: undefined, from, texts: [] };
+  const texts: string[] = [];
+  const segments = segmentsOf(sql, key, pointer);
+  for (const { list, from: start, upto } of segments) {
+    if (upto <= from) continue;
+    for (const [body] of sql.rows<[string | Uint8Array]>(BODIES, list, Math.max(start, from), upto)) {
+      texts.push(openBody(sql, key.threadId, body));
+    }
+  }
+  if (texts.length !== pointer.length - from) throw incomplete(key, pointer, from + texts.length);
+  return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, texts };
+}
+
+/** The lists that a list is made of, from its first element on; `upto` is where each stretch ends. */
+function segmentsOf(sql: Sql, key: ThreadKey, pointer: ListPointer): (Segment & { upto: number })[] {
+  return sql
+    .rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length)
+    .map(([list, from, upto]) => ({ list, from, upto }))
+    .filter(({ from, upto }) => from < upto)
+    .reverse();
+}
+
+function incomplete(key: ThreadKey, pointer: ListPointer, found: number): Error {
+  return corrupted(`a list value of thread ${key.threadId}`, `${pointer.length} elements`, `${found}`, {
+    threadId: key.threadId,
+    list: pointer.list,
+  });
+}

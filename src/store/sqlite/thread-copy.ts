@@ -1,0 +1,156 @@
+import { TurnsError } from "../../errors";
+import { insertSnapshot, type SnapshotFields } from "./checkpoints";
+import { manifestText, parseManifest } from "./manifest";
+import type { Sql } from "./sql";
+import { createThread, type ThreadKey, threadKey } from "./thread-keys";
+import { unknownThread } from "./threads";
+import { removeTombstone } from "./tombstones";
+import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+import { insertWrites } from "./writes";
+
+/**
+ * Copies a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. The copies take
+ * new seqs in the old order. Superseded rows go along, so that a rewind of the copy is as exact as one of the source; archives stay
+ * behind.
+ */
+export function copyThread(sql: Sql, sourceId: string, targetId: string, createdAt: string, createId: () => string): void {
+  const source = threadKey(sql, sourceId);
+  if (source === undefined) throw unknownThread(sourceId);
+  if (threadKey(sql, targetId) !== undefined) throw threadExists(targetId);
+  removeTombstone(sql, targetId);
+  const target = createThread(sql, targetId, createdAt);
+  const shift = shiftOf(sql, source);
+  const copy = (insertAndSelect: string): void => void sql.run(insertAndSelect, target.thread, source.thread, shift, targetId, sourceId);
+  copy(`INSERT INTO langgraph_tasks (thread, seq, task_id, graph_id, kind, created_at)
+    SELECT ?1, seq + ?3, task_id, CASE graph_id WHEN ?5 THEN ?4 ELSE graph_id END, kind, created_at
+    FROM langgraph_tasks WHERE thread = ?2`);
+  copy(`INSERT INTO langgraph_lists (seq, thread, base, keep) SELECT seq + ?3, ?1, base + ?3, keep
+    FROM langgraph_lists WHERE thread = ?2 AND ?4 <> ?5`);
+  copy(`INSERT INTO langgraph_items (list, pos, seq, thread, chunk) SELECT list + ?3, pos, seq + ?3, ?1, chunk + ?3
+    FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?2) AND ?4 <> ?5`);
+  copy(`INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
+    SELECT ?1, name, checkpoint_ns, checkpoint_id, created_at FROM langgraph_names WHERE thread = ?2 AND ?3 > 0 AND ?4 <> ?5`);
+  copy(`UPDATE langgraph_threads SET pruned_seq = coalesce((SELECT nullif(pruned_seq, 0) + ?3 FROM langgraph_threads WHERE thread = ?2), 0)
+    WHERE thread = ?1 AND ?4 <> ?5`);
+  copyChunks(sql, source, target, shift);
+  copySnapshots(sql, source, target, shift);
+  copyWrites(sql, source, target, shift);
+  copyTurns(sql, source, target, shift, createId);
+}
+
+/** Reserves seqs for the copy and returns what to add to a source row's seq. */
+function shiftOf(sql: Sql, source: ThreadKey): number {
+  const highest = sql.currentSeq();
+  sql.nextSeq(highest - source.thread + 1);
+  return highest - source.thread + 1;
+}
+
+function copyChunks(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): void {
+  sql.run(
+    `INSERT INTO langgraph_chunks (seq, thread, address, body)
+      SELECT seq + ?3, ?1, address, body FROM langgraph_chunks WHERE thread = ?2`,
+    target.thread,
+    source.thread,
+    shift,
+  );
+}
+
+interface SnapshotRow {
+  seq: number;
+  superseded_by: number | null;
+  checkpoint_ns: string;
+  checkpoint_id: string;
+  parent_checkpoint_id: string | null;
+  source: string;
+  step: number;
+  run_id: string | null;
+  created_at: number;
+  delta: string | null;
+  body: string;
+  channels: string;
+  metadata: string | Uint8Array;
+}
+
+function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): void {
+  const rows = sql.all<SnapshotRow>("SELECT * FROM langgraph_snapshots WHERE thread = ? ORDER BY seq", source.thread);
+  for (const row of rows) {
+    const identity = ["metadata", row.checkpoint_ns, row.checkpoint_id];
+    const copy: SnapshotFields = {
+      seq: row.seq + shift,
+      ns: row.checkpoint_ns,
+      checkpointId: row.checkpoint_id,
+      parentId: row.parent_checkpoint_id ?? undefined,
+      source: row.source,
+      step: row.step,
+      runId: row.run_id ?? undefined,
+      createdAt: row.created_at,
+      delta: row.delta ?? undefined,
+      body: row.body,
+      channels: shiftedChannels(row.channels, shift),
+      metadata: sql.sealing.open(source.threadId, identity, row.metadata),
+    };
+    insertSnapshot(sql, target, copy);
+    supersede(sql, "langgraph_snapshots", copy.seq, row.superseded_by, shift);
+  }
+}
+
+/** List numbers are seqs. */
+function shiftedChannels(channels: string, shift: number): string {
+  const manifest = parseManifest(channels);
+  for (const entry of manifest.values()) if (entry.pointer?.kind === "list") entry.pointer.list += shift;
+  return manifestText(manifest);
+}
+
+interface WriteRow {
+  seq: number;
+  superseded_by: number | null;
+  checkpoint_ns: string;
+  checkpoint_id: string;
+  node_task_id: string;
+  idx: number;
+  entries: string | Uint8Array;
+}
+
+function copyWrites(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): void {
+  for (const row of sql.all<WriteRow>("SELECT * FROM langgraph_writes WHERE thread = ? ORDER BY seq", source.thread)) {
+    const { checkpoint_ns: ns, checkpoint_id: checkpointId, node_task_id: nodeTaskId, idx } = row;
+    const entries = sql.sealing.open(source.threadId, ["writes", ns, checkpointId, nodeTaskId, idx], row.entries);
+    insertWrites(sql, target, { seq: row.seq + shift, ns, checkpointId, nodeTaskId, idx, entries });
+    supersede(sql, "langgraph_writes", row.seq + shift, row.superseded_by, shift);
+  }
+}
+
+function supersede(
+  sql: Sql,
+  table: "langgraph_snapshots" | "langgraph_writes",
+  seq: number,
+  by: number | null,
+  shift: number,
+): void {
+  if (by !== null) sql.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, by + shift, seq);
+}
+
+function copyTurns(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number, createId: () => string): void {
+  const rows = sql.all<RawTurn>(`SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq`, source.thread);
+  for (const row of rows) {
+    const turn = toTurn(sql, row, source.threadId);
+    const graphId = turn.graphId === source.threadId ? target.threadId : turn.graphId;
+    insertTurn(sql, target.thread, {
+      ...turn,
+      id: createId(),
+      graphId,
+      threadId: target.threadId,
+      seq: (turn.seq ?? 0) + shift,
+    });
+  }
+}
+
+function threadExists(threadId: string): TurnsError {
+  return new TurnsError("THREAD_EXISTS", {
+    what: `thread ${JSON.stringify(threadId)}`,
+    expected: "an id that is not in use",
+    found: "a thread of that id",
+    remedy: "Copy to another id, or delete that thread first.",
+    data: { threadId },
+  });
+}

@@ -1,0 +1,43 @@
+import { encodeParts, isElementwise } from "../codec";
+import type { PackedText, PackedValue } from "../store/store";
+import type { KnownEntry } from "./memory";
+import { packList } from "./pack-list";
+import { packText } from "./pack-text";
+import { isList, type Packing } from "./packing";
+
+/** A text up to this length stands in the manifest itself: a row of its own would cost more. */
+const INLINE_MAX = 128;
+/** A list whose text is shorter is one value. */
+const LIST_MIN = 256;
+
+/**
+ * Turns a channel's value into what the store keeps: lists element by element, records with their larger entries as parts, small
+ * values as they are.
+ *
+ * @param place the channel's place in the thread's memory
+ * @throws {TurnsError} UNSERIALIZABLE_VALUE with the path to the culprit
+ */
+export function packValue(value: unknown, place: string, packing: Packing): PackedValue {
+  const { memory, options } = packing;
+  const before = memory.channels.get(place);
+  if (before !== undefined && isList(value) && value.length > 0 && (options.immutable || isElementwise(value))) {
+    return packList(value, before, packing);
+  }
+  if (isList(value)) {
+    const parts = encodeParts(value, options);
+    if (parts?.kind === "list" && sum(parts.texts) >= LIST_MIN) return packList(value, undefined, packing, parts.texts);
+  }
+  const entries = memory.records.get(place) ?? new Map<string, KnownEntry>();
+  const packed = packText(value, packing, entries);
+  if (entries.size > 0) memory.records.set(place, entries);
+  return packedWhole(packed, packing);
+}
+
+function packedWhole({ text, parts }: PackedText, packing: Packing): PackedValue {
+  if (parts.length === 0 && text.length <= INLINE_MAX) return { kind: "inline", text };
+  return { kind: "whole", chunk: { address: packing.address(text), text: () => text }, parts };
+}
+
+function sum(texts: readonly string[]): number {
+  return texts.reduce((total, text) => total + text.length, 0);
+}

@@ -1,0 +1,34 @@
+import type { EncodeOptions } from "../codec";
+import { type Element, elementOf, isStill } from "./element";
+import type { ThreadMemory } from "./memory";
+
+/** What packing needs to know about where it is. */
+export interface Packing {
+  memory: ThreadMemory;
+  options: EncodeOptions & { immutable: boolean };
+  address(text: string): string;
+}
+
+/** The element of a value: remembered by its object if it still is the same, else new. */
+export function elementFor(value: unknown, encodeValue: () => string, packing: Packing): Element {
+  const known = rememberedFor(value, encodeValue, packing);
+  if (known !== undefined) return known;
+  const text = encodeValue();
+  const element = elementOf(packing.address(text), text, value);
+  if (isObject(value)) packing.memory.objects.set(value, element);
+  return element;
+}
+
+export function rememberedFor(value: unknown, encodeValue: () => string, packing: Packing): Element | undefined {
+  const known = isObject(value) ? packing.memory.objects.get(value) : undefined;
+  return known !== undefined && isStill(known, value, encodeValue) ? known : undefined;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+/** A plain list; holes and further properties are a question of their own. */
+export function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && Object.getPrototypeOf(value) === Array.prototype;
+}
