@@ -1,6 +1,6 @@
 const driver = "(^|/)node_modules/(@types/)?better-sqlite3/";
 const factory = "^src/store/sqlite/index\\.ts$";
-const mayBuildTheStore = "^src/(saver|turns/checkpoint-persister)\\.ts$";
+const mayBuildTheStore = "^src/(saver|turns/checkpoint-persister|import/import-official)\\.ts$";
 
 /** Which room may know which: see "The rooms" in CONTRIBUTING.md. @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {

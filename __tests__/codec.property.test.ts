@@ -15,7 +15,18 @@ import {
 import { Command, Overwrite, Send } from "@langchain/langgraph";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
 import fc from "fast-check";
-import { decode, decodeOfficial, encode, isElementwise } from "../src/codec/index";
+import {
+  chunkAddresses,
+  copyOf,
+  decode,
+  decodeOfficial,
+  encode,
+  encodePart,
+  encodeParts,
+  isElementwise,
+  NO_COPY,
+  sameAs,
+} from "../src/codec/index";
 import { TurnsError } from "../src/errors";
 
 type Arb = fc.Arbitrary<unknown>;
@@ -121,26 +132,26 @@ function messages(child: Arb): Arb {
   );
   const ai = fc.record({ tool_calls: calls, usage_metadata: record(child), invalid_tool_calls: calls }, optional);
   const tool = fc.record({ artifact: child, status: fc.constantFrom("success", "error"), metadata: record(child) }, optional);
-  const make = (type: new (fields: never) => object, fields: Arb, required: object): Arb =>
+  const make = (type: new (fields: never) => object, fields: Arb, required: () => object): Arb =>
     fc
       .tuple(base, fields)
-      .map(([common, more]) => new type({ content: "", ...common, ...(more as object), ...required } as never));
+      .map(([common, more]) => new type({ content: "", ...common, ...(more as object), ...required() } as never));
   const none = fc.constant({});
   const made = fc.oneof(
-    make(HumanMessage, none, {}),
-    make(HumanMessageChunk, none, {}),
-    make(AIMessage, ai, { tool_calls: [] }),
+    make(HumanMessage, none, () => ({})),
+    make(HumanMessageChunk, none, () => ({})),
+    make(AIMessage, ai, () => ({ tool_calls: [] })),
     make(
       AIMessage,
       ai.map((fields) => ({ tool_calls: [], ...fields })),
-      {},
+      () => ({}),
     ),
-    make(AIMessageChunk, ai, {}),
-    make(ToolMessage, tool, { tool_call_id: "c" }),
-    make(ToolMessageChunk, tool, { tool_call_id: "c" }),
-    make(SystemMessage, none, {}),
-    make(FunctionMessage, none, { name: "f" }),
-    make(ChatMessage, none, { role: "r" }),
+    make(AIMessageChunk, ai, () => ({})),
+    make(ToolMessage, tool, () => ({ tool_call_id: "c" })),
+    make(ToolMessageChunk, tool, () => ({ tool_call_id: "c" })),
+    make(SystemMessage, none, () => ({})),
+    make(FunctionMessage, none, () => ({ name: "f" })),
+    make(ChatMessage, none, () => ({ role: "r" })),
     text.map((id) => new RemoveMessage({ id })),
     record(child).map((metadata) => new Document({ pageContent: "p", metadata })),
     fc.tuple(text, blocks).map(([name, list]) => new AIMessage({ contentBlocks: list, name } as never)),
@@ -156,7 +167,11 @@ function langGraph(child: Arb): Arb {
       .map(([node, args, timeout]) => Object.assign(new Send(node, null, timeout === null ? {} : { timeout }), { args })),
     fc
       .record(
-        { update: record(child), goto: fc.constantFrom("a", ["a", "b"]), resume: child },
+        {
+          update: record(child),
+          goto: fc.constantFrom("a", "ab").map((names) => (names === "a" ? names : [...names])),
+          resume: child,
+        },
         { requiredKeys: [], noNullPrototype: true },
       )
       .map((args) => new Command(args as never)),
@@ -165,29 +180,36 @@ function langGraph(child: Arb): Arb {
   );
 }
 
-const value: Arb = fc.letrec<{ any: unknown }>((tie) => {
-  const child = tie("any");
-  return {
-    any: fc.oneof(
-      { depthSize: "small", withCrossShrink: true },
-      leaf,
-      fc.array(child, { maxLength: 4 }),
-      record(child),
-      record(child).map((source) => own(Object.create(null) as object, Object.entries(source))),
-      fc.array(fc.tuple(child, child), { maxLength: 3 }).map((entries) => new Map(entries)),
-      fc.array(child, { maxLength: 3 }).map((items) => new Set(items)),
-      fc.tuple(fc.array(fc.tuple(fc.nat(9), child), { maxLength: 3 }), fc.nat(12)).map(([entries, length]) => {
-        const list: unknown[] = [];
-        for (const [at, item] of entries) list[at] = item;
-        list.length = Math.max(list.length, length);
-        return list;
-      }),
-      errors(child),
-      messages(child),
-      langGraph(child),
-    ),
-  };
-}).any;
+const sparse = (child: Arb): Arb =>
+  fc.tuple(fc.array(fc.tuple(fc.nat(9), child), { maxLength: 3 }), fc.nat(12)).map(([entries, length]) => {
+    const list: unknown[] = [];
+    for (const [at, item] of entries) list[at] = item;
+    list.length = Math.max(list.length, length);
+    return list;
+  });
+const bare = (child: Arb): Arb => record(child).map((source) => own(Object.create(null) as object, Object.entries(source)));
+
+/** Values made of these leaves, and of what more may contain them. */
+function nested(leaves: Arb, ...more: ((child: Arb) => Arb)[]): Arb {
+  return fc.letrec<{ any: unknown }>((tie) => {
+    const child = tie("any");
+    return {
+      any: fc.oneof(
+        { depthSize: "small", withCrossShrink: true },
+        leaves,
+        fc.array(child, { maxLength: 4 }),
+        record(child),
+        fc.array(fc.tuple(child, child), { maxLength: 3 }).map((entries) => new Map(entries)),
+        fc.array(child, { maxLength: 3 }).map((items) => new Set(items)),
+        messages(child),
+        langGraph(child),
+        ...more.map((make) => make(child)),
+      ),
+    };
+  }).any;
+}
+
+const value = nested(leaf, bare, sparse, errors);
 
 /** Where two values differ in anything a program could see, apart from which references are shared. */
 function difference(a: unknown, b: unknown, path = "$"): string | undefined {
@@ -222,11 +244,11 @@ function content(a: object): string {
 
 function inner(a: object): [unknown, unknown][] {
   if (types.isMap(a))
-    return [...a].flatMap(([key, item], at) => [
+    return [...Map.prototype.entries.call(a)].flatMap(([key, item], at) => [
       [`key ${at}`, key] as [unknown, unknown],
       [`item ${at}`, item] as [unknown, unknown],
     ]);
-  return types.isSet(a) ? [...a].map((item, at) => [`item ${at}`, item]) : [];
+  return types.isSet(a) ? [...Set.prototype.values.call(a)].map((item, at) => [`item ${at}`, item]) : [];
 }
 
 /** Own properties with their keys in order, whether enumerable, and symbols too. */
@@ -356,6 +378,188 @@ describe("Values: for every text", () => {
         outcome(() => decode(saved.slice(0, place) + junk + saved.slice(place + 1)));
       }),
       { numRuns: 1000 },
+    );
+  });
+});
+
+describe("Values: for every copy", () => {
+  const leaves: Arb = fc.oneof(
+    text,
+    fc.double(),
+    fc.integer(),
+    fc.boolean(),
+    fc.bigInt(),
+    fc.constantFrom(null, undefined, NaN, -0, 0),
+    fc.date({ noInvalidDate: false }),
+    fc
+      .tuple(fc.constantFrom(...typedArrays), fc.uint8Array({ minLength: 8, maxLength: 24 }))
+      .map(([type, b]) => new type(b.slice(0, b.length - (b.length % 8)).buffer)),
+  );
+  const plain = nested(leaves);
+  const change = fc.record({ at: fc.nat(), how: fc.nat(), key: fc.nat(), part: fc.oneof(leaves, plain) });
+
+  it("Values: a copy is what the codec would give back", () => {
+    let copied = 0;
+    fc.assert(
+      fc.property(plain, (original) => {
+        const saved = encode(original);
+        const copy = copyOf(original);
+        if (copy === NO_COPY) return;
+        copied++;
+        expect(difference(copy, decode(saved))).toBeUndefined();
+        expect(sharing(copy)).toEqual(sharing(decode(saved)));
+        expect(difference(copyOf(copy), copy)).toBeUndefined();
+        expect(encode(copy)).toBe(saved);
+      }),
+      { numRuns: 1500 },
+    );
+    expect(copied).toBeGreaterThan(1000);
+  });
+
+  it("Values: nothing that is copied exactly is refused once it was decoded", () => {
+    fc.assert(
+      fc.property(plain, (original) => {
+        const back = decode(encode(original));
+        fc.pre(copyOf(original) !== NO_COPY);
+        expect(sameAs(copyOf(original), original)).toBe(true);
+        expect(sameAs(copyOf(back), back)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("Values: a copy is the same as a changed value only if the text is the same, and stays what it was", () => {
+    let different = 0;
+    fc.assert(
+      fc.property(plain, fc.array(change, { minLength: 1, maxLength: 2 }), (original, changes) => {
+        const saved = encode(original);
+        const copy = copyOf(original);
+        fc.pre(copy !== NO_COPY);
+        const clone = copyOf(copy);
+        for (const target of [original, clone]) {
+          for (const { at, how, key, part } of changes) mutate(target, at, how, key, part);
+          const after = textOr(target);
+          if (after !== saved) different++;
+          if (sameAs(copy, target)) expect(after).toBe(saved);
+          expect(encode(copy)).toBe(saved);
+        }
+      }),
+      // The values are changed, so there is nothing left to shrink.
+      { numRuns: 6000, endOnFailure: true },
+    );
+    expect(different).toBeGreaterThan(3000);
+  });
+});
+
+function textOr(target: unknown): string | undefined {
+  try {
+    return encode(target);
+  } catch {
+    return undefined;
+  }
+}
+
+/** For every object, the number of the place where it was met first: equal lists mean that the same references are shared. */
+function sharing(root: unknown, seen = new Map<unknown, number>(), found: number[] = []): number[] {
+  if (typeof root !== "object" || root === null) return found;
+  found.push(seen.get(root) ?? seen.size);
+  if (seen.has(root)) return found;
+  seen.set(root, seen.size);
+  for (const [, part] of [...inner(root), ...parts(root)]) sharing(part, seen, found);
+  return found;
+}
+
+function objectsIn(root: unknown, found = new Set<object>()): Set<object> {
+  if (typeof root !== "object" || root === null || found.has(root)) return found;
+  found.add(root);
+  for (const [, part] of [...inner(root), ...parts(root)]) objectsIn(part, found);
+  return found;
+}
+
+/** Changes one of the objects in a value in one of the ways a program could. */
+function mutate(root: unknown, at: number, how: number, nth: number, part: unknown): void {
+  const owners = [...objectsIn(root)];
+  if (owners.length === 0) return;
+  const owner: any = owners[at % owners.length];
+  if (ArrayBuffer.isView(owner)) return void new Uint8Array(owner.buffer).set([how], nth % owner.byteLength);
+  if (types.isDate(owner) && how % 3 > 0) return void Date.prototype.setTime.call(owner, nth);
+  if (types.isMap(owner) && how % 3 > 0)
+    return void Map.prototype.set.call(owner, nth % 2 ? part : [...Map.prototype.keys.call(owner)][0], part);
+  if (types.isSet(owner) && how % 3 > 0)
+    return void (nth % 2 ? Set.prototype.add.call(owner, part) : Set.prototype.clear.call(owner));
+  const keys = Object.keys(owner);
+  const key = keys[nth % Math.max(keys.length, 1)] ?? "added";
+  const old = owner[key];
+  const define = (name: string | symbol, value: unknown, enumerable = true): void =>
+    void Object.defineProperty(owner, name, { value, enumerable, writable: true, configurable: true });
+  switch (how % 14) {
+    case 0:
+      return define(key, part);
+    case 1:
+      return Array.isArray(owner) && key === "length" ? undefined : void delete owner[key];
+    case 2:
+      delete owner[key];
+      return define(key, old);
+    case 3:
+      return define("added", part);
+    case 4:
+      return define(Symbol.for("langchain.message"), true);
+    case 5:
+      return define(Symbol("added"), true, nth % 2 === 0);
+    case 6:
+      return define(key, old, false);
+    case 7:
+      // Equal, but no longer the same object as a property or argument of that name.
+      return define(key, copyOf(old) === NO_COPY ? old : copyOf(old));
+    case 8:
+      return void Object.setPrototypeOf(owner, nth % 2 ? null : AIMessage.prototype);
+    case 9:
+      return Array.isArray(owner) ? void Array.prototype.push.call(owner, part) : define("content", part);
+    case 10:
+      return define(["id", "name", "lc_kwargs", "contentBlocks", "type", "extra", "~"][nth % 7]!, part, how % 4 > 0);
+    case 11:
+      return define(key, typeof old === "object" && old !== null && !Array.isArray(old) ? { ...old } : [old]);
+    case 12:
+      return define(key, [undefined, null, "", {}, [], 0, -0, "x"][nth % 8]);
+    default:
+      return define(key, typeof old === "number" ? -old : () => part);
+  }
+}
+
+describe("Values: for every division into parts", () => {
+  it("Values: the texts of the parts make up the text of the whole", () => {
+    fc.assert(
+      fc.property(value, (whole) => {
+        const divided = encodeParts(whole);
+        if (divided === undefined) return;
+        const texts =
+          divided.kind === "list"
+            ? divided.texts
+            : divided.texts.map((part, at) => `${JSON.stringify(divided.keys[at])}:${part}`);
+        const joined = texts.join(",");
+        expect(divided.kind === "list" ? `[${joined}]` : `{${joined}}`).toBe(encode(whole));
+        if (Array.isArray(whole)) expect(whole.map((_, at) => encodePart(whole, at))).toEqual(divided.texts);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("Values: no data is taken for a reference", () => {
+    const address = "A".repeat(43);
+    const tempting = fc.oneof(
+      fc.constant({ "~": "chunk", v: address }),
+      fc.constant(`{"~":"chunk","v":"${address}"}`),
+      fc.constant("chunk"),
+      leaf,
+    );
+    const lures = nested(tempting, bare, sparse, errors);
+    fc.assert(
+      fc.property(lures, (original) => {
+        const saved = encode(original);
+        expect(chunkAddresses(saved)).toEqual([]);
+        expect(difference(decode(saved), original)).toBeUndefined();
+      }),
+      { numRuns: 500 },
     );
   });
 });

@@ -149,6 +149,11 @@ describe("Values: what JSON cannot say", () => {
 });
 
 describe("Values: built-in classes", () => {
+  it("Values: a property that is not enumerable is not saved, whatever its name", () => {
+    const value = Object.defineProperty({ a: 1 }, "~", { value: "Date", enumerable: false });
+    expect(roundTrip([value])).toStrictEqual([{ a: 1 }]);
+  });
+
   it.each([0, -62198755200000, 8.64e15, -8.64e15, NaN])("Values: Date comes back as Date: %p", (time) => {
     const back = roundTrip({ at: new Date(time) }).at;
     expect(Object.getPrototypeOf(back)).toBe(Date.prototype);
@@ -492,7 +497,6 @@ describe("Values: what cannot be saved is a named error", () => {
     ["subclass of a built-in", { a: new (class M extends Map {})() }, "a", /instance of M/],
     ["subclass of a message", { a: new (class M extends HumanMessage {})("x") }, "a", /instance of M/],
     ["boxed primitive", { a: new String("x") }, "a", /instance of String/],
-    ["class named like a built-in", { a: new (class TypeError extends Error {})("x") }, "a", /instance of TypeError/],
     ["function at top level", () => 1, "", /the value to save: .* a function/],
     ["function in an error's cause", new Error("x", { cause: { f() {} } }), "cause.f", /a function/],
     ["function in a map key", new Map([[{ f() {} }, 1]]), "<key 0>.f", /a function/],

@@ -1,5 +1,6 @@
 import { EventEmitter } from "node:events";
 import type { Logger } from "./logger";
+import type { PruneReport } from "./retention/request";
 import type { RewindReport } from "./rewind/plan";
 import type { Turn } from "./turns/types";
 
@@ -15,6 +16,8 @@ export interface SaverEvents {
   /** A checkpoint or pending writes could not be saved: the run cannot be resumed from here. */
   checkpoint_failed: [failure: { threadId: string; checkpointNs: string; checkpointId: string; error: unknown }];
   rewind: [report: RewindReport];
+  /** Checkpoints were pruned, by `saver.prune` or by the option `retention`. */
+  pruned: [report: PruneReport];
 }
 
 /** A listener that throws is the listener's affair: it is logged, and must not pass for a save that failed. */

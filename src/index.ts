@@ -3,9 +3,18 @@ export { GraphRunner, type GraphRunnerOptions, type ResumeOptions, type Runnable
 export { CheckpointPersister } from "./turns/checkpoint-persister";
 export { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "./errors";
 export type { TurnSaverOptions } from "./options";
+export type { RotationReport } from "./rotate-keys";
+export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing";
 export type { Logger } from "./logger";
 export type { SaverEvents } from "./events";
 export type { LangGraphCheckpoint, Turn } from "./turns/types";
+export type { PruneReport, PruneRequest } from "./retention/request";
+export type { RunDeletionReport } from "./retention/runs";
+export type { NamedCheckpoint, NameRequest } from "./retention/names";
+export type { VacuumReport } from "./retention/space";
 export type { RewindReport, RewindRequest } from "./rewind/plan";
 export type { RewindCounts, RewindRow, RunRow, ThreadRow, TurnStatus, TurnType } from "./store/store";
 export type { TaskSpan } from "./store/ownership";
+export { importOfficial, type ImportOptions, type ImportReport } from "./import/import-official";
+export type { ImportedThread } from "./import/import-thread";
+export type { SkippedCheckpoint } from "./import/survey";

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
 import { defaultLogger, type Logger } from "./logger";
+import { type EncryptionOption, encryptionSchema } from "./sealing";
 
 /** Options of {@link TurnSaver}. All are optional. */
 export interface TurnSaverOptions {
@@ -25,6 +26,13 @@ export interface TurnSaverOptions {
   immutable?: boolean;
   /** How much decoded state is remembered to save reading and encoding, in characters of text. Default 64 million. */
   cacheSize?: number;
+  /** Keys with which all payload is sealed before it reaches the file; see docs/encryption.md. Default: none, and nothing is. */
+  encryption?: EncryptionOption;
+  /**
+   * Prunes a thread after each checkpoint saved on it, in the background: see docs/retention.md. Recommended are `{ keepLast: 5 }`, and
+   * `{ keepLast: 50 }` for workflows with side effects. Default: nothing is ever deleted that nobody asked to delete.
+   */
+  retention?: { keepLast?: number; maxAgeMs?: number };
   /** A pino logger, or anything of its shape. Default: warnings and errors go to stderr. */
   logger?: Logger;
   /** Source of the current time. */
@@ -39,6 +47,11 @@ const isLogger = (value: unknown): boolean =>
   value !== null &&
   ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
 
+/** At least one of the two: an option that keeps everything would be a mistake. */
+const retention = z
+  .strictObject({ keepLast: z.number().int().min(1).optional(), maxAgeMs: z.number().int().min(0).optional() })
+  .refine(({ keepLast, maxAgeMs }) => keepLast !== undefined || maxAgeMs !== undefined, "must have keepLast or maxAgeMs");
+
 const schema = z.strictObject({
   durability: z.enum(["full", "normal"]).default("full"),
   busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
@@ -47,12 +60,16 @@ const schema = z.strictObject({
   classInstances: z.enum(["error", "plain"]).default("error"),
   immutable: z.boolean().default(false),
   cacheSize: z.number().int().min(0).default(64_000_000),
+  encryption: encryptionSchema,
+  // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
+  retention: retention.optional(),
   logger: z.custom<Logger>(isLogger, "must have the methods debug, info, warn and error").default(defaultLogger),
   clock: z.custom<() => Date>(isFunction, "must be a function that returns a Date").default(() => () => new Date()),
   createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),
 });
 
-export type ResolvedOptions = Required<TurnSaverOptions>;
+export type ResolvedOptions = Required<Omit<TurnSaverOptions, "encryption" | "retention">> &
+  Pick<TurnSaverOptions, "encryption" | "retention">;
 
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {

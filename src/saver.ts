@@ -14,11 +14,19 @@ import { claimOfCheckpoint, claimOfWrites } from "./claims";
 import { chunkAddresses, encode } from "./codec";
 import { describe, TurnsError } from "./errors";
 import { SaverEmitter } from "./events";
+import { heldCheckpoint, heldWrites, packedLater } from "./held";
 import { listTuples } from "./list";
 import type { Logger } from "./logger";
 import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
 import { type Entry, settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
+import { listNames, nameCheckpoint, type NamedCheckpoint, type NameRequest } from "./retention/names";
+import { prune, type PruneParts } from "./retention/prune";
+import type { PruneReport, PruneRequest } from "./retention/request";
+import { Retention } from "./retention/retention";
+import { deleteForRuns, type RunDeletionReport } from "./retention/runs";
+import { SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
+import { rotateKeys, type RotationReport } from "./rotate-keys";
 import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
 import { addressOf, type Address, checkedId, taskNamesOf, type TaskNames } from "./run-config";
 import { taskSpans, type TaskSpan } from "./store/ownership";
@@ -51,6 +59,7 @@ import { inChannel, once, quietly, Values } from "./values";
 export type { SqliteDatabase } from "./store/sqlite";
 
 const THREADS_PER_PAGE = 100;
+const vacuuming = z.strictObject({ full: z.boolean().default(false) });
 const deletion = z.strictObject({ final: z.boolean().default(false) });
 const turnPage = z.strictObject({ afterSeq: z.number().int().min(0).optional(), limit: z.number().int().min(0).optional() });
 
@@ -59,7 +68,8 @@ const turnPage = z.strictObject({ afterSeq: z.number().int().min(0).optional(), 
  *
  * Saves are serialised and committed before `put` and `putWrites` return their promise, so LangGraph's default durability "async"
  * guarantees here what "sync" promises elsewhere. Every method throws a {@link TurnsError}: INVALID_CONFIG for ids that are no ids,
- * STORE_CLOSED, STORE_BUSY, STORE_FAILED from the database, CHECKPOINT_CORRUPTED for rows that do not verify.
+ * STORE_CLOSED, STORE_BUSY, STORE_FAILED from the database, CHECKPOINT_CORRUPTED for rows that do not verify. With an asynchronous key
+ * provider saves wait for the keys, in order, and all fail with what the opening failed with: KEY_PROVIDER_FAILED, WRONG_KEY, …
  */
 export class TurnSaver extends BaseCheckpointSaver {
   /** Turns, checkpoints, failures and rewinds, as they are committed. */
@@ -70,6 +80,8 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #runs: RunRegistry;
   readonly #failures: PendingFailures;
   readonly #recorder: TurnRecorder;
+  readonly #space: SpaceKeeper;
+  readonly #retention: Retention | undefined;
   /** What the newest run of a thread was told about its task: the callbacks of its nodes do not carry it. */
   readonly #names = new Map<string, TaskNames>();
   #warnedOfPlanned = false;
@@ -77,7 +89,8 @@ export class TurnSaver extends BaseCheckpointSaver {
   /**
    * @param db an open better-sqlite3 database. The saver sets its pragmas (a busy timeout of 5 ms among them: it waits for locks
    *   itself), brings its schema up to date, and closes it with {@link close}. Other tables in the file are left alone.
-   * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT
+   * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT; ENCRYPTED, NOT_ENCRYPTED,
+   *   UNKNOWN_KEY, WRONG_KEY, KEY_PROVIDER_FAILED
    */
   constructor(db: SqliteDatabase, options?: TurnSaverOptions);
   /** @internal {@link fromPath} */
@@ -91,6 +104,12 @@ export class TurnSaver extends BaseCheckpointSaver {
     const { logger, createId, clock } = this.#options;
     this.#runs = new RunRegistry({ store: this.#store, log: logger, createId, clock });
     this.#failures = new PendingFailures(this.#runs);
+    this.#space = new SpaceKeeper(this.#store, logger);
+    const { retention } = this.#options;
+    const now = (): number => clock().getTime();
+    this.#retention =
+      retention &&
+      new Retention({ store: this.#store, options: retention, now, log: logger, events: this.events, space: this.#space });
     this.#recorder = new TurnRecorder(
       new TurnLog({
         store: this.#store,
@@ -154,12 +173,14 @@ export class TurnSaver extends BaseCheckpointSaver {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
     try {
-      const saved = this.#putNow(config, at, parentId, checkpoint, metadata, newVersions);
+      const kept = this.#store.awaitsKeys ? heldCheckpoint(checkpoint, this.#options) : checkpoint;
+      const saved = this.#putNow(config, at, parentId, kept, metadata, newVersions);
       const { seq, lost } = saved instanceof Promise ? await saved : saved;
       this.#runs.touch(threadId);
       const { step, source } = metadata;
       this.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
       this.#report(threadId, lost);
+      if (ns === "") this.#retention?.saved(threadId);
     } catch (error) {
       await this.#saveFailed(config, at, error);
     }
@@ -187,7 +208,7 @@ export class TurnSaver extends BaseCheckpointSaver {
         channel,
         version: versions[channel] as number | string,
         isNew: Object.hasOwn(newVersions, channel),
-        packed: this.#values.channel(at.threadId, at.ns, channel, state[channel]),
+        ...this.#values.channel(at.threadId, at.ns, channel, state[channel]),
       }));
     const saved = this.#store.putCheckpoint({
       ...at,
@@ -212,7 +233,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     };
     if (!(saved instanceof Promise)) return remember(saved);
     // It waits its turn: what happens to the state meanwhile must not get into it.
-    for (const { packed } of values) quietly(packed);
+    for (const { isNew, packed, forms } of values) quietly(isNew ? packed : forms);
     return saved.then(remember);
   }
 
@@ -221,9 +242,10 @@ export class TurnSaver extends BaseCheckpointSaver {
     const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
     const nodeTaskId = checkedId(taskId, "task id", "putWrites");
     try {
-      const kept = writesToKeep(writes);
-      const settlement = settlementOf(writes);
-      const update = once(() => this.#values.text(at.threadId, updateOf(writes)));
+      const held = this.#store.awaitsKeys ? heldWrites(writes, this.#options) : writes;
+      const kept = writesToKeep(held);
+      const settlement = settlementOf(held);
+      const update = once(() => this.#values.text(at.threadId, updateOf(held)));
       const saved = this.#store.putWrites({
         ...at,
         nodeTaskId,
@@ -254,6 +276,8 @@ export class TurnSaver extends BaseCheckpointSaver {
     await this.#store.deleteThread(id, this.#options.clock().getTime(), final);
     this.#names.delete(id);
     this.#values.forget(id);
+    this.#retention?.forget(id);
+    this.#space.later();
   }
 
   /**
@@ -377,6 +401,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   async rewind(request: RewindRequest): Promise<RewindReport> {
     const report = await rewindThread(this.#rewindParts(), request);
     if (report.rewindId !== undefined) this.events.tell("rewind", report);
+    if (report.rewindId !== undefined && !report.archived) this.#space.later();
     return report;
   }
 
@@ -393,6 +418,76 @@ export class TurnSaver extends BaseCheckpointSaver {
    */
   async takeBackRewind(rewindId: string): Promise<RewindCounts> {
     return takeBackRewind(this.#rewindParts(), rewindId);
+  }
+
+  /**
+   * Seals all that is stored under the current key of the option `encryption`, a little at a time beside whatever else goes on. When
+   * it resolves, the database does not need its other keys any more. Interrupted, it goes on where it was when it is called again.
+   *
+   * @returns how many rows were sealed anew, by kind
+   * @throws {TurnsError} NOT_ENCRYPTED, CHECKPOINT_CORRUPTED for a row that does not open, UNKNOWN_KEY if another process has retired
+   * the key that is current here; no key has been given up then
+   */
+  async rotateKeys(): Promise<RotationReport> {
+    return rotateKeys(this.#store);
+  }
+
+  /**
+   * Removes old checkpoints of one thread or of all, with their writes and turns, and the values nobody needs any more; the file gets
+   * smaller. What stays reads exactly as before; see docs/retention.md for what always stays.
+   *
+   * @throws {TurnsError} INVALID_OPTION if none of `keepLast`, `maxAgeMs` and `idleMs` is given
+   */
+  async prune(request: PruneRequest): Promise<PruneReport> {
+    const report = await prune(this.#pruneParts(), request);
+    for (const threadId of report.dryRun ? [] : report.deletedThreads) {
+      this.#names.delete(threadId);
+      this.#values.forget(threadId);
+      this.#retention?.forget(threadId);
+    }
+    if (!report.dryRun) this.events.tell("pruned", report);
+    return report;
+  }
+
+  /**
+   * Deletes the checkpoints that were saved under these run ids (`metadata.run_id`), in all threads, with their writes and turns.
+   *
+   * @returns how much went, and which checkpoints stay because others cannot be read without them
+   * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING before anything has been deleted
+   */
+  async deleteForRuns(runIds: readonly string[]): Promise<RunDeletionReport> {
+    return deleteForRuns(this.#pruneParts(), runIds);
+  }
+
+  /**
+   * Gives a checkpoint a name, so that it is never pruned. A name is unique in its thread: given again, it moves.
+   *
+   * @param request without `checkpointId` the newest checkpoint is meant
+   * @throws {TurnsError} INVALID_OPTION, CHECKPOINT_NOT_FOUND
+   */
+  async nameCheckpoint(request: NameRequest, name: string): Promise<NamedCheckpoint> {
+    return nameCheckpoint(this.#store, request, name, this.#options.clock().toISOString());
+  }
+
+  /** The names of a thread's checkpoints, in alphabetical order. @throws {TurnsError} THREAD_NOT_FOUND */
+  async listNames(threadId: string): Promise<NamedCheckpoint[]> {
+    return listNames(this.#store, checkedId(threadId, "thread_id", "listNames"));
+  }
+
+  /** Takes a name away; the checkpoint stays until something prunes it. @returns whether there was such a name */
+  async unnameCheckpoint(threadId: string, name: string): Promise<boolean> {
+    const id = checkedId(threadId, "thread_id", "unnameCheckpoint");
+    return this.#store.unnameCheckpoint(id, checkedId(name, "name", "unnameCheckpoint"));
+  }
+
+  /**
+   * Makes the file as small as it can be, a little at a time.
+   *
+   * @param options.full writes the whole file anew; needed once for a file that another program created without `auto_vacuum`, which
+   *   the report's `givesBack: false` tells. Nothing else can be saved meanwhile.
+   */
+  async vacuum(options: { full?: boolean } = {}): Promise<VacuumReport> {
+    return vacuum(this.#store, checkedOptions(vacuuming, options).full);
   }
 
   /** Closes the database. Call it after the last run has ended; what comes later fails with STORE_CLOSED. Closing twice is fine. */
@@ -413,6 +508,11 @@ export class TurnSaver extends BaseCheckpointSaver {
   #rewindParts(): RewindParts {
     const { createId, clock } = this.#options;
     return { store: this.#store, createId, now: () => clock().toISOString(), isAlive: (run) => isAlive(run, Date.now()) };
+  }
+
+  #pruneParts(): PruneParts {
+    const { clock } = this.#options;
+    return { store: this.#store, now: () => clock().getTime(), isAlive: (run) => isAlive(run, Date.now()) };
   }
 
   #rememberNames(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
@@ -475,11 +575,14 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /** The text of a row of writes, each value with its larger parts as references. */
   #packEntries(threadId: string, entries: readonly Entry[]): PackedText {
-    const packed = entries.map(([index, channel, value]) => {
-      const { text, parts } = inChannel(channel, () => this.#values.text(threadId, value));
-      return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
-    });
-    return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
+    const pack = (): PackedText => {
+      const packed = entries.map(([index, channel, value]) => {
+        const { text, parts } = inChannel(channel, () => this.#values.text(threadId, value));
+        return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
+      });
+      return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
+    };
+    return this.#store.awaitsKeys ? packedLater(pack) : pack();
   }
 
   #encode(value: unknown): string {

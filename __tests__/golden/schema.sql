@@ -157,7 +157,7 @@ CREATE INDEX langgraph_archive_by_thread ON langgraph_archive (thread_id);
 
 CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id);
 
-CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id, seq) WHERE thread IS NOT NULL;
+CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id) WHERE thread IS NOT NULL;
 
 CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
 
@@ -175,7 +175,7 @@ CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
 
 CREATE INDEX langgraph_snapshots_by_run ON langgraph_snapshots (run_id) WHERE run_id IS NOT NULL;
 
-CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread, seq);
+CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread);
 
 CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpoint_ns, step);
 
@@ -183,4 +183,4 @@ CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, check
 
 CREATE INDEX langgraph_writes_by_checkpoint ON langgraph_writes (thread, checkpoint_ns, checkpoint_id);
 
-CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread, seq);
+CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread);

@@ -19,7 +19,7 @@
 -- Snapshots and writes are never overwritten: a newer row marks the older one `superseded_by` its own seq, because a rewind to a
 -- point between the two must bring the older one back. Nothing references langgraph_snapshots by foreign key: with durability
 -- "exit" LangGraph sends the writes of a checkpoint before the checkpoint. Columns of type ANY hold text, or bytes where the
--- database is encrypted.
+-- database is encrypted. An index by thread ends in the table's key, which mostly is seq: it serves "seq above s" too.
 
 CREATE TABLE langgraph_sequence (
   id    INTEGER PRIMARY KEY CHECK (id = 1),
@@ -62,7 +62,7 @@ CREATE TABLE langgraph_tasks (
 ) STRICT, WITHOUT ROWID;
 
 -- `channels`: by channel its version alone, or [version, 0, value], [version, 1, address of a chunk],
--- [version, 2, list, length, SHA-256 over the addresses of its elements]. `delta`: the delta channels whose value has to be put
+-- [version, 2, list, length, SHA-256 over the texts of its elements]. `delta`: the delta channels whose value has to be put
 -- together from the writes of ancestors. `created_at` is in milliseconds since the epoch.
 CREATE TABLE langgraph_snapshots (
   seq                  INTEGER PRIMARY KEY,
@@ -82,7 +82,7 @@ CREATE TABLE langgraph_snapshots (
   checksum             TEXT NOT NULL
 ) STRICT;
 CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
-CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread, seq);
+CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread);
 CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
 CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpoint_ns, step);
 CREATE INDEX langgraph_snapshots_by_run ON langgraph_snapshots (run_id) WHERE run_id IS NOT NULL;
@@ -126,7 +126,7 @@ CREATE TABLE langgraph_writes (
   checksum      TEXT NOT NULL
 ) STRICT;
 CREATE INDEX langgraph_writes_by_checkpoint ON langgraph_writes (thread, checkpoint_ns, checkpoint_id);
-CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread, seq);
+CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread);
 
 -- The first seven columns are the table of requirement S1 and stand alone: a row that has only these is a turn saved by
 -- CheckpointPersister. The rest is what the recorder knows besides; `state_format` says what serialized_state holds:
@@ -161,7 +161,7 @@ CREATE TABLE langgraph_checkpoints (
 CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id);
 CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
 CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
-CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id, seq) WHERE thread IS NOT NULL;
+CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id) WHERE thread IS NOT NULL;
 
 CREATE TABLE langgraph_names (
   thread        INTEGER NOT NULL,

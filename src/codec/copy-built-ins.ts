@@ -117,9 +117,9 @@ const typedTag = Object.getOwnPropertyDescriptor(
 ) as PropertyDescriptor;
 
 export const BUILT_IN_COPIERS: readonly (readonly [object, Copier])[] = [
-  [Date.prototype, date as unknown as Copier],
-  [Map.prototype, map as unknown as Copier],
-  [Set.prototype, set as unknown as Copier],
-  [Buffer.prototype, buffer as unknown as Copier],
+  [Date.prototype, date],
+  [Map.prototype, map],
+  [Set.prototype, set],
+  [Buffer.prototype, buffer],
   ...TYPED_ARRAYS.map((type) => [type.prototype, typedArray(type) as unknown as Copier] as const),
 ];

@@ -2,7 +2,7 @@ import { argumentsOf, type Arguments } from "./arguments";
 import { INSTANCE_CLASSES, type InstanceClass } from "./classes";
 import { NO_COPY, symbolsOf, type Copier } from "./copier";
 import { copyArguments, sameArguments } from "./copy-arguments";
-import { define, type JsonRecord } from "./marker";
+import { define } from "./marker";
 import { parentOf } from "./prototypes";
 import { sameDefault } from "./same";
 
@@ -40,7 +40,7 @@ function instanceCopier(type: InstanceClass): readonly [object, Copier] {
       }
       if (type.symbol !== undefined) copy[type.symbol] = fresh[type.symbol];
       if (args === undefined) return copy;
-      const ownArgs = copyArguments(args, value as JsonRecord, copy as JsonRecord, type, known, part);
+      const ownArgs = copyArguments(args, value, copy, type, known, part);
       if (ownArgs === NO_COPY) return NO_COPY;
       copy[place as string] = ownArgs;
       return copy;
@@ -64,10 +64,10 @@ function instanceCopier(type: InstanceClass): readonly [object, Copier] {
       if (place === undefined) return true;
       const args = argumentsOf(value, type);
       if (args === undefined) return false;
-      return sameArguments(copy[place] as Arguments, copy as JsonRecord, args, value as JsonRecord, type, known, part);
+      return sameArguments(copy[place] as Arguments, copy, args, value, type, known, part);
     },
   };
-  return [prototype as object, copier as unknown as Copier];
+  return [prototype as object, copier];
 
   /** True if the instance has the properties of a fresh one first, and its symbol. */
   function isUsual(value: Instance, keys: readonly string[]): boolean {

@@ -15,7 +15,8 @@ export interface EncodeOptions {
 /**
  * A value as JSON text from which {@link decode} makes an equal value of the same types. Plain JSON values give what
  * `JSON.stringify` gives; a list without holes gives `[` + the texts of its elements, joined by commas + `]`. The value is not
- * changed; what is referenced twice is written twice.
+ * changed; what is referenced twice is written twice. An error of a class of one's own comes back as the built-in class it extends,
+ * with its name and everything it holds, but `constructor.name` and `instanceof` differ.
  * @throws UNSERIALIZABLE_VALUE, with the path to the culprit in the message and in `data.path`, for functions, symbols, cycles,
  * unknown classes, getters and `toJSON` that throw, and more than 2,000 levels of nesting
  */

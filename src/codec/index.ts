@@ -6,3 +6,4 @@ export { encode, type EncodeOptions } from "./encode";
 export { isDense as isElementwise } from "./lists";
 export { decodeOfficial } from "./official";
 export { encodePart, encodeParts, type EncodedParts } from "./parts";
+export { matches, type Trace, Tracer } from "./trace";

@@ -8,17 +8,23 @@ import { sameDefault } from "./same";
 
 /**
  * An instance is saved as the properties in which it differs from a fresh one (`v`), the properties it lacks (`d`), and, if they
- * are not those one would expect from `v`, the arguments of its constructor (`a`). It is read by making a fresh one and setting
- * its properties: constructors derive, warn and rename, and would not give back what was edited later.
+ * are not those one would expect from `v`, the arguments of its constructor (`a`). It is read by setting the properties of a fresh
+ * one without its constructor: constructors derive, warn and rename, and would not give back what was edited later.
  */
 function instanceKind(type: InstanceClass): Kind {
   const fresh = type.make() as JsonRecord;
   const defaults: ReadonlyMap<string, unknown> = new Map(Object.entries(fresh).filter(([key]) => key !== type.args));
   const freshArguments = Object.keys(argumentsOf(fresh, type) ?? {});
 
+  const prototype = parentOf(fresh);
+  const names = Object.keys(fresh);
+  const known = new Set(names);
+  // What the constructor would set; the arguments are set last.
+  const usual = names.map((name) => (name === type.args ? undefined : fresh[name]));
+
   return kindOf<JsonRecord>({
     tag: type.tag,
-    prototype: parentOf(fresh) as JsonRecord,
+    prototype: prototype as JsonRecord,
     levels: 4,
     accepts: type.marks,
 
@@ -52,12 +58,14 @@ function instanceKind(type: InstanceClass): Kind {
     read(node, reader) {
       onlyKeys(node, "v", "d", "a");
       const fields = reader.fields(node, "v");
-      const value = type.make() as JsonRecord;
-      const keys = Object.keys(fields);
-      for (const key of keys) {
-        if (Object.hasOwn(value, key)) value[key] = fields[key];
-        else define(value, key, fields[key]);
+      const value = Object.create(prototype) as JsonRecord;
+      for (let i = 0; i < names.length; i++) {
+        const name = names[i] as string;
+        value[name] = Object.hasOwn(fields, name) ? fields[name] : another(usual[i]);
       }
+      if (type.symbol !== undefined) (value as Record<symbol, unknown>)[type.symbol] = true;
+      const keys = Object.keys(fields);
+      for (const key of keys) if (!known.has(key)) define(value, key, fields[key]);
       const lacking = Object.hasOwn(node, "d") ? namesOf(node, "d") : NOTHING;
       for (const key of lacking) delete value[key];
       if (type.args === undefined) return value;
@@ -85,3 +93,9 @@ const ARGUMENTS = "";
 const NOTHING: readonly string[] = [];
 
 export const INSTANCE_KINDS: readonly Kind[] = INSTANCE_CLASSES.map(instanceKind);
+
+/** A default of its own for every instance: defaults are primitives, lists of primitives, and empty objects. */
+function another(part: unknown): unknown {
+  if (typeof part !== "object" || part === null) return part;
+  return Array.isArray(part) ? [...(part as unknown[])] : {};
+}

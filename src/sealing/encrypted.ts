@@ -19,6 +19,8 @@ export function encryptedSealing(keys: ResolvedKeys, secret: Uint8Array): Sealin
 
   return {
     encrypted: true,
+    keyId: keys.current.id,
+    header,
 
     address(threadId, text) {
       assertWellFormed(threadId, text);

@@ -7,6 +7,8 @@ import { sha256 } from "./sha256";
 /** Of a database without encryption: texts are stored as they are. */
 export const plainSealing: Sealing = {
   encrypted: false,
+  keyId: undefined,
+  header: Buffer.alloc(0),
 
   address(threadId, text) {
     assertWellFormed(threadId, text);

@@ -13,6 +13,12 @@ export interface Sealing {
   /** Whether texts are stored encrypted. */
   readonly encrypted: boolean;
 
+  /** The id of the key that seals; undefined where nothing is sealed. */
+  readonly keyId: string | undefined;
+
+  /** What everything begins with that is sealed under that key, and nothing else; empty where nothing is sealed. */
+  readonly header: Buffer;
+
   /**
    * The address of a text by its content, 43 characters of base64url: its SHA-256, or in an encrypted database HMAC-SHA-256 under a
    * key of the thread, so that nobody without the keys can tell whether a text they guess is stored. It does not depend on which

@@ -50,7 +50,7 @@ export type PackedValue =
 export interface PackedList {
   kind: "list";
   length: number;
-  /** SHA-256 over the addresses of all elements. */
+  /** Over the texts of all elements. */
   digest: string;
   /** Where its first `keep` elements are stored, unless the thread's generation is another by now. */
   known: { segments: readonly Segment[]; keep: number; generation: string } | undefined;
@@ -68,7 +68,7 @@ export type Pointer =
 export type StoredValue =
   /** Text is undefined if the reader knows the chunk of that address. */
   | { kind: "text"; address: string | undefined; text: string | undefined }
-  /** `texts` are the elements from `from` on. */
+  /** `text` has the elements from `from` on, joined by commas. */
   | {
       kind: "list";
       list: number;
@@ -76,7 +76,7 @@ export type StoredValue =
       digest: string;
       segments: readonly Segment[] | undefined;
       from: number;
-      texts: readonly string[];
+      text: string;
     };
 
 /** What a reader remembers from earlier, so that it need not be read again. Addresses and digests prove that it is the same. */
@@ -95,6 +95,8 @@ export interface NewValue {
   isNew: boolean;
   /** Produced on demand: a carried value is seldom needed. */
   packed: () => PackedValue;
+  /** All forms in which an equal value may have been stored. */
+  forms: () => readonly PackedValue[];
 }
 
 /** A text, and the chunks that it refers to. */
@@ -316,6 +318,85 @@ export interface RewindRow {
   takenBackAt: string | undefined;
 }
 
+/** How many rows of each kind were sealed anew; `archived` are those that rewinds keep. */
+export interface ResealCounts {
+  checkpoints: number;
+  values: number;
+  writes: number;
+  turns: number;
+  archived: number;
+}
+
+/** How far sealing anew has come; its contents are the store's own. */
+export interface ResealCursor {
+  table: number;
+  after: readonly (string | number)[];
+}
+
+/** What a prune removes, or would: checkpoints (each with its older versions counts once) and rows. */
+export interface PruneCounts {
+  checkpoints: number;
+  writes: number;
+  turns: number;
+  chunks: number;
+}
+
+/** Which checkpoints of the root namespace stay; those that satisfy all of what is given. */
+export interface PruneCriteria {
+  keepLast: number | undefined;
+  /** Older ones go; milliseconds since the epoch. */
+  before: number | undefined;
+}
+export type PruneWish = ({ kind: "criteria" } & PruneCriteria) | { kind: "runs"; runIds: readonly string[] };
+
+/** Rows, by seq, that go together. */
+export interface PruneUnit {
+  isCheckpoint: boolean;
+  snapshots: readonly number[];
+  writes: readonly number[];
+  turns: readonly number[];
+}
+
+/** What is to go from a thread. The store notices when the thread has changed, and plans anew. */
+export interface PrunePlan {
+  threadId: string;
+  units: readonly PruneUnit[];
+  /** Rewinds whose archives go. */
+  archives: readonly string[];
+  /** No rewind reaches behind this seq afterwards. */
+  floor: number;
+  stamp: string;
+  /** How many checkpoints were looked at. */
+  examined: number;
+  /** Checkpoints that were to go, and stay because others need them. */
+  spared: readonly { ns: string; checkpointId: string }[];
+}
+
+/** Values of a thread that nothing refers to any more. */
+export interface SweepPlan {
+  threadId: string;
+  chunks: readonly number[];
+  lists: readonly { list: number; from: number; whole: boolean }[];
+  stamp: string;
+}
+
+export interface CheckpointName {
+  name: string;
+  ns: string;
+  checkpointId: string;
+  createdAt: string;
+}
+
+/** The size of the database on disk. */
+export interface FileSpace {
+  /** With the write-ahead log. */
+  bytes: number;
+  freePages: number;
+  pageBytes: number;
+  /** Whether free pages can be given back without writing the whole file anew. */
+  givesBack: boolean;
+}
+
 export interface DeltaHistory extends ReadParts {
   /** Oldest first, as they are to be replayed; writes to other channels are among them. */
   writes: readonly (StoredWrites & { channel: string })[];
@@ -324,8 +405,10 @@ export interface DeltaHistory extends ReadParts {
 }
 
 export interface Store {
-  /** The address of a part's text within a thread. */
+  /** The address of a part's text within a thread. Throws while {@link awaitsKeys}. */
   address(threadId: string, text: string): string;
+  /** Whether the keys of the database are still on their way; all that is asked of the store waits for them, in order. */
+  readonly awaitsKeys: boolean;
 
   putCheckpoint(checkpoint: NewCheckpoint): Awaitable<SavedCheckpoint>;
   putWrites(writes: NewWrites): Awaitable<{ seq: number; turn: TurnRow | undefined; lost: readonly LostTurn[] }>;
@@ -371,6 +454,40 @@ export interface Store {
   reuseThread(threadId: string): Awaitable<boolean>;
   copyThread(sourceId: string, targetId: string, createdAt: string, createId: () => string): Awaitable<void>;
 
+  prunePlan(threadId: string, wish: PruneWish): Awaitable<PrunePlan | undefined>;
+  /** Removes the first `limit` units, in one transaction. */
+  pruneBatch(plan: PrunePlan, wish: PruneWish, limit: number): Awaitable<{ removed: PruneCounts; rest: PrunePlan }>;
+  /** @param without what is to be taken as gone already */
+  sweepPlan(threadId: string, without: PrunePlan | undefined): Awaitable<SweepPlan | undefined>;
+  /** Removes up to `limit` rows, in one transaction. */
+  sweepBatch(plan: SweepPlan, limit: number): Awaitable<{ chunks: number; rest: SweepPlan }>;
+  /** How much a thread holds on which nothing was saved since `before` (milliseconds) and nobody is at work; undefined for any other. */
+  idleThread(threadId: string, before: number, isAlive: (run: RunRow) => boolean): Awaitable<PruneCounts | undefined>;
+  deleteIdleThread(
+    threadId: string,
+    before: number,
+    isAlive: (run: RunRow) => boolean,
+    deletedAt: number,
+  ): Awaitable<PruneCounts | undefined>;
+  /** The threads that have checkpoints of these runs. */
+  threadsOfRuns(runIds: readonly string[]): Awaitable<readonly string[]>;
+
+  nameCheckpoint(
+    at: { threadId: string; ns: string; checkpointId: string | undefined },
+    name: string,
+    createdAt: string,
+  ): Awaitable<CheckpointName>;
+  listNames(threadId: string): Awaitable<readonly CheckpointName[]>;
+  unnameCheckpoint(threadId: string, name: string): Awaitable<boolean>;
+
+  space(): Awaitable<FileSpace>;
+  /** Gives up to so many free pages back, in one transaction. */
+  giveBackPages(pages: number): Awaitable<void>;
+  /** Brings the write-ahead log into the file, so that the file gets smaller; `truncate` empties the log too. */
+  checkpointLog(truncate: boolean): Awaitable<void>;
+  /** Writes the file anew. */
+  vacuumFully(): Awaitable<void>;
+
   /** Marks a thread as running. `guard` sees the marks there are, in the transaction: what it throws refuses, what it returns is cleared. */
   beginRun(run: RunRow, guard: (others: readonly RunRow[]) => readonly RunRow[]): Awaitable<void>;
   beatRun(runId: string, at: number): Awaitable<void>;
@@ -388,6 +505,11 @@ export interface Store {
   listRewinds(threadId: string): Awaitable<readonly RewindRow[]>;
   /** Brings a rewind's rows back, in one transaction, unless `guard` throws. */
   takeBack(rewindId: string, at: string, guard: (runs: readonly RunRow[]) => void): Awaitable<RewindCounts>;
+
+  /** Seals rows anew under the current key, for a moment, from where the last call ended. @throws NOT_ENCRYPTED, CHECKPOINT_CORRUPTED */
+  reseal(after: ResealCursor | undefined): Awaitable<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }>;
+  /** Forgets all keys but the current one, if nothing is sealed under them any more. @returns how many; undefined if something is */
+  retireKeys(): Awaitable<{ keyId: string; retired: number | undefined }>;
 
   close(): void;
   readonly open: boolean;

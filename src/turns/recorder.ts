@@ -50,9 +50,11 @@ export class TurnRecorder extends BaseCallbackHandler {
     _chain: Serialized,
     inputs: ChainValues,
     runId: string,
-    _runType?: string,
+    _parentRunId?: string,
     tags?: string[],
     metadata?: Record<string, unknown>,
+    // The declared type has another order; core calls with the run's type before its name.
+    _runType?: string,
     runName?: string,
   ): Promise<void> {
     // The same handler bound to a graph and passed at invoke is called twice for one run.

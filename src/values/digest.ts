@@ -1,32 +1,26 @@
 import { createHash, type Hash } from "node:crypto";
 
-export interface Addressed {
-  readonly address: string;
-}
-
 /**
- * SHA-256 over the addresses of a list's elements, in their order: two lists with one digest have the same elements. It is a running
- * hash, so that the digest of a list that grew costs only what is new.
+ * SHA-256 over the texts of a list's elements, in their order and each with a comma behind: two lists with one digest are the same. It
+ * is a running hash, so that the digest of a list that grew costs only what is new.
  */
-export interface ListDigest {
-  readonly hash: Hash;
-  readonly text: string;
-}
+export type RunningDigest = Hash;
 
-export function digestOf(elements: readonly Addressed[], length = elements.length): ListDigest {
-  let addresses = "";
-  for (let i = 0; i < length; i += 1) addresses += (elements[i] as Addressed).address;
-  return finished(createHash("sha256").update(addresses));
+export function newDigest(): RunningDigest {
+  return createHash("sha256");
 }
 
 /** The digest of a list with more elements behind; the given one stays as it is. */
-export function extended(digest: ListDigest, elements: readonly Addressed[]): ListDigest {
-  if (elements.length === 0) return digest;
-  const hash = digest.hash.copy();
-  for (const { address } of elements) hash.update(address);
-  return finished(hash);
+export function extended(digest: RunningDigest, texts: readonly string[]): RunningDigest {
+  const next = digest.copy();
+  for (const text of texts) next.update(text).update(",");
+  return next;
 }
 
-function finished(hash: Hash): ListDigest {
-  return { hash, text: hash.copy().digest("base64url") };
+/**
+ * The finished digest. It goes through `address`, which is keyed in an encrypted database: nobody shall find out by guessing what a
+ * list holds.
+ */
+export function finished(digest: RunningDigest, address: (text: string) => string): string {
+  return address(digest.copy().digest("base64url"));
 }

@@ -1,34 +1,53 @@
-import { copyOf, decode, encode, type EncodeOptions, NO_COPY, sameAs } from "../codec";
+import { copyOf, decode, encode, type EncodeOptions, matches, NO_COPY, sameAs, type Trace, type Tracer } from "../codec";
 
 /**
- * A part of a value that is in the store, as we remember it: a private copy that nobody else holds, or its text where the codec
- * knows no copy. What users hold may change under our hands; this does not.
+ * A part of a value that is in the store, as we remember it: a private value that nobody else holds. What users hold may change under
+ * our hands; this does not.
  */
 export interface Element {
-  readonly address: string;
-  /** Length of its text. */
+  /** Never handed out, and never changed. */
+  readonly value: unknown;
+  /** Length of its text, roughly. */
   readonly size: number;
-  readonly copy: unknown;
-  readonly text: string | undefined;
+  /** Taken from the text when it is first asked for. */
+  address: string | undefined;
+  /** Kept only where the value has to be compared by its text. */
+  text: string | undefined;
+  /** What the value is compared by; made when it is first compared, null if there is none. */
+  trace: Trace | null | undefined;
 }
 
 /** @param value what the text says; it stays the caller's */
 export function elementOf(address: string, text: string, value: unknown): Element {
   const copy = copyOf(value);
-  return { address, size: text.length, copy, text: copy === NO_COPY ? text : undefined };
+  return { value: copy === NO_COPY ? decode(text) : copy, size: text.length, address, text: undefined, trace: undefined };
 }
 
-/** Whether a value still is what the element's text says. `encode` is asked only where there is no copy to compare. */
-export function isStill(element: Element, value: unknown, encode: () => string): boolean {
-  return element.text === undefined ? sameAs(element.copy, value) : encode() === element.text;
+/** An element made from what was decoded for it alone. */
+export function ownElement(value: unknown, size: number, address?: string): Element {
+  return { value, size, address, text: undefined, trace: undefined };
+}
+
+/** Whether a value still is what the element's text says. `encodeValue` is asked only where nothing else can tell. */
+export function isStill(element: Element, value: unknown, encodeValue: () => string, tracer: Tracer): boolean {
+  if (typeof element.value !== "object" || element.value === null) return Object.is(element.value, value);
+  if (element.trace === undefined) element.trace = tracer.trace(element.value) ?? null;
+  if (element.trace !== null && matches(element.trace, value)) return true;
+  if (copyOf(element.value) !== NO_COPY) return sameAs(element.value, value);
+  element.text ??= encode(element.value, AS_IT_IS);
+  return encodeValue() === element.text;
 }
 
 /** The value, made anew for whoever asks. */
 export function valueOf(element: Element): unknown {
-  return element.text === undefined ? copyOf(element.copy) : decode(element.text);
+  const copy = copyOf(element.value);
+  return copy === NO_COPY ? decode(textOf(element)) : copy;
 }
 
 /** Its text, whatever has become of the value since. */
-export function textOf(element: Element, options: EncodeOptions): string {
-  return element.text ?? encode(element.copy, options);
+export function textOf(element: Element): string {
+  return element.text ?? encode(element.value, AS_IT_IS);
 }
+
+/** What was decoded holds no instances of unknown classes any more. */
+const AS_IT_IS: EncodeOptions = {};

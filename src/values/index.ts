@@ -1,9 +1,9 @@
 import type { EncodeOptions } from "../codec";
 import { Unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
-import type { PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
+import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
 import { Memory } from "./memory";
-import { packValue } from "./pack";
+import { packForms, packValue } from "./pack";
 import { type PackingList, rememberSaved } from "./pack-list";
 import { packText } from "./pack-text";
 import type { Packing } from "./packing";
@@ -25,14 +25,12 @@ export interface ValuesOptions extends EncodeOptions {
  */
 export class Values {
   readonly #options: ValuesOptions;
-  readonly #address: (threadId: string, text: string) => string;
   readonly #memory: Memory;
 
   /** @param address the address of a part's text within a thread */
   constructor(options: ValuesOptions, address: (threadId: string, text: string) => string) {
     this.#options = options;
-    this.#address = address;
-    this.#memory = new Memory(options.cacheSize);
+    this.#memory = new Memory(options.cacheSize, address);
   }
 
   /**
@@ -40,8 +38,12 @@ export class Values {
    *
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channel(threadId: string, ns: string, channel: string, value: unknown): () => PackedValue {
-    return once(() => inChannel(channel, () => packValue(value, placeOf(ns, channel), this.#packing(threadId))));
+  channel(threadId: string, ns: string, channel: string, value: unknown): Pick<NewValue, "packed" | "forms"> {
+    const place = placeOf(ns, channel);
+    return {
+      packed: once(() => inChannel(channel, () => packValue(value, place, this.#packing(threadId)))),
+      forms: once(() => inChannel(channel, () => packForms(value, place, this.#packing(threadId)))),
+    };
   }
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
@@ -93,13 +95,11 @@ export class Values {
   }
 
   #packing(threadId: string): Packing {
-    const address = (text: string): string => this.#address(threadId, text);
-    return { memory: this.#memory.thread(threadId), options: this.#options, address };
+    return { memory: this.#memory.thread(threadId), options: this.#options };
   }
 
   #unpacking(threadId: string, parts: ReadParts): Unpacking {
-    const address = (text: string): string => this.#address(threadId, text);
-    return { threadId, memory: this.#memory.thread(threadId), parts, immutable: this.#options.immutable, address };
+    return { threadId, memory: this.#memory.thread(threadId), parts, immutable: this.#options.immutable };
   }
 }
 

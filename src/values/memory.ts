@@ -1,21 +1,15 @@
-import type { Remembered, Segment } from "../store/store";
-import { digestOf, type ListDigest } from "./digest";
+import { Tracer } from "../codec";
+import type { Remembered } from "../store/store";
+import type { RunningDigest } from "./digest";
 import type { Element } from "./element";
-
-/** A list of the store, from its first element to the last one we know. Every shorter length of it is an older value. */
-export interface KnownList {
-  readonly segments: readonly Segment[];
-  readonly elements: Element[];
-  /** Digests of the lengths that were seen to agree with the store. */
-  readonly digests: Map<number, string>;
-}
+import type { KnownList } from "./known-list";
 
 /** What a channel held when it was last saved or read. */
 export interface KnownChannel {
   list: KnownList;
   length: number;
-  /** Taken when it is first asked for. */
-  digest: ListDigest | undefined;
+  /** Over its elements; undefined if it was not taken along. */
+  digest: RunningDigest | undefined;
   generation: string;
   /** With the option `immutable`: the very objects that the elements were made from or handed out as. */
   objects: unknown[] | undefined;
@@ -30,10 +24,11 @@ export interface KnownEntry {
 }
 
 const LISTS_PER_THREAD = 64;
-const DIGESTS_PER_LIST = 4_096;
 
 /** What is remembered of one thread. */
 export class ThreadMemory implements Remembered {
+  readonly tracer: Tracer;
+  readonly address: (text: string) => string;
   readonly channels = new Map<string, KnownChannel>();
   readonly records = new Map<string, Map<string, KnownEntry>>();
   /** Finds the element of an object that comes back: from a write to a checkpoint, from a read to the next save. */
@@ -43,31 +38,36 @@ export class ThreadMemory implements Remembered {
   /** Length of all texts remembered, roughly. */
   size = 0;
 
+  constructor(tracer: Tracer, address: (text: string) => string) {
+    this.tracer = tracer;
+    this.address = address;
+  }
+
   list(list: number): KnownList | undefined {
     return this.#lists.get(list);
   }
 
-  addList(known: KnownList, grownBy: readonly Element[]): void {
-    const list = known.segments.at(-1)?.list ?? 0;
-    this.#lists.delete(list);
-    this.#lists.set(list, known);
-    for (const { size } of grownBy) this.size += size;
+  /** @param size length of the texts that are new in it */
+  addList(known: KnownList, size: number): void {
+    this.#lists.delete(known.list);
+    this.#lists.set(known.list, known);
+    this.size += size;
     const [oldest] = this.#lists.keys();
     if (this.#lists.size > LISTS_PER_THREAD && oldest !== undefined) this.#lists.delete(oldest);
   }
 
-  forgetLists(): void {
-    this.#lists.clear();
-    this.channels.clear();
+  forgetList(list: number): void {
+    this.#lists.delete(list);
+    for (const [place, channel] of this.channels) if (channel.list.list === list) this.channels.delete(place);
   }
 
   part(address: string): Element | undefined {
     return this.#parts.get(address);
   }
 
-  addPart(element: Element): void {
-    if (this.#parts.has(element.address)) return;
-    this.#parts.set(element.address, element);
+  addPart(address: string, element: Element): void {
+    if (this.#parts.has(address)) return;
+    this.#parts.set(address, element);
     this.size += element.size;
   }
 
@@ -78,18 +78,9 @@ export class ThreadMemory implements Remembered {
   elements(list: number, length: number, digest: string): number {
     const known = this.#lists.get(list);
     if (known === undefined) return 0;
-    if (known.elements.length < length) return known.elements.length;
-    return agrees(known, length, digest) ? length : 0;
+    if (known.length < length) return known.digest === undefined ? 0 : known.length;
+    return known.agrees(length, digest, this.address) ? length : 0;
   }
-}
-
-/** Whether the first elements of a known list are the ones that a digest was taken over. */
-export function agrees(known: KnownList, length: number, digest: string): boolean {
-  if (known.digests.get(length) === digest) return true;
-  if (digestOf(known.elements, length).text !== digest) return false;
-  if (known.digests.size >= DIGESTS_PER_LIST) known.digests.clear();
-  known.digests.set(length, digest);
-  return true;
 }
 
 /**
@@ -98,15 +89,19 @@ export function agrees(known: KnownList, length: number, digest: string): boolea
  */
 export class Memory {
   readonly #limit: number;
+  readonly #address: (threadId: string, text: string) => string;
+  readonly #tracer = new Tracer();
   readonly #threads = new Map<string, ThreadMemory>();
 
   /** @param limit characters of text; the thread used last is remembered whatever its size */
-  constructor(limit: number) {
+  constructor(limit: number, address: (threadId: string, text: string) => string) {
     this.#limit = limit;
+    this.#address = address;
   }
 
   thread(threadId: string): ThreadMemory {
-    const known = this.#threads.get(threadId) ?? new ThreadMemory();
+    const known =
+      this.#threads.get(threadId) ?? new ThreadMemory(this.#tracer, (text: string) => this.#address(threadId, text));
     this.#threads.delete(threadId);
     this.#threads.set(threadId, known);
     this.#shrink(threadId);

@@ -1,8 +1,9 @@
 import { encodePart } from "../codec";
 import type { PackedList, Segment } from "../store/store";
-import { digestOf, extended, type ListDigest } from "./digest";
+import { extended, finished, newDigest, type RunningDigest } from "./digest";
 import { type Element, isStill, textOf } from "./element";
-import { agrees, type KnownChannel, type KnownList, type ThreadMemory } from "./memory";
+import { KnownList } from "./known-list";
+import type { KnownChannel, ThreadMemory } from "./memory";
 import { elementFor, type Packing } from "./packing";
 
 /** A list on its way into the store, and what to remember of it once it is there. */
@@ -11,11 +12,11 @@ export interface PackingList extends PackedList {
   readonly before: KnownChannel | undefined;
   readonly keep: number;
   readonly fresh: readonly Element[];
-  readonly newDigest: ListDigest;
+  readonly running: RunningDigest;
 }
 
 /**
- * A list element by element, each under the address of its text. What compares equal to the private copy of the element that was at
+ * A list element by element, each under the address of its text. What compares equal to the private value of the element that was at
  * its place is not encoded again. Comparing is what makes that safe: users change messages in place, and the identity of an object
  * proves nothing, unless they said (`immutable`) that they never do.
  *
@@ -28,32 +29,36 @@ export function packList(
   packing: Packing,
   texts?: readonly string[],
 ): PackingList {
+  const { memory } = packing;
   const encodeAt = (index: number): string => texts?.[index] ?? encodePart(value, index, packing.options);
   const keep = before === undefined ? 0 : commonPrefix(value, before, packing, encodeAt);
   const fresh: Element[] = [];
-  const freshTexts: (string | undefined)[] = [];
+  const freshTexts: string[] = [];
   for (let index = keep; index < value.length; index += 1) {
-    const encodeHere = (): string => (freshTexts[index - keep] ??= encodeAt(index));
-    fresh.push(elementFor(value[index], encodeHere, packing));
+    let text: string | undefined;
+    const element = elementFor(value[index], () => (text ??= encodeAt(index)), packing);
+    fresh.push(element);
+    freshTexts.push(text ?? textOf(element));
   }
-  const grew = before !== undefined && keep === before.length;
-  const newDigest = extended((grew ? before.digest : undefined) ?? digestOf(before?.list.elements ?? [], keep), fresh);
-  const elementAt = (index: number): Element => (index < keep ? before?.list.elements[index] : fresh[index - keep]) as Element;
+  const running = extended(digestUpTo(before, keep), freshTexts);
+  const elementAt = (index: number): Element =>
+    (index < keep ? before?.list.elements[index] : fresh[index - keep]) as Element;
+  const addressAt = (index: number): string => {
+    const element = elementAt(index);
+    return (element.address ??= memory.address(textOf(element)));
+  };
   return {
     kind: "list",
     length: value.length,
-    digest: newDigest.text,
+    digest: finished(running, memory.address),
     known: before && { segments: upTo(before.list.segments, keep), keep, generation: before.generation },
-    address: (index) => elementAt(index).address,
-    chunk: (index) => ({
-      address: elementAt(index).address,
-      text: () => freshTexts[index - keep] ?? textOf(elementAt(index), packing.options),
-    }),
+    address: addressAt,
+    chunk: (index) => ({ address: addressAt(index), text: () => freshTexts[index - keep] ?? textOf(elementAt(index)) }),
     value,
     before,
     keep,
     fresh,
-    newDigest,
+    running,
   };
 }
 
@@ -64,15 +69,27 @@ function commonPrefix(
   packing: Packing,
   encodeAt: (index: number) => string,
 ): number {
-  const { elements } = before.list;
+  const { memory } = packing;
   const objects = packing.options.immutable ? before.objects : undefined;
   const limit = Math.min(value.length, before.length);
-  for (let index = 0; index < limit; index += 1) {
+  let index = 0;
+  if (objects !== undefined) {
+    while (index < limit && Object.is(objects[index], value[index]) && index in value) index += 1;
+    if (index === limit) return limit;
+  }
+  const { elements } = before.list;
+  for (; index < limit; index += 1) {
     const item = value[index];
-    if (objects !== undefined && objects[index] === item && item !== undefined) continue;
-    if (!isStill(elements[index] as Element, item, () => encodeAt(index))) return index;
+    const element = elements[index] as Element;
+    if (objects !== undefined && typeof item === "object" && item !== null && memory.objects.get(item) === element) continue;
+    if (!isStill(element, item, () => encodeAt(index), memory.tracer)) return index;
   }
   return limit;
+}
+
+function digestUpTo(before: KnownChannel | undefined, keep: number): RunningDigest {
+  if (before !== undefined && keep === before.length && before.digest !== undefined) return before.digest;
+  return extended(newDigest(), before === undefined ? [] : before.list.elements.slice(0, keep).map(textOf));
 }
 
 /**
@@ -88,32 +105,20 @@ export function rememberSaved(
   generation: string,
   immutable: boolean,
 ): void {
-  const { before, keep, fresh, newDigest, length } = saved;
+  const { before, keep, fresh, running, length } = saved;
   const list = grownList(memory, saved, segments);
-  if (!agrees(list, length, newDigest.text)) return void memory.channels.delete(place);
+  list.confirm(length, saved.digest);
+  if (list.length === length) list.digest = running;
   const objects = immutable ? grownObjects(saved, before?.objects) : undefined;
-  memory.channels.set(place, { list, length, digest: newDigest, generation, objects });
-  memory.addList(list, keep === before?.length ? fresh : list.elements.slice(keep));
+  memory.channels.set(place, { list, length, digest: running, generation, objects });
+  memory.addList(list, sizeOf(keep === before?.length ? fresh : list.elements.slice(keep)));
 }
 
 function grownList(memory: ThreadMemory, { before, keep, fresh }: PackingList, segments: readonly Segment[]): KnownList {
   const number = segments.at(-1)?.list ?? 0;
-  const known = before?.list.segments.at(-1)?.list === number ? before.list : memory.list(number);
-  if (known !== undefined && isPrefix(known, keep, fresh)) {
-    for (let index = known.elements.length - keep; index < fresh.length; index += 1) known.elements.push(fresh[index] as Element);
-    return known;
-  }
-  return { segments, elements: [...(before?.list.elements.slice(0, keep) ?? []), ...fresh], digests: new Map() };
-}
-
-/** Whether a known list can take the fresh elements at its end, or has them there already. */
-function isPrefix(known: KnownList, keep: number, fresh: readonly Element[]): boolean {
-  if (known.elements.length < keep) return false;
-  const there = Math.min(known.elements.length - keep, fresh.length);
-  for (let index = 0; index < there; index += 1) {
-    if (known.elements[keep + index]?.address !== fresh[index]?.address) return false;
-  }
-  return true;
+  const known = before?.list.list === number ? before.list : memory.list(number);
+  if (known?.grow(keep, fresh) === true) return known;
+  return new KnownList(segments, [...(before?.list.elements.slice(0, keep) ?? []), ...fresh], { text: "", length: 0 });
 }
 
 /** The objects list only ever grows in place, as the state does; anything else starts it anew. */
@@ -124,7 +129,12 @@ function grownObjects({ value, before, keep }: PackingList, objects: unknown[] |
 }
 
 function upTo(segments: readonly Segment[], keep: number): readonly Segment[] {
-  return segments.at(-1)?.from === undefined || (segments.at(-1) as Segment).from < keep
-    ? segments
-    : segments.filter(({ from }) => from < keep);
+  const last = segments.at(-1);
+  return last === undefined || last.from < keep ? segments : segments.filter(({ from }) => from < keep);
+}
+
+function sizeOf(elements: readonly Element[]): number {
+  let size = 0;
+  for (const element of elements) size += element.size;
+  return size;
 }

@@ -48,11 +48,11 @@ function packPart(value: unknown, packing: Packing, parts: Parts, depth: number,
 function packElement(list: readonly unknown[], index: number, item: unknown, packing: Packing, parts: Parts): string {
   const encodeItem = (): string => encodePart(list, index, packing.options);
   const known = rememberedFor(item, encodeItem, packing);
-  if (known !== undefined && known.size >= PART_MIN) return refer(known.address, () => textOf(known, packing.options), parts);
+  if (known?.address !== undefined && known.size >= PART_MIN) return refer(known.address, () => textOf(known), parts);
   const text = encodeItem();
   if (text.length < PART_MIN) return text;
   const element = elementFor(item, () => text, packing);
-  return refer(element.address, () => text, parts);
+  return refer((element.address ??= packing.memory.address(text)), () => text, parts);
 }
 
 function packEntry(
@@ -88,7 +88,7 @@ function newEntry(
 ): string {
   const text = isList(value) || isRecord(value) ? packPart(value, packing, parts, depth + 1) : encodePart(record, key, packing.options);
   if (parts.size > 0 || text.length < PART_MIN) return text;
-  return refer(packing.address(text), () => text, parts);
+  return refer(packing.memory.address(text), () => text, parts);
 }
 
 /** The text of a chunk of an entry that was not packed again because it was the same. */

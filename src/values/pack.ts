@@ -9,6 +9,7 @@ import { isList, type Packing } from "./packing";
 const INLINE_MAX = 128;
 /** A list whose text is shorter is one value. */
 const LIST_MIN = 256;
+const LOOKED_AT_MAX = 1_000;
 
 /**
  * Turns a channel's value into what the store keeps: lists element by element, records with their larger entries as parts, small
@@ -20,13 +21,33 @@ const LIST_MIN = 256;
 export function packValue(value: unknown, place: string, packing: Packing): PackedValue {
   const { memory, options } = packing;
   const before = memory.channels.get(place);
-  if (before !== undefined && isList(value) && value.length > 0 && (options.immutable || isElementwise(value))) {
+  if (before !== undefined && isList(value) && value.length > 0 && isPlainList(value, options.immutable)) {
     return packList(value, before, packing);
   }
   if (isList(value)) {
     const parts = encodeParts(value, options);
     if (parts?.kind === "list" && sum(parts.texts) >= LIST_MIN) return packList(value, undefined, packing, parts.texts);
   }
+  return packAsText(value, place, packing);
+}
+
+/** All the forms in which a value may be stored, whatever the channel held before. */
+export function packForms(value: unknown, place: string, packing: Packing): PackedValue[] {
+  const forms = [packAsText(value, place, packing)];
+  if (isList(value) && value.length > 0) {
+    const parts = encodeParts(value, packing.options);
+    if (parts?.kind === "list") forms.push(packList(value, undefined, packing, parts.texts));
+  }
+  return forms;
+}
+
+/** Looking for holes and further properties lists all indices, so a graph that keeps to `immutable` is believed in long lists. */
+function isPlainList(list: readonly unknown[], immutable: boolean): boolean {
+  return (immutable && list.length > LOOKED_AT_MAX) || isElementwise(list);
+}
+
+function packAsText(value: unknown, place: string, packing: Packing): PackedValue {
+  const { memory } = packing;
   const entries = memory.records.get(place) ?? new Map<string, KnownEntry>();
   const packed = packText(value, packing, entries);
   if (entries.size > 0) memory.records.set(place, entries);
@@ -35,7 +56,7 @@ export function packValue(value: unknown, place: string, packing: Packing): Pack
 
 function packedWhole({ text, parts }: PackedText, packing: Packing): PackedValue {
   if (parts.length === 0 && text.length <= INLINE_MAX) return { kind: "inline", text };
-  return { kind: "whole", chunk: { address: packing.address(text), text: () => text }, parts };
+  return { kind: "whole", chunk: { address: packing.memory.address(text), text: () => text }, parts };
 }
 
 function sum(texts: readonly string[]): number {

@@ -6,7 +6,6 @@ import type { ThreadMemory } from "./memory";
 export interface Packing {
   memory: ThreadMemory;
   options: EncodeOptions & { immutable: boolean };
-  address(text: string): string;
 }
 
 /** The element of a value: remembered by its object if it still is the same, else new. */
@@ -14,14 +13,14 @@ export function elementFor(value: unknown, encodeValue: () => string, packing: P
   const known = rememberedFor(value, encodeValue, packing);
   if (known !== undefined) return known;
   const text = encodeValue();
-  const element = elementOf(packing.address(text), text, value);
+  const element = elementOf(packing.memory.address(text), text, value);
   if (isObject(value)) packing.memory.objects.set(value, element);
   return element;
 }
 
 export function rememberedFor(value: unknown, encodeValue: () => string, packing: Packing): Element | undefined {
   const known = isObject(value) ? packing.memory.objects.get(value) : undefined;
-  return known !== undefined && isStill(known, value, encodeValue) ? known : undefined;
+  return known !== undefined && isStill(known, value, encodeValue, packing.memory.tracer) ? known : undefined;
 }
 
 function isObject(value: unknown): value is object {

@@ -1,9 +1,10 @@
-import { decode } from "../codec";
+import { chunkAddresses, decode } from "../codec";
 import { TurnsError } from "../errors";
 import type { ReadParts, StoredValue } from "../store/store";
+import { extended, finished, newDigest } from "./digest";
 import { type Element, elementOf, valueOf } from "./element";
-import { type Addressed, digestOf } from "./digest";
-import { type KnownList, type ThreadMemory } from "./memory";
+import { KnownList } from "./known-list";
+import type { ThreadMemory } from "./memory";
 
 /** Below this size a value is sooner decoded than remembered. */
 const REMEMBER_MIN = 512;
@@ -14,13 +15,21 @@ export interface Unpacking {
   memory: ThreadMemory;
   parts: ReadParts;
   immutable: boolean;
-  address(text: string): string;
 }
 
 type StoredList = Extract<StoredValue, { kind: "list" }>;
 
 /** What was remembered when the store was asked is not there any more, or no longer true: ask again without it. */
-export class StaleMemory extends Error {}
+export class StaleMemory extends TurnsError {
+  constructor(missing: string) {
+    super("CHECKPOINT_CORRUPTED", {
+      what: "a value that was read before",
+      expected: `the part ${missing} to be still there`,
+      found: "none",
+      remedy: "Read again; if that fails as well, restore the file from a copy.",
+    });
+  }
+}
 
 /** A text with what it refers to put in. Every call makes it anew, so that no caller shares objects with another. */
 export function unpackText(text: string, unpacking: Unpacking): unknown {
@@ -41,9 +50,9 @@ function partValue(address: string, unpacking: Unpacking): unknown {
   const text = parts.chunks.get(address);
   if (text === undefined) throw new StaleMemory(address);
   const value = unpackText(text, unpacking);
-  if (text.length < REMEMBER_MIN) return value;
+  if (text.length < REMEMBER_MIN || chunkAddresses(text).length > 0) return value;
   const element = elementOf(address, text, value);
-  if (element.text === undefined) memory.addPart(element);
+  memory.addPart(address, element);
   return handedOut(element, value, memory);
 }
 
@@ -55,40 +64,57 @@ function handedOut(element: Element, value: unknown, memory: ThreadMemory): unkn
 
 function unpackList(stored: StoredList, place: string | undefined, unpacking: Unpacking): unknown[] {
   const { memory } = unpacking;
-  const { list, decoded } = listOf(stored, unpacking);
+  const { list, read } = listOf(stored, unpacking);
   const values: unknown[] = [];
-  for (let index = 0; index < stored.length; index += 1) {
-    const element = list.elements[index] as Element;
-    const value = index < stored.from ? valueOf(element) : decoded[index - stored.from];
-    values.push(handedOut(element, value, memory));
+  if (stored.from > 0) {
+    const { elements } = list;
+    const known = Math.min(stored.from, stored.length);
+    for (let index = 0; index < known; index += 1) {
+      const element = elements[index] as Element;
+      values.push(handedOut(element, valueOf(element), memory));
+    }
   }
-  if (place !== undefined) {
-    const objects = unpacking.immutable ? [...values] : undefined;
-    const generation = unpacking.parts.generation;
-    memory.channels.set(place, { list, length: stored.length, digest: undefined, generation, objects });
-  }
-  return values;
+  const all = values.length === 0 ? read : values.concat(read);
+  if (place !== undefined) rememberRead(stored, place, list, unpacking, all);
+  return all;
 }
 
-/** The list with at least the elements that the value has, each verified by the digest over all of them. */
-function listOf(stored: StoredList, unpacking: Unpacking): { list: KnownList; decoded: readonly unknown[] } {
+/** A read in the middle of a run changes nothing for the run: it goes on with its own objects. */
+function rememberRead(
+  stored: StoredList,
+  place: string,
+  list: KnownList,
+  { memory, immutable, parts: { generation } }: Unpacking,
+  values: readonly unknown[],
+): void {
+  const { length } = stored;
+  const known = memory.channels.get(place);
+  if (known?.list === list && known.length === length && known.generation === generation) return;
+  const digest = list.length === length ? list.digest : undefined;
+  memory.channels.set(place, { list, length, digest, generation, objects: immutable ? [...values] : undefined });
+}
+
+/** The list with at least the elements that the value has, verified by the digest over all of them, and those that were just read. */
+function listOf(stored: StoredList, unpacking: Unpacking): { list: KnownList; read: unknown[] } {
   const { memory } = unpacking;
   const known = stored.from === 0 ? undefined : memory.list(stored.list);
-  if (stored.from > 0 && known === undefined) throw new StaleMemory(String(stored.list));
-  if (known !== undefined && stored.from >= stored.length) return { list: known, decoded: [] };
-  const before = known?.elements.slice(0, stored.from) ?? [];
-  const addresses = stored.texts.map((text) => ({ address: unpacking.address(text) }));
-  if (digestOf([...before, ...addresses]).text !== stored.digest) {
-    memory.forgetLists();
+  if (stored.from > 0 && (known === undefined || known.length < stored.from)) throw new StaleMemory(String(stored.list));
+  if (known !== undefined && stored.from >= stored.length) return { list: known, read: [] };
+  const before = known === undefined ? newDigest() : known.digest;
+  if (before === undefined || (known !== undefined && known.length !== stored.from)) throw new StaleMemory(String(stored.list));
+  const digest = extended(before, [stored.text]);
+  if (finished(digest, memory.address) !== stored.digest) {
+    memory.forgetList(stored.list);
     if (known !== undefined) throw new StaleMemory(String(stored.list));
     throw altered(stored, unpacking.threadId);
   }
-  const decoded = stored.texts.map((text) => unpackText(text, unpacking));
-  const read = stored.texts.map((text, index) => elementOf((addresses[index] as Addressed).address, text, decoded[index]));
-  const segments = stored.segments ?? known?.segments ?? [];
-  const list: KnownList = { segments, elements: [...before, ...read], digests: new Map([[stored.length, stored.digest]]) };
-  memory.addList(list, read);
-  return { list, decoded };
+  const read = decode(`[${stored.text}]`) as unknown[];
+  if (read.length !== stored.length - stored.from) throw altered(stored, unpacking.threadId);
+  const elements = known === undefined ? [] : [...known.elements];
+  const list = new KnownList(stored.segments ?? known?.segments ?? [], elements, { text: stored.text, length: read.length }, digest);
+  list.confirm(stored.length, stored.digest);
+  memory.addList(list, stored.text.length);
+  return { list, read };
 }
 
 function altered(stored: { list: number; length: number }, threadId: string): TurnsError {

@@ -4,7 +4,6 @@ import type {
   CheckpointQuery,
   NewCheckpoint,
   NewValue,
-  PackedValue,
   Pointer,
   Remembered,
   SavedCheckpoint,
@@ -13,6 +12,7 @@ import type {
   StoredValue,
 } from "../store";
 import { ChunkReader, storeChunk, storeChunks } from "./chunks";
+import { metadataIdentity } from "./identities";
 import { placeList, readList } from "./lists";
 import { isSame, type Manifest, manifestText, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
@@ -23,7 +23,8 @@ import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
 import { liveWrites } from "./writes";
 
-interface Row {
+/** A row of `langgraph_snapshots`, as far as its contents go. */
+export interface Row {
   seq: number;
   thread: number;
   checkpoint_ns: string;
@@ -111,7 +112,7 @@ export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): v
     row.delta ?? null,
     row.body,
     row.channels,
-    sql.sealing.seal(key.threadId, ["metadata", row.ns, row.checkpointId], row.metadata),
+    sql.sealing.seal(key.threadId, metadataIdentity(row), row.metadata),
     checksumOf(sql, key.threadId, row),
   );
 }
@@ -119,10 +120,10 @@ export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): v
 function checksumOf(
   sql: Sql,
   threadId: string,
-  row: Pick<SnapshotFields, "ns" | "checkpointId" | "parentId" | "delta" | "body" | "channels" | "metadata">,
+  row: Pick<SnapshotFields, "seq" | "ns" | "checkpointId" | "parentId" | "delta" | "body" | "channels" | "metadata">,
 ): string {
-  const { ns, checkpointId, parentId, delta, body, channels, metadata } = row;
-  return sql.sealing.checksum(threadId, ns, checkpointId, parentId, delta, body, channels, metadata);
+  const { seq, ns, checkpointId, parentId, delta, body, channels, metadata } = row;
+  return sql.sealing.checksum(threadId, seq, ns, checkpointId, parentId, delta, body, channels, metadata);
 }
 
 /**
@@ -195,18 +196,19 @@ function carriedPointer(
   inherited: { version: number | string; pointer: Pointer } | undefined,
 ): Pointer | undefined {
   if (inherited?.version === value.version) return inherited.pointer;
-  const packed = value.packed();
-  return inherited !== undefined && isSame(inherited.pointer, packed) ? inherited.pointer : findEqual(sql, key, packed);
+  const forms = value.forms();
+  const isEqual = (pointer: Pointer): boolean => forms.some((form) => isSame(pointer, form));
+  return inherited !== undefined && isEqual(inherited.pointer) ? inherited.pointer : findEqual(sql, key, isEqual);
 }
 
 /** Looks through the thread for a checkpoint with this value, newest first. Seldom needed: LangGraph's `__copy__`. */
-function findEqual(sql: Sql, key: ThreadKey, packed: PackedValue): Pointer | undefined {
+function findEqual(sql: Sql, key: ThreadKey, isEqual: (pointer: Pointer) => boolean): Pointer | undefined {
   let before = Number.MAX_SAFE_INTEGER;
   for (;;) {
     const page = sql.all<{ seq: number; channels: string }>(EARLIER, key.thread, before);
     for (const row of page) {
       for (const { pointer } of parseManifest(row.channels).values()) {
-        if (pointer !== undefined && isSame(pointer, packed)) return pointer;
+        if (pointer !== undefined && isEqual(pointer)) return pointer;
       }
     }
     const last = page.at(-1);
@@ -296,11 +298,13 @@ export function readPointer(
   return { kind: "text", address: pointer.address, text: reader.read(pointer.address) };
 }
 
-function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
-  const { checkpoint_ns: ns, checkpoint_id: checkpointId, body, channels } = row;
+/** A row, verified. */
+export function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
+  const { seq, checkpoint_ns: ns, checkpoint_id: checkpointId, body, channels } = row;
   const parentId = row.parent_checkpoint_id ?? undefined;
-  const metadata = sql.sealing.open(threadId, ["metadata", ns, checkpointId], row.metadata);
+  const metadata = sql.sealing.open(threadId, metadataIdentity({ seq, ns, checkpointId }), row.metadata);
   const computed = checksumOf(sql, threadId, {
+    seq,
     ns,
     checkpointId,
     parentId,
@@ -310,5 +314,5 @@ function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
     metadata,
   });
   verifyChecksum(row.checksum, computed, `checkpoint ${checkpointId} of thread ${threadId}`, { threadId, ns, checkpointId });
-  return { threadId, ns, checkpointId, parentId, seq: row.seq, body, metadata, channels: parseManifest(channels) };
+  return { threadId, ns, checkpointId, parentId, seq, body, metadata, channels: parseManifest(channels) };
 }

@@ -1,6 +1,7 @@
 import { chunkAddresses } from "../../codec";
 import { corrupted } from "../checksum";
 import type { Chunk, Remembered } from "../store";
+import { CHUNK_IDENTITY } from "./identities";
 import type { Sql } from "./sql";
 import { type ThreadKey, threadKey } from "./thread-keys";
 
@@ -13,7 +14,7 @@ export function storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): number {
   const stored = sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
   if (stored !== undefined) return stored.seq;
   const seq = sql.nextSeq();
-  sql.run(INSERT, seq, key.thread, chunk.address, sql.sealing.seal(key.threadId, ["chunk"], chunk.text()));
+  sql.run(INSERT, seq, key.thread, chunk.address, sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text()));
   return seq;
 }
 
@@ -22,7 +23,7 @@ export function storeChunks(sql: Sql, key: ThreadKey, chunks: readonly Chunk[]):
 }
 
 export function openBody(sql: Sql, threadId: string, body: string | Uint8Array): string {
-  return sql.sealing.open(threadId, ["chunk"], body);
+  return sql.sealing.open(threadId, CHUNK_IDENTITY, body);
 }
 
 /** Collects chunks by address, each verified against it, and each read once. */

@@ -17,10 +17,31 @@ export class Commits {
   readonly #db: SqliteDatabase;
   readonly #busyTimeoutMs: number;
   #waiting: Promise<unknown> | undefined;
+  #held = false;
+  #refusal: { error: unknown } | undefined;
 
   constructor(db: SqliteDatabase, busyTimeoutMs: number) {
     this.#db = db;
     this.#busyTimeoutMs = busyTimeoutMs;
+  }
+
+  /** Whether everything waits for what {@link holdUntil} was given. */
+  get held(): boolean {
+    return this.#held;
+  }
+
+  /** Lets nothing run before the promise resolves. If it rejects, its error is what all is refused with. Call it before anything else. */
+  holdUntil(opening: Promise<unknown>): void {
+    this.#held = true;
+    const settled: Promise<unknown> = opening
+      .catch((error: unknown) => {
+        this.#refusal = { error };
+      })
+      .then(() => {
+        this.#held = false;
+        if (this.#waiting === settled) this.#waiting = undefined;
+      });
+    this.#waiting = settled;
   }
 
   /** Runs `work` in one IMMEDIATE transaction; what it throws rolls all of it back. */
@@ -31,6 +52,11 @@ export class Commits {
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() => this.#attempt(() => this.#db.transaction(work)() as T));
+  }
+
+  /** Runs work that no transaction may be around, in its turn. */
+  alone<T>(work: () => T): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(work));
   }
 
   #inOrder<T>(attempt: () => T): Awaitable<T> {
@@ -69,6 +95,7 @@ export class Commits {
 
   #attempt<T>(work: () => T): T {
     if (!this.#db.open) throw closed(this.#db.name);
+    if (this.#refusal !== undefined) throw this.#refusal.error;
     try {
       return work();
     } catch (error) {

@@ -40,7 +40,7 @@ const HISTORY = `WITH RECURSIVE
       WHERE p.thread = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
         AND c.seed IS NULL AND c.depth <= (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1)
   )
-  SELECT p.channel, p.checkpoint_id, p.seed, w.node_task_id, w.idx, w.entries, w.checksum
+  SELECT p.channel, p.checkpoint_id, p.seed, w.seq, w.node_task_id, w.idx, w.entries, w.checksum
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)

@@ -1,46 +1,73 @@
-import { plainSealing } from "../../sealing";
-import type { Store } from "../store";
+import type { EncryptionOption } from "../../sealing";
+import type { NewCheckpoint, Store } from "../store";
 import { getCheckpoint, hydrate, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, prepareConnection } from "./connection";
 import { deltaHistory } from "./delta";
 import type { SqliteDatabase } from "./driver";
+import { refuseRetiredKey, unlockDatabase } from "./keys";
+import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
+import { pruneBatch, prunePlan, threadsOfRuns } from "./prune-batch";
+import { deleteIdleThread, idleThread } from "./prune-idle";
+import { sweepBatch, sweepPlan } from "./prune-sweep";
 import { countBehind, listRewinds, rewind, takeBack } from "./rewinds";
 import { beatRun, beginRun, endRun, listRuns } from "./runs";
+import { reseal, retireKeys } from "./rotate";
+import { withoutInline } from "./small-values";
 import { Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { readChunks } from "./chunks";
 import { copyThread } from "./thread-copy";
 import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
 import { addTokens, insertAction, insertThought, knownNodeTasks, listTurns, openThoughts } from "./turns";
+import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
 import { putWrites } from "./writes";
 
 export type { SqliteDatabase } from "./driver";
+export { openOfficialFile } from "./official-file";
 export { SqliteTurnLog } from "./turn-log";
 
 export interface SqliteStoreOptions extends ConnectionOptions {
   /** How long a save waits (asynchronously) for a lock that somebody else holds, milliseconds. */
   busyTimeoutMs: number;
+  encryption?: EncryptionOption;
 }
 
-/** Opens a file, or takes over an open handle, as a {@link Store}. */
+/** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
 export function openSqliteStore(source: string | SqliteDatabase, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : prepareConnection(source, options);
-  return storeOn(db, new Sql(db, plainSealing), new Commits(db, options.busyTimeoutMs));
+  const sql = new Sql(db);
+  const commits = new Commits(db, options.busyTimeoutMs);
+  try {
+    const opening = unlockDatabase(sql, options.encryption);
+    if (opening !== undefined) commits.holdUntil(opening);
+  } catch (error) {
+    if (typeof source === "string") db.close();
+    throw error;
+  }
+  return storeOn(db, sql, commits);
 }
 
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
   const write =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
     (...args: A) =>
-      commits.run(() => sql.numbered(() => work(sql, ...args)));
+      commits.run(() =>
+        sql.numbered(() => {
+          refuseRetiredKey(sql);
+          return work(sql, ...args);
+        }),
+      );
   const read =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
     (...args: A) =>
       commits.read(() => work(sql, ...args));
   return {
     address: (threadId, text) => sql.sealing.address(threadId, text),
-    putCheckpoint: write(putCheckpoint),
+    get awaitsKeys() {
+      return commits.held;
+    },
+    putCheckpoint: write((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint))),
     putWrites: write(putWrites),
     getCheckpoint: read(getCheckpoint),
     listCheckpoints: read(listCheckpoints),
@@ -59,6 +86,20 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     deleteThread: write(deleteThread),
     reuseThread: write(reuseThread),
     copyThread: write(copyThread),
+    prunePlan: read(prunePlan),
+    pruneBatch: write(pruneBatch),
+    sweepPlan: read(sweepPlan),
+    sweepBatch: write(sweepBatch),
+    idleThread: read(idleThread),
+    deleteIdleThread: write(deleteIdleThread),
+    threadsOfRuns: read(threadsOfRuns),
+    nameCheckpoint: write(nameCheckpoint),
+    listNames: read(listNames),
+    unnameCheckpoint: write(unnameCheckpoint),
+    space: () => commits.alone(() => spaceOf(db)),
+    giveBackPages: (pages) => commits.run(() => giveBackPages(db, pages)),
+    checkpointLog: (truncate) => commits.alone(() => checkpointLog(db, truncate)),
+    vacuumFully: () => commits.alone(() => vacuumFully(db)),
     beginRun: write(beginRun),
     beatRun: write(beatRun),
     endRun: write(endRun),
@@ -67,6 +108,8 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     rewind: write(rewind),
     listRewinds: read(listRewinds),
     takeBack: write(takeBack),
+    reseal: write(reseal),
+    retireKeys: write(retireKeys),
     close: () => {
       db.close();
     },

@@ -12,10 +12,14 @@ const SEGMENTS = `WITH RECURSIVE path(list, base, start, upto) AS (
     SELECT b.seq, b.base, b.keep, min(path.start, path.upto) FROM path CROSS JOIN langgraph_lists AS b
       WHERE b.seq = path.base AND b.seq < path.list AND path.start > 0
   ) SELECT list, start, upto FROM path`;
-const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
+const ITEMS = `langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
-const ADDRESSES = `SELECT c.address FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
-  WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
+const BODIES = `SELECT c.body FROM ${ITEMS}`;
+/** One long text costs a fraction of many rows. */
+const JOINED = `SELECT count(*), group_concat(body, ',') FROM (SELECT c.body AS body FROM ${ITEMS})`;
+/** Elements that are joined at once: texts have a greatest length. */
+const JOINED_MAX = 4_096;
+const ADDRESSES = `SELECT c.address FROM ${ITEMS}`;
 const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ? AND pos < ? ORDER BY pos";
 const NEW_LIST = "INSERT INTO langgraph_lists (seq, thread, base, keep) VALUES (?, ?, ?, ?)";
 const NEW_ITEM = "INSERT INTO langgraph_items (list, pos, seq, thread, chunk) VALUES (?, ?, ?, ?, ?)";
@@ -81,17 +85,28 @@ function appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number,
 /** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */
 export function readList(sql: Sql, key: ThreadKey, pointer: ListPointer, remembered: Remembered): StoredValue {
   const from = remembered.elements(pointer.list, pointer.length, pointer.digest);
-  if (from >= pointer.length) return { ...pointer, segments: undefined, from, texts: [] };
+  if (from >= pointer.length) return { ...pointer, segments: undefined, from, text: "" };
   const texts: string[] = [];
+  let found = 0;
   const segments = segmentsOf(sql, key, pointer);
   for (const { list, from: start, upto } of segments) {
-    if (upto <= from) continue;
-    for (const [body] of sql.rows<[string | Uint8Array]>(BODIES, list, Math.max(start, from), upto)) {
-      texts.push(openBody(sql, key.threadId, body));
+    for (let at = Math.max(start, from); at < upto; at += JOINED_MAX) {
+      const stretch = readStretch(sql, key, list, at, Math.min(at + JOINED_MAX, upto));
+      found += stretch.length;
+      texts.push(stretch.text);
     }
   }
-  if (texts.length !== pointer.length - from) throw incomplete(key, pointer, from + texts.length);
-  return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, texts };
+  if (found !== pointer.length - from) throw incomplete(key, pointer, from + found);
+  return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, text: texts.join(",") };
+}
+
+function readStretch(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): { length: number; text: string } {
+  if (!sql.sealing.encrypted) {
+    const [[length, text] = [0, null]] = sql.rows<[number, string | null]>(JOINED, list, from, upto);
+    return { length, text: text ?? "" };
+  }
+  const bodies = sql.rows<[string | Uint8Array]>(BODIES, list, from, upto).map(([body]) => openBody(sql, key.threadId, body));
+  return { length: bodies.length, text: bodies.join(",") };
 }
 
 /** The lists that a list is made of, from its first element on; `upto` is where each stretch ends. */

@@ -14,8 +14,8 @@ const REWOUND = [
   ["values", "langgraph_chunks"],
   ["tasks", "langgraph_tasks"],
 ] as const;
-/** And what goes with the values, uncounted. */
-const ALL_REWOUND = [...REWOUND.map(([, table]) => table), "langgraph_lists", "langgraph_items"] as const;
+/** And what goes with the values, uncounted; items are found through their lists, so they go first. */
+const ALL_REWOUND = [...REWOUND.map(([, table]) => table), "langgraph_items", "langgraph_lists"] as const;
 const SUPERSEDABLE = ["langgraph_snapshots", "langgraph_writes"] as const;
 
 interface Row {

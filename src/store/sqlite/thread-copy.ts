@@ -1,12 +1,14 @@
 import { TurnsError } from "../../errors";
-import { insertSnapshot, type SnapshotFields } from "./checkpoints";
-import { manifestText, parseManifest } from "./manifest";
+import type { CheckpointHead } from "../store";
+import { insertSnapshot, type Row, toHead } from "./checkpoints";
+import { manifestText } from "./manifest";
 import type { Sql } from "./sql";
 import { createThread, type ThreadKey, threadKey } from "./thread-keys";
+import { copyPlainChunks, copySealedChunks, type Translation } from "./thread-translation";
 import { unknownThread } from "./threads";
 import { removeTombstone } from "./tombstones";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
-import { insertWrites } from "./writes";
+import { insertWrites, openWrites, type WriteRow } from "./writes";
 
 /**
  * Copies a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. The copies take
@@ -20,7 +22,8 @@ export function copyThread(sql: Sql, sourceId: string, targetId: string, created
   removeTombstone(sql, targetId);
   const target = createThread(sql, targetId, createdAt);
   const shift = shiftOf(sql, source);
-  const copy = (insertAndSelect: string): void => void sql.run(insertAndSelect, target.thread, source.thread, shift, targetId, sourceId);
+  const copy = (insertAndSelect: string): void =>
+    void sql.run(insertAndSelect, target.thread, source.thread, shift, targetId, sourceId);
   copy(`INSERT INTO langgraph_tasks (thread, seq, task_id, graph_id, kind, created_at)
     SELECT ?1, seq + ?3, task_id, CASE graph_id WHEN ?5 THEN ?4 ELSE graph_id END, kind, created_at
     FROM langgraph_tasks WHERE thread = ?2`);
@@ -32,10 +35,9 @@ export function copyThread(sql: Sql, sourceId: string, targetId: string, created
     SELECT ?1, name, checkpoint_ns, checkpoint_id, created_at FROM langgraph_names WHERE thread = ?2 AND ?3 > 0 AND ?4 <> ?5`);
   copy(`UPDATE langgraph_threads SET pruned_seq = coalesce((SELECT nullif(pruned_seq, 0) + ?3 FROM langgraph_threads WHERE thread = ?2), 0)
     WHERE thread = ?1 AND ?4 <> ?5`);
-  copyChunks(sql, source, target, shift);
-  copySnapshots(sql, source, target, shift);
-  copyWrites(sql, source, target, shift);
-  copyTurns(sql, source, target, shift, createId);
+  const translation = copySnapshots(sql, source, target, shift);
+  copyWrites(sql, source, target, shift, translation);
+  copyTurns(sql, source, target, shift, translation, createId);
 }
 
 /** Reserves seqs for the copy and returns what to add to a source row's seq. */
@@ -45,76 +47,51 @@ function shiftOf(sql: Sql, source: ThreadKey): number {
   return highest - source.thread + 1;
 }
 
-function copyChunks(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): void {
-  sql.run(
-    `INSERT INTO langgraph_chunks (seq, thread, address, body)
-      SELECT seq + ?3, ?1, address, body FROM langgraph_chunks WHERE thread = ?2`,
-    target.thread,
-    source.thread,
-    shift,
-  );
-}
-
-interface SnapshotRow {
-  seq: number;
+interface SnapshotRow extends Row {
   superseded_by: number | null;
-  checkpoint_ns: string;
-  checkpoint_id: string;
-  parent_checkpoint_id: string | null;
   source: string;
   step: number;
   run_id: string | null;
   created_at: number;
-  delta: string | null;
-  body: string;
-  channels: string;
-  metadata: string | Uint8Array;
 }
 
-function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): void {
+/** @returns how the rest is to be copied */
+function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): Translation {
   const rows = sql.all<SnapshotRow>("SELECT * FROM langgraph_snapshots WHERE thread = ? ORDER BY seq", source.thread);
-  for (const row of rows) {
-    const identity = ["metadata", row.checkpoint_ns, row.checkpoint_id];
-    const copy: SnapshotFields = {
+  const heads = rows.map((row) => toHead(sql, source.threadId, row));
+  const copy = { source, target, shift };
+  const translation = sql.sealing.encrypted ? copySealedChunks(sql, copy, heads) : copyPlainChunks(sql, copy);
+  rows.forEach((row, index) => {
+    const head = heads[index] as CheckpointHead;
+    insertSnapshot(sql, target, {
       seq: row.seq + shift,
-      ns: row.checkpoint_ns,
-      checkpointId: row.checkpoint_id,
-      parentId: row.parent_checkpoint_id ?? undefined,
+      ns: head.ns,
+      checkpointId: head.checkpointId,
+      parentId: head.parentId,
       source: row.source,
       step: row.step,
       runId: row.run_id ?? undefined,
       createdAt: row.created_at,
       delta: row.delta ?? undefined,
-      body: row.body,
-      channels: shiftedChannels(row.channels, shift),
-      metadata: sql.sealing.open(source.threadId, identity, row.metadata),
-    };
-    insertSnapshot(sql, target, copy);
-    supersede(sql, "langgraph_snapshots", copy.seq, row.superseded_by, shift);
-  }
+      body: head.body,
+      channels: manifestText(translation.channels(head.channels)),
+      metadata: head.metadata,
+    });
+    supersede(sql, "langgraph_snapshots", row.seq + shift, row.superseded_by, shift);
+  });
+  return translation;
 }
 
-/** List numbers are seqs. */
-function shiftedChannels(channels: string, shift: number): string {
-  const manifest = parseManifest(channels);
-  for (const entry of manifest.values()) if (entry.pointer?.kind === "list") entry.pointer.list += shift;
-  return manifestText(manifest);
-}
-
-interface WriteRow {
-  seq: number;
+interface CopiedWrites extends WriteRow {
   superseded_by: number | null;
   checkpoint_ns: string;
   checkpoint_id: string;
-  node_task_id: string;
-  idx: number;
-  entries: string | Uint8Array;
 }
 
-function copyWrites(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): void {
-  for (const row of sql.all<WriteRow>("SELECT * FROM langgraph_writes WHERE thread = ? ORDER BY seq", source.thread)) {
+function copyWrites(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number, translation: Translation): void {
+  for (const row of sql.all<CopiedWrites>("SELECT * FROM langgraph_writes WHERE thread = ? ORDER BY seq", source.thread)) {
     const { checkpoint_ns: ns, checkpoint_id: checkpointId, node_task_id: nodeTaskId, idx } = row;
-    const entries = sql.sealing.open(source.threadId, ["writes", ns, checkpointId, nodeTaskId, idx], row.entries);
+    const entries = translation.text(openWrites(sql, source.threadId, row, ns, checkpointId));
     insertWrites(sql, target, { seq: row.seq + shift, ns, checkpointId, nodeTaskId, idx, entries });
     supersede(sql, "langgraph_writes", row.seq + shift, row.superseded_by, shift);
   }
@@ -130,7 +107,14 @@ function supersede(
   if (by !== null) sql.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, by + shift, seq);
 }
 
-function copyTurns(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number, createId: () => string): void {
+function copyTurns(
+  sql: Sql,
+  source: ThreadKey,
+  target: ThreadKey,
+  shift: number,
+  translation: Translation,
+  createId: () => string,
+): void {
   const rows = sql.all<RawTurn>(`SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq`, source.thread);
   for (const row of rows) {
     const turn = toTurn(sql, row, source.threadId);
@@ -138,6 +122,7 @@ function copyTurns(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number
     insertTurn(sql, target.thread, {
       ...turn,
       id: createId(),
+      serializedState: translation.text(turn.serializedState),
       graphId,
       threadId: target.threadId,
       seq: (turn.seq ?? 0) + shift,

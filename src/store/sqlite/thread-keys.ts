@@ -1,3 +1,4 @@
+import { refuseEncrypted } from "./keys";
 import type { Sql } from "./sql";
 
 /** A thread as the rows of other tables know it. */
@@ -19,6 +20,7 @@ export function threadKey(sql: Sql, threadId: string): ThreadKey | undefined {
 }
 
 export function createThread(sql: Sql, threadId: string, createdAt: string): ThreadKey {
+  if (!sql.sealing.encrypted) refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
   const thread = sql.nextSeq();
   sql.run(INSERT, thread, threadId, createdAt);
   return { threadId, thread, generation: `${thread}.0` };

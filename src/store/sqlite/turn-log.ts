@@ -6,6 +6,7 @@ import { waitingForOthers } from "./connection";
 import type { SqliteDatabase } from "./driver";
 import { getCheckpoint } from "./checkpoints";
 import { translated } from "./failures";
+import { refuseEncrypted } from "./keys";
 import { migrate } from "./migrate";
 import { Sql } from "./sql";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
@@ -36,7 +37,10 @@ export class SqliteTurnLog {
   }
 
   insert(turn: Omit<TurnRow, "seq">): void {
-    this.#transaction(() => this.#sql.numbered(() => insertTurn(this.#sql, null, { ...turn, seq: this.#sql.nextSeq() })));
+    this.#transaction(() => {
+      refuseEncrypted(this.#sql, `turn ${JSON.stringify(turn.id)}`);
+      this.#sql.numbered(() => insertTurn(this.#sql, null, { ...turn, seq: this.#sql.nextSeq() }));
+    });
   }
 
   byId(id: string): TurnRow | undefined {

@@ -2,6 +2,8 @@ import { plainSealing, type Sealing } from "../../sealing";
 import { verifyChecksum } from "../checksum";
 import { namespaceBelow } from "../namespaces";
 import type { TurnRow, TurnStatus, TurnType } from "../store";
+import { turnIdentity } from "./identities";
+import { fromSealedText, toSealedText } from "./sealed-text";
 import type { Sql } from "./sql";
 import { threadIdOf } from "./thread-keys";
 
@@ -99,8 +101,8 @@ export function toTurn(sql: Sql, row: RawTurn, known?: string): TurnRow {
   };
   turn.serializedState = openedState(sealing, turn);
   if (row.thread !== null) turn.nodeNs ??= usualNamespace(turn);
-  if (row.checksum !== null) {
-    verifyChecksum(row.checksum, checksumOf(sealing, turn), `turn ${turn.id} of graph ${turn.graphId}`, {
+  if (row.checksum !== null || sealing.encrypted) {
+    verifyChecksum(row.checksum ?? "", checksumOf(sealing, turn), `turn ${turn.id} of graph ${turn.graphId}`, {
       id: turn.id,
       graphId: turn.graphId,
     });
@@ -113,17 +115,14 @@ function sealingOf(sql: Sql, thread: number | null): Sealing {
   return thread === null ? plainSealing : sql.sealing;
 }
 
-/** The column is text by requirement S1, and JSON by its name. */
 function sealedState(sealing: Sealing, turn: TurnRow): string {
-  const sealed = sealing.seal(turn.threadId ?? "", ["turn", turn.id], turn.serializedState);
-  return typeof sealed === "string" ? sealed : JSON.stringify({ sealed: sealed.toString("base64") });
+  const sealed = sealing.seal(turn.threadId ?? "", turnIdentity(turn.id), turn.serializedState);
+  return typeof sealed === "string" ? sealed : toSealedText(sealed);
 }
 
 function openedState(sealing: Sealing, turn: TurnRow): string {
-  const [, bytes] = /^\{"sealed":"([A-Za-z0-9+/=]*)"\}$/.exec(turn.serializedState) ?? [];
-  const isSealed = bytes !== undefined && (sealing.encrypted || turn.threadId !== undefined);
-  const stored = isSealed ? Buffer.from(bytes, "base64") : turn.serializedState;
-  return sealing.open(turn.threadId ?? "", ["turn", turn.id], stored);
+  const stored = fromSealedText(turn.serializedState) ?? turn.serializedState;
+  return sealing.open(turn.threadId ?? "", turnIdentity(turn.id), stored);
 }
 
 function usualNamespace(turn: TurnRow): string | undefined {

@@ -1,6 +1,7 @@
 import { verifyChecksum } from "../checksum";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
 import { storeChunks } from "./chunks";
+import { writesIdentity } from "./identities";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
 import type { ThreadKey } from "./thread-keys";
@@ -8,6 +9,7 @@ import { enterThread } from "./tombstones";
 import { settleAction } from "./turns";
 
 export interface WriteRow {
+  seq: number;
   node_task_id: string;
   idx: number;
   entries: string | Uint8Array;
@@ -15,7 +17,7 @@ export interface WriteRow {
 }
 
 const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
-const LIVE = `SELECT node_task_id, idx, entries, checksum FROM langgraph_writes
+const LIVE = `SELECT seq, node_task_id, idx, entries, checksum FROM langgraph_writes
   WHERE ${OF_CHECKPOINT} AND superseded_by IS NULL ORDER BY seq`;
 const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
   AND superseded_by IS NULL`;
@@ -52,8 +54,8 @@ export interface WriteFields {
 
 export function insertWrites(sql: Sql, key: ThreadKey, row: WriteFields): void {
   const { seq, ns, checkpointId, nodeTaskId, idx, entries } = row;
-  const sealed = sql.sealing.seal(key.threadId, ["writes", ns, checkpointId, nodeTaskId, idx], entries);
-  const checksum = sql.sealing.checksum(key.threadId, ns, checkpointId, nodeTaskId, idx, entries);
+  const sealed = sql.sealing.seal(key.threadId, writesIdentity(row), entries);
+  const checksum = sql.sealing.checksum(key.threadId, seq, ns, checkpointId, nodeTaskId, idx, entries);
   sql.run(INSERT, seq, key.thread, ns, checkpointId, nodeTaskId, idx, sealed, checksum);
 }
 
@@ -66,9 +68,9 @@ export function liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: s
 
 /** The entries of a row, verified. */
 export function openWrites(sql: Sql, threadId: string, row: WriteRow, ns: string, checkpointId: string): string {
-  const { node_task_id: nodeTaskId, idx, checksum } = row;
-  const entries = sql.sealing.open(threadId, ["writes", ns, checkpointId, nodeTaskId, idx], row.entries);
-  const computed = sql.sealing.checksum(threadId, ns, checkpointId, nodeTaskId, idx, entries);
+  const { seq, node_task_id: nodeTaskId, idx, checksum } = row;
+  const entries = sql.sealing.open(threadId, writesIdentity({ seq, ns, checkpointId, nodeTaskId, idx }), row.entries);
+  const computed = sql.sealing.checksum(threadId, seq, ns, checkpointId, nodeTaskId, idx, entries);
   verifyChecksum(checksum, computed, `pending writes on checkpoint ${checkpointId}`, { threadId, ns, checkpointId, nodeTaskId });
   return entries;
 }

@@ -1,0 +1,171 @@
+/*
+ * LangGraph's rules for checkpoints and writes over plain Maps, as a saver has to follow them. Values are fingerprints, so nothing that
+ * happens to an object afterwards reaches the model.
+ */
+
+export interface ModelCheckpoint {
+  readonly ns: string;
+  readonly number: number;
+  readonly parent: number | undefined;
+  readonly source: string;
+  readonly versions: Readonly<Record<string, number>>;
+  readonly values: Readonly<Record<string, string>>;
+}
+
+export interface ModelWrite {
+  readonly nodeTask: string;
+  /** 0 for all regular writes together, below that one kind of special write. */
+  readonly kind: number;
+  readonly entries: readonly (readonly [channel: string, value: string])[];
+}
+
+/** How a thread stands. Never changed: a rewind goes back to an older one. */
+export interface ModelState {
+  readonly checkpoints: ReadonlyMap<string, ModelCheckpoint>;
+  readonly writes: ReadonlyMap<string, readonly ModelWrite[]>;
+}
+
+interface Interval {
+  readonly task: string;
+  readonly before: ModelState;
+}
+
+interface Rewind {
+  readonly id: string;
+  readonly from: { readonly state: ModelState; readonly intervals: readonly Interval[] };
+  readonly to: ModelState;
+}
+
+export interface ModelSave {
+  ns: string;
+  number: number;
+  parent: number | undefined;
+  source: string;
+  versions: Readonly<Record<string, number>>;
+  values: Readonly<Record<string, string>>;
+  fresh: readonly string[];
+  task: string;
+}
+
+const SPECIAL = ["", "__error__", "__scheduled__", "__interrupt__", "__resume__"];
+
+export function keyOf(ns: string, number: number): string {
+  return `${ns} ${number}`;
+}
+
+export class ModelThread {
+  #state: ModelState = { checkpoints: new Map(), writes: new Map() };
+  #intervals: readonly Interval[] = [];
+  #rewinds: Rewind[] = [];
+
+  get state(): ModelState {
+    return this.#state;
+  }
+
+  /** Greatest number first. */
+  checkpoints(ns?: string): ModelCheckpoint[] {
+    const found = [...this.#state.checkpoints.values()].filter((checkpoint) => ns === undefined || checkpoint.ns === ns);
+    return found.sort((a, b) => b.number - a.number || (a.ns < b.ns ? 1 : -1));
+  }
+
+  checkpoint(ns: string, number: number): ModelCheckpoint | undefined {
+    return this.#state.checkpoints.get(keyOf(ns, number));
+  }
+
+  writes(ns: string, number: number): readonly (readonly [nodeTask: string, channel: string, value: string])[] {
+    const rows = this.#state.writes.get(keyOf(ns, number)) ?? [];
+    return rows.flatMap(({ nodeTask, entries }) => entries.map(([channel, value]) => [nodeTask, channel, value] as const));
+  }
+
+  /** A channel named in newVersions has its value; another one that of the parent at this version, else one that is stored anyway. */
+  put(save: ModelSave): void {
+    this.#begin(save.task);
+    const key = keyOf(save.ns, save.number);
+    const earlier = this.#state.checkpoints.get(key);
+    // A checkpoint that is saved again names itself as its parent.
+    const parent = save.parent === save.number ? earlier?.parent : save.parent;
+    const above = parent === undefined ? undefined : this.#state.checkpoints.get(keyOf(save.ns, parent));
+    const values: Record<string, string> = {};
+    for (const [channel, value] of Object.entries(save.values)) {
+      const inherited = [above, earlier].find((checkpoint) => checkpoint?.values[channel] !== undefined);
+      if (save.fresh.includes(channel)) values[channel] = value;
+      else if (inherited?.versions[channel] === save.versions[channel]) values[channel] = inherited!.values[channel]!;
+      else if (this.#isStored(value)) values[channel] = value;
+    }
+    const { ns, number, source, versions } = save;
+    const checkpoints = new Map(this.#state.checkpoints).set(key, { ns, number, parent, source, versions, values });
+    this.#state = { ...this.#state, checkpoints };
+  }
+
+  /** A node task's regular writes replace its earlier regular ones, and each special one its own kind. */
+  putWrites(at: { ns: string; number: number; task: string }, nodeTask: string, writes: readonly (readonly [string, string])[]): void {
+    this.#begin(at.task);
+    const key = keyOf(at.ns, at.number);
+    const rows = new Map<number, (readonly [string, string])[]>();
+    const regular = writes.filter(([channel]) => SPECIAL.indexOf(channel) < 1);
+    if (regular.length > 0) rows.set(0, regular);
+    for (const write of writes) {
+      const kind = SPECIAL.indexOf(write[0]);
+      if (kind > 0) rows.set(-kind, [write]);
+    }
+    const others = (this.#state.writes.get(key) ?? []).filter((row) => row.nodeTask !== nodeTask || !rows.has(row.kind));
+    const own = [...rows].map(([kind, entries]) => ({ nodeTask, kind, entries }));
+    this.#state = { ...this.#state, writes: new Map(this.#state.writes).set(key, [...others, ...own]) };
+  }
+
+  /** In the order in which they ended. */
+  tasks(): string[] {
+    const names = this.#intervals.map(({ task }) => task);
+    return names.filter((name, index) => names.lastIndexOf(name) === index);
+  }
+
+  /** Undefined if there is nothing behind the task. */
+  rewind(task: string): ((id: string) => void) | undefined {
+    const at = this.#intervals.findLastIndex((interval) => interval.task === task);
+    const next = this.#intervals[at + 1];
+    if (next === undefined) return undefined;
+    return (id) => {
+      this.#rewinds.push({ id, from: { state: this.#state, intervals: this.#intervals }, to: next.before });
+      this.#state = next.before;
+      this.#intervals = this.#intervals.slice(0, at + 1);
+    };
+  }
+
+  /** The ids of all rewinds that were not taken back. */
+  rewinds(): string[] {
+    return this.#rewinds.map(({ id }) => id);
+  }
+
+  /** @returns whether it is possible, which it is while the thread stands as the rewind left it */
+  takeBack(id: string): boolean {
+    const rewind = this.#rewinds.find((candidate) => candidate.id === id)!;
+    if (this.#state !== rewind.to) return false;
+    this.#state = rewind.from.state;
+    this.#intervals = rewind.from.intervals;
+    this.#rewinds = this.#rewinds.filter((other) => other !== rewind);
+    return true;
+  }
+
+  copy(): ModelThread {
+    const copy = new ModelThread();
+    copy.#state = this.#state;
+    copy.#intervals = this.#intervals;
+    return copy;
+  }
+
+  /** Forgets all but these. Nothing behind it can be gone back to. */
+  prune(keep: (checkpoint: ModelCheckpoint) => boolean): void {
+    const kept = [...this.#state.checkpoints].filter(([, checkpoint]) => keep(checkpoint));
+    const writes = [...this.#state.writes].filter(([key]) => kept.some(([other]) => other === key));
+    this.#state = { checkpoints: new Map(kept), writes: new Map(writes) };
+    this.#rewinds = [];
+  }
+
+  #begin(task: string): void {
+    if (this.#intervals.at(-1)?.task !== task) this.#intervals = [...this.#intervals, { task, before: this.#state }];
+  }
+
+  #isStored(value: string): boolean {
+    return [...this.#state.checkpoints.values()].some(({ values }) => Object.values(values).includes(value));
+  }
+}

@@ -1,0 +1,111 @@
+import { IMMUTABLE, MEMORY, OFFICIAL, OURS } from "../drive/contenders";
+import { quantile } from "../measure/samples";
+import { ALONE_EARLY, ALONE_LATE } from "../scenarios/long-thread";
+import type { Result } from "../scenarios/scenario";
+import { THOUSAND } from "../scenarios/threads";
+import { bytesText, digits, ratioText } from "./format";
+import { table } from "./table";
+
+/** Something this package promises. `holds` is undefined where this run has not measured it. */
+export interface Promised {
+  what: string;
+  found: string;
+  holds: boolean | undefined;
+}
+
+export function promisesOf(results: readonly Result[]): Promised[] {
+  const of = (name: string): Result | undefined => results.find((result) => result.name === name);
+  return [...thousand(of(THOUSAND)), ...flat(of("thread-10000")), ...floors(of("finished-tasks"))];
+}
+
+export function promisesText(promised: readonly Promised[]): string {
+  const verdict = (holds: boolean | undefined): string => (holds === undefined ? "not measured" : holds ? "ok" : "MISSED");
+  const rows = promised.map(({ what, found, holds }) => [verdict(holds), what, found]);
+  return `## What must hold\n\n${table([["", "promise", "measured"], ...rows])}\n`;
+}
+
+const atLeast = (what: string, wanted: number, ratio: number | undefined): Promised => ({
+  what: `${what} ≥ ${wanted}×`,
+  found: ratioText(ratio),
+  holds: ratio === undefined ? undefined : ratio >= wanted,
+});
+
+const atMost = (what: string, wanted: number, ratio: number | undefined): Promised => ({
+  what: `${what} ≤ ${wanted}×`,
+  found: ratioText(ratio),
+  holds: ratio === undefined ? undefined : ratio <= wanted,
+});
+
+const below = (what: string, limit: number, value: number | undefined, text: (value: number) => string): Promised => ({
+  what: `${what} < ${text(limit)}`,
+  found: value === undefined ? "–" : text(value),
+  holds: value === undefined ? undefined : value < limit,
+});
+
+/** A thread of 1,000 messages beside the official savers. */
+function thousand(result: Result | undefined): Promised[] {
+  const faster = (measured: string, than: string) => result?.samples.ratio(measured, than, OURS);
+  const STEP = "whole step";
+  const TUPLE = "getTuple (warm)";
+  const LIST = "list, limit 20";
+  const FILE = "file after close";
+  const file = result?.samples.median(FILE, OURS);
+  const unique = result?.facts["unique bytes"];
+  return [
+    atLeast("1,000 messages, put + putWrites with turns: official ÷ ours", 10, faster(STEP, OFFICIAL)),
+    atLeast("1,000 messages, getTuple: official ÷ ours (the aim is 15×)", 10, faster(TUPLE, OFFICIAL)),
+    atLeast("1,000 messages, list of 20: official ÷ ours", 10, faster(LIST, OFFICIAL)),
+    atLeast("1,000 messages, resume: official ÷ ours", 10, faster("resume: open + getTuple + Thought", OFFICIAL)),
+    atLeast("1,000 messages, file: official ÷ ours", 150, faster(FILE, OFFICIAL)),
+    atMost(
+      "1,000 messages, file: ours ÷ unique bytes",
+      3,
+      file === undefined || unique === undefined ? undefined : file / unique,
+    ),
+    atLeast("1,000 messages, put + putWrites with turns: memory ÷ ours", 1, faster(STEP, MEMORY)),
+    atLeast("1,000 messages, getTuple: memory ÷ ours", 1, faster(TUPLE, MEMORY)),
+    atLeast("1,000 messages, list of 20: memory ÷ ours", 1, faster(LIST, MEMORY)),
+  ];
+}
+
+/** What may grow with the thread, and what may not. */
+function flat(result: Result | undefined): Promised[] {
+  const steeper = (id: string): number | undefined => {
+    const late = result?.samples.median(ALONE_LATE, id);
+    const early = result?.samples.median(ALONE_EARLY, id);
+    return late === undefined || early === undefined ? undefined : late / early;
+  };
+  const growth = (when: string): number | undefined => result?.facts[`growth, ${when}`];
+  const stopped = growth("500–1,000");
+  const [early, late] = stopped === undefined ? [growth("around 1,000"), growth("9,000–10,000")] : [growth("first 500"), stopped];
+  const grown = early === undefined || late === undefined ? undefined : late / early;
+  const compared = stopped === undefined ? "9,000–10,000 ÷ around 1,000" : "500–1,000 ÷ first 500 (building was stopped there)";
+  return [
+    atMost("a step at message 10,000 ÷ one at 100", 15, steeper(OURS)),
+    atMost("the same, immutable", 2, steeper(IMMUTABLE)),
+    // Pages fill unevenly and indexes become deeper: what must not be there is a growth with the number of messages, 10×.
+    atMost(`file growth per step, ${compared}`, 1.5, grown),
+  ];
+}
+
+/** The floors of requirement S2.2. */
+function floors(result: Result | undefined): Promised[] {
+  const samples = (measured: string): readonly number[] => result?.samples.of(measured, OURS) ?? [];
+  const p95 = (measured: string): number | undefined => {
+    const values = samples(measured);
+    return values.length === 0 ? undefined : quantile(values, 0.95);
+  };
+  const ms = (value: number): string => `${digits(value)} ms`;
+  return [
+    below("1,000 finished tasks, save, p95", 50, p95("save (whole step)"), ms),
+    below("1,000 finished tasks, resume, p95", 100, p95("resume: open + getTuple + Thought"), ms),
+    below("1,000 finished tasks, serialising the state, p95", 10, p95("serialising the whole state"), ms),
+    below(
+      "1,000 finished tasks, a checkpoint in the file",
+      100_000,
+      result?.samples.median("file growth per step", OURS),
+      bytesText,
+    ),
+    below("1,000 finished tasks, prune, p95", 50, p95("prune to 5"), ms),
+  ];
+}

@@ -1,0 +1,124 @@
+import { join } from "node:path";
+import { type Contender, OURS } from "../drive/contenders";
+import { Script } from "../drive/script";
+import { seedConversation } from "../drive/seed";
+import { Thread } from "../drive/thread";
+import type { Workload } from "../drive/workloads";
+import { takeTurns, timed } from "../measure/clock";
+import { fileBytes, usedBytes, withFolder } from "../measure/file-size";
+import { Samples } from "../measure/samples";
+import type { Result } from "./scenario";
+
+export interface Race {
+  name: string;
+  title: string;
+  contenders: Contender[];
+  workload: (seed: number) => Workload;
+  /** Steps of each thread. Behind the last `measured` of them getTuple is timed, the `measured` before these are timed themselves. */
+  steps: number;
+  measured: number;
+  /** How many threads follow on each other in one store, for more samples of short ones. */
+  threads: number;
+  /** Lays down the official savers' history instead of saving it. */
+  seeds: boolean;
+  /** Who reads the full history, once per thread. */
+  history: "all" | "ours";
+}
+
+const LISTED = 20;
+
+/** Runs one workload through all savers by turns, then reads back. */
+export async function race(settings: Race): Promise<Result> {
+  const samples = new Samples();
+  const facts: Record<string, number> = {};
+  await withFolder(async (folder) => {
+    const stores = await Promise.all(
+      settings.contenders.map(async (contender) => {
+        const path = join(folder, `${contender.id}.db`);
+        return { contender, path, saver: await contender.open(path) };
+      }),
+    );
+    let last: Thread[] = [];
+    facts["unique bytes"] = 0;
+    for (let seed = 0; seed < settings.threads; seed += 1) {
+      last = stores.map((store) => new Thread({ ...store, script: new Script(settings.workload(seed)) }));
+      for (const thread of last) await build(thread, settings, samples);
+      await measure(last, settings, samples);
+      facts["unique bytes"] += JSON.stringify(last[0]?.script.values).length;
+    }
+    for (const { contender, path, saver } of stores) {
+      await contender.close(saver);
+      if (contender.hasFile) samples.add("file after close", contender.id, fileBytes(path), "bytes");
+    }
+    await takeTurns(last.filter(reopens), 15, async (thread) => {
+      const { cold, resume } = await thread.resume();
+      samples.add("open + getTuple (cold)", thread.contender.id, cold);
+      samples.add("resume: open + getTuple + Thought", thread.contender.id, resume);
+    });
+  });
+  const { name, title, contenders } = settings;
+  return { name, title, contenders, samples, facts, notes: notesOf(settings) };
+}
+
+const reopens = ({ contender }: Thread): boolean => contender.reopens;
+
+/** Everything before the measured steps; files are looked at over the second tenth and over the last. */
+async function build(thread: Thread, { steps, measured, seeds }: Race, samples: Samples): Promise<void> {
+  const { contender, path } = thread;
+  await thread.begin();
+  const tenth = Math.floor(steps / 10);
+  const last = steps - 2 * measured;
+  const marks = tenth < 10 ? [last] : [tenth, 2 * tenth, last - tenth, last];
+  const isSeeded = seeds && (contender.role === "official" || contender.role === "memory");
+  let done = 0;
+  let before = 0;
+  for (const [index, mark] of marks.entries()) {
+    if (isSeeded) await seedConversation(thread, mark - done);
+    else for (; done < mark; done += 1) await thread.step();
+    done = mark;
+    if (!contender.hasFile || marks.length === 1) continue;
+    const bytes = usedBytes(path);
+    if (index === 1) samples.add("file growth per step, early", contender.id, (bytes - before) / tenth, "bytes");
+    if (index === 3) samples.add("file growth per step, late", contender.id, (bytes - before) / tenth, "bytes");
+    before = bytes;
+  }
+}
+
+async function measure(threads: Thread[], settings: Race, samples: Samples): Promise<void> {
+  await takeTurns(threads, settings.measured, async (thread) => {
+    const { id } = thread.contender;
+    const times = await thread.step();
+    samples.add("put", id, times.put);
+    samples.add("putWrites", id, times.putWrites);
+    if (thread.contender.records) {
+      samples.add("Thought", id, times.thought);
+      samples.add("Action", id, times.action);
+    }
+    samples.add("whole step", id, times.step);
+  });
+  // Apart from the timed steps: within a run LangGraph puts one checkpoint after the other and reads none between them.
+  await takeTurns(threads, settings.measured, async (thread) => {
+    await thread.step();
+    samples.add("getTuple (warm)", thread.contender.id, await timed(() => thread.getTuple()));
+  });
+  for (const thread of threads) await thread.end();
+  await takeTurns(threads, 9, (thread) => read(thread, `list, limit ${LISTED}`, samples, LISTED));
+  const historians = threads.filter(({ contender }) => settings.history === "all" || contender.id === OURS);
+  await takeTurns(historians, 1, (thread) => read(thread, "full history", samples));
+}
+
+async function read(thread: Thread, measured: string, samples: Samples, limit?: number): Promise<void> {
+  samples.add(measured, thread.contender.id, await timed(() => thread.list(limit)));
+}
+
+function notesOf({ steps, measured, threads, seeds, history }: Race): string[] {
+  const notes = [
+    `${threads} × ${steps} steps, ${measured} timed at the end of each; then as many more, with a getTuple after each.`,
+  ];
+  if (seeds)
+    notes.push(
+      "The official savers' earlier checkpoints were laid down as rows (the bytes they write themselves), the timed steps are real.",
+    );
+  if (history === "ours") notes.push("Full history only of ours: the official savers decode the whole state of all checkpoints.");
+  return notes;
+}

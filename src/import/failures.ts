@@ -1,0 +1,66 @@
+import { TurnsError } from "../errors";
+import type { OfficialKey } from "../store/official-source";
+
+/** Why a checkpoint of the source cannot be brought over; nothing has been written when it is thrown. */
+export function unreadable(threadId: string, { ns, checkpointId }: OfficialKey, found: string, cause?: unknown): TurnsError {
+  return new TurnsError("CHECKPOINT_UNREADABLE", {
+    what: `checkpoint ${checkpointId} of thread ${JSON.stringify(threadId)}${ns === "" ? "" : ` in ${JSON.stringify(ns)}`}`,
+    expected: "a checkpoint that the official saver can read",
+    found,
+    remedy: 'Nothing of the thread was written. onUnreadable: "skip" leaves such checkpoints out and lists them in the report.',
+    data: { threadId, ns, checkpointId, why: found },
+    cause,
+  });
+}
+
+/** The target does not give back what the source holds. */
+export function mismatch(threadId: string, { ns, checkpointId }: OfficialKey, part: string, channel?: string): TurnsError {
+  return new TurnsError("IMPORT_MISMATCH", {
+    what: `${part} of checkpoint ${checkpointId} of thread ${JSON.stringify(threadId)}`,
+    expected: "what the official file holds",
+    found: "something else in the target",
+    remedy: "The thread was removed from the target again. The file was not changed; please report this.",
+    data: { threadId, ns, checkpointId, part, channel },
+  });
+}
+
+export function threadExists(threadId: string): TurnsError {
+  return new TurnsError("THREAD_EXISTS", {
+    what: `thread ${JSON.stringify(threadId)} of the target`,
+    expected: "no thread of that id, or the beginning of the one to import",
+    found: "a thread with other checkpoints",
+    remedy: 'Nothing of it was changed. Delete that thread, import into another file, or pass existing: "skip".',
+    data: { threadId },
+  });
+}
+
+export function unknownThread(threadId: string, file: string): TurnsError {
+  return new TurnsError("THREAD_NOT_FOUND", {
+    what: `thread ${JSON.stringify(threadId)} in option "threads"`,
+    expected: `a thread of ${file}`,
+    found: "no such thread",
+    remedy: "Nothing was imported. Leave the option out to import all threads.",
+    data: { threadId, file },
+  });
+}
+
+export function notSaved(threadId: string, cause: unknown): TurnsError {
+  return new TurnsError("STORE_FAILED", {
+    what: `the import of thread ${JSON.stringify(threadId)}`,
+    expected: "every checkpoint to be saved",
+    found: 'one that was not, on a saver with onCheckpointError: "continue"',
+    remedy: "See the cause, then import again.",
+    data: { threadId },
+    cause,
+  });
+}
+
+export function aborted(cause: unknown): TurnsError {
+  return new TurnsError("IMPORT_ABORTED", {
+    what: "the import",
+    expected: "to run to its end",
+    found: "that its signal was aborted",
+    remedy: "Threads that were reported are whole. Import again to go on with the others.",
+    cause,
+  });
+}

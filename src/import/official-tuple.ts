@@ -1,0 +1,109 @@
+import {
+  type Checkpoint,
+  type CheckpointMetadata,
+  type CheckpointPendingWrite,
+  maxChannelVersion,
+  TASKS,
+} from "@langchain/langgraph-checkpoint";
+import { decodeOfficial } from "../codec";
+import { TurnsError } from "../errors";
+import { isId } from "../ids";
+import type { OfficialBlob, OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../store/official-source";
+import { unreadable } from "./failures";
+
+/** What the official serde stores in place of a value that `JSON.stringify` refuses, a bigint for one; the value itself is lost. */
+const DESTROYED = "[unable to serialize, circular reference is too complex to analyze]";
+/** Fields of a checkpoint; those behind the first six are of older or other LangGraphs and no longer read by any. */
+const FIELDS = ["v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "pending_sends", "updated_channels"];
+
+/** A checkpoint as the official saver's `getTuple` tells it. */
+export interface OfficialTuple extends OfficialKey {
+  parentId: string | undefined;
+  checkpoint: Checkpoint;
+  metadata: CheckpointMetadata;
+  /** By task id, a task's own in the order of their idx. */
+  writes: readonly CheckpointPendingWrite[];
+}
+
+/**
+ * Reads one row the way the official saver does, but for two things it gets wrong: bytes among the pending writes are taken as
+ * they are in the file (it casts them to text), and a checkpoint that is its own parent (it writes those with durability "exit") has
+ * none.
+ *
+ * @returns undefined if there is no such row
+ * @throws {TurnsError} UNDECODABLE_VALUE naming the checkpoint, with the reason in `data.why`
+ */
+export function officialTuple(source: OfficialSource, threadId: string, key: OfficialKey): OfficialTuple | undefined {
+  const row = source.row(threadId, key);
+  if (row === undefined) return undefined;
+  const fail = (why: string, cause?: unknown): TurnsError => unreadable(threadId, key, why, cause);
+  const checkpoint = checkpointOf(row, fail);
+  const parentId = row.parentId === null || row.parentId === "" || row.parentId === row.checkpointId ? undefined : row.parentId;
+  const metadata = valueOf("its metadata", row.type, row.metadata, fail) as CheckpointMetadata;
+  if (!isRecord(metadata) || typeof metadata.source !== "string" || !Number.isInteger(metadata.step)) {
+    throw fail("metadata without source and step");
+  }
+  const ids = [
+    threadId,
+    row.checkpointId,
+    parentId ?? "-",
+    row.ns === "" ? "-" : row.ns,
+    ...row.writes.map((write) => write.taskId),
+  ];
+  if (!ids.every(isId)) throw fail("an id that is empty, or has NUL characters or lone surrogates");
+  const writes = row.writes.map((write) => pendingWrite(write, fail));
+  if (checkpoint.v < 4 && parentId !== undefined) {
+    migrate(
+      checkpoint,
+      source.writesTo(TASKS, threadId, parentId).map((write) => pendingWrite(write, fail)[2]),
+    );
+  }
+  return { ...key, parentId, checkpoint, metadata, writes };
+}
+
+type Fail = (why: string, cause?: unknown) => TurnsError;
+
+function checkpointOf(row: OfficialRow, fail: Fail): Checkpoint {
+  const read = valueOf("the checkpoint", row.type, row.checkpoint, fail);
+  if (!isRecord(read)) throw fail(`${Array.isArray(read) ? "a list" : `a ${typeof read}`} in place of a checkpoint`);
+  const { v, id, ts = "", channel_values: values = {}, channel_versions: versions, versions_seen: seen = {} } = read;
+  if (typeof v !== "number" || !isRecord(versions) || !isRecord(values) || !isRecord(seen)) {
+    throw fail("a checkpoint without v, channel_values or channel_versions");
+  }
+  if (id !== row.checkpointId) throw fail("a checkpoint with another id than its row");
+  const more = Object.keys(read).filter((field) => !FIELDS.includes(field));
+  if (more.length > 0) throw fail(`fields that no checkpoint has: ${more.join(", ")}`);
+  return { v, id, ts, channel_values: values, channel_versions: versions, versions_seen: seen } as Checkpoint;
+}
+
+/** Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel. */
+function migrate(checkpoint: Checkpoint, sends: unknown[]): void {
+  const known = Object.values(checkpoint.channel_versions);
+  checkpoint.channel_values[TASKS] = sends;
+  checkpoint.channel_versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : 1;
+}
+
+function pendingWrite(write: OfficialWrite, fail: Fail): CheckpointPendingWrite {
+  const name = `its pending write to ${JSON.stringify(write.channel)}`;
+  return [write.taskId, write.channel, valueOf(name, write.type, write.value, fail)];
+}
+
+function valueOf(name: string, type: string | null, data: OfficialBlob, fail: Fail): unknown {
+  if (data === null) throw fail(`${name} without a value`);
+  // SQLite's text has been through a decoder, which replaces what is not UTF-8.
+  if (type === "bytes" && typeof data === "string") throw fail(`${name} as bytes that were stored as text`);
+  let value: unknown;
+  try {
+    value = decodeOfficial(type ?? "json", data);
+  } catch (error) {
+    if (!TurnsError.is(error, "UNDECODABLE_VALUE")) throw error;
+    throw fail(`${name} in a form that cannot be read`, error);
+  }
+  if (value === DESTROYED)
+    throw fail(`${name} destroyed when it was saved: the official serde could not serialize a value in it`);
+  return value;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value);
+}

@@ -1,0 +1,104 @@
+import type { SaverEmitter } from "../events";
+import type { Logger } from "../logger";
+import type { TurnSaverOptions } from "../options";
+import type { Store } from "../store/store";
+import type { SpaceKeeper } from "./space";
+import { pruneThread } from "./thread";
+
+interface ThreadState {
+  atWork: boolean;
+  /** Another checkpoint was saved meanwhile. */
+  again: boolean;
+  /** Checkpoints pruned since values were last swept. */
+  unswept: number;
+  /** Saves to let pass before looking again. */
+  wait: number;
+}
+
+/** Sweeping reads all that is left of the thread, so it waits until it is worth it. */
+const SWEEP_AFTER = 64;
+/** What stays for the sake of delta channels can be long; looking through it costs less than this share of the saves. */
+const LOOKED_AT_PER_SAVE = 64;
+const BATCH = 500;
+
+export interface RetentionParts {
+  store: Store;
+  /** Requirement S2.4; recommended are 5 checkpoints, and 50 for workflows with side effects (S3.6). */
+  options: NonNullable<TurnSaverOptions["retention"]>;
+  /** Milliseconds since the epoch. */
+  now: () => number;
+  log: Logger;
+  events: SaverEmitter;
+  space: SpaceKeeper;
+}
+
+/** Prunes threads behind their saves. No save waits for it, and no failure of it reaches one. */
+export class Retention {
+  readonly #parts: RetentionParts;
+  readonly #threads = new Map<string, ThreadState>();
+
+  constructor(parts: RetentionParts) {
+    this.#parts = parts;
+  }
+
+  /** A checkpoint of the root namespace was saved. Returns at once. */
+  saved(threadId: string): void {
+    const state = this.#threads.get(threadId) ?? { atWork: false, again: false, unswept: 0, wait: 0 };
+    this.#threads.set(threadId, state);
+    if (state.atWork) state.again = true;
+    else if (state.wait > 0) state.wait -= 1;
+    else this.#schedule(threadId, state);
+  }
+
+  /** The thread was deleted. */
+  forget(threadId: string): void {
+    this.#threads.delete(threadId);
+  }
+
+  #schedule(threadId: string, state: ThreadState): void {
+    state.atWork = true;
+    state.again = false;
+    setImmediate(() => void this.#run(threadId, state));
+  }
+
+  async #run(threadId: string, state: ThreadState): Promise<void> {
+    const { store, log } = this.#parts;
+    try {
+      if (store.open) await this.#prune(threadId, state);
+    } catch (error) {
+      // After close() nobody waits for it, and the next process goes on.
+      if (store.open) log.warn({ threadId, error: String(error) }, "not pruned; it is tried again after the next save");
+    } finally {
+      state.atWork = false;
+      if (state.again && store.open) this.#schedule(threadId, state);
+    }
+  }
+
+  async #prune(threadId: string, state: ThreadState): Promise<void> {
+    const { store, options, now, log, events, space } = this.#parts;
+    const before = options.maxAgeMs === undefined ? undefined : now() - options.maxAgeMs;
+    const wish = { kind: "criteria", keepLast: options.keepLast, before } as const;
+    let sweeps = false;
+    const sweep = (checkpoints: number): boolean => {
+      state.unswept += checkpoints;
+      return (sweeps = state.unswept >= SWEEP_AFTER);
+    };
+    const { counts, examined } = await pruneThread(store, threadId, wish, { dryRun: false, batchSize: BATCH, sweep });
+    state.wait = Math.floor(examined / LOOKED_AT_PER_SAVE);
+    if (sweeps) {
+      state.unswept = 0;
+      space.later();
+    }
+    if (counts.checkpoints + counts.writes + counts.turns + counts.chunks === 0) return;
+    log.info({ threadId, ...counts }, "pruned");
+    events.tell("pruned", {
+      ...counts,
+      threads: 1,
+      deletedThreads: [],
+      failed: [],
+      bytesFreed: 0,
+      dryRun: false,
+      done: true,
+    });
+  }
+}

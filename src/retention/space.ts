@@ -1,0 +1,76 @@
+import type { Logger } from "../logger";
+import type { FileSpace, Store } from "../store/store";
+import { othersFirst } from "./thread";
+
+/** Pages given back in one transaction: 4 MiB at SQLite's usual page size. */
+const PAGES_AT_ONCE = 1_024;
+/** With fewer free pages than this it is not worth while: they are used again soon. */
+const WORTH_WHILE = 256;
+
+export interface VacuumReport {
+  bytesBefore: number;
+  /** On disk, write-ahead log included. */
+  bytesAfter: number;
+  /** Pages that are free and still in the file. */
+  freePages: number;
+  /** `false`: the file was created without the means to give pages back; `saver.vacuum({ full: true })` writes it anew, once. */
+  givesBack: boolean;
+}
+
+/** Makes the database as small on disk as it can be. @param full writes the whole file anew */
+export async function vacuum(store: Store, full: boolean): Promise<VacuumReport> {
+  const { bytes: bytesBefore } = await store.space();
+  if (full) await store.vacuumFully();
+  else await giveBack(store, { truncate: true });
+  const { bytes: bytesAfter, freePages, givesBack } = await store.space();
+  return { bytesBefore, bytesAfter, freePages, givesBack };
+}
+
+/** Gives free pages back in steps, between which the event loop runs, and then makes the file smaller. */
+export async function giveBack(store: Store, how: { truncate: boolean; signal?: AbortSignal | undefined }): Promise<void> {
+  for (let space = await store.space(); canGiveBack(space) && how.signal?.aborted !== true; ) {
+    await store.giveBackPages(PAGES_AT_ONCE);
+    await othersFirst();
+    if (!store.open) return;
+    const next = await store.space();
+    if (next.freePages >= space.freePages) break;
+    space = next;
+  }
+  await store.checkpointLog(how.truncate);
+}
+
+function canGiveBack({ freePages, givesBack }: FileSpace): boolean {
+  return givesBack && freePages > 0;
+}
+
+/** Gives pages back in the background after something was deleted, when there are enough of them. */
+export class SpaceKeeper {
+  readonly #store: Store;
+  readonly #log: Logger;
+  #atWork = false;
+
+  constructor(store: Store, log: Logger) {
+    this.#store = store;
+    this.#log = log;
+  }
+
+  /** Returns at once. */
+  later(): void {
+    if (this.#atWork) return;
+    this.#atWork = true;
+    setImmediate(() => void this.#work());
+  }
+
+  async #work(): Promise<void> {
+    try {
+      if (!this.#store.open) return;
+      const space = await this.#store.space();
+      // The log is left as long as it is: whoever replicates the file follows it.
+      if (canGiveBack(space) && space.freePages >= WORTH_WHILE) await giveBack(this.#store, { truncate: false });
+    } catch (error) {
+      if (this.#store.open) this.#log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");
+    } finally {
+      this.#atWork = false;
+    }
+  }
+}

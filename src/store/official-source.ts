@@ -1,0 +1,46 @@
+/** What the import of an official `SqliteSaver` file reads, row by row; nothing here decodes a value. */
+
+/** Where a checkpoint is in its thread. */
+export interface OfficialKey {
+  ns: string;
+  checkpointId: string;
+}
+
+/** Text or bytes as they are in the file: the driver has not turned one into the other. */
+export type OfficialBlob = string | Uint8Array | null;
+
+export interface OfficialWrite {
+  taskId: string;
+  /** Negative for the special channels. */
+  idx: number;
+  channel: string;
+  type: string | null;
+  value: OfficialBlob;
+}
+
+export interface OfficialRow extends OfficialKey {
+  parentId: string | null;
+  type: string | null;
+  checkpoint: OfficialBlob;
+  metadata: OfficialBlob;
+  /** By task id, then idx: the order in which the official saver reads them. */
+  writes: readonly OfficialWrite[];
+}
+
+/** Every method throws a TurnsError for what the driver reports: CHECKPOINT_CORRUPTED, STORE_BUSY, STORE_FAILED, NOT_A_DATABASE. */
+export interface OfficialSource {
+  readonly file: string;
+  has(threadId: string): boolean;
+  /** The next thread id behind `after`, in the order of ids. */
+  nextThread(after: string | undefined): string | undefined;
+  /** A page of a thread's checkpoints over all namespaces, smallest checkpoint id first. */
+  keys(threadId: string, after: OfficialKey | undefined, limit: number): readonly OfficialKey[];
+  row(threadId: string, key: OfficialKey): OfficialRow | undefined;
+  /** Writes to a channel on a checkpoint id, whatever the namespace: how the official saver looks up pending Sends. */
+  writesTo(channel: string, threadId: string, checkpointId: string): readonly OfficialWrite[];
+  /** How many writes belong to no checkpoint: rows that nobody can read. */
+  orphans(threadId: string): number;
+  /** Keeps one state of the file for all that `work` reads; a writer beside it is not held up (WAL). */
+  frozen<T>(work: () => Promise<T>): Promise<T>;
+  close(): void;
+}

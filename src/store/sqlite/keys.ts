@@ -1,0 +1,79 @@
+import { TurnsError } from "../../errors";
+import { type EncryptionOption, type FoundInDatabase, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
+import { waitingForOthers } from "./connection";
+import type { Sql } from "./sql";
+
+/** The database's secret is stored once per master key, each wrapped under it, as `key:<id>`. */
+const SECRETS = "SELECT value FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";
+const SECRET = "SELECT 1 FROM langgraph_settings WHERE name = ?";
+const STORE = "INSERT INTO langgraph_settings (name, value) VALUES (?, ?)";
+const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' AND name <> ?";
+/** Nothing was ever saved: what was deleted may still be readable in pages that are free. */
+const UNUSED = `SELECT 1 FROM langgraph_sequence WHERE value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
+
+/**
+ * Makes out with which keys a database is read and written, and gives {@link Sql} its sealing: at once, or when the promise resolves
+ * if the keys come from a provider that takes its time.
+ *
+ * @throws {TurnsError} what `resolveKeys` and `unlock` throw; the promise rejects with the same
+ */
+export function unlockDatabase(sql: Sql, option: EncryptionOption | undefined): Promise<void> | undefined {
+  const file = sql.db.name;
+  const keyIds = sealedKeyIds(waitingForOthers(file, () => found(sql).wrapped));
+  const keys = option === undefined ? undefined : resolveKeys(option, keyIds);
+  const finish = (resolved: ResolvedKeys | undefined): void => {
+    if (sql.db.open) waitingForOthers(file, () => unlockWith(sql, resolved));
+  };
+  if (keys instanceof Promise) return keys.then(finish);
+  finish(keys);
+  return undefined;
+}
+
+/** Of two processes that open a new file at once, the second finds the secret of the first in its transaction. */
+function unlockWith(sql: Sql, keys: ResolvedKeys | undefined): void {
+  const known = sql.db.transaction(() => unlock(keys, found(sql)))() as ReturnType<typeof unlock>;
+  if (known.toStore === undefined || sql.db.readonly) return sql.unlock(known.sealing);
+  sql.db
+    .transaction(() => {
+      const { sealing, toStore } = unlock(keys, found(sql));
+      if (toStore !== undefined) sql.run(STORE, `key:${toStore.keyId}`, toStore.wrapped);
+      sql.unlock(sealing);
+    })
+    .immediate();
+}
+
+function found(sql: Sql): FoundInDatabase {
+  const wrapped = sql
+    .all<{ value: unknown }>(SECRETS)
+    .map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
+  return { wrapped, empty: wrapped.length === 0 && sql.get(UNUSED) !== undefined };
+}
+
+/** Refuses to write texts as they are into a file that another process has made an encrypted one. @throws {TurnsError} ENCRYPTED */
+export function refuseEncrypted(sql: Sql, what: string): void {
+  if (sql.get(SECRETS) === undefined) return;
+  throw new TurnsError("ENCRYPTED", {
+    what,
+    expected: "a database without encryption",
+    found: "an encrypted one, and no keys",
+    remedy: "Nothing was saved. Use a TurnSaver with the option `encryption`, or another file.",
+  });
+}
+
+/** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
+export function refuseRetiredKey(sql: Sql): void {
+  const { keyId } = sql.sealing;
+  if (keyId === undefined || sql.get(SECRET, `key:${keyId}`) !== undefined) return;
+  throw new TurnsError("UNKNOWN_KEY", {
+    what: `the encryption key ${JSON.stringify(keyId)}`,
+    expected: "a key that this database still uses",
+    found: "one that rotateKeys() has retired",
+    remedy: "Nothing was saved. Open the database again with the key that is current now.",
+    data: { keyId },
+  });
+}
+
+/** Forgets all keys but the current one. Only where nothing is sealed under them any more. @returns how many */
+export function retireOtherKeys(sql: Sql): number {
+  return sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`);
+}

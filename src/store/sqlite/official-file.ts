@@ -1,0 +1,122 @@
+import BetterSqlite3 from "better-sqlite3";
+import { describe, TurnsError } from "../../errors";
+import type { OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../official-source";
+import { translated } from "./failures";
+
+/** A reader in WAL mode waits for nobody; this is for the moment in which another process opens or closes the file. */
+const WAIT_MS = 50;
+const TABLES = {
+  checkpoints: ["thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint", "metadata"],
+  writes: ["thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"],
+};
+const OF_CHECKPOINT = "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
+const WRITE = "task_id AS taskId, idx, channel, type, value";
+const HAS = "SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1";
+const NEXT_THREAD = "SELECT min(thread_id) AS id FROM checkpoints WHERE thread_id > ?";
+const KEYS = `SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM checkpoints
+  WHERE thread_id = ? AND (checkpoint_id, checkpoint_ns) > (?, ?) ORDER BY checkpoint_id, checkpoint_ns LIMIT ?`;
+const ROW = `SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId, parent_checkpoint_id AS parentId, type, checkpoint, metadata
+  FROM checkpoints WHERE ${OF_CHECKPOINT}`;
+const WRITES = `SELECT ${WRITE} FROM writes WHERE ${OF_CHECKPOINT} ORDER BY task_id, idx`;
+const WRITES_TO = `SELECT ${WRITE} FROM writes WHERE thread_id = ? AND checkpoint_id = ? AND channel = ?
+  ORDER BY checkpoint_ns, task_id, idx`;
+const ORPHANS = `SELECT count(*) AS count FROM writes AS w WHERE w.thread_id = ? AND NOT EXISTS (SELECT 1 FROM checkpoints AS c
+  WHERE c.thread_id = w.thread_id AND c.checkpoint_ns = w.checkpoint_ns AND c.checkpoint_id = w.checkpoint_id)`;
+
+/**
+ * Opens a file that LangGraph's own `SqliteSaver` wrote, read-only: the database is never changed, even if another process writes
+ * it at the same time.
+ *
+ * @throws {TurnsError} INVALID_OPTION for what is no path, STORE_UNAVAILABLE for a missing file or one that cannot be read,
+ * NOT_A_DATABASE, SCHEMA_CONFLICT if `checkpoints` or `writes` or one of their columns is missing
+ */
+export function openOfficialFile(file: string): OfficialSource {
+  if (typeof file !== "string" || file === "" || file === ":memory:" || file.includes("\0")) throw noPath(file);
+  let db: BetterSqlite3.Database;
+  try {
+    db = new BetterSqlite3(file, { readonly: true, fileMustExist: true, timeout: WAIT_MS });
+  } catch (error) {
+    throw unopened(error, file);
+  }
+  try {
+    refuseOtherTables(db, file);
+    return sourceOn(db, file);
+  } catch (error) {
+    db.close();
+    throw translated(error, file);
+  }
+}
+
+function sourceOn(db: BetterSqlite3.Database, file: string): OfficialSource {
+  const statements = new Map<string, BetterSqlite3.Statement<unknown[]>>();
+  const all = <T>(sql: string, ...parameters: unknown[]): T[] => {
+    try {
+      const statement = statements.get(sql) ?? db.prepare<unknown[]>(sql);
+      statements.set(sql, statement);
+      return statement.all(...parameters) as T[];
+    } catch (error) {
+      throw translated(error, file);
+    }
+  };
+  return {
+    file,
+    has: (threadId) => all(HAS, threadId).length > 0,
+    nextThread: (after) => all<{ id: string | null }>(NEXT_THREAD, after ?? "")[0]?.id ?? undefined,
+    keys: (threadId, after, limit) => all<OfficialKey>(KEYS, threadId, after?.checkpointId ?? "", after?.ns ?? "", limit),
+    row: (threadId, { ns, checkpointId }) => {
+      const [row] = all<Omit<OfficialRow, "writes">>(ROW, threadId, ns, checkpointId);
+      return row && { ...row, writes: all<OfficialWrite>(WRITES, threadId, ns, checkpointId) };
+    },
+    writesTo: (channel, threadId, checkpointId) => all<OfficialWrite>(WRITES_TO, threadId, checkpointId, channel),
+    orphans: (threadId) => all<{ count: number }>(ORPHANS, threadId)[0]?.count ?? 0,
+    frozen: async (work) => {
+      db.exec("BEGIN");
+      try {
+        return await work();
+      } finally {
+        if (db.open && db.inTransaction) db.exec("COMMIT");
+      }
+    },
+    close: () => {
+      db.close();
+    },
+  };
+}
+
+function refuseOtherTables(db: BetterSqlite3.Database, file: string): void {
+  for (const [table, columns] of Object.entries(TABLES)) {
+    const found = db.prepare("SELECT name FROM pragma_table_info(?)").pluck().all(table) as string[];
+    const missing = columns.filter((column) => !found.includes(column));
+    if (missing.length === 0) continue;
+    throw new TurnsError("SCHEMA_CONFLICT", {
+      what: `database ${file}`,
+      expected: `the table "${table}" of LangGraph's SqliteSaver`,
+      found: found.length === 0 ? "no such table" : `one without ${missing.join(", ")}`,
+      remedy: "Give the path of a file that SqliteSaver wrote; this one was not changed.",
+      data: { file, table, missing },
+    });
+  }
+}
+
+/** better-sqlite3 refuses a missing folder with a TypeError before SQLite sees the path; a missing file is SQLITE_CANTOPEN. */
+function unopened(error: unknown, file: string): unknown {
+  const known = translated(error, file);
+  if (TurnsError.is(known, "NOT_A_DATABASE") || TurnsError.is(known, "STORE_BUSY")) return known;
+  return new TurnsError("STORE_UNAVAILABLE", {
+    what: `database ${file}`,
+    expected: "a file that exists and that this process may read",
+    found: error instanceof Error ? error.message : describe(error),
+    remedy: "Check the path and the permissions of the file and of its folder (SQLite needs -wal and -shm files beside it).",
+    data: { file },
+    cause: error,
+  });
+}
+
+function noPath(file: unknown): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    what: "file",
+    expected: "the path of a file that SqliteSaver wrote",
+    found: describe(file),
+    remedy: "Pass a non-empty string without NUL characters.",
+  });
+}

@@ -1,0 +1,65 @@
+import type { PruneCounts, PrunePlan, PruneUnit, PruneWish } from "../store";
+import { planOf, pruneStamp } from "./prune-plan";
+import type { Sql } from "./sql";
+import { type ThreadKey, threadKey } from "./thread-keys";
+
+const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
+const DELETE_SNAPSHOTS = `DELETE FROM langgraph_snapshots ${OF_THREAD}`;
+const DELETE_WRITES = `DELETE FROM langgraph_writes ${OF_THREAD}`;
+const DELETE_TURNS = `DELETE FROM langgraph_checkpoints ${OF_THREAD}`;
+const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
+  WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
+const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
+const NO_ARCHIVE = "UPDATE langgraph_rewinds SET archived = 0 WHERE id = ?";
+const RAISE_FLOOR = "UPDATE langgraph_threads SET pruned_seq = max(pruned_seq, ?) WHERE thread = ?";
+
+const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
+  CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
+
+export function threadsOfRuns(sql: Sql, runIds: readonly string[]): string[] {
+  return sql.rows<[string]>(OF_RUNS, JSON.stringify(runIds)).map(([threadId]) => threadId);
+}
+
+export function prunePlan(sql: Sql, threadId: string, wish: PruneWish): PrunePlan | undefined {
+  const key = threadKey(sql, threadId);
+  return key === undefined ? undefined : planOf(sql, key, wish);
+}
+
+/**
+ * Removes the first units of a plan. If the thread has changed since the plan was made, it is made anew, so that what somebody has
+ * begun to need meanwhile stays.
+ *
+ * @param limit how many units at most
+ * @returns what went, and what is left of the plan
+ */
+export function pruneBatch(sql: Sql, plan: PrunePlan, wish: PruneWish, limit: number): { removed: PruneCounts; rest: PrunePlan } {
+  const key = threadKey(sql, plan.threadId);
+  if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
+  const current = pruneStamp(sql, key) === plan.stamp ? plan : planOf(sql, key, wish);
+  const units = current.units.slice(0, limit);
+  remove(sql, key, DELETE_TURNS, units.flatMap(({ turns }) => turns));
+  remove(sql, key, DELETE_WRITES, units.flatMap(({ writes }) => writes));
+  remove(sql, key, DELETE_SNAPSHOTS, units.flatMap(({ snapshots }) => snapshots));
+  if (units.length > 0) sql.run(DELETE_NAMES, key.thread);
+  for (const id of current.archives) {
+    sql.run(DELETE_ARCHIVE, id);
+    sql.run(NO_ARCHIVE, id);
+  }
+  sql.run(RAISE_FLOOR, current.floor, key.thread);
+  const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: pruneStamp(sql, key) };
+  return { removed: countsOf(units), rest };
+}
+
+function remove(sql: Sql, { thread }: ThreadKey, statement: string, seqs: readonly number[]): void {
+  if (seqs.length > 0) sql.run(statement, thread, JSON.stringify(seqs));
+}
+
+export function countsOf(units: readonly PruneUnit[]): PruneCounts {
+  const sum = (count: (unit: PruneUnit) => number): number => units.reduce((total, unit) => total + count(unit), 0);
+  return {
+    checkpoints: sum(({ isCheckpoint }) => Number(isCheckpoint)),
+    writes: sum(({ writes }) => writes.length),
+    turns: sum(({ turns }) => turns.length),
+    chunks: 0,
+  };
+}

@@ -1,0 +1,45 @@
+import type { PruneCounts, RunRow } from "../store";
+import { listRuns } from "./runs";
+import type { Sql } from "./sql";
+import { threadKey } from "./thread-keys";
+import { deleteThread } from "./threads";
+
+const LAST_SAVED = `SELECT max(
+    coalesce((SELECT created_at FROM langgraph_snapshots WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
+    coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_checkpoints WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
+    coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
+    unixepoch(created_at, 'subsec') * 1000) AS at
+  FROM langgraph_threads WHERE thread = ?1`;
+const NAMED = "SELECT 1 FROM langgraph_names WHERE thread = ? LIMIT 1";
+const SIZE = `SELECT
+  (SELECT count(*) FROM (SELECT DISTINCT checkpoint_ns, checkpoint_id FROM langgraph_snapshots WHERE thread = ?1)) AS checkpoints,
+  (SELECT count(*) FROM langgraph_writes WHERE thread = ?1) AS writes,
+  (SELECT count(*) FROM langgraph_checkpoints WHERE thread = ?1) AS turns,
+  (SELECT count(*) FROM langgraph_chunks WHERE thread = ?1) AS chunks`;
+
+/**
+ * Whether nothing was saved on the thread since a moment, so that it may go whole: a thread with a named checkpoint never does.
+ *
+ * @param before milliseconds since the epoch
+ * @returns how much it holds; undefined if it stays
+ */
+export function idleThread(sql: Sql, threadId: string, before: number, isAlive: (run: RunRow) => boolean): PruneCounts | undefined {
+  const key = threadKey(sql, threadId);
+  if (key === undefined || sql.get(NAMED, key.thread) !== undefined || listRuns(sql, threadId).some(isAlive)) return undefined;
+  const saved = sql.get<{ at: number }>(LAST_SAVED, key.thread);
+  if (saved === undefined || saved.at >= before) return undefined;
+  return sql.get<PruneCounts>(SIZE, key.thread);
+}
+
+/** Deletes the thread, with a tombstone, if it is idle now. @returns as {@link idleThread} */
+export function deleteIdleThread(
+  sql: Sql,
+  threadId: string,
+  before: number,
+  isAlive: (run: RunRow) => boolean,
+  deletedAt: number,
+): PruneCounts | undefined {
+  const size = idleThread(sql, threadId, before, isAlive);
+  if (size !== undefined) deleteThread(sql, threadId, deletedAt, false);
+  return size;
+}

@@ -1,0 +1,99 @@
+import { chunkAddresses, chunkTag } from "../../codec";
+import type { PrunePlan } from "../store";
+import { openBody } from "./chunks";
+import { parseManifest } from "./manifest";
+import { archivedTexts, storedTexts } from "./prune-texts";
+import type { Sql } from "./sql";
+import type { ThreadKey } from "./thread-keys";
+
+const PAGE = 1_000;
+/** What every text with a reference contains. */
+const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
+const CHUNKS = `SELECT seq, address, typeof(body) = 'blob' OR instr(body, ?4) > 0 FROM langgraph_chunks
+  WHERE thread = ?1 AND address > ?2 ORDER BY address LIMIT ?3`;
+const BODY = "SELECT body FROM langgraph_chunks WHERE seq = ?";
+const LISTS = "SELECT seq, base, keep FROM langgraph_lists WHERE thread = ? ORDER BY seq DESC";
+const ITEMS = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos < ?";
+
+interface ChunkNote {
+  seq: number;
+  refers: boolean;
+}
+
+/** What of a thread's values nothing refers to any more. */
+export interface Unneeded {
+  chunks: number[];
+  /** Of each list the position from which its items go; 0 for the list as a whole, if it is not needed at all. */
+  lists: { list: number; from: number; whole: boolean }[];
+}
+
+/**
+ * Follows every reference from the rows that stay: manifests, superseded ones too, pending writes, turns, and what archives of rewinds
+ * may bring back.
+ *
+ * @param without what is to be taken as gone already
+ */
+export function unneededOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Unneeded {
+  const lengths = new Map<number, number>();
+  const addresses = new Set<string>();
+  for (const { kind, text } of [...storedTexts(sql, key, without), ...archivedTexts(sql, key, without?.archives ?? [])]) {
+    if (kind === "manifest") markManifest(text, lengths, addresses);
+    else for (const address of chunkAddresses(text)) addresses.add(address);
+  }
+  const lists = listsOf(sql, key, lengths);
+  return { lists: lists.filter(({ from }) => from !== Infinity), chunks: chunksOf(sql, key, lengths, addresses) };
+}
+
+function markManifest(text: string, lengths: Map<number, number>, addresses: Set<string>): void {
+  for (const { pointer } of parseManifest(text).values()) {
+    if (pointer?.kind === "whole") addresses.add(pointer.address);
+    else if (pointer?.kind === "list") lengthen(lengths, pointer.list, pointer.length);
+    else if (pointer !== undefined) for (const address of chunkAddresses(pointer.text)) addresses.add(address);
+  }
+}
+
+function lengthen(lengths: Map<number, number>, list: number, length: number): void {
+  lengths.set(list, Math.max(lengths.get(list) ?? 0, length));
+}
+
+/** A base is older than what builds on it, so one pass from the newest list on finds all. */
+function listsOf(sql: Sql, { thread }: ThreadKey, lengths: Map<number, number>): Unneeded["lists"] {
+  return sql.rows<[number, number | null, number]>(LISTS, thread).map(([list, base, keep]) => {
+    const length = lengths.get(list);
+    if (length === undefined) return { list, from: 0, whole: true };
+    if (base !== null) lengthen(lengths, base, Math.min(keep, length));
+    return { list, from: length, whole: false };
+  });
+}
+
+function chunksOf(sql: Sql, key: ThreadKey, lengths: ReadonlyMap<number, number>, addresses: ReadonlySet<string>): number[] {
+  const notes = notesOf(sql, key);
+  const bySeq = new Map([...notes].map(([address, { seq }]) => [seq, address]));
+  const waiting = [...addresses];
+  for (const [list, length] of lengths) {
+    for (const [chunk] of sql.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
+  }
+  for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
+    const note = notes.get(address);
+    if (note === undefined) continue;
+    notes.delete(address);
+    if (note.refers) waiting.push(...referencesOf(sql, key, note.seq));
+  }
+  return [...notes.values()].map(({ seq }) => seq);
+}
+
+function notesOf(sql: Sql, { thread }: ThreadKey): Map<string, ChunkNote> {
+  const notes = new Map<string, ChunkNote>();
+  for (let after = ""; ; ) {
+    const page = sql.rows<[number, string, number]>(CHUNKS, thread, after, PAGE, REFERENCE);
+    for (const [seq, address, refers] of page) notes.set(address, { seq, refers: refers === 1 });
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE) return notes;
+    after = last[1];
+  }
+}
+
+function referencesOf(sql: Sql, { threadId }: ThreadKey, seq: number): string[] {
+  const row = sql.get<{ body: string | Uint8Array }>(BODY, seq);
+  return row === undefined ? [] : chunkAddresses(openBody(sql, threadId, row.body));
+}

@@ -1,0 +1,110 @@
+import type { PrunePlan, PruneUnit, PruneWish } from "../store";
+import { addDeltaAncestors } from "./prune-delta";
+import { keptByCriteria, liveVersion, placesOf } from "./prune-keep";
+import { factsOf, type Stored, type ThreadFacts } from "./prune-rows";
+import type { Sql } from "./sql";
+import type { ThreadKey } from "./thread-keys";
+
+const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
+const STAMP = `SELECT (SELECT max(seq) FROM langgraph_snapshots WHERE thread = ?1) || ' ' ||
+    coalesce((SELECT max(seq) FROM langgraph_writes WHERE thread = ?1), 0) || ' ' ||
+    (SELECT epoch FROM langgraph_threads WHERE thread = ?1) || ' ' ||
+    (SELECT json_group_array(json_array(checkpoint_ns, checkpoint_id)) FROM langgraph_names WHERE thread = ?1) AS stamp`;
+
+/** What a plan was made of; equal stamps mean that it still holds. */
+export function pruneStamp(sql: Sql, { thread }: ThreadKey): string {
+  return sql.get<{ stamp: string | null }>(STAMP, thread)?.stamp ?? "";
+}
+
+/** What goes from a thread, in an order in which every beginning of it can go alone: a subgraph's before the root's they belong to. */
+export function planOf(sql: Sql, key: ThreadKey, wish: PruneWish): PrunePlan {
+  const facts = factsOf(sql, key);
+  const places = placesOf(sql, facts);
+  const wanted = wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(sql, facts, wish);
+  const kept = new Set(wanted);
+  addDeltaAncestors(sql, facts, kept);
+  const going = [...facts.checkpoints].filter(([at]) => !kept.has(at));
+  const floor = floorOf(facts, kept, facts.prunedSeq);
+  const rootSeq = ([, stored]: [string, Stored]): number => firstSeq(places.rootOf(stored) ?? stored);
+  const ordered = going.toSorted((left, right) => {
+    const byRoot = rootSeq(left) - rootSeq(right);
+    if (byRoot !== 0) return byRoot;
+    return Number(left[1].ns === "") - Number(right[1].ns === "") || firstSeq(left[1]) - firstSeq(right[1]);
+  });
+  const units = ordered.map(([at, stored]): PruneUnit => unitOf(facts, at, stored));
+  return {
+    threadId: key.threadId,
+    units: [...units, ...strays(facts, floor)],
+    archives: archivesToGo(sql, key, wish, floor),
+    floor,
+    stamp: pruneStamp(sql, key),
+    examined: facts.checkpoints.size,
+    spared: wish.kind === "runs" ? [...kept].filter((at) => !wanted.has(at)).map((at) => addressOf(facts, at)) : [],
+  };
+}
+
+/** All but the checkpoints of these runs and what subgraphs did in their course. */
+function keptWithoutRuns(facts: ThreadFacts, places: ReturnType<typeof placesOf>, runIds: readonly string[]): Set<string> {
+  const ofRuns = (stored: Stored | undefined): boolean =>
+    stored !== undefined && runIds.includes((liveVersion(stored) ?? stored.versions.at(-1))?.runId ?? "");
+  const kept = new Set<string>();
+  for (const [at, stored] of facts.checkpoints) {
+    const isGone = ofRuns(stored) || (stored.ns.includes(":") && !places.isOrphaned(stored) && ofRuns(places.rootOf(stored)));
+    if (!isGone || stored.versions.every(({ archived }) => archived !== undefined)) kept.add(at);
+  }
+  return kept;
+}
+
+function unitOf(facts: ThreadFacts, at: string, stored: Stored): PruneUnit {
+  return {
+    isCheckpoint: true,
+    snapshots: stored.versions.filter(({ archived }) => archived === undefined).map(({ seq }) => seq),
+    writes: facts.writes.get(at) ?? [],
+    turns: facts.turns.get(at) ?? [],
+  };
+}
+
+/** Writes and turns of checkpoints that went before them, or were never saved. New ones may still wait for their checkpoint. */
+function strays(facts: ThreadFacts, floor: number): PruneUnit[] {
+  const ofNobody = (rows: ReadonlyMap<string, readonly number[]>): number[] =>
+    [...rows].filter(([at]) => !facts.checkpoints.has(at)).flatMap(([, seqs]) => seqs.filter((seq) => seq < floor));
+  return [
+    ...ofNobody(facts.writes).map((seq) => ({ isCheckpoint: false, snapshots: [], writes: [seq], turns: [] })),
+    ...ofNobody(facts.turns).map((seq) => ({ isCheckpoint: false, snapshots: [], writes: [], turns: [seq] })),
+  ];
+}
+
+/**
+ * The smallest seq a rewind may go back to. Going back to a seq makes the newest checkpoint up to it the thread's head, in every
+ * namespace that outlives a task, so that one must still be there.
+ */
+function floorOf(facts: ThreadFacts, kept: ReadonlySet<string>, prunedSeq: number): number {
+  const heads = new Map<string, { id: string; stays: boolean }>();
+  let floor = prunedSeq;
+  const stored = [...facts.checkpoints].filter(([, { ns }]) => !ns.includes(":"));
+  for (const [at, one] of stored.toSorted(([, left], [, right]) => firstSeq(left) - firstSeq(right))) {
+    const head = heads.get(one.ns);
+    const stays = kept.has(at);
+    // Until something that stays comes, the floor is what went last.
+    if (!stays || head?.stays === false) floor = Math.max(floor, firstSeq(one));
+    if (head === undefined || one.id > head.id) heads.set(one.ns, { id: one.id, stays });
+  }
+  return floor;
+}
+
+function archivesToGo(sql: Sql, key: ThreadKey, wish: PruneWish, floor: number): string[] {
+  const before = wish.kind === "criteria" ? wish.before : undefined;
+  return sql
+    .all<{ id: string; target_seq: number; created_at: string }>(REWINDS, key.threadId)
+    .filter((rewind) => rewind.target_seq < floor || (before !== undefined && Date.parse(rewind.created_at) < before))
+    .map(({ id }) => id);
+}
+
+function firstSeq({ versions }: Stored): number {
+  return versions[0]?.seq ?? 0;
+}
+
+function addressOf(facts: ThreadFacts, at: string): { ns: string; checkpointId: string } {
+  const { ns, id } = facts.checkpoints.get(at) as Stored;
+  return { ns, checkpointId: id };
+}

@@ -1,0 +1,136 @@
+import { decode } from "../../codec";
+import type { CheckpointName } from "../store";
+import { metadataIdentity } from "./identities";
+import type { Sql } from "./sql";
+import type { ThreadKey } from "./thread-keys";
+
+/** A stored version of a checkpoint. */
+export interface Version {
+  seq: number;
+  parentId: string | undefined;
+  source: string;
+  runId: string | undefined;
+  createdAt: number;
+  delta: readonly string[] | undefined;
+  live: boolean;
+  /** The manifest of a version that is not in the table but in the archive of a rewind, and may be brought back. */
+  archived: string | undefined;
+}
+
+/** A checkpoint with all versions that are stored of it, oldest first. */
+export interface Stored {
+  ns: string;
+  id: string;
+  versions: Version[];
+}
+
+/** All that the decision needs to know of a thread. Values are not read. */
+export interface ThreadFacts {
+  key: ThreadKey;
+  /** By {@link keyOf}, in the order of their first version. */
+  checkpoints: ReadonlyMap<string, Stored>;
+  /** Seqs of writes, and of turns, by the checkpoint they belong to. */
+  writes: ReadonlyMap<string, readonly number[]>;
+  turns: ReadonlyMap<string, readonly number[]>;
+  /** Checkpoints somebody is asked on, and has not answered yet. */
+  asking: ReadonlySet<string>;
+  named: ReadonlySet<string>;
+  prunedSeq: number;
+}
+
+const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, superseded_by, parent_checkpoint_id, source, run_id, created_at, delta
+  FROM langgraph_snapshots WHERE thread = ? ORDER BY seq`;
+const field = (name: string): string => `json_extract(row, '$.${name}')`;
+const ARCHIVED = `SELECT ${field("seq")}, ${field("checkpoint_ns")}, ${field("checkpoint_id")}, 0, ${field("parent_checkpoint_id")},
+    ${field("source")}, ${field("run_id")}, ${field("created_at")}, ${field("delta")}, ${field("channels")}
+  FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY 1`;
+const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHEN superseded_by IS NULL THEN idx END
+  FROM langgraph_writes WHERE thread = ? ORDER BY seq`;
+const TURNS = "SELECT seq, checkpoint_ns, checkpoint_id FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq";
+const NAMES = "SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM langgraph_names WHERE thread = ?";
+const PRUNED = "SELECT pruned_seq FROM langgraph_threads WHERE thread = ?";
+const METADATA = "SELECT metadata FROM langgraph_snapshots WHERE seq = ?";
+const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
+/** The idx of LangGraph's write to `__interrupt__`, and of all regular writes of a node task. */
+const INTERRUPT = -3;
+const REGULAR = 0;
+
+type Row = [number, string, string, number | null, string | null, string, string | null, number, string | null, string?];
+
+/** An id has no NUL character, so that no two checkpoints share a key. */
+export function keyOf(ns: string, id: string): string {
+  return `${ns}\0${id}`;
+}
+
+export function factsOf(sql: Sql, key: ThreadKey): ThreadFacts {
+  const checkpoints = new Map<string, Stored>();
+  const rows = [...sql.rows<Row>(ARCHIVED, key.threadId), ...sql.rows<Row>(SNAPSHOTS, key.thread)];
+  for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
+  const { writes, asking } = writesOf(sql, key);
+  const turns = new Map<string, number[]>();
+  for (const [seq, ns, id] of sql.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
+    // An id is never empty: what started from no checkpoint is nobody's.
+    push(turns, keyOf(ns ?? "", id ?? ""), seq);
+  }
+  const named = sql.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);
+  return {
+    key,
+    checkpoints,
+    writes,
+    turns,
+    asking,
+    named: new Set(named.map(({ ns, checkpointId }) => keyOf(ns, checkpointId))),
+    prunedSeq: sql.get<{ pruned_seq: number }>(PRUNED, key.thread)?.pruned_seq ?? 0,
+  };
+}
+
+function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
+  const [seq, ns, id, supersededBy, parentId, source, runId, createdAt, delta, archived] = row;
+  const stored = checkpoints.get(keyOf(ns, id)) ?? { ns, id, versions: [] };
+  checkpoints.set(keyOf(ns, id), stored);
+  stored.versions.push({
+    seq,
+    parentId: parentId ?? undefined,
+    source,
+    runId: runId ?? undefined,
+    createdAt,
+    delta: delta === null ? undefined : (JSON.parse(delta) as string[]),
+    live: supersededBy === null,
+    archived,
+  });
+}
+
+function writesOf(sql: Sql, { thread }: ThreadKey): Pick<ThreadFacts, "writes" | "asking"> {
+  const writes = new Map<string, number[]>();
+  const asked = new Map<string, string>();
+  const answered = new Set<string>();
+  for (const [seq, ns, id, task, idx] of sql.rows<[number, string, string, string, number | null]>(WRITES, thread)) {
+    const key = keyOf(ns, id);
+    push(writes, key, seq);
+    if (idx === INTERRUPT) asked.set(`${key}\0${task}`, key);
+    if (idx === REGULAR) answered.add(`${key}\0${task}`);
+  }
+  const asking = [...asked].filter(([task]) => !answered.has(task)).map(([, key]) => key);
+  return { writes, asking: new Set(asking) };
+}
+
+/** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
+export function rootIdOf(sql: Sql, key: ThreadKey, { ns, id, versions }: Stored): string | undefined {
+  const version = versions.find(({ archived }) => archived === undefined);
+  const row = version && sql.get<{ metadata: string | Uint8Array }>(METADATA, version.seq);
+  if (version === undefined || row === undefined) return undefined;
+  const text = sql.sealing.open(key.threadId, metadataIdentity({ seq: version.seq, ns, checkpointId: id }), row.metadata);
+  const { parents } = decode(text) as { parents?: Record<string, unknown> };
+  const root = parents?.[""];
+  return typeof root === "string" ? root : undefined;
+}
+
+export function manifestTextOf(sql: Sql, version: Version): string {
+  return version.archived ?? sql.get<{ channels: string }>(MANIFEST, version.seq)?.channels ?? "{}";
+}
+
+export function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [value]);
+  else list.push(value);
+}

@@ -1,0 +1,62 @@
+import type { PrunePlan, SweepPlan } from "../store";
+import { unneededOf } from "./prune-marks";
+import type { Sql } from "./sql";
+import { outdate, type ThreadKey, threadKey } from "./thread-keys";
+
+const STAMP = `SELECT coalesce((SELECT max(seq) FROM langgraph_snapshots WHERE thread = ?1), 0) || ' ' ||
+    coalesce((SELECT max(seq) FROM langgraph_writes WHERE thread = ?1), 0) || ' ' ||
+    coalesce((SELECT max(seq) FROM langgraph_checkpoints WHERE thread = ?1), 0) || ' ' || epoch || ' ' || generation AS stamp
+  FROM langgraph_threads WHERE thread = ?1`;
+const DELETE_CHUNKS = "DELETE FROM langgraph_chunks WHERE seq IN (SELECT value FROM json_each(?1)) AND thread = ?2";
+/** From the end, so that what is left is a shorter list at any time. */
+const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
+  (SELECT pos FROM langgraph_items WHERE list = ?1 AND pos >= ?2 ORDER BY pos DESC LIMIT ?3)`;
+const HAS_ITEMS = "SELECT 1 FROM langgraph_items WHERE list = ? AND pos >= ? LIMIT 1";
+const DELETE_LIST = "DELETE FROM langgraph_lists WHERE seq = ? AND thread = ?";
+
+/**
+ * Finds the values that nothing refers to any more.
+ *
+ * @param without what is to be taken as gone already, to tell what a prune would sweep
+ */
+export function sweepPlan(sql: Sql, threadId: string, without: PrunePlan | undefined): SweepPlan | undefined {
+  const key = threadKey(sql, threadId);
+  return key === undefined ? undefined : planOf(sql, key, without);
+}
+
+function planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): SweepPlan {
+  const { chunks, lists } = unneededOf(sql, key, without);
+  const touched = lists.filter(({ list, from, whole }) => whole || sql.get(HAS_ITEMS, list, from) !== undefined);
+  return { threadId: key.threadId, chunks, lists: touched, stamp: stampOf(sql, key) };
+}
+
+/** Equal stamps mean that no row has come that may refer to what the plan takes away. */
+function stampOf(sql: Sql, { thread }: ThreadKey): string {
+  return sql.get<{ stamp: string }>(STAMP, thread)?.stamp ?? "";
+}
+
+/**
+ * Deletes up to `limit` rows of a plan, lists first. If the thread has changed since the plan was made, it is made anew.
+ *
+ * @returns how many chunks went, and what is left of the plan
+ */
+export function sweepBatch(sql: Sql, plan: SweepPlan, limit: number): { chunks: number; rest: SweepPlan } {
+  const key = threadKey(sql, plan.threadId);
+  if (key === undefined) return { chunks: 0, rest: { ...plan, chunks: [], lists: [] } };
+  const current = stampOf(sql, key) === plan.stamp ? plan : planOf(sql, key, undefined);
+  const lists = [...current.lists];
+  let left = limit;
+  while (left > 0 && lists[0] !== undefined) {
+    const { list, from, whole } = lists[0];
+    const items = sql.run(DELETE_ITEMS, list, from, left);
+    if (items >= left) break;
+    if (whole) sql.run(DELETE_LIST, list, key.thread);
+    lists.shift();
+    left -= items + 1;
+  }
+  const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
+  const swept = chunks.length === 0 ? 0 : sql.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
+  outdate(sql, key);
+  const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: stampOf(sql, key) };
+  return { chunks: swept, rest };
+}

@@ -1,0 +1,86 @@
+import { TurnsError } from "../../errors";
+import type { ResealCounts, ResealCursor } from "../store";
+import { retireOtherKeys } from "./keys";
+import { ARCHIVE_BEGIN, type ArchivePlace, resealArchived, staleArchived } from "./rotate-archive";
+import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
+import type { Sql } from "./sql";
+import { threadIdOf } from "./thread-keys";
+
+/** How long one transaction goes on: others wait for it. */
+const BATCH_MS = 20;
+const FIRST = [0] as const;
+
+/**
+ * Goes through the tables in the order of their rows and seals anew what is not sealed under the current key. Nothing but the key
+ * under which a row is sealed says that it is done, so it may be interrupted and begun again at will.
+ *
+ * @throws {TurnsError} NOT_ENCRYPTED; CHECKPOINT_CORRUPTED for a row that does not open, and nothing of this call is kept then
+ */
+export function reseal(
+  sql: Sql,
+  after: ResealCursor | undefined,
+): { resealed: Partial<ResealCounts>; next: ResealCursor | undefined } {
+  currentKey(sql);
+  const until = Date.now() + BATCH_MS;
+  const counts: Partial<ResealCounts> = {};
+  let at: ResealCursor | undefined = after ?? { table: 0, after: FIRST };
+  do {
+    const column: SealedColumn | undefined = SEALED_COLUMNS[at.table];
+    const done: ResealCursor["after"] | undefined =
+      column === undefined ? resealArchived(sql, at.after as ArchivePlace) : resealRow(sql, column, at.after[0] as number);
+    const name = column?.name ?? "archived";
+    if (done !== undefined) {
+      counts[name] = (counts[name] ?? 0) + 1;
+      at = { table: at.table, after: done };
+    } else at = column === undefined ? undefined : startOf(at.table + 1);
+  } while (at !== undefined && Date.now() < until);
+  return { resealed: counts, next: at };
+}
+
+function startOf(table: number): ResealCursor {
+  return { table, after: table < SEALED_COLUMNS.length ? FIRST : ARCHIVE_BEGIN };
+}
+
+type StaleRow = Record<string, unknown> & { at: number; thread: number; sealed: string | Uint8Array };
+
+/** Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. */
+function nextStale(sql: Sql, { table, column, columns, form }: SealedColumn, after: number): StaleRow | undefined {
+  const start = currentStart(sql, form);
+  return sql.get<StaleRow>(
+    `SELECT ${["rowid AS at", "thread", `${column} AS sealed`, ...columns].join(", ")} FROM ${table}
+      WHERE rowid > ? AND thread IS NOT NULL AND substr(${column}, 1, ?) <> ? ORDER BY rowid LIMIT 1`,
+    after,
+    start.length,
+    start,
+  );
+}
+
+function resealRow(sql: Sql, column: SealedColumn, after: number): readonly [number] | undefined {
+  const row = nextStale(sql, column, after);
+  if (row === undefined) return undefined;
+  const sealed = resealed(sql, threadIdOf(sql, row.thread), column.identity(row), row.sealed);
+  sql.run(`UPDATE ${column.table} SET ${column.column} = ? WHERE rowid = ?`, sealed, row.at);
+  return [row.at];
+}
+
+/**
+ * Looks through everything in the transaction that forgets the keys: meanwhile another process may have saved under its own current
+ * key, or a rewind may have been taken back.
+ */
+export function retireKeys(sql: Sql): { keyId: string; retired: number | undefined } {
+  const keyId = currentKey(sql);
+  const left =
+    staleArchived(sql, ARCHIVE_BEGIN) !== undefined || SEALED_COLUMNS.some((column) => nextStale(sql, column, 0) !== undefined);
+  return { keyId, retired: left ? undefined : retireOtherKeys(sql) };
+}
+
+function currentKey(sql: Sql): string {
+  const { keyId } = sql.sealing;
+  if (keyId !== undefined) return keyId;
+  throw new TurnsError("NOT_ENCRYPTED", {
+    what: "rotateKeys()",
+    expected: "an encrypted database",
+    found: "one without encryption",
+    remedy: "There is no key to change. To encrypt the data, start a new file with the option `encryption`.",
+  });
+}

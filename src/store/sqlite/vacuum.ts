@@ -1,0 +1,47 @@
+import { statSync } from "node:fs";
+import type { FileSpace } from "../store";
+import type { SqliteDatabase } from "./driver";
+
+const INCREMENTAL = 2;
+
+/** How large the database is, its write-ahead log included, and how much of it is free. */
+export function spaceOf(db: SqliteDatabase): FileSpace {
+  const pageBytes = numberOf(db, "page_size");
+  const pages = numberOf(db, "page_count");
+  return {
+    bytes: db.memory || db.name === "" ? pages * pageBytes : sizeOf(db.name) + sizeOf(`${db.name}-wal`),
+    freePages: numberOf(db, "freelist_count"),
+    pageBytes,
+    givesBack: numberOf(db, "auto_vacuum") === INCREMENTAL,
+  };
+}
+
+/** Gives free pages back to the file system, in one transaction; the file gets smaller with the next {@link checkpointLog}. */
+export function giveBackPages(db: SqliteDatabase, pages: number): void {
+  // All rows are asked for: SQLite frees one page a step.
+  db.pragma(`incremental_vacuum(${pages})`);
+}
+
+/**
+ * Brings the log into the file. Readers and writers are not waited for; then the rest comes with the next checkpoint.
+ *
+ * @param truncate empties the log as well
+ */
+export function checkpointLog(db: SqliteDatabase, truncate: boolean): void {
+  if (!db.inTransaction && !db.readonly) db.pragma(`wal_checkpoint(${truncate ? "TRUNCATE" : "PASSIVE"})`);
+}
+
+/** Writes the whole file anew, so that it gives pages back from then on. Needs as much free disk space as the file has data. */
+export function vacuumFully(db: SqliteDatabase): void {
+  db.pragma("auto_vacuum = INCREMENTAL");
+  db.exec("VACUUM");
+  checkpointLog(db, true);
+}
+
+function numberOf(db: SqliteDatabase, pragma: string): number {
+  return Number(db.pragma(pragma, { simple: true }));
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
