@@ -67,8 +67,8 @@ function encodingsOf(secret: string): Buffer[] {
     const text = Buffer.concat([Buffer.alloc(lead), bytes]).toString("base64");
     return text.slice(Math.ceil((lead * 4) / 3), -4);
   });
-  return [bytes, Buffer.from(secret, "utf16le"), ...base64, bytes.toString("hex"), bytes.toString("hex").toUpperCase()].map((text) =>
-    Buffer.from(text as string),
+  return [bytes, Buffer.from(secret, "utf16le"), ...base64, bytes.toString("hex"), bytes.toString("hex").toUpperCase()].map(
+    (text) => Buffer.from(text as string),
   );
 }
 
@@ -137,25 +137,38 @@ describe("S4.6 nothing of the payload is readable in the file", () => {
 });
 
 describe("I7.2 an encrypted saver does what a plain one does", () => {
-  test.each(["encrypted", "plain"])("I7.2 interrupt, answer, subgraph, list with a filter, turns and their states (%s)", async (kind) => {
-    const used = kind === "plain" ? TurnSaver.fromPath(tempFile(), { logger: quiet }) : saverOn(tempFile());
-    open.push(used);
-    const graph = secretGraph(used);
-    await graph.invoke(input("ask"), at("t"));
-    const waiting = await graph.getState(at("t"));
-    expect(waiting.next).toEqual(["ask"]);
-    expect(waiting.tasks[0]!.interrupts[0]!.value).toEqual({ question: SECRET });
-    const { log, pin } = await graph.invoke(answer, at("t"));
-    expect(log).toEqual([`plan ${SECRET}`, ...work, `plan ${SECRET}`, ...work, `s2 ${SECRET} inside`, `answer ${SECRET} yes`, "done"]);
-    expect(pin).toBe(SMALL);
-    const inputs = await all(used.list(at("t"), { filter: { source: "input" } }));
-    expect(inputs.filter(({ config }) => config.configurable!["checkpoint_ns"] === "")).toHaveLength(1);
-    expect(inputs.every(({ metadata }) => metadata?.source === "input")).toBe(true);
-    const turns = await used.listTurns("t");
-    const states = await Promise.all(turns.map((turn) => used.turnState(turn)));
-    expect(states[turns.findIndex(({ nodeName, turnType }) => nodeName === "plan" && turnType === "Thought")]).toMatchObject({ pin: SMALL });
-    expect(JSON.stringify(states)).toContain(`${SECRET} inside`);
-  });
+  test.each(["encrypted", "plain"])(
+    "I7.2 interrupt, answer, subgraph, list with a filter, turns and their states (%s)",
+    async (kind) => {
+      const used = kind === "plain" ? TurnSaver.fromPath(tempFile(), { logger: quiet }) : saverOn(tempFile());
+      open.push(used);
+      const graph = secretGraph(used);
+      await graph.invoke(input("ask"), at("t"));
+      const waiting = await graph.getState(at("t"));
+      expect(waiting.next).toEqual(["ask"]);
+      expect(waiting.tasks[0]!.interrupts[0]!.value).toEqual({ question: SECRET });
+      const { log, pin } = await graph.invoke(answer, at("t"));
+      expect(log).toEqual([
+        `plan ${SECRET}`,
+        ...work,
+        `plan ${SECRET}`,
+        ...work,
+        `s2 ${SECRET} inside`,
+        `answer ${SECRET} yes`,
+        "done",
+      ]);
+      expect(pin).toBe(SMALL);
+      const inputs = await all(used.list(at("t"), { filter: { source: "input" } }));
+      expect(inputs.filter(({ config }) => config.configurable!["checkpoint_ns"] === "")).toHaveLength(1);
+      expect(inputs.every(({ metadata }) => metadata?.source === "input")).toBe(true);
+      const turns = await used.listTurns("t");
+      const states = await Promise.all(turns.map((turn) => used.turnState(turn)));
+      expect(states[turns.findIndex(({ nodeName, turnType }) => nodeName === "plan" && turnType === "Thought")]).toMatchObject({
+        pin: SMALL,
+      });
+      expect(JSON.stringify(states)).toContain(`${SECRET} inside`);
+    },
+  );
   const work = [`work ${SECRET} 1`, `work ${SECRET} 2`];
 
   test("I7.2 rewind and take back, and the states between are the same", async () => {
@@ -188,16 +201,22 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
     expect(log.filter((entry) => entry.startsWith("plan"))).toHaveLength(2);
   });
 
-  test("S2.4 prune, where the saver has it, leaves what it keeps readable", async () => {
+  test("S2.4 prune takes what is sealed away, and leaves what it keeps readable, copied and rotated", async () => {
     const path = tempFile();
     const saver = saverOn(path);
     const graph = secretGraph(saver);
     for (const text of ["1", "2", "3"]) await graph.invoke(input("go", text), at("t"));
-    const values = (await graph.getState(at("t"))).values;
-    const prune = (saver as { prune?: (...args: unknown[]) => Promise<unknown> }).prune;
-    if (typeof prune === "function") await prune.call(saver, ["t"], { strategy: "keep_latest" }).catch(() => undefined);
+    await graph.updateState(at("t"), { pin: "last" });
+    const { values } = await graph.getState(at("t"));
+    const report = await saver.prune({ threadId: "t", keepLast: 1 });
+    expect(report.checkpoints).toBeGreaterThan(10);
+    await saver.copyThread("t", "copy");
     open.pop()!.close();
-    expect((await secretGraph(saverOn(path)).getState(at("t"))).values).toEqual(values);
+    const later = saverOn(path, { keys: { default: KEY, next: randomBytes(32) }, current: "next" });
+    await later.rotateKeys();
+    expect((await secretGraph(later).getState(at("t"))).values).toEqual(values);
+    expect((await secretGraph(later).getState(at("copy"))).values).toEqual(values);
+    expect((await secretGraph(later).invoke(input("go", "4"), at("copy"))).log.at(-1)).toBe("done");
   });
 });
 
@@ -224,7 +243,9 @@ describe("S3.7 a copy of a thread, under keys of its own", () => {
     const { log } = await secretGraph(later).invoke(answer, at("copy"));
     expect(log.slice(-2)).toEqual([`answer ${SECRET} yes`, "done"]);
     await later.copyThread("copy", "third");
-    expect((await secretGraph(later).getState(at("third"))).values).toEqual((await secretGraph(later).getState(at("copy"))).values);
+    expect((await secretGraph(later).getState(at("third"))).values).toEqual(
+      (await secretGraph(later).getState(at("copy"))).values,
+    );
   });
 
   test("S3.7 copy and source give the same tuples, and no address stands in both", async () => {
@@ -233,12 +254,34 @@ describe("S3.7 a copy of a thread, under keys of its own", () => {
     await busyWorld(saver);
     await saver.copyThread("t", "copy");
     const of = async (threadId: string) =>
-      JSON.parse(JSON.stringify(await all(saver.list({ configurable: { thread_id: threadId } }))).replaceAll('"copy"', '"t"')) as unknown;
+      JSON.parse(
+        JSON.stringify(await all(saver.list({ configurable: { thread_id: threadId } }))).replaceAll('"copy"', '"t"'),
+      ) as unknown;
     expect(await of("copy")).toEqual(await of("t"));
     const turns = async (threadId: string) => Promise.all((await saver.listTurns(threadId)).map((turn) => saver.turnState(turn)));
     expect(plainValues({ turns: await turns("copy") })).toEqual(plainValues({ turns: await turns("t") }));
     const chunks = dump(path)["langgraph_chunks"] as { address: string }[];
     expect(new Set(chunks.map(({ address }) => address)).size).toBe(chunks.length);
+  });
+
+  test("S3.7 long lists in all their lengths, and lists that branch off lists that branch off", async () => {
+    const path = tempFile();
+    const saver = saverOn(path);
+    const graph = secretGraph(saver);
+    const entries = (count: number, name: string) => Array.from({ length: count }, (_, index) => `${name} ${index} of many`);
+    await graph.updateState(at("t"), { log: entries(600, "first") });
+    const forked = await graph.updateState(at("t"), { log: entries(300, "second") });
+    await graph.updateState(at("t"), { log: entries(5, "third") });
+    const again = await graph.updateState(forked, { log: entries(300, "fork") });
+    await graph.updateState(at("t"), { log: entries(2, "fork goes on") });
+    await graph.updateState(again, { log: entries(300, "fork of the fork") });
+    await saver.copyThread("t", "copy");
+    const logs = async (threadId: string) =>
+      (await all(graph.getStateHistory(at(threadId)))).map((state) => (state.values as { log?: string[] }).log);
+    const copied = await logs("copy");
+    expect(copied).toEqual(await logs("t"));
+    expect(copied.map((log) => log?.length)).toEqual([1500, 1202, 1200, 905, 900, 600]);
+    expect((dump(path)["langgraph_lists"] as { base: number | null }[]).filter(({ base }) => base !== null)).toHaveLength(4);
   });
 
   test("S3.7 data that looks like a reference stays data", async () => {
@@ -317,7 +360,9 @@ describe("S4.6 opening", () => {
     const persister = new CheckpointPersister(new Database(path));
     expect(await codeOf(() => persister.save(turn("1")))).toBe("ENCRYPTED");
     expect(await codeOf(() => persister.loadLatest("t"))).toBe("ENCRYPTED");
-    expect(await codeOf(() => persister.loadForTask((dump(path)["langgraph_tasks"] as { task_id: string }[])[0]!.task_id))).toBe("ENCRYPTED");
+    expect(await codeOf(() => persister.loadForTask((dump(path)["langgraph_tasks"] as { task_id: string }[])[0]!.task_id))).toBe(
+      "ENCRYPTED",
+    );
     expect(persister.load("none")).toBeNull();
   });
 
@@ -403,7 +448,9 @@ describe("S4.6 keys that take time", () => {
     const list = [{ text: "one ".repeat(99) }];
     const order: string[] = [];
     const done = (name: string) => (): void => void order.push(name);
-    const first = saver.put(at("t"), checkpoint(1, { list, small: list[0] }), metadata, { list: 1, small: 1 }).then(done("put 1"));
+    const first = saver
+      .put(at("t"), checkpoint(1, { list, small: list[0] }), metadata, { list: 1, small: 1 })
+      .then(done("put 1"));
     const on = { configurable: { thread_id: "t", checkpoint_ns: "", checkpoint_id: checkpoint(1, {}).id } };
     const write = { deep: [{ text: "written ".repeat(50) }] };
     const writes = saver.putWrites(on, [["list", write]], "task").then(done("writes"));
@@ -419,10 +466,15 @@ describe("S4.6 keys that take time", () => {
     grant();
     await Promise.all([first, writes, second]);
     expect(order).toEqual(["put 1", "writes", "put 2"]);
-    expect((await between)!.checkpoint.channel_values).toEqual({ list: [{ text: "one ".repeat(99) }], small: { text: "one ".repeat(99) } });
+    expect((await between)!.checkpoint.channel_values).toEqual({
+      list: [{ text: "one ".repeat(99) }],
+      small: { text: "one ".repeat(99) },
+    });
     expect((await between)!.pendingWrites).toEqual([["task", "list", { deep: [{ text: "written ".repeat(50) }] }]]);
     expect(await listed).toHaveLength(2);
-    await (await reserved)();
+    await (
+      await reserved
+    )();
     expect(asked).toEqual([[]]);
     await saver.put(on, checkpoint(3, {}), metadata, {});
     expect((await saver.getTuple({ configurable: { thread_id: "t" } }))!.checkpoint.id).toBe(checkpoint(3, {}).id);
@@ -434,7 +486,9 @@ describe("S4.6 keys that take time", () => {
     const failures: unknown[] = [];
     saver.events.on("checkpoint_failed", ({ error }) => failures.push(error));
     const saved = codeOf(() => saver.put(at("t"), checkpoint(1, { bad: () => 1 }), metadata, { bad: 1 }));
-    const written = codeOf(() => saver.putWrites({ configurable: { ...at("t").configurable, checkpoint_id: "c" } }, [["bad", () => 1]], "n"));
+    const written = codeOf(() =>
+      saver.putWrites({ configurable: { ...at("t").configurable, checkpoint_id: "c" } }, [["bad", () => 1]], "n"),
+    );
     grant();
     expect([await saved, await written]).toEqual(["UNSERIALIZABLE_VALUE", "UNSERIALIZABLE_VALUE"]);
     expect(String(failures[0])).toContain('channel "bad"');
@@ -564,7 +618,11 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
 
   test.each(sealedColumns)("S3.1 two rows of one thread exchange what is in %s.%s", async (table, column) => {
     const rows = db.prepare(`SELECT rowid AS at, ${column} AS sealed FROM ${table} WHERE thread = (SELECT min(thread) FROM langgraph_threads) ORDER BY rowid`).all() as { at: number; sealed: unknown }[]; // prettier-ignore
-    for (const [one, two] of [[0, 1], [rows.length - 1, 0]] as const) { // prettier-ignore
+    for (const [one, two] of [
+      [0, 1],
+      [rows.length - 1, 0],
+    ] as const) {
+      // prettier-ignore
       const code = await afterChange(() => {
         const set = db.prepare(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`);
         set.run(rows[one]!.sealed, rows[two]!.at);
@@ -576,11 +634,15 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
 
   test.each(sealedColumns)("S3.1 a row of %s moved from another thread, with %s and all", async (table) => {
     const code = await afterChange(() => {
-      const [t, u] = ["t", "u"].map((id) => db.prepare("SELECT thread FROM langgraph_threads WHERE thread_id = ?").pluck().get(id));
+      const [t, u] = ["t", "u"].map((id) =>
+        db.prepare("SELECT thread FROM langgraph_threads WHERE thread_id = ?").pluck().get(id),
+      );
       if (table === "langgraph_chunks") {
         // Under an address that the thread reads.
         const from = db.prepare("SELECT body FROM langgraph_chunks WHERE thread = ? ORDER BY seq").pluck().get(u);
-        db.prepare("UPDATE langgraph_chunks SET body = ? WHERE seq = (SELECT min(seq) FROM langgraph_chunks WHERE thread = ?)").run(from, t);
+        db.prepare(
+          "UPDATE langgraph_chunks SET body = ? WHERE seq = (SELECT min(seq) FROM langgraph_chunks WHERE thread = ?)",
+        ).run(from, t);
       } else {
         if (table === "langgraph_writes") {
           const checkpoint = db.prepare("SELECT checkpoint_id, checkpoint_ns FROM langgraph_writes WHERE thread = ? LIMIT 1").get(t) as { checkpoint_id: string; checkpoint_ns: string }; // prettier-ignore
@@ -593,7 +655,11 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
   });
 
   test("S3.1 an older, superseded version of a row put in the place of the newer one", async () => {
-    for (const [table, column] of [["langgraph_snapshots", "metadata"], ["langgraph_writes", "entries"]] as const) { // prettier-ignore
+    for (const [table, column] of [
+      ["langgraph_snapshots", "metadata"],
+      ["langgraph_writes", "entries"],
+    ] as const) {
+      // prettier-ignore
       const copy = tempFile();
       const saver = saverOn(copy);
       const on = { configurable: { thread_id: "t", checkpoint_ns: "", checkpoint_id: "1ef4f797-8335-6428-8001-8a1503f9b801" } };
@@ -607,7 +673,9 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
       const [older, newer] = other.prepare(`SELECT * FROM ${table} ORDER BY seq`).all() as Record<string, unknown>[];
       expect(older!["superseded_by"]).toBe(newer!["seq"]);
       // Contents and checksum of the older one.
-      other.prepare(`UPDATE ${table} SET ${column} = ?, checksum = ? WHERE seq = ?`).run(older![column], older!["checksum"], newer!["seq"]);
+      other
+        .prepare(`UPDATE ${table} SET ${column} = ?, checksum = ? WHERE seq = ?`)
+        .run(older![column], older!["checksum"], newer!["seq"]);
       other.close();
       expect(await codeOf(() => readAll(copy))).toBe("CHECKPOINT_CORRUPTED");
     }
@@ -718,7 +786,10 @@ describe("S4.6 rotation", () => {
     old.close();
     const both = () => saverOn(path, { keys: { 1: first, 2: second }, current: "2" });
     const damaged = new Database(path);
-    const row = damaged.prepare("SELECT seq, body FROM langgraph_chunks ORDER BY seq DESC LIMIT 1").get() as { seq: number; body: Buffer };
+    const row = damaged.prepare("SELECT seq, body FROM langgraph_chunks ORDER BY seq DESC LIMIT 1").get() as {
+      seq: number;
+      body: Buffer;
+    };
     const bad = Buffer.from(row.body);
     bad[bad.length - 1]! ^= 1;
     damaged.prepare("UPDATE langgraph_chunks SET body = ? WHERE seq = ?").run(bad, row.seq);

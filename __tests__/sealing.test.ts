@@ -152,6 +152,7 @@ test("the encoding of parts can be undone, so no two lists share one", () => {
 describe("a database without encryption", () => {
   test("stores texts as they are, under their SHA-256", () => {
     expect(plainSealing.seal("t", row, "hello")).toBe("hello");
+    expect(plainSealing).toMatchObject({ encrypted: false, keyId: undefined, header: Buffer.alloc(0) });
     expect(plainSealing.address("t", "hello")).toBe(createHash("sha256").update("hello").digest("base64url"));
   });
 
@@ -293,6 +294,10 @@ describe("rotation", () => {
     expect(rotated.open("t", row, after)).toBe("text");
     expect(rotated.address("t", "text")).toBe(sealing.address("t", "text"));
     expect(rotated.checksum("t", 1, "a")).toBe(sealing.checksum("t", 1, "a"));
+    // What says which rows are done.
+    expect(rotated.keyId).toBe("2025");
+    expect(bytesOf(after).subarray(0, rotated.header.length)).toEqual(rotated.header);
+    expect(bytesOf(before).subarray(0, rotated.header.length)).not.toEqual(rotated.header);
   });
 
   test("a key that is not given is named", () => {

@@ -332,13 +332,17 @@ describe("turns: what is recorded", () => {
     );
     await graph.invoke({ log: ["x".repeat(10_000)] }, config);
     const rows = witness
-      .prepare("SELECT node_name, turn_type, serialized_state FROM langgraph_checkpoints ORDER BY seq")
+      .prepare(
+        `SELECT t.node_name, t.turn_type, t.serialized_state, s.step FROM langgraph_checkpoints AS t
+           LEFT JOIN langgraph_snapshots AS s ON s.thread = t.thread AND s.checkpoint_ns = t.checkpoint_ns
+             AND s.checkpoint_id = t.checkpoint_id ORDER BY t.seq`,
+      )
       .all() as Record<string, string>[];
-    expect(rows.map((row) => Object.keys(JSON.parse(row["serialized_state"] as string)))).toEqual([
-      ["checkpoint_ns", "checkpoint_id"],
-      ["log"],
-      ["checkpoint_ns", "checkpoint_id"],
-      ["log"],
+    expect(rows.map((row) => [row["step"], row["serialized_state"]])).toEqual([
+      [0, "{}"],
+      [0, '{"log":["a"]}'],
+      [1, "{}"],
+      [1, '{"log":["b"]}'],
     ]);
     expect(JSON.parse(rows[3]?.["serialized_state"] ?? "")).toEqual({ log: ["b"] });
     const [, , thought] = await saver.listTurns("t");

@@ -50,7 +50,7 @@ describe("I3 round trip", () => {
         await withFresh(path, (fresh) => check(fresh, 1));
         // What was read elsewhere goes on there, and the first saver sees that.
         const held = (await get(other, { thread }))!;
-        await put(other, { thread, id: 2, parent: 1, values: held.checkpoint.channel_values, versions, fresh: [], extra: held.metadata["extra" as never] });
+        await put(other, { thread, id: 2, parent: 1, values: held.checkpoint.channel_values, versions, fresh: [], extra: held.metadata!["extra" as never] });
         const read = own({} as Record<string, number>, entries.map(([channel]) => [channel, 3]));
         await put(other, { thread, id: 3, parent: 2, values: held.checkpoint.channel_values, versions: read, extra });
         await putWrites(other, { thread, id: 3 }, "task", (held.pendingWrites ?? []).map(([, channel, value]) => [channel, value]));

@@ -45,7 +45,9 @@ export function secretGraph(saver: TurnSaver) {
     })
     .addNode("done", () => ({ log: ["done"] }))
     .addEdge(START, "plan")
-    .addConditionalEdges("plan", () => [new Send("work", { part: `${SECRET} 1` }), new Send("work", { part: `${SECRET} 2` })], ["work"])
+    .addConditionalEdges("plan", () => [new Send("work", { part: `${SECRET} 1` }), new Send("work", { part: `${SECRET} 2` })], [
+      "work",
+    ])
     .addEdge("work", "sub")
     .addEdge("sub", "ask")
     .addEdge("ask", "done")
@@ -54,5 +56,5 @@ export function secretGraph(saver: TurnSaver) {
   return saver.attach(graph);
 }
 
-export const answer = new Command({ resume: `${SECRET} yes` });
+export const answer: any = new Command({ resume: `${SECRET} yes` });
 export const at = (threadId: string) => ({ configurable: { thread_id: threadId }, metadata: { note: SECRET } });

@@ -28,6 +28,8 @@ export interface ModelState {
 interface Interval {
   readonly task: string;
   readonly before: ModelState;
+  /** Something that was there before it has been pruned. */
+  readonly isPruned?: boolean;
 }
 
 interface Rewind {
@@ -57,6 +59,8 @@ export class ModelThread {
   #state: ModelState = { checkpoints: new Map(), writes: new Map() };
   #intervals: readonly Interval[] = [];
   #rewinds: Rewind[] = [];
+  /** Keys of checkpoints by name. */
+  #names = new Map<string, string>();
 
   get state(): ModelState {
     return this.#state;
@@ -77,7 +81,10 @@ export class ModelThread {
     return rows.flatMap(({ nodeTask, entries }) => entries.map(([channel, value]) => [nodeTask, channel, value] as const));
   }
 
-  /** A channel named in newVersions has its value; another one that of the parent at this version, else one that is stored anyway. */
+  /**
+   * A channel named in newVersions has its value; another one that of the parent at this version, else one that is stored anyway. Below
+   * a parent that is not there all is new.
+   */
   put(save: ModelSave): void {
     this.#begin(save.task);
     const key = keyOf(save.ns, save.number);
@@ -90,7 +97,7 @@ export class ModelThread {
       const inherited = [above, earlier].find((checkpoint) => checkpoint?.values[channel] !== undefined);
       if (save.fresh.includes(channel)) values[channel] = value;
       else if (inherited?.versions[channel] === save.versions[channel]) values[channel] = inherited!.values[channel]!;
-      else if (this.#isStored(value)) values[channel] = value;
+      else if (this.#isStored(value) || (parent !== undefined && above === undefined)) values[channel] = value;
     }
     const { ns, number, source, versions } = save;
     const checkpoints = new Map(this.#state.checkpoints).set(key, { ns, number, parent, source, versions, values });
@@ -119,16 +126,18 @@ export class ModelThread {
     return names.filter((name, index) => names.lastIndexOf(name) === index);
   }
 
-  /** Undefined if there is nothing behind the task. */
-  rewind(task: string): ((id: string) => void) | undefined {
+  /** Undefined if there is nothing behind the task. Where something was pruned a saver may refuse. */
+  rewind(task: string): { mayRefuse: boolean; go: (id: string) => void } | undefined {
     const at = this.#intervals.findLastIndex((interval) => interval.task === task);
     const next = this.#intervals[at + 1];
     if (next === undefined) return undefined;
-    return (id) => {
+    const go = (id: string): void => {
       this.#rewinds.push({ id, from: { state: this.#state, intervals: this.#intervals }, to: next.before });
       this.#state = next.before;
       this.#intervals = this.#intervals.slice(0, at + 1);
+      this.#dropNames();
     };
+    return { mayRefuse: next.isPruned === true, go };
   }
 
   /** The ids of all rewinds that were not taken back. */
@@ -150,15 +159,37 @@ export class ModelThread {
     const copy = new ModelThread();
     copy.#state = this.#state;
     copy.#intervals = this.#intervals;
+    copy.#names = new Map(this.#names);
     return copy;
   }
 
-  /** Forgets all but these. Nothing behind it can be gone back to. */
-  prune(keep: (checkpoint: ModelCheckpoint) => boolean): void {
-    const kept = [...this.#state.checkpoints].filter(([, checkpoint]) => keep(checkpoint));
-    const writes = [...this.#state.writes].filter(([key]) => kept.some(([other]) => other === key));
-    this.#state = { checkpoints: new Map(kept), writes: new Map(writes) };
+  /** Forgets all but these, the newest of each namespace and the named ones among them. */
+  prune(isKept: (checkpoint: ModelCheckpoint) => boolean): void {
+    const left = ({ checkpoints, writes }: ModelState): ModelState => {
+      const kept = new Map([...checkpoints].filter(([, checkpoint]) => isKept(checkpoint)));
+      return { checkpoints: kept, writes: new Map([...writes].filter(([key]) => kept.has(key))) };
+    };
+    this.#state = left(this.#state);
+    this.#intervals = this.#intervals.map(({ task, before }) => ({ task, before: left(before), isPruned: true }));
     this.#rewinds = [];
+  }
+
+  name(name: string, { ns, number }: ModelCheckpoint): void {
+    this.#names.set(name, keyOf(ns, number));
+  }
+
+  /** By name, the checkpoint that has it. */
+  names(): [string, string][] {
+    return [...this.#names].sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  isNamed({ ns, number }: ModelCheckpoint): boolean {
+    return [...this.#names.values()].includes(keyOf(ns, number));
+  }
+
+  /** A checkpoint that went has no name, also when it comes back. */
+  #dropNames(): void {
+    for (const [name, key] of this.#names) if (!this.#state.checkpoints.has(key)) this.#names.delete(name);
   }
 
   #begin(task: string): void {

@@ -45,8 +45,9 @@ const DOINGS = [
   "delete",
   "copy thread",
   "prune",
+  "name",
 ] as const;
-const WEIGHTS = [12, 3, 2, 2, 2, 1, 1, 3, 2, 1, 1, 1, 1];
+const WEIGHTS = [12, 3, 2, 2, 2, 1, 1, 3, 2, 1, 1, 1, 1, 1];
 
 const edit: fc.Arbitrary<Edit> = fc.record({
   channel: fc.nat(3),
@@ -66,7 +67,8 @@ export const step: fc.Arbitrary<Step> = fc.record({
   edits: fc.array(edit, { maxLength: 3 }),
 });
 
-const NAMESPACES = ["", "sub:1"];
+/** The root, and a subgraph with a memory of its own. */
+const NAMESPACES = ["", "sub"];
 const CHANNELS = ["messages", "log", "files", "flag"];
 
 /** A file, two savers on it, and the model that says what has to be there. */
@@ -149,6 +151,9 @@ export class ModelWorld {
       expect(await get(saver, { thread: name, ns, id: 999 })).toBeUndefined();
     }
     expect((await saver.listTasks(name)).map(({ taskId }) => taskId)).toEqual(thread.tasks());
+    const names = (await saver.listNames(name)).map((one) => [one.name, one.checkpointNs, one.checkpointId]);
+    const split = ([label, key]: [string, string]): string[] => [label, key.split(" ")[0]!, idOf(Number(key.split(" ")[1]))];
+    expect(names).toEqual(thread.names().map(split));
   }
 
   async #put(what: Step, name: string, thread: ModelThread): Promise<void> {
@@ -170,6 +175,9 @@ export class ModelWorld {
         return;
       case "write":
         return this.#write(what, name, thread, { ns, number, task }, `node ${what.back % 2}`);
+      case "name":
+        await saver.nameCheckpoint({ threadId: name, checkpointNs: ns, checkpointId: idOf(number) }, `name ${what.task}`);
+        return thread.name(`name ${what.task}`, chosen);
       case "update": {
         const update = `update ${++this.#made}`;
         await this.#write(what, name, thread, { ns, number, task: update }, uuid5("__interrupt__", idOf(number)));
@@ -186,6 +194,8 @@ export class ModelWorld {
       default: {
         const values = await valuesIn(saver, { thread: name, ns, id: number });
         const above = what.do === "fork" ? number : parent;
+        // A save below what is not there is refused in a thread whose id was deleted once.
+        if (above !== undefined && thread.checkpoint(ns, above) === undefined) return;
         const to = { ns, number: this.#next(thread), parent: above, from: chosen, values, fresh: [], source: "fork" } as const;
         return this.#save(what, name, thread, to);
       }
@@ -242,10 +252,14 @@ export class ModelWorld {
   async #rewind(saver: TurnSaver, name: string, thread: ModelThread, { back }: Step): Promise<void> {
     const tasks = thread.tasks();
     const task = tasks[Math.max(0, tasks.length - 1 - back)]!;
-    const go = thread.rewind(task);
-    const { rewindId } = await saver.rewind({ threadId: name, toTask: task });
-    if (go === undefined) expect(rewindId).toBeUndefined();
-    else go(rewindId!);
+    const rewind = thread.rewind(task);
+    try {
+      const { rewindId } = await saver.rewind({ threadId: name, toTask: task });
+      if (rewind === undefined) expect(rewindId).toBeUndefined();
+      else rewind.go(rewindId!);
+    } catch (error) {
+      if (rewind?.mayRefuse !== true || !TurnsError.is(error, "CHECKPOINT_NOT_FOUND")) throw error;
+    }
   }
 
   async #takeBack(saver: TurnSaver, thread: ModelThread, { back }: Step): Promise<void> {
@@ -265,14 +279,17 @@ export class ModelWorld {
     this.#threads.set(target, thread.copy());
   }
 
-  /** Where the saver can: the newest of each namespace stay as they were, and nothing comes that was not there. */
+  /** The newest of each namespace stay, and what has a name; which others do is the saver's business. */
   async #prune(saver: TurnSaver, name: string, thread: ModelThread, { back }: Step): Promise<void> {
-    const pruning = saver as { prune?: (options: { threadId: string; keepLast: number }) => Promise<unknown> };
-    if (typeof pruning.prune !== "function") return;
     const keepLast = back + 1;
-    await pruning.prune({ threadId: name, keepLast });
+    await saver.prune({ threadId: name, keepLast });
     const left = new Set((await listed(saver, { thread: name })).map(({ config }) => JSON.stringify(config.configurable)));
-    thread.prune(({ ns, number }) => left.has(JSON.stringify(configOf({ thread: name, ns, id: number }).configurable)));
+    const isLeft = ({ ns, number }: ModelCheckpoint): boolean =>
+      left.has(JSON.stringify(configOf({ thread: name, ns, id: number }).configurable));
+    const newest = NAMESPACES.flatMap((ns) => thread.checkpoints(ns).slice(0, ns === "" ? keepLast : 1));
+    const mustStay = [...newest, ...thread.checkpoints().filter((one) => thread.isNamed(one))];
+    expect(mustStay.filter((one) => !isLeft(one))).toEqual([]);
+    thread.prune(isLeft);
     expect(thread.checkpoints()).toHaveLength(left.size);
   }
 

@@ -69,7 +69,16 @@ export interface View {
   rows: Record<string, unknown[]>;
 }
 
-const REWOUND = ["langgraph_snapshots", "langgraph_writes", "langgraph_checkpoints", "langgraph_values", "langgraph_tasks"];
+/** The tables from which a rewind deletes by seq. */
+export const REWOUND = [
+  "langgraph_snapshots",
+  "langgraph_writes",
+  "langgraph_checkpoints",
+  "langgraph_chunks",
+  "langgraph_lists",
+  "langgraph_items",
+  "langgraph_tasks",
+];
 
 export class World {
   readonly path: string;
@@ -150,12 +159,12 @@ export class World {
     };
   }
 
-  /** All rows that a rewind may touch, superseded ones too. */
+  /** All rows that a rewind may touch, superseded ones too; the file has no other thread. */
   rows(): Record<string, unknown[]> {
     const db = new Database(this.path, { readonly: true });
     const rowsOf = (table: string): unknown[] => {
       const columns = columnsOf(db, table).map((column) => `"${column}"`);
-      return db.prepare(`SELECT * FROM ${table} WHERE thread_id = ? ORDER BY ${columns.join(", ")}`).all(THREAD);
+      return db.prepare(`SELECT * FROM ${table} ORDER BY ${columns.join(", ")}`).all();
     };
     try {
       return Object.fromEntries(REWOUND.map((table) => [table, rowsOf(table)]));

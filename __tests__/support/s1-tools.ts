@@ -35,6 +35,31 @@ export function dump(path: string): Record<string, unknown[]> {
   }
 }
 
+/** The number under which most tables have a thread's rows. */
+export function numberOf(path: string, threadId: string): number | undefined {
+  const db = new Database(path, { readonly: true });
+  try {
+    return db.prepare("SELECT thread FROM langgraph_threads WHERE thread_id = ?").pluck().get(threadId) as number | undefined;
+  } finally {
+    db.close();
+  }
+}
+
+/** Every row of a thread, in every table that knows threads by number or by id, found in the schema itself. */
+export function rowsOfThread(path: string, threadId: string, number = numberOf(path, threadId)): Record<string, unknown[]> {
+  const known = [
+    ["thread", number],
+    ["thread_id", threadId],
+  ] as const;
+  const db = new Database(path, { readonly: true });
+  const tables = tablesOf(db).filter((table) => known.some(([column]) => columnsOf(db, table).includes(column)));
+  db.close();
+  const rows = dump(path);
+  const isOurs = (row: unknown): boolean =>
+    known.some(([column, value]) => value !== undefined && (row as Record<string, unknown>)[column] === value);
+  return Object.fromEntries(tables.map((table) => [table, rows[table]!.filter(isOurs)]));
+}
+
 /** Runs some statements on a connection of their own. */
 export function sqlOn(path: string, ...statements: string[]): void {
   const db = new Database(path);

@@ -20,7 +20,6 @@ export interface Trace {
   readonly keys: readonly string[] | undefined;
   /** A primitive, the trace of a part, or, of constructor arguments, an {@link Alias}. */
   readonly values: readonly unknown[];
-  readonly symbols: number;
 }
 
 /** An argument that is the same thing as the instance's property of that name: compared there already. */
@@ -33,7 +32,6 @@ class Part implements Trace {
     readonly prototype: unknown,
     readonly keys: readonly string[] | undefined,
     readonly values: readonly unknown[],
-    readonly symbols: number,
   ) {}
 }
 
@@ -64,7 +62,7 @@ export class Tracer {
         values.push(part);
       }
     }
-    const made = new Part(prototype, keys, values, Object.getOwnPropertySymbols(copy).length);
+    const made = new Part(prototype, keys, values);
     return this.#shareable(made, isList || prototype === Object.prototype);
   }
 
@@ -72,7 +70,10 @@ export class Tracer {
     const { keys, values } = part;
     const isSmall = isPlain && values.length <= 8 && values.every((value) => value instanceof Alias || isShort(value));
     if (!isSmall) return part;
-    const name = JSON.stringify([keys ?? null, values.map((value) => (value instanceof Alias ? { a: value.property } : [typeof value, String(value)]))]);
+    const name = JSON.stringify([
+      keys ?? null,
+      values.map((value) => (value instanceof Alias ? { a: value.property } : [typeof value, String(value)])),
+    ]);
     return this.#share(`p${name}`, () => part);
   }
 
@@ -93,13 +94,13 @@ function isShort(value: unknown): boolean {
 }
 
 /**
- * True only if the value is exactly like the copy: then the codec gives one text for both. Symbol keys, which the codec refuses, are
- * looked for in the value itself and not in its plain parts: looking is slow, and they would not have been saved anyway.
+ * True only if the value is exactly like the copy: then the codec gives one text for both. One thing is not looked for, since looking
+ * takes as long as all the rest: symbol keys that were added in place. The codec would refuse them; nothing of them can be saved.
  */
 export function matches(trace: Trace, value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   try {
-    return Object.getOwnPropertySymbols(value).length === trace.symbols && isLike(trace, value as JsonLike, undefined);
+    return isLike(trace, value as JsonLike, undefined);
   } catch {
     return false;
   }

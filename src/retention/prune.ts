@@ -10,7 +10,12 @@ export interface PruneParts {
   isAlive: (run: RunRow) => boolean;
 }
 
-type Tally = PruneCounts & { threads: number; deletedThreads: string[]; failed: { threadId: string; error: unknown }[]; done: boolean };
+type Tally = PruneCounts & {
+  threads: number;
+  deletedThreads: string[];
+  failed: { threadId: string; error: unknown }[];
+  done: boolean;
+};
 
 const THREADS_PER_PAGE = 100;
 
@@ -48,8 +53,11 @@ export async function sizeNow(store: Store): Promise<number> {
 }
 
 async function* threadsOf(store: Store, { threadId }: CheckedPrune): AsyncGenerator<string> {
-  if (threadId !== undefined) return yield threadId;
-  for (let after: string | undefined; ; ) {
+  if (threadId !== undefined) {
+    yield threadId;
+    return;
+  }
+  for (let after: string | undefined; ;) {
     const page = await store.listThreads({ after, limit: THREADS_PER_PAGE });
     for (const row of page) yield row.threadId;
     after = page.at(-1)?.threadId;
@@ -70,7 +78,12 @@ async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: stri
   }
   if (keepLast === undefined && maxAgeMs === undefined) return;
   const before = maxAgeMs === undefined ? undefined : parts.now() - maxAgeMs;
-  const went = await pruneThread(parts.store, threadId, { kind: "criteria", keepLast, before }, { ...request, sweep: () => true });
+  const went = await pruneThread(
+    parts.store,
+    threadId,
+    { kind: "criteria", keepLast, before },
+    { ...request, sweep: () => true },
+  );
   addCounts(tally, went.counts);
   if (went.counts.checkpoints + went.counts.writes + went.counts.turns + went.counts.chunks > 0) tally.threads += 1;
   tally.done = went.done;

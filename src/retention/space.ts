@@ -28,7 +28,7 @@ export async function vacuum(store: Store, full: boolean): Promise<VacuumReport>
 
 /** Gives free pages back in steps, between which the event loop runs, and then makes the file smaller. */
 export async function giveBack(store: Store, how: { truncate: boolean; signal?: AbortSignal | undefined }): Promise<void> {
-  for (let space = await store.space(); canGiveBack(space) && how.signal?.aborted !== true; ) {
+  for (let space = await store.space(); canGiveBack(space) && how.signal?.aborted !== true;) {
     await store.giveBackPages(PAGES_AT_ONCE);
     await othersFirst();
     if (!store.open) return;
@@ -68,7 +68,8 @@ export class SpaceKeeper {
       // The log is left as long as it is: whoever replicates the file follows it.
       if (canGiveBack(space) && space.freePages >= WORTH_WHILE) await giveBack(this.#store, { truncate: false });
     } catch (error) {
-      if (this.#store.open) this.#log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");
+      if (this.#store.open)
+        this.#log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");
     } finally {
       this.#atWork = false;
     }

@@ -8,7 +8,8 @@ import { checkedTurn, type LangGraphCheckpoint } from "./types";
 
 /**
  * The turn log by itself, over an open better-sqlite3 handle (requirement S1). Synchronous: when a method returns, its commit has
- * happened. The handle stays the caller's: its pragmas are not touched and it is not closed.
+ * happened. The handle stays the caller's: its pragmas are not touched and it is not closed. It has no keys: into a database that a
+ * TurnSaver encrypts it saves nothing, and of such a database it reads no turn; both fail with ENCRYPTED.
  */
 export class CheckpointPersister {
   readonly #log: SqliteTurnLog;
@@ -27,7 +28,8 @@ export class CheckpointPersister {
   /**
    * Inserts one row, in a transaction of its own (S1.1); if it throws, no part of the row exists (S1.2).
    *
-   * @throws {TurnsError} INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE (with the path to the value), STORE_FAILED (an id that is taken)
+   * @throws {TurnsError} INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE (with the path to the value), STORE_FAILED (an id that is taken),
+   *   ENCRYPTED
    */
   save(checkpoint: LangGraphCheckpoint): void {
     const { id, graphId, nodeName, turnType, state, taskId, createdAt } = checkedTurn(checkpoint);
@@ -55,7 +57,7 @@ export class CheckpointPersister {
     });
   }
 
-  /** The checkpoint of that id, or `null` (S2.1). @throws {TurnsError} CHECKPOINT_CORRUPTED, UNDECODABLE_VALUE */
+  /** The checkpoint of that id, or `null` (S2.1). @throws {TurnsError} CHECKPOINT_CORRUPTED, UNDECODABLE_VALUE, ENCRYPTED */
   load(id: string): LangGraphCheckpoint | null {
     return this.#read(this.#log.byId(id));
   }

@@ -28,14 +28,13 @@ export function ownElement(value: unknown, size: number, address?: string): Elem
   return { value, size, address, text: undefined, trace: undefined };
 }
 
-/** Whether a value still is what the element's text says. `encodeValue` is asked only where nothing else can tell. */
-export function isStill(element: Element, value: unknown, encodeValue: () => string, tracer: Tracer): boolean {
-  if (typeof element.value !== "object" || element.value === null) return Object.is(element.value, value);
-  if (element.trace === undefined) element.trace = tracer.trace(element.value) ?? null;
+/** Whether a value still is what the element's text says; undefined if only its text can tell. */
+export function isStill(element: Element, value: unknown, tracer: Tracer): boolean | undefined {
+  const own = element.value;
+  if (typeof own !== "object" || own === null) return Object.is(own, value);
+  if (element.trace === undefined) element.trace = tracer.trace(own) ?? null;
   if (element.trace !== null && matches(element.trace, value)) return true;
-  if (copyOf(element.value) !== NO_COPY) return sameAs(element.value, value);
-  element.text ??= encode(element.value, AS_IT_IS);
-  return encodeValue() === element.text;
+  return copyOf(own) === NO_COPY ? undefined : sameAs(own, value);
 }
 
 /** The value, made anew for whoever asks. */

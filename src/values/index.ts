@@ -54,6 +54,7 @@ export class Values {
   /** Remembers what was saved, so that the next save compares instead of encoding. */
   saved(threadId: string, ns: string, values: ReadonlyMap<string, () => PackedValue>, saved: SavedCheckpoint): void {
     const memory = this.#memory.thread(threadId);
+    memory.isOf(saved.generation);
     for (const [channel, segments] of saved.placed) {
       const packed = values.get(channel)?.() as PackingList;
       rememberSaved(memory, placeOf(ns, channel), packed, segments, saved.generation, this.#options.immutable);
@@ -81,6 +82,7 @@ export class Values {
     newest: boolean,
   ): Record<string, unknown> {
     const unpacking = this.#unpacking(at.threadId, stored);
+    unpacking.memory.isOf(stored.generation);
     const values: Record<string, unknown> = {};
     for (const [channel, value] of stored.values) {
       const place = newest ? placeOf(at.ns, channel) : undefined;

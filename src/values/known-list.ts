@@ -19,7 +19,12 @@ export class KnownList {
   readonly #digests = new Map<number, string>();
   #hasAllDigests = false;
 
-  constructor(segments: readonly Segment[], elements: Element[], unread: { text: string; length: number }, digest?: RunningDigest) {
+  constructor(
+    segments: readonly Segment[],
+    elements: Element[],
+    unread: { text: string; length: number },
+    digest?: RunningDigest,
+  ) {
     this.segments = segments;
     this.length = elements.length + unread.length;
     this.digest = digest;

@@ -37,10 +37,25 @@ export class ThreadMemory implements Remembered {
   readonly #parts = new Map<string, Element>();
   /** Length of all texts remembered, roughly. */
   size = 0;
+  #generation: string | undefined;
 
   constructor(tracer: Tracer, address: (text: string) => string) {
     this.tracer = tracer;
     this.address = address;
+  }
+
+  /**
+   * Takes note of the generation that an answer of the store belongs to. In another one lists may hold other elements under the same
+   * numbers; what is known by its content stays.
+   *
+   * @returns whether what was known of lists still counts
+   */
+  isOf(generation: string): boolean {
+    if (this.#generation === generation) return true;
+    this.#generation = generation;
+    this.#lists.clear();
+    this.channels.clear();
+    return false;
   }
 
   list(list: number): KnownList | undefined {
@@ -100,8 +115,7 @@ export class Memory {
   }
 
   thread(threadId: string): ThreadMemory {
-    const known =
-      this.#threads.get(threadId) ?? new ThreadMemory(this.#tracer, (text: string) => this.#address(threadId, text));
+    const known = this.#threads.get(threadId) ?? new ThreadMemory(this.#tracer, (text: string) => this.#address(threadId, text));
     this.#threads.delete(threadId);
     this.#threads.set(threadId, known);
     this.#shrink(threadId);

@@ -41,8 +41,7 @@ export function packList(
     freshTexts.push(text ?? textOf(element));
   }
   const running = extended(digestUpTo(before, keep), freshTexts);
-  const elementAt = (index: number): Element =>
-    (index < keep ? before?.list.elements[index] : fresh[index - keep]) as Element;
+  const elementAt = (index: number): Element => (index < keep ? before?.list.elements[index] : fresh[index - keep]) as Element;
   const addressAt = (index: number): string => {
     const element = elementAt(index);
     return (element.address ??= memory.address(textOf(element)));
@@ -82,7 +81,8 @@ function commonPrefix(
     const item = value[index];
     const element = elements[index] as Element;
     if (objects !== undefined && typeof item === "object" && item !== null && memory.objects.get(item) === element) continue;
-    if (!isStill(element, item, () => encodeAt(index), memory.tracer)) return index;
+    const still = isStill(element, item, memory.tracer) ?? encodeAt(index) === textOf(element);
+    if (!still) return index;
   }
   return limit;
 }
@@ -106,7 +106,7 @@ export function rememberSaved(
   immutable: boolean,
 ): void {
   const { before, keep, fresh, running, length } = saved;
-  const list = grownList(memory, saved, segments);
+  const list = grownList(saved, segments, generation);
   list.confirm(length, saved.digest);
   if (list.length === length) list.digest = running;
   const objects = immutable ? grownObjects(saved, before?.objects) : undefined;
@@ -114,9 +114,9 @@ export function rememberSaved(
   memory.addList(list, sizeOf(keep === before?.length ? fresh : list.elements.slice(keep)));
 }
 
-function grownList(memory: ThreadMemory, { before, keep, fresh }: PackingList, segments: readonly Segment[]): KnownList {
+function grownList({ before, keep, fresh }: PackingList, segments: readonly Segment[], generation: string): KnownList {
   const number = segments.at(-1)?.list ?? 0;
-  const known = before?.list.list === number ? before.list : memory.list(number);
+  const known = before?.list.list === number && before.generation === generation ? before.list : undefined;
   if (known?.grow(keep, fresh) === true) return known;
   return new KnownList(segments, [...(before?.list.elements.slice(0, keep) ?? []), ...fresh], { text: "", length: 0 });
 }

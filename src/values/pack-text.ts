@@ -86,7 +86,8 @@ function newEntry(
   parts: Parts,
   depth: number,
 ): string {
-  const text = isList(value) || isRecord(value) ? packPart(value, packing, parts, depth + 1) : encodePart(record, key, packing.options);
+  const text =
+    isList(value) || isRecord(value) ? packPart(value, packing, parts, depth + 1) : encodePart(record, key, packing.options);
   if (parts.size > 0 || text.length < PART_MIN) return text;
   return refer(packing.memory.address(text), () => text, parts);
 }

@@ -1,5 +1,5 @@
 import type { EncodeOptions } from "../codec";
-import { type Element, elementOf, isStill } from "./element";
+import { type Element, elementOf, isStill, textOf } from "./element";
 import type { ThreadMemory } from "./memory";
 
 /** What packing needs to know about where it is. */
@@ -20,7 +20,8 @@ export function elementFor(value: unknown, encodeValue: () => string, packing: P
 
 export function rememberedFor(value: unknown, encodeValue: () => string, packing: Packing): Element | undefined {
   const known = isObject(value) ? packing.memory.objects.get(value) : undefined;
-  return known !== undefined && isStill(known, value, encodeValue, packing.memory.tracer) ? known : undefined;
+  if (known === undefined) return undefined;
+  return (isStill(known, value, packing.memory.tracer) ?? encodeValue() === textOf(known)) ? known : undefined;
 }
 
 function isObject(value: unknown): value is object {

@@ -111,7 +111,12 @@ function listOf(stored: StoredList, unpacking: Unpacking): { list: KnownList; re
   const read = decode(`[${stored.text}]`) as unknown[];
   if (read.length !== stored.length - stored.from) throw altered(stored, unpacking.threadId);
   const elements = known === undefined ? [] : [...known.elements];
-  const list = new KnownList(stored.segments ?? known?.segments ?? [], elements, { text: stored.text, length: read.length }, digest);
+  const list = new KnownList(
+    stored.segments ?? known?.segments ?? [],
+    elements,
+    { text: stored.text, length: read.length },
+    digest,
+  );
   list.confirm(stored.length, stored.digest);
   memory.addList(list, stored.text.length);
   return { list, read };

@@ -1,6 +1,7 @@
-import { createHash, type Hash } from "node:crypto";
+import { extended, finished, newDigest, type RunningDigest } from "../../values/digest";
 import { corrupted } from "../checksum";
 import type { Pointer } from "../store";
+import { openBody } from "./chunks";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
@@ -10,28 +11,28 @@ interface ListRow {
   base: number | null;
   keep: number;
 }
-/** Over the addresses of the source and of its copy. */
-interface Running {
-  from: Hash;
-  to: Hash;
-}
 
+const PAGE = 256;
 const LISTS = "SELECT seq, base, keep FROM langgraph_lists WHERE thread = ? ORDER BY seq";
-const ADDRESSES = `SELECT c.address FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
+const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 
 /**
- * Digests of a thread's lists under the addresses that its copy gives the elements. A list has a digest for every length that some
- * checkpoint saw; each element is hashed once for all of them, and a list that branches off goes on from where its base was.
+ * Digests of a thread's lists under the keys of its copy. A list has a digest for every length that some checkpoint saw; each element
+ * is hashed once for all of them, and a list that branches off goes on from where its base was.
  */
 export class CopiedDigests {
+  readonly #sql: Sql;
   readonly #source: ThreadKey;
+  readonly #target: ThreadKey;
   readonly #lists: ReadonlyMap<number, ListRow>;
   readonly #digests = new Map<string, { from: string; to: string }>();
 
-  /** @param address from an element's address in the source to the one in the copy */
-  constructor(sql: Sql, source: ThreadKey, pointers: readonly ListPointer[], address: (from: string) => string) {
+  /** @param pointers whose digests will be asked for */
+  constructor(sql: Sql, source: ThreadKey, target: ThreadKey, pointers: readonly ListPointer[]) {
+    this.#sql = sql;
     this.#source = source;
+    this.#target = target;
     this.#lists = new Map(sql.all<ListRow>(LISTS, source.thread).map((row) => [row.seq, row]));
     const lengths = new Map<number, Set<number>>();
     const want = (list: number, length: number): string => {
@@ -40,28 +41,12 @@ export class CopiedDigests {
       return keyOf(owner, length);
     };
     for (const { list, length } of pointers) want(list, length);
-    const branches = new Set<string>();
     const rows = [...this.#lists.values()];
+    const branches = new Set<string>();
     // A base is older than what branches off it.
     for (const { seq, base, keep } of rows.toReversed()) if (base !== null && lengths.has(seq)) branches.add(want(base, keep));
-    const ends = new Map<string, Running>();
-    for (const row of rows) {
-      const wanted = [...(lengths.get(row.seq) ?? [])].sort((a, b) => a - b);
-      const running = this.#start(row, ends);
-      let at = row.base === null ? 0 : row.keep;
-      for (const length of wanted) {
-        const addresses = sql.rows<[string]>(ADDRESSES, row.seq, at, length);
-        if (addresses.length !== length - at) throw this.#altered(row.seq, length);
-        for (const [from] of addresses) {
-          running.from.update(from);
-          running.to.update(address(from));
-        }
-        at = length;
-        const key = keyOf(row.seq, length);
-        if (branches.has(key)) ends.set(key, { from: running.from.copy(), to: running.to.copy() });
-        this.#digests.set(key, { from: textOf(running.from), to: textOf(running.to) });
-      }
-    }
+    const ends = new Map<string, RunningDigest>();
+    for (const row of rows) this.#digest(row, lengths.get(row.seq) ?? new Set(), branches, ends);
   }
 
   /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the elements are not those that the pointer was made for */
@@ -71,17 +56,37 @@ export class CopiedDigests {
     return found.to;
   }
 
+  /** @param branches where other lists branch off; `ends` gets what they go on with */
+  #digest(row: ListRow, lengths: Set<number>, branches: ReadonlySet<string>, ends: Map<string, RunningDigest>): void {
+    let running = row.base === null ? newDigest() : (ends.get(keyOf(this.#owner(row.base, row.keep), row.keep)) ?? newDigest());
+    let at = row.base === null ? 0 : row.keep;
+    for (const length of [...lengths].sort((a, b) => a - b)) {
+      for (; at < length; at = Math.min(at + PAGE, length)) {
+        const texts = this.#texts(row.seq, at, Math.min(at + PAGE, length));
+        running = extended(running, texts);
+      }
+      const key = keyOf(row.seq, length);
+      if (branches.has(key)) ends.set(key, running);
+      this.#digests.set(key, { from: this.#finished(running, this.#source), to: this.#finished(running, this.#target) });
+    }
+  }
+
+  #texts(list: number, from: number, upto: number): string[] {
+    const bodies = this.#sql.rows<[string | Uint8Array]>(BODIES, list, from, upto);
+    if (bodies.length !== upto - from) throw this.#altered(list, upto);
+    return bodies.map(([body]) => openBody(this.#sql, this.#source.threadId, body));
+  }
+
+  #finished(running: RunningDigest, { threadId }: ThreadKey): string {
+    return finished(running, (text) => this.#sql.sealing.address(threadId, text));
+  }
+
   /** The list that holds the last of so many elements. */
   #owner(list: number, length: number): number {
     for (let row = this.#lists.get(list); ; row = this.#lists.get(row.base)) {
       if (row === undefined) throw this.#altered(list, length);
       if (row.base === null || row.base >= row.seq || length > row.keep) return row.seq;
     }
-  }
-
-  #start({ base, keep }: ListRow, ends: ReadonlyMap<string, Running>): Running {
-    const end = base === null ? undefined : ends.get(keyOf(this.#owner(base, keep), keep));
-    return { from: end?.from.copy() ?? createHash("sha256"), to: end?.to.copy() ?? createHash("sha256") };
   }
 
   #altered(list: number, length: number): Error {
@@ -95,8 +100,4 @@ export class CopiedDigests {
 
 function keyOf(list: number, length: number): string {
   return `${list}.${length}`;
-}
-
-function textOf(hash: Hash): string {
-  return hash.copy().digest("base64url");
 }

@@ -7,7 +7,8 @@ import { unknownThread } from "./threads";
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
   ORDER BY checkpoint_id DESC LIMIT 1`;
-const NAME = "INSERT OR REPLACE INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at) VALUES (?, ?, ?, ?, ?)";
+const NAME =
+  "INSERT OR REPLACE INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at) VALUES (?, ?, ?, ?, ?)";
 const LIST = `SELECT name, checkpoint_ns AS ns, checkpoint_id AS checkpointId, created_at AS createdAt
   FROM langgraph_names WHERE thread = ? ORDER BY name`;
 const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";

@@ -37,9 +37,24 @@ export function pruneBatch(sql: Sql, plan: PrunePlan, wish: PruneWish, limit: nu
   if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
   const current = pruneStamp(sql, key) === plan.stamp ? plan : planOf(sql, key, wish);
   const units = current.units.slice(0, limit);
-  remove(sql, key, DELETE_TURNS, units.flatMap(({ turns }) => turns));
-  remove(sql, key, DELETE_WRITES, units.flatMap(({ writes }) => writes));
-  remove(sql, key, DELETE_SNAPSHOTS, units.flatMap(({ snapshots }) => snapshots));
+  remove(
+    sql,
+    key,
+    DELETE_TURNS,
+    units.flatMap(({ turns }) => turns),
+  );
+  remove(
+    sql,
+    key,
+    DELETE_WRITES,
+    units.flatMap(({ writes }) => writes),
+  );
+  remove(
+    sql,
+    key,
+    DELETE_SNAPSHOTS,
+    units.flatMap(({ snapshots }) => snapshots),
+  );
   if (units.length > 0) sql.run(DELETE_NAMES, key.thread);
   for (const id of current.archives) {
     sql.run(DELETE_ARCHIVE, id);

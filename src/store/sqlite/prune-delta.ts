@@ -88,7 +88,8 @@ function inherited(world: World, child: Version, parent: Version): Set<string> {
   for (const channel of world.needs.get(parent) ?? []) if (own.get(channel)?.pointer === undefined) needs.add(channel);
   for (const [channel, { pointer }] of world.manifestOf(parent)) {
     const entry = own.get(channel);
-    if (pointer !== undefined && entry !== undefined && entry.pointer === undefined && !OWN_CHANNEL.test(channel)) needs.add(channel);
+    if (pointer !== undefined && entry !== undefined && entry.pointer === undefined && !OWN_CHANNEL.test(channel))
+      needs.add(channel);
   }
   return needs;
 }

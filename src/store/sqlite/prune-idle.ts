@@ -23,7 +23,12 @@ const SIZE = `SELECT
  * @param before milliseconds since the epoch
  * @returns how much it holds; undefined if it stays
  */
-export function idleThread(sql: Sql, threadId: string, before: number, isAlive: (run: RunRow) => boolean): PruneCounts | undefined {
+export function idleThread(
+  sql: Sql,
+  threadId: string,
+  before: number,
+  isAlive: (run: RunRow) => boolean,
+): PruneCounts | undefined {
   const key = threadKey(sql, threadId);
   if (key === undefined || sql.get(NAMED, key.thread) !== undefined || listRuns(sql, threadId).some(isAlive)) return undefined;
   const saved = sql.get<{ at: number }>(LAST_SAVED, key.thread);

@@ -84,7 +84,7 @@ function chunksOf(sql: Sql, key: ThreadKey, lengths: ReadonlyMap<number, number>
 
 function notesOf(sql: Sql, { thread }: ThreadKey): Map<string, ChunkNote> {
   const notes = new Map<string, ChunkNote>();
-  for (let after = ""; ; ) {
+  for (let after = ""; ;) {
     const page = sql.rows<[number, string, number]>(CHUNKS, thread, after, PAGE, REFERENCE);
     for (const [seq, address, refers] of page) notes.set(address, { seq, refers: refers === 1 });
     const last = page.at(-1);

@@ -36,8 +36,13 @@ export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | unde
   }
 }
 
-function* pages<T extends { seq: number }>(sql: Sql, { thread }: ThreadKey, query: string, gone: ReadonlySet<number>): Generator<T> {
-  for (let after = 0; ; ) {
+function* pages<T extends { seq: number }>(
+  sql: Sql,
+  { thread }: ThreadKey,
+  query: string,
+  gone: ReadonlySet<number>,
+): Generator<T> {
+  for (let after = 0; ;) {
     const rows = sql.all<T>(query, thread, after);
     for (const row of rows) if (!gone.has(row.seq)) yield row;
     const last = rows.at(-1);

@@ -160,10 +160,7 @@ function restore(sql: Sql, table: string, row: string): void {
 }
 
 function supersedeAgain(sql: Sql, table: string, row: string): void {
-  sql.run(
-    `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`,
-    row,
-  );
+  sql.run(`UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`, row);
 }
 
 function refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): void {

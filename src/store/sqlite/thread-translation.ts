@@ -62,12 +62,8 @@ export function copySealedChunks(sql: Sql, { source, target, shift }: Copy, head
   }
   const known = (from: string): string => addresses.get(from) ?? missing(source, from);
   const pointers = heads.flatMap(({ channels }) => [...channels.values()].map(({ pointer }) => pointer));
-  const digests = new CopiedDigests(
-    sql,
-    source,
-    pointers.filter((pointer) => pointer?.kind === "list"),
-    known,
-  );
+  const lists = pointers.filter((pointer) => pointer?.kind === "list");
+  const digests = new CopiedDigests(sql, source, target, lists);
   const moved = (pointer: Pointer): Pointer => {
     if (pointer.kind === "inline") return pointer;
     if (pointer.kind === "whole") return { ...pointer, address: known(pointer.address) };

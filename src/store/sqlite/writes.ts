@@ -32,9 +32,8 @@ export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: Turn
   const { threadId, ns, checkpointId, nodeTaskId } = batch;
   const key = enterThread(sql, threadId, batch.createdAt, { begins: false, refersTo: checkpointId, ns, saves: undefined });
   claimTask(sql, key, batch.claim, batch.createdAt);
-  let seq = 0;
   for (const { idx, entries } of batch.rows) {
-    seq = sql.nextSeq();
+    const seq = sql.nextSeq();
     sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
     storeChunks(sql, key, entries.parts);
     insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, idx, entries: entries.text });
