@@ -608,10 +608,7 @@ describe("S3.7 a lock held by another connection", () => {
     const { saver, path, witness, close } = await setup({ busyTimeoutMs: 10_000 });
     const seen: unknown[] = [];
     const look = (): void => {
-      const checkpoints = witness
-        .prepare(`SELECT count(*) FROM langgraph_snapshots WHERE ${OF_T} AND step = 0`)
-        .pluck()
-        .get();
+      const checkpoints = witness.prepare(`SELECT count(*) FROM langgraph_snapshots WHERE ${OF_T} AND step = 0`).pluck().get();
       const thoughts = witness.prepare("SELECT node_name FROM langgraph_checkpoints WHERE turn_type = 'Thought'").pluck().all();
       seen.push({ checkpoints, thoughts });
     };

@@ -171,6 +171,17 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
   );
   const work = [`work ${SECRET} 1`, `work ${SECRET} 2`];
 
+  test("I7.2 a checkpoint saved again as a copy has the values of the one it copies, the small ones too", async () => {
+    const graph = secretGraph(saverOn(tempFile()));
+    await graph.invoke(input("ask"), at("t"));
+    const [before] = await all(graph.getStateHistory(at("t")));
+    await graph.updateState(before!.config, null, "__copy__");
+    const [copy] = await all(graph.getStateHistory(at("t")));
+    expect(copy!.metadata!.source).toBe("fork");
+    expect(copy!.values).toEqual(before!.values);
+    expect(copy!.next).toEqual(before!.next);
+  });
+
   test("I7.2 rewind and take back, and the states between are the same", async () => {
     const path = tempFile();
     const saver = saverOn(path);
@@ -457,6 +468,7 @@ describe("S4.6 keys that take time", () => {
     const between = saver.getTuple({ configurable: { thread_id: "t" } });
     list[0]!.text = "changed meanwhile";
     write.deep[0]!.text = "changed meanwhile";
+    await new Promise((resolve) => setImmediate(resolve));
     const second = saver.put(on, checkpoint(2, { list }), metadata, { list: 2 }).then(done("put 2"));
     const listed = all(saver.list({ configurable: { thread_id: "t" } }));
     const reserved = saver.reserve("other");

@@ -285,7 +285,9 @@ describe("S1.5 a rewind is exact, whatever was done", () => {
 });
 
 /** A file with three tasks on a thread, and one on another. */
-async function threeTasks(word = (taskId: string) => taskId): Promise<{ path: string; saver: TurnSaver; runner: GraphRunner<ReturnType<typeof chain>> }> {
+async function threeTasks(
+  word = (taskId: string) => taskId,
+): Promise<{ path: string; saver: TurnSaver; runner: GraphRunner<ReturnType<typeof chain>> }> {
   const path = tempFile();
   const saver = TurnSaver.fromPath(path, { logger: quiet });
   const runner = new GraphRunner(chain(saver));
@@ -480,6 +482,38 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     const turns = (await saver.listTurns("t")).filter((turn) => turn.taskId === "again");
     expect(turns).toHaveLength(6);
     for (const turn of turns) expect(turn.seq).toBeGreaterThan(highest);
+    saver.close();
+  });
+
+  test("S1.5 names of checkpoints that go are gone, and come back, unless they were given anew", async () => {
+    const { path, saver } = await threeTasks();
+    const heads = async (): Promise<string> => (await saver.getTuple({ configurable: { thread_id: "t" } }))!.checkpoint.id;
+    const name = (called: string, id: string): void =>
+      sqlOn(
+        path,
+        `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
+           SELECT thread, '${called}', '', '${id}', '2030-01-01T00:00:00.000Z' FROM langgraph_threads WHERE thread_id = 't'`,
+      );
+    const names = (): unknown[] =>
+      (dump(path)["langgraph_names"] as { name: string; checkpoint_id: string }[]).map((row) => [row.name, row.checkpoint_id]);
+    const three = await heads();
+    for (const called of ["late", "moved"]) name(called, three);
+    const late = await saver.rewind({ threadId: "t", toTask: "two" });
+    expect(names()).toEqual([]);
+    const two = await heads();
+    name("kept", two);
+    name("moved", two);
+    await saver.takeBackRewind(late.rewindId!);
+    expect(names()).toEqual([
+      ["kept", two],
+      ["late", three],
+      ["moved", two],
+    ]);
+    await saver.rewind({ threadId: "t", toTask: "two", archive: false });
+    expect(names()).toEqual([
+      ["kept", two],
+      ["moved", two],
+    ]);
     saver.close();
   });
 

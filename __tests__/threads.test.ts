@@ -1,9 +1,9 @@
-import { Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
 import { chain, Log } from "./support/s1-graph";
 import { runProgram } from "./support/s1-programs";
-import { columnsOf, dump, quiet, sqlOn, tablesOf } from "./support/s1-tools";
+import { dump, numberOf, quiet, rowsOfThread, sqlOn } from "./support/s1-tools";
 import { tempFile } from "./support/temp";
 
 let path: string;
@@ -37,20 +37,11 @@ function asking() {
     .compile({ checkpointer: saver });
 }
 
-/** Every table that knows threads, found in the schema itself. */
-function threadTables(): string[] {
-  const db = new Database(path, { readonly: true });
-  const tables = tablesOf(db).filter((table) => columnsOf(db, table).includes("thread_id"));
-  db.close();
-  return tables;
-}
+const rowsOf = (threadId: string): Record<string, unknown[]> => rowsOfThread(path, threadId);
 
-const rowsOf = (threadId: string): Record<string, unknown[]> => {
-  const rows = dump(path);
-  return Object.fromEntries(
-    threadTables().map((table) => [table, rows[table]!.filter((row) => (row as { thread_id: unknown }).thread_id === threadId)]),
-  );
-};
+const nameSql = (threadId: string, name: string, checkpointId: string): string =>
+  `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
+     SELECT thread, '${name}', '', '${checkpointId}', '2030-01-01T00:00:00.000Z' FROM langgraph_threads WHERE thread_id = '${threadId}'`;
 
 describe("S3.7 threads never mix", () => {
   test("S3.7 two threads, interleaved step by step under the same task ids, each see only their own", async () => {
@@ -189,12 +180,16 @@ describe("S3.7 copyThread", () => {
     });
   }
 
+  /** So long that the log is stored element by element. */
+  const again = "again".padEnd(300, ".");
+
   async function story(): Promise<ReturnType<typeof asking>> {
     const graph = saver.attach(asking());
     await graph.invoke({ log: ["in"] }, at("x"));
     await graph.invoke(new Command({ resume: "yes" }), at("x"));
     await graph.updateState(at("x"), { log: ["by hand"] });
-    await graph.invoke({ log: ["again"] }, { configurable: { thread_id: "x", task_id: "named", graph_id: "a graph" } });
+    await graph.invoke({ log: [again] }, { configurable: { thread_id: "x", task_id: "named", graph_id: "a graph" } });
+    sqlOn(path, nameSql("x", "a name", (await saver.getTuple(at("x")))!.checkpoint.id));
     return graph;
   }
 
@@ -206,6 +201,8 @@ describe("S3.7 copyThread", () => {
     expect(new Set(seqs).size).toBe(seqs.length);
     const ids = [...(await saver.listTurns("x")), ...(await saver.listTurns("y"))].map((turn) => turn.id);
     expect(new Set(ids).size).toBe(ids.length);
+    for (const table of copied) expect(rowsOf("y")[table]).toHaveLength(rowsOf("x")[table]!.length);
+    for (const table of copied) expect([table, rowsOf("x")[table]]).not.toEqual([table, []]);
   });
 
   test("S3.7 both go on by themselves", async () => {
@@ -275,15 +272,22 @@ describe("S3.7 copyThread", () => {
   const copied = [
     "langgraph_threads",
     "langgraph_tasks",
-    "langgraph_values",
+    "langgraph_chunks",
+    "langgraph_lists",
+    "langgraph_items",
     "langgraph_snapshots",
     "langgraph_writes",
     "langgraph_checkpoints",
+    "langgraph_names",
   ];
   test.each(copied)("S3.7 a failure while copying %s leaves nothing of the copy", async (table) => {
     await story();
     const before = dump(path);
-    sqlOn(path, `CREATE TRIGGER no AFTER INSERT ON ${table} WHEN NEW.thread_id = 'y' BEGIN SELECT RAISE(ABORT, 'no copy'); END`);
+    const source = numberOf(path, "x");
+    sqlOn(
+      path,
+      `CREATE TRIGGER no AFTER INSERT ON ${table} WHEN NEW.thread <> ${source} BEGIN SELECT RAISE(ABORT, 'no copy'); END`,
+    );
     await expect(saver.copyThread("x", "y")).rejects.toThrow(/no copy/);
     expect(dump(path)).toEqual(before);
   });
@@ -293,23 +297,67 @@ describe("S3.7 deleteThread", () => {
   test("S3.7 leaves nothing in any table that knows threads, and nothing of another thread goes", async () => {
     const runner = new GraphRunner(chain(saver));
     for (const threadId of ["x", "y"]) {
-      for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId] }, { threadId, taskId });
+      for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId.padEnd(300, ".")] }, { threadId, taskId });
       await saver.rewind({ threadId, toTask: "two" });
+      sqlOn(path, nameSql(threadId, "a name", (await saver.getTuple(at(threadId)))!.checkpoint.id));
     }
     // A process that died at work leaves its mark in langgraph_runs.
     for (const threadId of ["x", "y"]) expect(runProgram("s1-graph-child.ts", path, threadId, "run", "b").signal).toBe("SIGKILL");
     const other = rowsOf("y");
-    for (const table of threadTables()) expect([table, rowsOf("x")[table]!.length > 0]).toEqual([table, true]);
+    const number = numberOf(path, "x");
+    for (const [table, rows] of Object.entries(rowsOf("x"))) {
+      expect([table, rows.length > 0]).toEqual([table, table !== "langgraph_tombstones"]);
+    }
     await saver.deleteThread("x");
-    for (const table of threadTables()) expect([table, rowsOf("x")[table]]).toEqual([table, []]);
+    const tombstone = { thread_id: "x", deleted_at: expect.any(Number) as number, final: 0 };
+    for (const [table, rows] of Object.entries(rowsOfThread(path, "x", number))) {
+      expect([table, rows]).toEqual([table, table === "langgraph_tombstones" ? [tombstone] : []]);
+    }
     expect(rowsOf("y")).toEqual(other);
-    expect(JSON.stringify(Object.values(dump(path)))).not.toContain('"thread_id":"x"');
+    const { langgraph_tombstones: _, ...left } = dump(path);
+    expect(JSON.stringify(left)).not.toContain('"thread_id":"x"');
+    expect(JSON.stringify(left)).not.toMatch(new RegExp(`"thread\\\\?":${number}\\b`));
   });
 
-  test("S3.7 on a fresh file, and of an unknown thread, is no error and changes nothing", async () => {
+  test("S3.7 on a fresh file, and of an unknown thread, is no error and leaves its tombstone alone", async () => {
     const before = dump(path);
+    const from = Date.now();
     await saver.deleteThread("nobody");
-    expect(dump(path)).toEqual(before);
+    const after = dump(path);
+    expect(after).toEqual({
+      ...before,
+      langgraph_tombstones: [{ thread_id: "nobody", deleted_at: expect.any(Number) as number, final: 0 }],
+    });
+    const [{ deleted_at: deletedAt }] = after["langgraph_tombstones"] as [{ deleted_at: number }];
+    expect(deletedAt >= from && deletedAt <= Date.now()).toBe(true);
+  });
+
+  test("S3.7 while a run is at work: it is told so at its next save, and no checkpoint or turn comes back", async () => {
+    let letGo = (): void => undefined;
+    let arrived = (): void => undefined;
+    const inside = new Promise<void>((resolve) => (arrived = resolve));
+    const gate = new Promise<void>((resolve) => (letGo = resolve));
+    const graph = chain(saver, async (node) => {
+      if (node !== "b") return;
+      arrived();
+      await gate;
+    });
+    const run = graph.invoke({ log: ["in"] }, at("x"));
+    run.catch(() => undefined);
+    await inside;
+    await saver.deleteThread("x");
+    letGo();
+    await expect(run).rejects.toMatchObject({ code: "THREAD_DELETED", name: "ThreadDeletedError" });
+    expect(await saver.getTuple(at("x"))).toBeUndefined();
+    expect(await saver.listTurns("x")).toEqual([]);
+    expect(rowsOf("x")).toMatchObject({
+      langgraph_snapshots: [],
+      langgraph_lists: [],
+      langgraph_tombstones: [{ thread_id: "x" }],
+    });
+    expect(await new GraphRunner(chain(saver)).invoke({ log: ["new"] }, { threadId: "x" })).toEqual({
+      log: ["new", "a", "b", "c"],
+    });
   });
 
   test("S3.7 the id can be used again, from an empty state", async () => {
@@ -374,26 +422,30 @@ describe("S4.7 across processes that share only the file", () => {
     expect((await saver.listTurns("x")).length).toBe(turns.length + 6);
   });
 
+  /** So long that the log is stored element by element. */
+  const begin = "in".padEnd(300, ".");
   /** Where the process dies, what the file then says, and what is left to run. */
   const moments: [string, string, string[], string[]][] = [
-    ["langgraph_snapshots", "NEW.step = 2", ["in", "a", "b"], ["c"]],
-    ["langgraph_values", "NEW.value LIKE '%\"b\"%'", ["in", "a", "b"], ["c"]],
-    ["langgraph_writes", "NEW.channel = 'log' AND NEW.value LIKE '%b%'", ["in", "a"], ["b", "c"]],
-    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", ["in", "a"], ["b", "c"]],
-    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", ["in", "a"], ["b", "c"]],
+    ["langgraph_snapshots", "NEW.step = 2", [begin, "a", "b"], ["c"]],
+    ["langgraph_lists", "NEW.keep = 0", [begin], ["a", "b", "c"]],
+    ["langgraph_items", "NEW.pos = 2", [begin, "a", "b"], ["c"]],
+    ["langgraph_chunks", "NEW.body = '\"b\"'", [begin, "a", "b"], ["c"]],
+    ["langgraph_writes", 'NEW.entries LIKE \'%"log"%"b"%\'', [begin, "a"], ["b", "c"]],
+    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin, "a"], ["b", "c"]],
+    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", [begin, "a"], ["b", "c"]],
   ];
   test.each(moments)(
     "S3.8 killed inside the transaction that writes %s where %s: what was saved before it is whole",
     async (table, when, log, left) => {
-      expect(runProgram("s1-mid-save-child.ts", path, table, when)).toMatchObject({ signal: "SIGKILL" });
+      expect(runProgram("s1-mid-save-child.ts", path, table, when, begin)).toMatchObject({ signal: "SIGKILL" });
       const db = new Database(path);
       expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
       expect(db.prepare(`SELECT count(*) FROM ${table} AS NEW WHERE ${when}`).pluck().get()).toBe(0);
       db.close();
       expect((await chain(saver).getState(at("x"))).values).toEqual({ log });
-      expect(await new GraphRunner(chain(saver)).resume({ threadId: "x" })).toEqual({ log: ["in", "a", "b", "c"] });
+      expect(await new GraphRunner(chain(saver)).resume({ threadId: "x" })).toEqual({ log: [begin, "a", "b", "c"] });
       const resumed = runProgram("s1-graph-child.ts", path, "x", "resume");
-      expect(resumed.out).toEqual([{ ran: [], state: { log: ["in", "a", "b", "c"] } }]);
+      expect(resumed.out).toEqual([{ ran: [], state: { log: [begin, "a", "b", "c"] } }]);
       const attempts = (await saver.listTurns("x")).filter((turn) => turn.turnType === "Thought" && turn.attempt > 1);
       expect(attempts.every((turn) => left.includes(turn.nodeName))).toBe(true);
     },
@@ -414,62 +466,175 @@ describe("S4.7 across processes that share only the file", () => {
   });
 });
 
+const swapped = `CREATE TEMP TABLE was AS SELECT list, pos, chunk FROM langgraph_items;
+  UPDATE langgraph_items SET chunk = (SELECT was.chunk FROM was WHERE was.list = langgraph_items.list AND was.pos = 1 - langgraph_items.pos)
+    WHERE pos < 2`;
+/** SQL for a text that refers to another chunk than it did. */
+const referringTo = (beginning: string): string =>
+  `json_set(body, '$.long.v', (SELECT c.address FROM langgraph_chunks AS c WHERE c.body LIKE '"${beginning}%'))`;
+
 describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong data", () => {
-  /** A thread with messages that waits at an interrupt, so that it has pending writes. */
-  async function waiting() {
-    const graph = saver.attach(
-      new StateGraph(MessagesAnnotation)
-        .addNode("speak", () => ({ messages: [{ role: "assistant", content: "hello" }] }))
+  const Rich = Annotation.Root({
+    ...MessagesAnnotation.spec,
+    note: Annotation<string>(),
+    essay: Annotation<string>(),
+    plan: Annotation<Record<string, string>>(),
+    side: Annotation<Record<string, string>>(),
+  });
+  const essay = "hello essay ".repeat(30);
+  const beside = { long: "hello beside ".repeat(30), short: "hello" };
+  const graphOn = (on: TurnSaver) =>
+    on.attach(
+      new StateGraph(Rich)
+        .addNode("speak", () => ({
+          messages: [{ role: "assistant", content: "hello" }],
+          note: "hello note",
+          essay,
+          plan: { long: "hello plan ".repeat(30), short: "hello" },
+        }))
         .addNode("wait", () => ({ messages: [{ role: "assistant", content: String(interrupt("well?")) }] }))
+        .addNode("beside", () => ({ side: beside }))
         .addEdge(START, "speak")
         .addEdge("speak", "wait")
+        .addEdge("speak", "beside")
         .addEdge("wait", END)
-        .compile({ checkpointer: saver }),
+        .compile({ checkpointer: on }),
     );
-    await graph.invoke({ messages: [{ role: "user", content: "hi" }] }, at("x"));
+
+  /**
+   * A thread that waits at an interrupt, so that it has pending writes; with values of every kind: some that stand in the manifest, a
+   * long one, one with long parts, a list.
+   */
+  async function waiting(threadId = "x") {
+    const graph = graphOn(saver);
+    await graph.invoke({ messages: [{ role: "user", content: "hi" }] }, at(threadId));
     return graph;
   }
 
+  const inList = "seq IN (SELECT chunk FROM langgraph_items)";
+  const inText = `seq NOT IN (SELECT chunk FROM langgraph_items)`;
   const changes: [string, string][] = [
-    ["the value of a channel", "UPDATE langgraph_values SET value = replace(value, 'hello', 'hullo')"],
-    ["the value of a channel, cut off", "UPDATE langgraph_values SET value = substr(value, 1, length(value) - 1)"],
-    ["the hash of a value", "UPDATE langgraph_values SET hash = replace(hash, substr(hash, 1, 1), 'x')"],
-    ["a value that is missing", "DELETE FROM langgraph_values"],
+    ["a value in the manifest", "UPDATE langgraph_snapshots SET channels = replace(channels, 'hello note', 'hullo note')"],
+    ["the version of a channel", "UPDATE langgraph_snapshots SET channels = replace(channels, '\"note\":[', '\"note\":[1')"],
+    ["the length of a list in the manifest", "UPDATE langgraph_snapshots SET channels = replace(channels, ',2,\"', ',1,\"')"],
+    ["an element of a list", `UPDATE langgraph_chunks SET body = replace(body, 'hello', 'hullo') WHERE ${inList}`],
+    ["an element of a list, cut off", `UPDATE langgraph_chunks SET body = substr(body, 1, length(body) - 1) WHERE ${inList}`],
+    ["elements that changed places", swapped],
+    ["an element that stands for another too", "UPDATE langgraph_items SET chunk = (SELECT max(chunk) FROM langgraph_items)"],
+    ["the first element is missing", "DELETE FROM langgraph_items WHERE pos = 0"],
+    ["the last element is missing", "DELETE FROM langgraph_items WHERE pos = (SELECT max(pos) FROM langgraph_items)"],
+    ["all elements are missing", "DELETE FROM langgraph_items"],
+    ["the chunk of an element is missing", `DELETE FROM langgraph_chunks WHERE ${inList}`],
+    ["elements that moved to another list", "UPDATE langgraph_items SET list = list + 1000"],
+    ["elements that refer to no chunk", "UPDATE langgraph_items SET chunk = -chunk"],
+    ["the row of a list is missing", "DELETE FROM langgraph_lists"],
+    ["a list that begins later", "UPDATE langgraph_lists SET keep = 1"],
+    ["a list that is its own base", "UPDATE langgraph_lists SET keep = 1, base = seq"],
+    ["a list that moved to another thread", "UPDATE langgraph_lists SET thread = thread + 1000"],
+    ["a long value", "UPDATE langgraph_chunks SET body = replace(body, 'hello essay', 'hullo essay')"],
     [
-      "two values that changed places",
-      "UPDATE langgraph_values SET value = (SELECT value FROM langgraph_values AS v ORDER BY length(v.value) DESC LIMIT 1)",
+      "a long value, cut off",
+      `UPDATE langgraph_chunks SET body = substr(body, 1, length(body) - 1) WHERE body LIKE '"hello essay%'`,
     ],
+    [
+      "the address of a long value",
+      `UPDATE langgraph_chunks SET address = 'x' || substr(address, 2) WHERE body LIKE '"hello essay%'`,
+    ],
+    ["a long value is missing", `DELETE FROM langgraph_chunks WHERE body LIKE '"hello essay%'`],
+    ["a part of a value", "UPDATE langgraph_chunks SET body = replace(body, 'hello plan', 'hullo plan')"],
+    ["the address of a part", `UPDATE langgraph_chunks SET address = 'x' || substr(address, 2) WHERE body LIKE '"hello plan%'`],
+    ["a part is missing", `DELETE FROM langgraph_chunks WHERE body LIKE '"hello plan%'`],
+    [
+      "a value with parts refers to another",
+      `UPDATE langgraph_chunks SET body = ${referringTo("hello essay")} WHERE body LIKE '{"long"%'`,
+    ],
+    [
+      "two long values that changed places",
+      `UPDATE langgraph_chunks SET body = (SELECT c.body FROM langgraph_chunks AS c ORDER BY length(c.body) DESC LIMIT 1) WHERE ${inText}`,
+    ],
+    ["chunks that moved to another thread", `UPDATE langgraph_chunks SET thread = thread + 1000 WHERE ${inText}`],
     ["the body of a checkpoint", "UPDATE langgraph_snapshots SET body = replace(body, '\"v\":4', '\"v\":3')"],
     ["the channels of a checkpoint", "UPDATE langgraph_snapshots SET channels = '{}'"],
     ["the metadata of a checkpoint", "UPDATE langgraph_snapshots SET metadata = replace(metadata, 'loop', 'fork')"],
     ["the parent of a checkpoint", "UPDATE langgraph_snapshots SET parent_checkpoint_id = checkpoint_id"],
-    ["the checksum of a checkpoint", "UPDATE langgraph_snapshots SET checksum = replace(checksum, substr(checksum, 1, 1), 'x')"],
+    ["the checksum of a checkpoint", "UPDATE langgraph_snapshots SET checksum = replace(checksum, substr(checksum, 1, 1), '-')"],
     ["a checkpoint that moved to another id", "UPDATE langgraph_snapshots SET checkpoint_id = checkpoint_id || '0'"],
-    ["the value of a pending write", "UPDATE langgraph_writes SET value = replace(value, 'well?', 'fine!')"],
-    ["the channel of a pending write", "UPDATE langgraph_writes SET channel = 'messages'"],
+    ["the value of a pending write", "UPDATE langgraph_writes SET entries = replace(entries, 'well?', 'fine!')"],
+    ["the channel of a pending write", "UPDATE langgraph_writes SET entries = replace(entries, '__interrupt__', 'messages')"],
+    ["a part of a pending write", "UPDATE langgraph_chunks SET body = replace(body, 'hello beside', 'hullo beside')"],
+    ["a part of a pending write is missing", "DELETE FROM langgraph_chunks WHERE body LIKE '%hello beside%'"],
     ["the task of a pending write", "UPDATE langgraph_writes SET node_task_id = 'another'"],
     ["the place of a pending write", "UPDATE langgraph_writes SET idx = idx - 100"],
-    ["the checksum of a pending write", "UPDATE langgraph_writes SET checksum = replace(checksum, substr(checksum, 1, 1), 'x')"],
+    ["the checksum of a pending write", "UPDATE langgraph_writes SET checksum = replace(checksum, substr(checksum, 1, 1), '-')"],
   ];
   test.each(changes)("S3.1 %s", async (_, change) => {
-    const graph = await waiting();
+    await waiting();
+    const truth = await saver.getTuple(at("x"));
+    const before = dump(path);
     sqlOn(path, change);
+    expect(dump(path)).not.toEqual(before);
     const named = { code: "CHECKPOINT_CORRUPTED", name: "CheckpointCorruptedError" };
-    await expect(saver.getTuple(at("x"))).rejects.toMatchObject(named);
+    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const graph = graphOn(other);
+    await expect(other.getTuple(at("x"))).rejects.toMatchObject(named);
     await expect(graph.getState(at("x"))).rejects.toMatchObject(named);
-    await expect(all(saver.list(at("x")))).rejects.toMatchObject(named);
+    await expect(all(other.list(at("x")))).rejects.toMatchObject(named);
     await expect(graph.invoke(new Command({ resume: "go" }), at("x"))).rejects.toMatchObject(named);
+    other.close();
+    // Who remembers what was saved may go on with that, and with nothing else.
+    await saver.getTuple(at("x")).then(
+      (tuple) => expect(tuple).toEqual(truth),
+      (error) => expect(error).toMatchObject(named),
+    );
+  });
+
+  test("S3.1 the address of an element: what is read is right or refused, and so is what is saved on top of it", async () => {
+    await waiting();
+    const truth = await saver.getTuple(at("x"));
+    sqlOn(
+      path,
+      `CREATE TABLE was AS SELECT seq, address FROM langgraph_chunks WHERE ${inList}`,
+      `UPDATE langgraph_chunks SET address = 'x' || seq WHERE ${inList}`,
+      `UPDATE langgraph_chunks SET address = (SELECT address FROM was WHERE was.seq <> langgraph_chunks.seq ORDER BY seq LIMIT 1)
+         WHERE seq = (SELECT min(seq) FROM was)`,
+    );
+    const other = TurnSaver.fromPath(path, { logger: quiet });
+    expect(await other.getTuple(at("x"))).toEqual(truth);
+    const said = await graphOn(other)
+      .invoke(new Command({ resume: "go" }), at("x"))
+      .then(
+        async ({ messages }) => {
+          const after = TurnSaver.fromPath(path, { logger: quiet });
+          const read = await graphOn(after)
+            .getState(at("x"))
+            .finally(() => after.close());
+          expect(read.values.messages).toEqual(messages);
+          return messages.map((message) => message.content);
+        },
+        (error: { code: string }) => error.code,
+      );
+    expect([["hi", "hello", "go"], "CHECKPOINT_CORRUPTED"]).toContainEqual(said);
+    other.close();
   });
 
   test("S3.1 a row that moved to another thread does not verify there either", async () => {
+    await waiting("y");
     await waiting();
+    const [x, y] = [numberOf(path, "x"), numberOf(path, "y")];
     sqlOn(
       path,
-      "UPDATE langgraph_snapshots SET thread_id = 'y'",
-      "UPDATE langgraph_values SET thread_id = 'y'",
-      "UPDATE langgraph_writes SET thread_id = 'y'",
+      ...["snapshots", "lists", "items", "writes"].map(
+        (name) => `UPDATE langgraph_${name} SET thread = ${y} WHERE thread = ${x}`,
+      ),
     );
     await expect(saver.getTuple(at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+  });
+
+  test("S3.1 a thread under another id does not verify", async () => {
+    await waiting();
+    sqlOn(path, "UPDATE langgraph_threads SET thread_id = 'y'");
+    await expect(saver.getTuple(at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(saver.listTurns("y")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
   });
 
   test("S3.1 a turn that was changed is named by listTurns and by turnState", async () => {
@@ -481,22 +646,40 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
     expect(await saver.turnState(turns[1]!)).toEqual({ log: ["a"] });
   });
 
-  test("S3.1 the other threads of the file are not affected", async () => {
-    const graph = await waiting();
-    await graph.invoke({ messages: [{ role: "user", content: "other" }] }, at("y"));
-    sqlOn(path, "UPDATE langgraph_values SET value = '0' WHERE thread_id = 'x'");
-    expect((await graph.getState(at("y"))).next).toEqual(["wait"]);
-    await expect(graph.getState(at("x"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+  test("S3.1 a turn whose state refers to what was changed is named by turnState", async () => {
+    await waiting();
+    const turns = await saver.listTurns("x");
+    const action = turns.find(({ nodeName, turnType }) => nodeName === "beside" && turnType === "Action")!;
+    expect(await saver.turnState(action)).toEqual({ side: beside });
+    sqlOn(path, "UPDATE langgraph_chunks SET body = replace(body, 'hello beside', 'hullo beside')");
+    const other = TurnSaver.fromPath(path, { logger: quiet });
+    await expect(other.turnState(action)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    other.close();
   });
 
-  test("S3.1 the error names the thread and the checkpoint, and holds no value", async () => {
-    const graph = await waiting();
-    sqlOn(path, "UPDATE langgraph_values SET value = replace(value, 'hello', 'secret')");
-    const error = await graph.getState(at("x")).then(
+  test("S3.1 the other threads of the file are not affected", async () => {
+    await waiting();
+    await waiting("y");
+    sqlOn(path, `UPDATE langgraph_chunks SET body = '0' WHERE thread = ${numberOf(path, "x")}`);
+    const other = TurnSaver.fromPath(path, { logger: quiet });
+    expect((await graphOn(other).getState(at("y"))).next).toEqual(["wait"]);
+    await expect(graphOn(other).getState(at("x"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    other.close();
+  });
+
+  test.each([
+    ["a list", 'hello"'],
+    ["a long value", "hello essay"],
+  ])("S3.1 the error about %s names the thread, and holds no value", async (_, text) => {
+    await waiting();
+    sqlOn(path, `UPDATE langgraph_chunks SET body = replace(body, '${text}', 'secret${text}')`);
+    const other = TurnSaver.fromPath(path, { logger: quiet });
+    const error = await other.getTuple(at("x")).then(
       () => undefined,
       (reason: Error & { data: unknown }) => reason,
     );
     expect(error!.message).toContain("thread x");
     expect(JSON.stringify([error!.message, error!.data])).not.toContain("secret");
+    other.close();
   });
 });

@@ -18,13 +18,25 @@ beforeAll(() => {
   console.warn = () => undefined;
 });
 
-const channels = fc.uniqueArray(fc.tuple(text.map((name) => name.toWellFormed()), channelValue), {
-  selector: ([name]) => name,
-  minLength: 1,
-  maxLength: 4,
-});
+const channels = fc.uniqueArray(
+  fc.tuple(
+    text.map((name) => name.toWellFormed()),
+    channelValue,
+  ),
+  {
+    selector: ([name]) => name,
+    minLength: 1,
+    maxLength: 4,
+  },
+);
 const writes = fc.array(
-  fc.tuple(fc.oneof(fc.constantFrom("__interrupt__", "__resume__", "log"), text.map((name) => name.toWellFormed())), channelValue),
+  fc.tuple(
+    fc.oneof(
+      fc.constantFrom("__interrupt__", "__resume__", "log"),
+      text.map((name) => name.toWellFormed()),
+    ),
+    channelValue,
+  ),
   { maxLength: 4 },
 );
 
@@ -38,7 +50,7 @@ describe("I3 round trip", () => {
         const thread = `t${++threads}`;
         const values = own({}, entries);
         const versions = own(
-          {} as Record<string, number>,
+          {},
           entries.map(([channel]) => [channel, 1]),
         );
         await put(writer, { thread, id: 1, values, versions, extra });
@@ -50,16 +62,32 @@ describe("I3 round trip", () => {
         await withFresh(path, (fresh) => check(fresh, 1));
         // What was read elsewhere goes on there, and the first saver sees that.
         const held = (await get(other, { thread }))!;
-        await put(other, { thread, id: 2, parent: 1, values: held.checkpoint.channel_values, versions, fresh: [], extra: held.metadata!["extra" as never] });
-        const read = own({} as Record<string, number>, entries.map(([channel]) => [channel, 3]));
+        await put(other, {
+          thread,
+          id: 2,
+          parent: 1,
+          values: held.checkpoint.channel_values,
+          versions,
+          fresh: [],
+          extra: held.metadata!["extra" as never],
+        });
+        const read = own(
+          {},
+          entries.map(([channel]) => [channel, 3]),
+        );
         await put(other, { thread, id: 3, parent: 2, values: held.checkpoint.channel_values, versions: read, extra });
-        await putWrites(other, { thread, id: 3 }, "task", (held.pendingWrites ?? []).map(([, channel, value]) => [channel, value]));
+        await putWrites(
+          other,
+          { thread, id: 3 },
+          "task",
+          (held.pendingWrites ?? []).map(([, channel, value]) => [channel, value]),
+        );
         for (const saver of [writer, other]) await check(saver, 3);
         await withFresh(path, (fresh) => check(fresh, 3));
         const carried = (await get(writer, { thread, id: 2 }))!;
         expect(fingerprint(carried.checkpoint.channel_values)).toBe(expected[0]);
       }),
-      { numRuns: 100 * TIMES },
+      { numRuns: 25 * TIMES },
     );
     writer.close();
     other.close();
@@ -102,7 +130,7 @@ describe("I3 against a model", () => {
     ["remembers no more than it must", { cacheSize: 0 }],
   ])("I3 whatever happens to a file, a saver that %s reads what LangGraph's rules say", async (_, options) => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 30, size: "max" }), how, async (steps, { look }) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 24, size: "max" }), how, async (steps, { look }) => {
         const world = new ModelWorld(options);
         try {
           for (const one of steps) {
@@ -114,7 +142,7 @@ describe("I3 against a model", () => {
           world.close();
         }
       }),
-      { numRuns: 40 * TIMES },
+      { numRuns: 30 * TIMES },
     );
   });
 });
@@ -143,8 +171,11 @@ describe("I3 mutation", () => {
           saved.push({ id, values: fingerprint(expected), writes: fingerprint(Object.entries(expected)) });
         };
         const verify = async (from: TurnSaver): Promise<void> => {
-          for (const { id, values, writes: written } of saved) expect(printed(await get(from, { thread, id }))).toEqual([values, written]);
-          expect((await listed(from, { thread })).map(printed)).toEqual(saved.map(({ values, writes: w }) => [values, w]).reverse());
+          for (const { id, values, writes: written } of saved)
+            expect(printed(await get(from, { thread, id }))).toEqual([values, written]);
+          expect((await listed(from, { thread })).map(printed)).toEqual(
+            saved.map(({ values, writes: w }) => [values, w]).reverse(),
+          );
         };
         await save();
         for (const { mutations, of } of rounds) {
@@ -159,7 +190,7 @@ describe("I3 mutation", () => {
         expectApart(state, await get(saver, { thread }), await get(saver, { thread }), await listed(saver, { thread }));
       }),
       // The values are changed, so only the choice of numbers is left to shrink.
-      { numRuns: 120 * TIMES },
+      { numRuns: 30 * TIMES },
     );
     saver.close();
   });

@@ -62,7 +62,9 @@ describe("I3 what is stored", () => {
     const config = { configurable: { thread_id: "thread" } };
     await saver.attach(graph).invoke({ messages: [new HumanMessage({ id: "ask", content: long("question") })] }, config);
     const actions = (await saver.listTurns("thread")).filter(({ turnType }) => turnType === "Action");
-    expect((await saver.turnState(actions[0]!))["messages"]).toEqual([expect.objectContaining({ content: long("unmistakable") })]);
+    expect((await saver.turnState(actions[0]!))["messages"]).toEqual([
+      expect.objectContaining({ content: long("unmistakable") }),
+    ]);
     const { texts } = contentsOf(path);
     expect(texts.filter((text) => text.includes("unmistakable"))).toHaveLength(1);
     expect(texts.filter((text) => text.includes("question"))).toHaveLength(1);
@@ -119,7 +121,9 @@ describe("I3 what is stored", () => {
     const path = tempFile();
     const saver = open(path);
     const file = (name: string) => ({ content: [`${name} ${"line ".repeat(400)}`], modified: new Date(0) });
-    const files: Record<string, unknown> = Object.fromEntries(upTo(50).map((number) => [`/file ${number}`, file(`v1 of ${number}`)]));
+    const files: Record<string, unknown> = Object.fromEntries(
+      upTo(50).map((number) => [`/file ${number}`, file(`v1 of ${number}`)]),
+    );
     await put(saver, { id: 1, values: { files }, versions: { files: 1 } });
     for (const [id, from] of [
       [2, saver],
@@ -286,33 +290,38 @@ describe("I3 two connections", () => {
     expect(short((await valuesIn(other))["list"])).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  it.each(["put", "putWrites"] as const)("I3 a %s that waits for a lock saves the state as it was when it was called", async (how) => {
-    const path = tempFile();
-    const saver = open(path);
-    await save(saver, 1, undefined, longs("a"));
-    const state = { list: longs("a", "b"), files: { one: { content: long("one") } } };
-    const blocker = new Database(path);
-    blocker.exec("BEGIN IMMEDIATE");
-    const saved =
-      how === "put"
-        ? put(saver, { id: 2, parent: 1, values: state, versions: { list: 2, files: 2 } })
-        : putWrites(saver, { id: 1 }, "node", Object.entries(state));
-    state.list[0] = long("changed");
-    state.list.push(long("c"));
-    state.files.one.content = "changed";
-    blocker.exec("ROLLBACK");
-    blocker.close();
-    await saved;
-    for (const reader of [saver, open(path)]) {
-      const { checkpoint, pendingWrites } = (await get(reader))!;
-      const found: unknown = how === "put" ? checkpoint.channel_values : Object.fromEntries(pendingWrites!.map(([, ...write]) => write));
-      expect(found).toEqual({ list: longs("a", "b"), files: { one: { content: long("one") } } });
-    }
-  });
+  it.each(["put", "putWrites"] as const)(
+    "I3 a %s that waits for a lock saves the state as it was when it was called",
+    async (how) => {
+      const path = tempFile();
+      const saver = open(path);
+      await save(saver, 1, undefined, longs("a"));
+      const state = { list: longs("a", "b"), files: { one: { content: long("one") } } };
+      const blocker = new Database(path);
+      blocker.exec("BEGIN IMMEDIATE");
+      const saved =
+        how === "put"
+          ? put(saver, { id: 2, parent: 1, values: state, versions: { list: 2, files: 2 } })
+          : putWrites(saver, { id: 1 }, "node", Object.entries(state));
+      state.list[0] = long("changed");
+      state.list.push(long("c"));
+      state.files.one.content = "changed";
+      blocker.exec("ROLLBACK");
+      blocker.close();
+      await saved;
+      for (const reader of [saver, open(path)]) {
+        const { checkpoint, pendingWrites } = (await get(reader))!;
+        const found: unknown =
+          how === "put" ? checkpoint.channel_values : Object.fromEntries(pendingWrites!.map(([, ...write]) => write));
+        expect(found).toEqual({ list: longs("a", "b"), files: { one: { content: long("one") } } });
+      }
+    },
+  );
 });
 
 describe("I3 what comes back from elsewhere", () => {
-  const files = (): Record<string, string> => Object.fromEntries(upTo(8).map((number) => [`file ${number}`, "z".repeat(300) + number]));
+  const files = (): Record<string, string> =>
+    Object.fromEntries(upTo(8).map((number) => [`file ${number}`, "z".repeat(300) + number]));
 
   it("I3 a record that was read from a channel can become an element of a list", async () => {
     const path = tempFile();
@@ -360,8 +369,9 @@ describe("I3 what comes back from elsewhere", () => {
   it("I3 with immutable, values that differ and are no objects are told apart, and so are holes", async () => {
     const path = tempFile();
     const saver = open(path, { immutable: true });
-    // eslint-disable-next-line no-sparse-arrays
-    const lists = [[0, NaN, ...longs("a")], [-0, NaN, ...longs("a")], [, NaN, ...longs("a")], [undefined, NaN, ...longs("a")]];
+    const hole: unknown[] = [];
+    [hole[1], hole[2]] = [NaN, long("a")];
+    const lists = [[0, NaN, ...longs("a")], [-0, NaN, ...longs("a")], hole, [undefined, NaN, ...longs("a")]];
     for (const [index, list] of lists.entries()) await save(saver, index + 1, index === 0 ? undefined : index, list);
     for (const reader of [open(path), saver]) {
       for (const [index, list] of lists.entries()) {

@@ -27,11 +27,12 @@ export async function* listTuples(
   const matches = matcherOf(options.filter);
   let left = limitOf(options.limit);
   let after: CheckpointHead | undefined;
+  if (parts.serde !== undefined) await parts.serde.settled();
   while (left > 0) {
     const limit = options.filter === undefined ? Math.min(left, HEADS_PER_PAGE) : HEADS_PER_PAGE;
     const page = await parts.store.listCheckpoints({ ...query, after, limit });
     for (const head of page) {
-      if (!matches(metadataOf(head))) continue;
+      if (!matches(await metadataOf(parts, head))) continue;
       const tuple = await readListed(parts, head);
       if (tuple === undefined) continue;
       yield tuple;

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
 import { defaultLogger, type Logger } from "./logger";
@@ -33,6 +34,11 @@ export interface TurnSaverOptions {
    * `{ keepLast: 50 }` for workflows with side effects. Default: nothing is ever deleted that nobody asked to delete.
    */
   retention?: { keepLast?: number; maxAgeMs?: number };
+  /**
+   * A serde of LangGraph's kind to use instead of the codec, binary ones included. Saves then commit in order but asynchronously, so
+   * a crash can lose the one that is being serialised; values are kept whole, not in parts.
+   */
+  serde?: SerializerProtocol;
   /** A pino logger, or anything of its shape. Default: warnings and errors go to stderr. */
   logger?: Logger;
   /** Source of the current time. */
@@ -52,7 +58,13 @@ const retention = z
   .strictObject({ keepLast: z.number().int().min(1).optional(), maxAgeMs: z.number().int().min(0).optional() })
   .refine(({ keepLast, maxAgeMs }) => keepLast !== undefined || maxAgeMs !== undefined, "must have keepLast or maxAgeMs");
 
+const isSerde = (value: unknown): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  ["dumpsTyped", "loadsTyped"].every((method) => isFunction((value as Record<string, unknown>)[method]));
+
 const schema = z.strictObject({
+  serde: z.custom<SerializerProtocol>(isSerde, "must have the methods dumpsTyped and loadsTyped").optional(),
   durability: z.enum(["full", "normal"]).default("full"),
   busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
   onTurnError: z.enum(["continue", "throw"]).default("continue"),
@@ -68,8 +80,8 @@ const schema = z.strictObject({
   createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),
 });
 
-export type ResolvedOptions = Required<Omit<TurnSaverOptions, "encryption" | "retention">> &
-  Pick<TurnSaverOptions, "encryption" | "retention">;
+export type ResolvedOptions = Required<Omit<TurnSaverOptions, "encryption" | "retention" | "serde">> &
+  Pick<TurnSaverOptions, "encryption" | "retention" | "serde">;
 
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {

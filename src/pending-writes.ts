@@ -29,7 +29,10 @@ export function toRows(writes: readonly PendingWrite[], pack: (entries: Entry[])
   });
   const regular = [...entries.values()].filter(([index]) => index >= 0);
   const rows = [...entries.values()].filter(([index]) => index < 0).map((entry) => [entry]);
-  return [...(regular.length > 0 ? [regular] : []), ...rows].map((row) => ({ idx: Math.min(row[0]?.[0] ?? 0, 0), entries: pack(row) }));
+  return [...(regular.length > 0 ? [regular] : []), ...rows].map((row) => ({
+    idx: Math.min(row[0]?.[0] ?? 0, 0),
+    entries: pack(row),
+  }));
 }
 
 export type Entry = [index: number, channel: string, value: unknown];

@@ -25,6 +25,7 @@ import type { PruneReport, PruneRequest } from "./retention/request";
 import { Retention } from "./retention/retention";
 import { deleteForRuns, type RunDeletionReport } from "./retention/runs";
 import { SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
+import { loaded, loadedRecord, UserSerde } from "./serde";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { rotateKeys, type RotationReport } from "./rotate-keys";
 import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
@@ -40,6 +41,7 @@ import type {
   RunRow,
   SavedCheckpoint,
   Store,
+  TaskClaim,
   ThreadRow,
 } from "./store/store";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
@@ -77,6 +79,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #options: ResolvedOptions;
   readonly #store: Store;
   readonly #values: Values;
+  readonly #serde: UserSerde | undefined;
   readonly #runs: RunRegistry;
   readonly #failures: PendingFailures;
   readonly #recorder: TurnRecorder;
@@ -96,8 +99,10 @@ export class TurnSaver extends BaseCheckpointSaver {
   /** @internal {@link fromPath} */
   constructor(source: SqliteDatabase | string, options?: TurnSaverOptions);
   constructor(source: SqliteDatabase | string, options?: TurnSaverOptions) {
-    super();
-    this.#options = resolveOptions(options);
+    const resolved = resolveOptions(options);
+    super(resolved.serde);
+    this.#options = resolved;
+    this.#serde = resolved.serde && new UserSerde(resolved.serde);
     this.events = new SaverEmitter(this.#options.logger);
     this.#store = openSqliteStore(source, this.#options);
     this.#values = new Values(this.#options, (threadId, text) => this.#store.address(threadId, text));
@@ -114,6 +119,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       new TurnLog({
         store: this.#store,
         values: this.#values,
+        serde: this.#serde,
         options: this.#options,
         events: this.events,
         runs: this.#runs,
@@ -173,8 +179,16 @@ export class TurnSaver extends BaseCheckpointSaver {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
     try {
+      // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
+      const described = withRunId(metadata, config);
       const kept = this.#store.awaitsKeys ? heldCheckpoint(checkpoint, this.#options) : checkpoint;
-      const saved = this.#putNow(config, at, parentId, kept, metadata, newVersions);
+      const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
+        this.#putNow(config, at, parentId, kept, metadata, newVersions, stored);
+      const serde = this.#serde;
+      const saved =
+        serde === undefined
+          ? commit({ values: kept.channel_values, metadata: described })
+          : serde.inOrder(serde.channels(kept.channel_values, described), commit);
       const { seq, lost } = saved instanceof Promise ? await saved : saved;
       this.#runs.touch(threadId);
       const { step, source } = metadata;
@@ -195,19 +209,20 @@ export class TurnSaver extends BaseCheckpointSaver {
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
+    stored: Stored,
   ): ReturnType<Store["putCheckpoint"]> {
-    const { channel_values: state, channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
+    const state = stored.values;
+    const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
     const claim = claimOfCheckpoint(this.#rememberNames(config, at), { ...at, parentId }, metadata.source);
     const createdAt = this.#options.clock().toISOString();
     const runId: unknown = config.metadata?.["run_id"];
-    // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
-    const kept = typeof runId === "string" && !Object.hasOwn(metadata, "run_id") ? { ...metadata, run_id: runId } : metadata;
     const values = Object.keys(state)
       .filter((channel) => Object.hasOwn(versions, channel))
       .map((channel) => ({
         channel,
         version: versions[channel] as number | string,
         isNew: Object.hasOwn(newVersions, channel),
+        comparable: this.#serde === undefined,
         ...this.#values.channel(at.threadId, at.ns, channel, state[channel]),
       }));
     const saved = this.#store.putCheckpoint({
@@ -217,7 +232,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       step: metadata.step,
       runId: typeof runId === "string" ? runId : undefined,
       body: this.#encode({ v, ts, versions_seen: seen }),
-      metadata: this.#encode(kept),
+      metadata: this.#encode(stored.metadata),
       delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
       values,
       versions,
@@ -242,19 +257,13 @@ export class TurnSaver extends BaseCheckpointSaver {
     const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
     const nodeTaskId = checkedId(taskId, "task id", "putWrites");
     try {
+      const settlement = settlementOf(writes);
+      const claim = claimOfWrites(this.#rememberNames(config, at), at, nodeTaskId, writesToKeep(writes));
+      const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
+        this.#putWritesNow(at, nodeTaskId, stored, settlement, claim);
+      const serde = this.#serde;
       const held = this.#store.awaitsKeys ? heldWrites(writes, this.#options) : writes;
-      const kept = writesToKeep(held);
-      const settlement = settlementOf(held);
-      const update = once(() => this.#values.text(at.threadId, updateOf(held)));
-      const saved = this.#store.putWrites({
-        ...at,
-        nodeTaskId,
-        rows: toRows(kept, (entries) => this.#packEntries(at.threadId, entries)),
-        claim: claimOfWrites(this.#rememberNames(config, at), at, nodeTaskId, kept),
-        createdAt: this.#options.clock().toISOString(),
-        settle: settlement && { ...settlement, update, actionId: this.#options.createId() },
-      });
-      if (saved instanceof Promise) quietly(update);
+      const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
       this.#runs.touch(at.threadId);
       if (turn !== undefined) this.events.tell("turn", toPublicTurn(turn));
@@ -262,6 +271,27 @@ export class TurnSaver extends BaseCheckpointSaver {
     } catch (error) {
       await this.#saveFailed(config, at, error);
     }
+  }
+
+  /** As {@link #putNow}. */
+  #putWritesNow(
+    at: Required<Address> & { checkpointId: string },
+    nodeTaskId: string,
+    writes: readonly PendingWrite[],
+    settlement: ReturnType<typeof settlementOf>,
+    claim: TaskClaim,
+  ): ReturnType<Store["putWrites"]> {
+    const update = once(() => this.#values.text(at.threadId, updateOf(writes)));
+    const saved = this.#store.putWrites({
+      ...at,
+      nodeTaskId,
+      rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
+      claim,
+      createdAt: this.#options.clock().toISOString(),
+      settle: settlement && { ...settlement, update, actionId: this.#options.createId() },
+    });
+    if (saved instanceof Promise) quietly(update);
+    return saved;
   }
 
   /**
@@ -273,6 +303,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   override async deleteThread(threadId: string, options: { final?: boolean } = {}): Promise<void> {
     const { final } = checkedOptions(deletion, options);
     const id = checkedId(threadId, "thread_id", "deleteThread");
+    if (this.#serde !== undefined) await this.#serde.settled();
     await this.#store.deleteThread(id, this.#options.clock().getTime(), final);
     this.#names.delete(id);
     this.#values.forget(id);
@@ -354,10 +385,10 @@ export class TurnSaver extends BaseCheckpointSaver {
           ? undefined
           : await this.#store.getCheckpoint(turn.threadId, row.ns ?? "", row.checkpointId, remembered);
       const chunks = await this.#store.readChunks(turn.threadId, chunkAddresses(row.serializedState));
-      return stateOfTurn(row, {
-        decode: (text) => this.#values.decoded(turn.threadId, text, { generation: "", chunks }),
-        load: () => behind && this.#values.values(behind, behind, false),
-      });
+      const own = await loaded(this.#serde, this.#values.decoded(turn.threadId, row.serializedState, { generation: "", chunks }));
+      const stored = isPlainRecord(own) ? await loadedRecord(this.#serde, own) : own;
+      const values = behind && (await loadedRecord(this.#serde, this.#values.values(behind, behind, false)));
+      return stateOfTurn(row, stored, () => values);
     });
   }
 
@@ -562,7 +593,10 @@ export class TurnSaver extends BaseCheckpointSaver {
       nodeTaskId: task.nodeTaskId,
       runId: undefined,
       step: task.step,
-      input: task.input && { text: once(() => this.#values.text(at.threadId, task.input?.value)), keys: [], isOwn: true },
+      input:
+        this.#serde === undefined
+          ? task.input && { text: once(() => this.#values.text(at.threadId, task.input?.value)), keys: [], isOwn: true }
+          : undefined,
       claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
       createdAt,
       startedFrom: (checkpointId) => checkpointId === checkpoint.id,
@@ -570,7 +604,12 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   #tupleParts(): TupleParts {
-    return { store: this.#store, values: this.#values, nextVersion: (current) => this.getNextVersion(current) };
+    return {
+      store: this.#store,
+      values: this.#values,
+      serde: this.#serde,
+      nextVersion: (current) => this.getNextVersion(current),
+    };
   }
 
   /** The text of a row of writes, each value with its larger parts as references. */
@@ -588,6 +627,24 @@ export class TurnSaver extends BaseCheckpointSaver {
   #encode(value: unknown): string {
     return encode(value, this.#options);
   }
+}
+
+/** What goes into a checkpoint: as it is, or as the user's serde made it. */
+interface Stored {
+  values: Record<string, unknown>;
+  metadata: unknown;
+}
+
+function withRunId(metadata: CheckpointMetadata, config: RunnableConfig): CheckpointMetadata {
+  const runId: unknown = config.metadata?.["run_id"];
+  const described: Record<string, unknown> = { ...metadata, run_id: runId };
+  return typeof runId === "string" && !Object.hasOwn(metadata, "run_id")
+    ? (described as unknown as CheckpointMetadata)
+    : metadata;
+}
+
+function isPlainRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
 /** Delta channels whose value is not in the checkpoint; LangGraph counts what came since their last snapshot. */

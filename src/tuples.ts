@@ -9,9 +9,10 @@ import {
   TASKS,
 } from "@langchain/langgraph-checkpoint";
 import type { RunnableConfig } from "@langchain/core/runnables";
-import { decode } from "./codec";
+import { decode, Serialized } from "./codec";
 import { TurnsError } from "./errors";
 import type { Address } from "./run-config";
+import { loaded, loadedRecord, type UserSerde } from "./serde";
 import type { CheckpointHead, DeltaHistory, ReadParts, Store, StoredCheckpoint, StoredWrites } from "./store/store";
 import { StaleMemory, type Values } from "./values";
 
@@ -22,10 +23,12 @@ export type NextVersion = (current: number | undefined) => number;
 export interface TupleParts {
   store: Store;
   values: Values;
+  serde: UserSerde | undefined;
   nextVersion: NextVersion;
 }
 
 export async function readTuple(parts: TupleParts, at: Address): Promise<CheckpointTuple | undefined> {
+  if (parts.serde !== undefined) await parts.serde.settled();
   return freshly(parts.values, at.threadId, async () => {
     const read = parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, parts.values.remembered(at.threadId));
     const stored = read instanceof Promise ? await read : read;
@@ -59,15 +62,16 @@ async function toTuple(parts: TupleParts, stored: StoredCheckpoint, newest: bool
   const tuple: CheckpointTuple = {
     config: configOf(stored, stored.checkpointId),
     checkpoint,
-    metadata: metadataOf(stored),
-    pendingWrites: pendingWritesOf(parts.values, stored),
+    metadata: await metadataOf(parts, stored),
+    pendingWrites: await pendingWritesOf(parts, stored),
   };
+  await loadedRecord(parts.serde, checkpoint.channel_values);
   if (stored.parentId !== undefined) tuple.parentConfig = configOf(stored, stored.parentId);
   return tuple;
 }
 
-export function metadataOf(head: CheckpointHead): CheckpointMetadata {
-  return decode(head.metadata) as CheckpointMetadata;
+export async function metadataOf({ serde }: TupleParts, head: CheckpointHead): Promise<CheckpointMetadata> {
+  return (await loaded(serde, decode(head.metadata))) as CheckpointMetadata;
 }
 
 function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean): Checkpoint {
@@ -88,9 +92,10 @@ function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean)
 }
 
 /** Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel. */
-async function migratePendingSends({ store, values, nextVersion }: TupleParts, stored: StoredCheckpoint, checkpoint: Checkpoint): Promise<void> {
+async function migratePendingSends(parts: TupleParts, stored: StoredCheckpoint, checkpoint: Checkpoint): Promise<void> {
+  const { store, values, nextVersion } = parts;
   const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId, values.remembered(stored.threadId));
-  checkpoint.channel_values[TASKS] = (parent === undefined ? [] : pendingWritesOf(values, parent))
+  checkpoint.channel_values[TASKS] = (parent === undefined ? [] : await pendingWritesOf(parts, parent))
     .filter(([, channel]) => channel === TASKS)
     .map(([, , value]) => value);
   const versions: ChannelVersions = checkpoint.channel_versions;
@@ -99,39 +104,56 @@ async function migratePendingSends({ store, values, nextVersion }: TupleParts, s
 }
 
 export async function deltaHistoryOf(
-  { store, values }: TupleParts,
+  parts: TupleParts,
   at: Address,
   channels: readonly string[],
 ): Promise<Record<string, DeltaChannelHistory>> {
   if (channels.length === 0) return {};
+  const { store, values } = parts;
+  if (parts.serde !== undefined) await parts.serde.settled();
   return freshly(values, at.threadId, async () => {
     const remembered = values.remembered(at.threadId);
     const newest = at.checkpointId ?? (await store.getCheckpoint(at.threadId, at.ns, undefined, remembered))?.checkpointId;
-    const history =
-      newest === undefined ? undefined : await store.deltaHistory(at.threadId, at.ns, newest, channels, remembered);
+    const history = newest === undefined ? undefined : await store.deltaHistory(at.threadId, at.ns, newest, channels, remembered);
     const result: Record<string, DeltaChannelHistory> = {};
     for (const channel of channels) {
       if (history === undefined) result[channel] = { writes: [] };
-      else result[channel] = channelHistory(values, at, channel, history);
+      else result[channel] = await channelHistory(parts, at, channel, history);
     }
     return result;
   });
 }
 
-function channelHistory(values: Values, at: Address, channel: string, history: DeltaHistory): DeltaChannelHistory {
-  const writes = history.writes
+async function channelHistory(
+  { values, serde }: TupleParts,
+  at: Address,
+  channel: string,
+  history: DeltaHistory,
+): Promise<DeltaChannelHistory> {
+  const written = history.writes
     .filter((write) => write.channel === channel)
-    .flatMap((write) => entriesOf(values, at.threadId, write, history))
-    .filter(([, written]) => written === channel);
+    .flatMap((write) => entriesOf(values, at.threadId, write, history));
+  const writes = await loadedWrites(
+    serde,
+    written.filter((write) => write[1] === channel),
+  );
   const seed = history.seeds.get(channel);
   if (seed === undefined) return { writes };
   const seeds = { ...history, values: new Map([[channel, seed]]) };
-  return { writes, seed: values.values(at, seeds, false)[channel] };
+  return { writes, seed: await loaded(serde, values.values(at, seeds, false)[channel]) };
 }
 
 /** Writes of one task stay together; special ones come in the order in which they were saved. */
-export function pendingWritesOf(values: Values, stored: StoredCheckpoint): CheckpointPendingWrite[] {
-  return stored.writes.flatMap((write) => entriesOf(values, stored.threadId, write, stored));
+async function pendingWritesOf({ values, serde }: TupleParts, stored: StoredCheckpoint): Promise<CheckpointPendingWrite[]> {
+  return loadedWrites(
+    serde,
+    stored.writes.flatMap((write) => entriesOf(values, stored.threadId, write, stored)),
+  );
+}
+
+async function loadedWrites(serde: UserSerde | undefined, writes: CheckpointPendingWrite[]): Promise<CheckpointPendingWrite[]> {
+  for (const write of writes) if (write[2] instanceof Serialized) write[2] = await loaded(serde, write[2]);
+  return writes;
 }
 
 function entriesOf(values: Values, threadId: string, write: StoredWrites, parts: ReadParts): CheckpointPendingWrite[] {

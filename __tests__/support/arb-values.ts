@@ -22,7 +22,22 @@ import fc from "fast-check";
 export type Arb = fc.Arbitrary<unknown>;
 
 /** Names that mean something to someone, and texts that are hard on storage. */
-const SPECIAL_TEXTS = ["~", "v", "p", "__proto__", "constructor", "toJSON", "lc", "lg_name", "0", "length", "", "a\0b", "\ud800", "🐝"];
+const SPECIAL_TEXTS = [
+  "~",
+  "v",
+  "p",
+  "__proto__",
+  "constructor",
+  "toJSON",
+  "lc",
+  "lg_name",
+  "0",
+  "length",
+  "",
+  "a\0b",
+  "\ud800",
+  "🐝",
+];
 
 /** Strings with everything in them, lone surrogates and NUL too. */
 export const text = fc.oneof(
@@ -110,7 +125,10 @@ function messages(child: Arb): Arb {
     { id: text, name: text, content, additional_kwargs: record(child), response_metadata: record(child), extra: child },
     optional,
   );
-  const call = fc.record({ name: text, args: record(child), id: text, type: fc.constant("tool_call") }, { noNullPrototype: true });
+  const call = fc.record(
+    { name: text, args: record(child), id: text, type: fc.constant("tool_call") },
+    { noNullPrototype: true },
+  );
   const calls = fc.array(call, { maxLength: 2 });
   const ai = fc.record({ tool_calls: calls, usage_metadata: record(child), invalid_tool_calls: calls }, optional);
   const tool = fc.record({ artifact: child, status: fc.constantFrom("success", "error"), metadata: record(child) }, optional);
@@ -199,7 +217,9 @@ export function fingerprint(value: unknown): string {
   const prototype = Object.getPrototypeOf(value) as object | null;
   const name = prototype === null ? "null" : (prototype.constructor as { name: string }).name;
   const inside = inner(value).map(([label, part]) => `${label}=${fingerprint(part)}`);
-  const outside = parts(value).map(([key, part]) => `${typeof key === "symbol" ? String(key) : JSON.stringify(key)}:${fingerprint(part)}`);
+  const outside = parts(value).map(
+    ([key, part]) => `${typeof key === "symbol" ? String(key) : JSON.stringify(key)}:${fingerprint(part)}`,
+  );
   return `${name}<${content(value)}>(${inside.join()}){${outside.join()}}`;
 }
 

@@ -45,7 +45,7 @@ export async function put(saver: TurnSaver, save: Save): Promise<void> {
   await saver.put(
     configOf({ ...save, id: parent }),
     { v: 4, id: idOf(id), ts: "2026-11-21T00:00:00.000Z", channel_values: values, channel_versions: versions, versions_seen: {} },
-    { source, step: id, parents: {}, ...(save.extra === undefined ? {} : { extra: save.extra }) } as never,
+    { source, step: id, parents: {}, ...(save.extra === undefined ? {} : { extra: save.extra }) },
     Object.fromEntries(fresh.map((channel) => [channel, versions[channel]!])),
   );
 }
@@ -82,7 +82,10 @@ export async function listed(
   const { limit, before } = options;
   const found = [];
   const config = { configurable: { thread_id: at.thread ?? "thread", ...(at.ns === undefined ? {} : { checkpoint_ns: at.ns }) } };
-  const asked = { ...(limit === undefined ? {} : { limit }), ...(before === undefined ? {} : { before: configOf({ id: before }) }) };
+  const asked = {
+    ...(limit === undefined ? {} : { limit }),
+    ...(before === undefined ? {} : { before: configOf({ id: before }) }),
+  };
   for await (const tuple of saver.list(config, asked)) found.push(tuple);
   return found;
 }

@@ -21,7 +21,10 @@ export function contentsOf(path: string): Contents {
 
 /** What came since, without the tables in which nothing did. */
 export function growth(before: Contents, after: Contents): { rows: Record<string, number>; bytes: number } {
-  const tables = Object.keys(after.rows).map((table): [string, number] => [table, after.rows[table]! - (before.rows[table] ?? 0)]);
+  const tables = Object.keys(after.rows).map((table): [string, number] => [
+    table,
+    after.rows[table]! - (before.rows[table] ?? 0),
+  ]);
   return { rows: Object.fromEntries(tables.filter(([, count]) => count !== 0)), bytes: after.bytes - before.bytes };
 }
 

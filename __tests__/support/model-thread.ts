@@ -105,7 +105,11 @@ export class ModelThread {
   }
 
   /** A node task's regular writes replace its earlier regular ones, and each special one its own kind. */
-  putWrites(at: { ns: string; number: number; task: string }, nodeTask: string, writes: readonly (readonly [string, string])[]): void {
+  putWrites(
+    at: { ns: string; number: number; task: string },
+    nodeTask: string,
+    writes: readonly (readonly [string, string])[],
+  ): void {
     this.#begin(at.task);
     const key = keyOf(at.ns, at.number);
     const rows = new Map<number, (readonly [string, string])[]>();

@@ -2,7 +2,7 @@ import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { type CheckpointTuple, uuid5 } from "@langchain/langgraph-checkpoint";
 import fc from "fast-check";
 import { decode, encode } from "../../src/codec/index";
-import { TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/index";
+import { type TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/index";
 import { fingerprint } from "./arb-values";
 import { configOf, get, idOf, listed, openOn, put, putWrites, valuesIn } from "./model-calls";
 import { type ModelCheckpoint, ModelThread } from "./model-thread";
@@ -16,6 +16,8 @@ export interface Edit {
   how: number;
   at: number;
   kind: number;
+  /** Which of the values of a kind. */
+  n: number;
   inPlace: boolean;
 }
 
@@ -28,11 +30,14 @@ export interface Step {
   /** How far back from the newest. */
   back: number;
   task: number;
+  /** Whether a run begins here and reads its state, or goes on with what it holds. */
+  reads: boolean;
   edits: readonly Edit[];
 }
 
 const DOINGS = [
   "put",
+  "put blindly",
   "write",
   "read",
   "fork",
@@ -47,13 +52,14 @@ const DOINGS = [
   "prune",
   "name",
 ] as const;
-const WEIGHTS = [12, 3, 2, 2, 2, 1, 1, 3, 2, 1, 1, 1, 1, 1];
+const WEIGHTS = [10, 4, 4, 2, 1, 4, 1, 1, 4, 2, 1, 1, 1, 1, 1];
 
 const edit: fc.Arbitrary<Edit> = fc.record({
   channel: fc.nat(3),
   how: fc.nat(12),
-  at: fc.nat(5),
-  kind: fc.nat(7),
+  at: fc.nat(3),
+  kind: fc.constantFrom(0, 3, 5, 6, 1, 2, 3, 4, 5, 6, 7, 3),
+  n: fc.nat(5),
   inPlace: fc.boolean(),
 });
 
@@ -62,9 +68,10 @@ export const step: fc.Arbitrary<Step> = fc.record({
   saver: fc.nat(1),
   thread: fc.constantFrom(0, 0, 0, 1),
   ns: fc.constantFrom(0, 0, 0, 1),
-  back: fc.constantFrom(0, 0, 0, 1, 2, 5),
+  back: fc.constantFrom(0, 0, 0, 1, 1, 2, 5),
   task: fc.nat(2),
-  edits: fc.array(edit, { maxLength: 3 }),
+  reads: fc.boolean(),
+  edits: fc.array(edit, { minLength: 1, maxLength: 3, size: "max" }),
 });
 
 /** The root, and a subgraph with a memory of its own. */
@@ -103,6 +110,8 @@ export class ModelWorld {
     switch (what.do) {
       case "put":
         return this.#put(what, name, thread);
+      case "put blindly":
+        return this.#putBlindly(what, name, thread, chosen);
       case "reopen":
         return this.#reopen(what.saver);
       case "rewind":
@@ -161,8 +170,19 @@ export class ModelWorld {
     const there = thread.checkpoints(ns);
     const parent = there[Math.min(what.back, there.length - 1)];
     const values = await this.#state(what, name, ns, parent);
-    const fresh = this.#edited(values, what.edits);
+    const fresh = this.#edited(values, what.edits, parent === undefined);
     await this.#save(what, name, thread, { ns, number: this.#next(thread), parent: parent?.number, from: parent, values, fresh });
+  }
+
+  /** Saves what a run holds, all of it, whatever has become of the thread. */
+  async #putBlindly(what: Step, name: string, thread: ModelThread, parent: ModelCheckpoint | undefined): Promise<void> {
+    const ns = NAMESPACES[what.ns]!;
+    const held = this.#held.get(`${what.saver} ${name} ${ns}`);
+    if (held === undefined || parent === undefined) return;
+    const values = { ...held.values };
+    if (what.reads) this.#edited(values, what.edits);
+    const to = { ns, number: this.#next(thread), parent: parent.number, from: parent, values, fresh: CHANNELS };
+    await this.#save(what, name, thread, to);
   }
 
   async #on(what: Step, name: string, thread: ModelThread, chosen: ModelCheckpoint): Promise<void> {
@@ -174,7 +194,11 @@ export class ModelWorld {
         await valuesIn(saver, { thread: name, ns, id: number });
         return;
       case "write":
-        return this.#write(what, name, thread, { ns, number, task }, `node ${what.back % 2}`);
+        await this.#write(what, name, thread, { ns, number, task }, `node ${what.task}`);
+        // A node task that runs again has the same id.
+        if (what.reads)
+          await this.#write({ ...what, edits: what.edits.slice(1) }, name, thread, { ns, number, task }, `node ${what.task}`);
+        return;
       case "name":
         await saver.nameCheckpoint({ threadId: name, checkpointNs: ns, checkpointId: idOf(number) }, `name ${what.task}`);
         return thread.name(`name ${what.task}`, chosen);
@@ -183,7 +207,16 @@ export class ModelWorld {
         await this.#write(what, name, thread, { ns, number, task: update }, uuid5("__interrupt__", idOf(number)));
         const values = await this.#state(what, name, ns, chosen);
         const fresh = this.#edited(values, what.edits);
-        const to = { ns, number: this.#next(thread), parent: number, from: chosen, values, fresh, source: "update", task: update } as const;
+        const to = {
+          ns,
+          number: this.#next(thread),
+          parent: number,
+          from: chosen,
+          values,
+          fresh,
+          source: "update",
+          task: update,
+        } as const;
         return this.#save(what, name, thread, to);
       }
       case "again": {
@@ -230,11 +263,11 @@ export class ModelWorld {
   }
 
   async #write(what: Step, name: string, thread: ModelThread, at: { ns: string; number: number; task: string }, node: string) {
-    const values = await this.#state(what, name, at.ns, thread.checkpoint(at.ns, at.number)!);
-    const writes = what.edits.map(({ channel, how, kind, at: place }): [string, unknown] => {
+    const values = await this.#state(what, name, at.ns, thread.checkpoint(at.ns, at.number));
+    const writes = what.edits.map(({ channel, how, kind, n }): [string, unknown] => {
       const special = ["__interrupt__", "__resume__"][how];
       if (how === 5) return [CHANNELS[channel]!, [values["files"], ...(values["messages"] ?? [])]];
-      return [special ?? CHANNELS[channel]!, how % 2 === 0 ? [this.#element(kind, place)] : this.#element(kind, place)];
+      return [special ?? CHANNELS[channel]!, how % 2 === 0 ? [this.#element(kind, n)] : this.#element(kind, n)];
     });
     if (writes.length === 0) writes.push(["__no_writes__", null]);
     const printed = writes.map(([channel, value]) => [channel, printOf(value)] as const);
@@ -295,10 +328,18 @@ export class ModelWorld {
 
   /** What a run has in its hands at this checkpoint. */
   async #state(what: Step, name: string, ns: string, at: ModelCheckpoint | undefined): Promise<Values> {
-    if (at === undefined) return {};
+    if (at === undefined) return this.#begun();
     const held = this.#held.get(`${what.saver} ${name} ${ns}`);
-    if (held?.number === at.number && this.#isAsSaved(held.values, at)) return { ...held.values };
-    return valuesIn(this.#savers[what.saver]!, { thread: name, ns, id: at.number });
+    if (!what.reads && held?.number === at.number && this.#isAsSaved(held.values, at)) return { ...held.values };
+    const values = await valuesIn(this.#savers[what.saver]!, { thread: name, ns, id: at.number });
+    this.#held.set(`${what.saver} ${name} ${ns}`, { number: at.number, values });
+    return { ...values };
+  }
+
+  /** Enough of each kind for parts of it to be stored apart. */
+  #begun(): Values {
+    const [small, large, record, tree] = [0, 5, 3, 6].map((kind) => this.#element(kind, 2));
+    return { messages: [large, record, small], log: [small], files: { "key 0": tree, "key 1": large }, flag: 0 };
   }
 
   /** A rewind may have put something else under the number. */
@@ -313,26 +354,31 @@ export class ModelWorld {
   }
 
   /** @returns the channels that are new */
-  #edited(values: Values, edits: readonly Edit[]): string[] {
+  #edited(values: Values, edits: readonly Edit[], isNew = false): string[] {
     for (const one of edits) {
       const channel = CHANNELS[one.channel]!;
       if (one.how === 12) delete values[channel];
       else if (one.channel < 2) values[channel] = this.#editedList(values[channel] ?? [], values, one);
       else if (one.channel === 2) values[channel] = this.#editedRecord(values[channel] ?? {}, one);
-      else values[channel] = this.#element(one.kind, one.at);
+      else
+        values[channel] = one.inPlace
+          ? this.#element(one.kind, one.n)
+          : [this.#element(one.kind, one.n), this.#element(0, one.at)];
     }
-    return [...new Set(edits.map(({ channel }) => CHANNELS[channel]!))];
+    const changed = new Set(edits.map(({ channel }) => CHANNELS[channel]!));
+    // A state that has just begun is new as a whole.
+    return CHANNELS.filter((channel) => changed.has(channel) || isNew);
   }
 
-  #editedList(old: unknown[], values: Values, { how, at, kind, inPlace }: Edit): unknown[] {
+  #editedList(old: unknown[], values: Values, { how, at, kind, n, inPlace }: Edit): unknown[] {
     const list = inPlace && this.#options.immutable !== true ? old : [...old];
     const index = list.length === 0 ? 0 : at % list.length;
     switch (how) {
       case 1:
-        list.push(...[0, 1, 2].map((more) => this.#element(kind, at + more)));
+        list.push(...[0, 1, 2].map((more) => this.#element(kind, n + more)));
         break;
       case 2:
-        list[index] = this.#element(kind, at);
+        list[index] = this.#element(kind, n);
         break;
       case 3:
         list.splice(0, at);
@@ -349,7 +395,7 @@ export class ModelWorld {
         if (list.length > 0) list.push(list[index]);
         break;
       case 8:
-        return list.map((item, place) => (place === index ? this.#changed(item, at) : item));
+        return list.map((item, place) => (place === index ? this.#changed(item, n) : item));
       case 9:
         list.push(values["files"] ?? null);
         break;
@@ -359,18 +405,18 @@ export class ModelWorld {
       case 11:
         return [...(values["messages"] ?? []), ...(values["log"] ?? [])];
       default:
-        list.push(this.#element(kind, at));
+        list.push(this.#element(kind, n));
     }
     return list;
   }
 
-  #editedRecord(old: Record<string, unknown>, { how, at, kind, inPlace }: Edit): Record<string, unknown> {
+  #editedRecord(old: Record<string, unknown>, { how, at, kind, n, inPlace }: Edit): Record<string, unknown> {
     if (Object.getPrototypeOf(old) !== Object.prototype) return {};
     const record = inPlace && this.#options.immutable !== true ? old : { ...old };
     if (how === 1) delete record[`key ${at}`];
-    else if (how === 2) return { [`key ${at}`]: this.#element(kind, at) };
-    else if (how === 3) record[`key ${at}`] = [this.#element(kind, at), this.#element(5, at)];
-    else record[`key ${at}`] = this.#element(kind, at);
+    else if (how === 2) return { [`key ${at}`]: this.#element(kind, n) };
+    else if (how === 3) record[`key ${at}`] = [this.#element(kind, n), this.#element(5, n)];
+    else record[`key ${at}`] = this.#element(kind, n);
     return record;
   }
 
@@ -387,7 +433,11 @@ export class ModelWorld {
       case 1:
         return new HumanMessage({ content: `${n} ${"h".repeat(180)}`, additional_kwargs: { map: new Map([[n, new Date(n)]]) } });
       case 2:
-        return new AIMessage({ id: `ai ${n}`, content: "", tool_calls: [{ name: "t", id: `c${n}`, args: { b: Buffer.from([n]) } }] });
+        return new AIMessage({
+          id: `ai ${n}`,
+          content: "",
+          tool_calls: [{ name: "t", id: `c${n}`, args: { b: Buffer.from([n]) } }],
+        });
       case 3:
         return { n, body: "r".repeat(140 + n * 8), nested: [{ at: new Date(n) }] };
       case 4:
@@ -395,7 +445,11 @@ export class ModelWorld {
       case 5:
         return "t".repeat([120, 126, 158, 254, 510, 600][n % 6]!);
       case 6:
-        return { kind: "large", parts: ["p".repeat(200), "q".repeat(200 + n)], more: { a: "a".repeat(300), b: ["b".repeat(170)] } };
+        return {
+          kind: "large",
+          parts: ["p".repeat(200), "q".repeat(200 + n)],
+          more: { a: "a".repeat(300), b: ["b".repeat(170)] },
+        };
       case 7:
         return Object.assign([n, , "x".repeat(200)], n % 2 === 0 ? { extra: n } : {}); // eslint-disable-line no-sparse-arrays
       default:

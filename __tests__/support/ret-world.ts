@@ -18,8 +18,12 @@ function stateOf(frequency: number): any {
   return Annotation.Root({
     log: list(),
     long: list(),
-    delta: frequency === 0 ? list() : () => new DeltaChannel<string[], string[]>(append, { snapshotFrequency: frequency, initialValueFactory: () => [] }),
+    delta:
+      frequency === 0
+        ? list()
+        : () => new DeltaChannel<string[], string[]>(append, { snapshotFrequency: frequency, initialValueFactory: () => [] }),
     asks: Annotation<boolean>(),
+    note: Annotation<string>(),
   } as any);
 }
 const both = (item: string): any => ({ log: [item], delta: [item], long: [padded(item)] });
@@ -27,10 +31,10 @@ const both = (item: string): any => ({ log: [item], delta: [item], long: [padded
 /** plan → (work ∥ work by Send) → plain (a graph) → memo (a graph with a memory of its own) → ask (a person) or not → done. */
 export function graphOn(saver: TurnSaver, frequency = 1000): any {
   const inner = (name: string): any =>
-    new StateGraph(Annotation.Root({ log: list(), inner: list() }) as any)
+    new StateGraph(Annotation.Root({ note: Annotation<string>(), inner: list() }) as any)
       .addNode(`${name}1`, () => ({ inner: [padded(`${name}1`)] }))
-      .addNode(`${name}2`, (state: any) => ({ log: [`${name} after ${state.inner.length}`], inner: [padded(`${name}2`)] }))
-      .addNode("person", (state: any) => (name === "plain" && state.log.at(-3) === "inside" ? { log: [interrupt("inside?")] } : {}))
+      .addNode(`${name}2`, (state: any) => ({ note: `${name} after ${state.inner.length}`, inner: [padded(`${name}2`)] }))
+      .addNode("person", (state: any) => (name === "plain" && state.note === "inside" ? { note: interrupt("inside?") } : {}))
       .addEdge(START, `${name}1`)
       .addEdge(`${name}1`, "person")
       .addEdge("person", `${name}2`)
@@ -43,7 +47,7 @@ export function graphOn(saver: TurnSaver, frequency = 1000): any {
     .addNode("plain", wrapped("plain"))
     .addNode("memo", wrapped("memo"))
     .addNode("ask", () => both(`answer ${String(interrupt("what now?"))}`))
-    .addNode("done", (state: any) => both(`done ${state.delta.length}`))
+    .addNode("done", (state: any) => both(`done ${state.note}, ${state.delta.length}`))
     .addEdge(START, "plan")
     .addConditionalEdges("plan", () => [new Send("work", { part: 1 }), new Send("work", { part: 2 })], ["work"])
     .addEdge("work", "plain")
@@ -54,7 +58,7 @@ export function graphOn(saver: TurnSaver, frequency = 1000): any {
   return saver.attach(builder.compile({ checkpointer: saver }) as object);
 }
 
-export const input = (text = "in", asks = false): any => ({ ...both(text), asks });
+export const input = (text = "in", asks = false): any => ({ ...both(text), asks, note: "" });
 
 export class Shop {
   readonly path: string;
@@ -106,7 +110,9 @@ export class Shop {
 
   /** Ids of the root's checkpoints, newest first. */
   async roots(threadId = THREAD): Promise<string[]> {
-    return (await collect<CheckpointTuple>(this.saver.list(at(threadId, { checkpoint_ns: "" })))).map(({ checkpoint }) => checkpoint.id);
+    return (await collect<CheckpointTuple>(this.saver.list(at(threadId, { checkpoint_ns: "" })))).map(
+      ({ checkpoint }) => checkpoint.id,
+    );
   }
 
   rowsOf(table: string): any[] {

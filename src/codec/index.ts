@@ -6,4 +6,5 @@ export { encode, type EncodeOptions } from "./encode";
 export { isDense as isElementwise } from "./lists";
 export { decodeOfficial } from "./official";
 export { encodePart, encodeParts, type EncodedParts } from "./parts";
+export { Serialized } from "./serialized";
 export { matches, type Trace, Tracer } from "./trace";

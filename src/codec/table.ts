@@ -7,8 +7,16 @@ import type { Kind, Read } from "./kind";
 import { UNCLASSED_TAGS } from "./unclassed";
 import { chainLength, classNameOf, parentOf } from "./prototypes";
 import { SCALAR_KINDS } from "./scalars";
+import { SERIALIZED_KINDS } from "./serialized";
 
-const KINDS: readonly Kind[] = [...SCALAR_KINDS, ...COLLECTION_KINDS, ...BYTE_KINDS, ...ERROR_KINDS, ...INSTANCE_KINDS];
+const KINDS: readonly Kind[] = [
+  ...SCALAR_KINDS,
+  ...COLLECTION_KINDS,
+  ...BYTE_KINDS,
+  ...ERROR_KINDS,
+  ...INSTANCE_KINDS,
+  ...SERIALIZED_KINDS,
+];
 const BY_PROTOTYPE: ReadonlyMap<object, Kind> = new Map(KINDS.map((kind) => [kind.prototype, kind]));
 const BY_NAME: ReadonlyMap<string, Kind> = new Map(KINDS.map((kind) => [kind.tag, kind]));
 const READERS: ReadonlyMap<unknown, Read> = new Map([...UNCLASSED_TAGS, ...KINDS.map((kind) => [kind.tag, kind.read] as const)]);

@@ -93,6 +93,8 @@ export interface NewValue {
   version: ChannelVersion;
   /** Whether LangGraph named the channel in `newVersions`; if not, the value is carried over and only looked up. */
   isNew: boolean;
+  /** Whether equal values have equal forms. A serde may give other bytes each time: then the version has to tell what is stored. */
+  comparable: boolean;
   /** Produced on demand: a carried value is seldom needed. */
   packed: () => PackedValue;
   /** All forms in which an equal value may have been stored. */

@@ -2,6 +2,7 @@ import { encode } from "../codec";
 import { describe, TurnsError } from "../errors";
 import { type SqliteDatabase, SqliteTurnLog } from "../store/sqlite";
 import type { TurnRow } from "../store/store";
+import { refuseSerialized } from "../serde";
 import { Values } from "../values";
 import { stateOfTurn } from "./state-of-turn";
 import { checkedTurn, type LangGraphCheckpoint } from "./types";
@@ -110,13 +111,12 @@ export class CheckpointPersister {
   #hydrated(row: TurnRow): LangGraphCheckpoint {
     const { id, graphId, nodeName, turnType, taskId } = row;
     const parts = { generation: "", chunks: this.#log.chunksOf(row) };
-    const state = stateOfTurn(row, {
-      decode: (text) => this.#values.decoded(row.threadId ?? "", text, parts),
-      load: (turn) => {
-        const behind = this.#log.checkpointBehind(turn);
-        return behind && this.#values.values(behind, behind, false);
-      },
+    const stored = this.#values.decoded(row.threadId ?? "", row.serializedState, parts);
+    const state = stateOfTurn(row, stored, (turn) => {
+      const behind = this.#log.checkpointBehind(turn);
+      return behind && this.#values.values(behind, behind, false);
     });
+    refuseSerialized(state);
     return { id, graphId, nodeName, turnType, state, taskId, createdAt: new Date(row.createdAt) };
   }
 }

@@ -9,6 +9,8 @@ interface Failure {
   ns: string;
   error: unknown;
   taken: () => void;
+  /** The graph runs that were going on. Those that begin later have nothing to do with it. */
+  runs: readonly string[];
 }
 
 /**
@@ -43,6 +45,7 @@ export class PendingFailures {
       const entry: Failure = {
         ns,
         error: reason,
+        runs: this.#runs.graphRunsOf(threadId),
         taken: () => {
           clearInterval(timer);
           resolve();
@@ -57,6 +60,7 @@ export class PendingFailures {
    * until the run ends: a node's retry policy must not run the body on a checkpoint that does not exist.
    */
   take(threadId: string, ns: string): unknown {
+    this.#dismissEnded(threadId);
     const concerns = (failure: { ns: string }): boolean => isWithin(ns, failure.ns);
     const failures = (this.#waiting.get(threadId) ?? []).filter(concerns);
     this.#keep(threadId, (failure) => !concerns(failure));
@@ -68,6 +72,14 @@ export class PendingFailures {
   /** A run of the thread begins or ends: what was reported is over. */
   forget(threadId: string): void {
     this.#reported.delete(threadId);
+  }
+
+  /** What a run that is over has left: that run failed already. */
+  #dismissEnded(threadId: string): void {
+    const active = this.#runs.graphRunsOf(threadId);
+    const isOver = ({ runs }: Failure): boolean => runs.length > 0 && !runs.some((run) => active.includes(run));
+    for (const failure of (this.#waiting.get(threadId) ?? []).filter(isOver)) failure.taken();
+    this.#keep(threadId, (failure) => !isOver(failure));
   }
 
   #keep(threadId: string, wanted: (failure: Failure) => boolean): void {

@@ -94,6 +94,11 @@ export class RunRegistry {
     if (thread !== undefined) thread.lastActivity = Date.now();
   }
 
+  /** The graph runs of a thread that are going on, reservations among them. */
+  graphRunsOf(threadId: string): readonly string[] {
+    return [...(this.#threads.get(threadId)?.graphRuns ?? [])];
+  }
+
   /** Whether a task of this namespace is at work. */
   isAtWork(threadId: string, ns: string): boolean {
     return this.#threads.get(threadId)?.nodesAtWork.has(ns) ?? false;

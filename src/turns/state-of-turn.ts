@@ -4,22 +4,19 @@ import type { TurnRow } from "../store/store";
 /** Channels that carry LangGraph's own bookkeeping and are no part of the state a node sees. */
 const BOOKKEEPING = /^(__(?!root__)|branch:|join:)/;
 
-/** What hydrating a turn needs from around it. */
-export interface TurnSurroundings {
-  /** Decodes a text of the turn, with what it refers to. */
-  decode: (text: string) => unknown;
-  /** The channel values of the checkpoint that a Thought started from; undefined if it is not there any more. */
-  load: (turn: TurnRow) => Record<string, unknown> | undefined;
-}
-
 /**
  * The state of a turn, hydrated: a Thought refers to the checkpoint it started from instead of copying it, so its state is read
  * from there, unless the node had an input of its own (Send, functional tasks).
  *
+ * @param stored the turn's own serialized state, decoded
+ * @param load the channel values of the checkpoint that a Thought started from; undefined if it is not there any more
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read
  */
-export function stateOfTurn(turn: TurnRow, { decode, load }: TurnSurroundings): Record<string, unknown> {
-  const stored = decode(turn.serializedState);
+export function stateOfTurn(
+  turn: TurnRow,
+  stored: unknown,
+  load: (turn: TurnRow) => Record<string, unknown> | undefined,
+): Record<string, unknown> {
   if (turn.stateFormat === "state") return asRecord(stored, "value");
   if (turn.stateFormat === "update") return asRecord(stored, "output");
   const own = asRecord(stored, "value");

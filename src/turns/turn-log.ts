@@ -1,6 +1,7 @@
 import type { ChainValues } from "@langchain/core/utils/types";
 import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
+import type { UserSerde } from "../serde";
 import type { LostTurn, Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
 import { namespaceAbove } from "../store/namespaces";
 import { once, quietly, type Values } from "../values";
@@ -13,6 +14,7 @@ import { toPublicTurn } from "./public-turn";
 export interface TurnLogParts {
   store: Store;
   values: Values;
+  serde: UserSerde | undefined;
   options: ResolvedOptions;
   events: SaverEmitter;
   runs: RunRegistry;
@@ -45,8 +47,8 @@ export class TurnLog implements TurnSink {
   async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
     await this.#admit(attempt);
     const { store, options, values } = this.#parts;
-    const packed = once(() => values.text(attempt.threadId, input));
-    try {
+    const save = (own: unknown): ReturnType<Store["saveThought"]> => {
+      const packed = once(() => values.text(attempt.threadId, own));
       const saved = store.saveThought({
         id: options.createId(),
         threadId: attempt.threadId,
@@ -66,6 +68,10 @@ export class TurnLog implements TurnSink {
       });
       // It waits its turn: what the node does to its input meanwhile must not get into its Thought.
       if (saved instanceof Promise) quietly(packed);
+      return saved;
+    };
+    try {
+      const saved = this.#inTurn(input, save);
       const row = saved instanceof Promise ? await saved : saved;
       await this.#bookTo(attempt, row.threadId ?? attempt.threadId);
       this.#saved(row);
@@ -102,8 +108,8 @@ export class TurnLog implements TurnSink {
 
   async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
     const { store, options, values } = this.#parts;
-    try {
-      const saved = store.saveAction({
+    const save = (own: unknown): ReturnType<Store["saveAction"]> =>
+      store.saveAction({
         id: options.createId(),
         threadId: attempt.threadId,
         nodeName: attempt.name,
@@ -113,15 +119,23 @@ export class TurnLog implements TurnSink {
         step: attempt.step,
         claim: this.#claim(attempt),
         status,
-        update: values.text(attempt.threadId, outcome),
+        update: values.text(attempt.threadId, own),
         createdAt: options.clock().toISOString(),
       });
+    try {
+      const saved = this.#inTurn(outcome, save);
       this.#saved(saved instanceof Promise ? await saved : saved);
     } catch (error) {
       this.#failed(attempt, "Action", error);
     } finally {
       this.#leave(attempt);
     }
+  }
+
+  /** With a serde of the user's, what a turn holds goes through it as well, and the turn is saved behind what came before it. */
+  #inTurn<T>(value: unknown, save: (own: unknown) => T | Promise<T>): T | Promise<T> {
+    const { serde } = this.#parts;
+    return serde === undefined ? save(value) : serde.inOrder(serde.dump(value, "a turn"), save);
   }
 
   async tokensUsed(threadId: string, nodeTaskId: string, input: number, output: number): Promise<void> {

@@ -53,7 +53,12 @@ const INSERT = `INSERT INTO langgraph_snapshots (seq, thread, checkpoint_ns, che
 export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpoint {
   const { threadId, ns, checkpointId } = checkpoint;
   const begins = ns === "" && checkpoint.parentId === undefined;
-  const key = enterThread(sql, threadId, checkpoint.createdAt, { begins, refersTo: checkpoint.parentId, ns, saves: checkpointId });
+  const key = enterThread(sql, threadId, checkpoint.createdAt, {
+    begins,
+    refersTo: checkpoint.parentId,
+    ns,
+    saves: checkpointId,
+  });
   claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = sql.nextSeq();
   const known = sql.get<{ parent_checkpoint_id: string | null; channels: string }>(CHANNELS, key.thread, ns, checkpointId);
@@ -149,7 +154,7 @@ function manifestOf(
     const inherited = withValue(parent, value.channel) ?? withValue(earlier, value.channel);
     const carried = value.isNew ? undefined : carriedPointer(sql, key, value, inherited);
     if (carried !== undefined) pointers.set(value.channel, carried);
-    else if (value.isNew || orphaned) {
+    else if (value.isNew || orphaned || wasStored(sql, key, value)) {
       pointers.set(value.channel, storeValue(sql, key, value, inherited?.pointer, placed));
     }
   }
@@ -157,7 +162,8 @@ function manifestOf(
   // rebuilt from is not stored then; the same version of the same checkpoint still has the value it had.
   if (checkpoint.parentId === checkpoint.checkpointId) {
     for (const [channel, { version, pointer }] of earlier) {
-      if (pointer !== undefined && !pointers.has(channel) && checkpoint.versions[channel] === version) pointers.set(channel, pointer);
+      if (pointer !== undefined && !pointers.has(channel) && checkpoint.versions[channel] === version)
+        pointers.set(channel, pointer);
     }
   }
   return new Map(
@@ -196,19 +202,32 @@ function carriedPointer(
   inherited: { version: number | string; pointer: Pointer } | undefined,
 ): Pointer | undefined {
   if (inherited?.version === value.version) return inherited.pointer;
+  if (!value.comparable) return undefined;
   const forms = value.forms();
   const isEqual = (pointer: Pointer): boolean => forms.some((form) => isSame(pointer, form));
-  return inherited !== undefined && isEqual(inherited.pointer) ? inherited.pointer : findEqual(sql, key, isEqual);
+  return inherited !== undefined && isEqual(inherited.pointer)
+    ? inherited.pointer
+    : findPointer(sql, key, (_, { pointer }) => pointer !== undefined && isEqual(pointer));
 }
 
-/** Looks through the thread for a checkpoint with this value, newest first. Seldom needed: LangGraph's `__copy__`. */
-function findEqual(sql: Sql, key: ThreadKey, isEqual: (pointer: Pointer) => boolean): Pointer | undefined {
+/** A value that cannot be compared is stored again if the thread has one of that version: what was never stored stays absent. */
+function wasStored(sql: Sql, key: ThreadKey, value: NewValue): boolean {
+  if (value.comparable) return false;
+  return findPointer(sql, key, (channel, { version }) => channel === value.channel && version === value.version) !== undefined;
+}
+
+/** Looks through the thread's checkpoints, newest first. Seldom needed: LangGraph's `__copy__`. */
+function findPointer(
+  sql: Sql,
+  key: ThreadKey,
+  isWanted: (channel: string, entry: { version: number | string; pointer: Pointer | undefined }) => boolean,
+): Pointer | undefined {
   let before = Number.MAX_SAFE_INTEGER;
   for (;;) {
     const page = sql.all<{ seq: number; channels: string }>(EARLIER, key.thread, before);
     for (const row of page) {
-      for (const { pointer } of parseManifest(row.channels).values()) {
-        if (pointer !== undefined && isEqual(pointer)) return pointer;
+      for (const [channel, entry] of parseManifest(row.channels)) {
+        if (entry.pointer !== undefined && isWanted(channel, entry)) return entry.pointer;
       }
     }
     const last = page.at(-1);

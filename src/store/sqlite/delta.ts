@@ -1,7 +1,6 @@
 import type { DeltaHistory, Remembered, StoredValue } from "../store";
-import { readPointer } from "./checkpoints";
+import { listCheckpoints, readPointer } from "./checkpoints";
 import { ChunkReader } from "./chunks";
-import { parsePointer } from "./manifest";
 import type { Sql } from "./sql";
 import { threadKey } from "./thread-keys";
 import { openWrites, type WriteRow } from "./writes";
@@ -63,16 +62,21 @@ export function deltaHistory(
   const key = threadKey(sql, threadId);
   if (key === undefined) return { writes: [], seeds: new Map(), generation: "", chunks: new Map() };
   const reader = new ChunkReader(sql, key, remembered);
-  const pointers = new Map<string, string>();
+  const ancestors = new Map<string, string>();
   const writes = [];
   for (const row of sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))) {
-    if (row.seed !== null) pointers.set(row.channel, row.seed);
+    if (row.seed !== null) ancestors.set(row.channel, row.checkpoint_id);
     if (row.node_task_id === null) continue;
     const entries = openWrites(sql, threadId, row as WriteRow, ns, row.checkpoint_id);
     reader.readFrom(entries);
     writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, entries });
   }
   const seeds = new Map<string, StoredValue>();
-  for (const [channel, pointer] of pointers) seeds.set(channel, readPointer(sql, key, parsePointer(pointer), reader, remembered));
+  for (const [channel, ancestor] of ancestors) {
+    // Read again as a whole, and by that verified: a small value stands in the row itself.
+    const [head] = listCheckpoints(sql, { threadId, ns, checkpointId: ancestor, beforeId: undefined, after: undefined, limit: 1 });
+    const pointer = head?.channels.get(channel)?.pointer;
+    if (pointer !== undefined) seeds.set(channel, readPointer(sql, key, pointer, reader, remembered));
+  }
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
 }

@@ -65,7 +65,7 @@ function climb(world: World, from: Stored, first: Version, channel: string, keep
 
 /**
  * The delta channels whose value is not in this version. A run notes them; `updateState` notes nothing, so that what it makes is taken to
- * lack what its parent lacks, and what its parent has and it has not.
+ * lack what its parent lacks, and what has no value here and had one there, or another version.
  */
 function needsOf(world: World, stored: Stored, version: Version): ReadonlySet<string> {
   const unnoted: [Version, Version][] = [];
@@ -86,10 +86,11 @@ function inherited(world: World, child: Version, parent: Version): Set<string> {
   const own = world.manifestOf(child);
   const needs = new Set<string>();
   for (const channel of world.needs.get(parent) ?? []) if (own.get(channel)?.pointer === undefined) needs.add(channel);
-  for (const [channel, { pointer }] of world.manifestOf(parent)) {
-    const entry = own.get(channel);
-    if (pointer !== undefined && entry !== undefined && entry.pointer === undefined && !OWN_CHANNEL.test(channel))
-      needs.add(channel);
+  const above = world.manifestOf(parent);
+  for (const [channel, { version, pointer }] of own) {
+    const before = above.get(channel);
+    const isChanged = before?.pointer !== undefined || before?.version !== version;
+    if (pointer === undefined && isChanged && !OWN_CHANNEL.test(channel)) needs.add(channel);
   }
   return needs;
 }

@@ -3,14 +3,10 @@ import { keyOf, push, rootIdOf, type Stored, type ThreadFacts } from "./prune-ro
 import type { Sql } from "./sql";
 
 /**
- * Which checkpoints stay for their own sake; what they need besides to be readable is for `prune-delta.ts` to say.
- *
- * Of the root namespace: the newest (by id, as LangGraph looks for it, and by order of saving), those that satisfy the criteria, named
- * ones, and those on which somebody is asked. Of subgraphs: what belongs to a checkpoint of the root that stays, and of a graph with a
- * memory of its own also what a run from such a checkpoint would find.
+ * Which checkpoints stay for their own sake: of the root namespace the newest (by id, as LangGraph looks for it, and by order of saving)
+ * and those that satisfy the criteria; of all namespaces named ones, and those on which somebody is asked.
  */
-export function keptByCriteria(sql: Sql, facts: ThreadFacts, criteria: PruneCriteria): Set<string> {
-  const places = placesOf(sql, facts);
+export function keptByCriteria(facts: ThreadFacts, places: Places, criteria: PruneCriteria): Set<string> {
   const kept = new Set<string>();
   for (const [key, stored] of facts.checkpoints) {
     // What is in an archive is not there to be pruned, but may come back.
@@ -21,12 +17,19 @@ export function keptByCriteria(sql: Sql, facts: ThreadFacts, criteria: PruneCrit
     if (facts.asking.has(key) && root !== undefined) kept.add(keyOf("", root.id));
   }
   keepRoots(places.roots, criteria, kept);
+  return kept;
+}
+
+/**
+ * Adds what subgraphs did in the course of the root's checkpoints that stay, and of a graph with a memory of its own also what a run
+ * from such a checkpoint would find.
+ */
+export function keepBelow(places: Places, kept: Set<string>): void {
   for (const [ns, stored] of places.below) {
     if (places.roots.length === 0) for (const { id } of stored) kept.add(keyOf(ns, id));
     else if (isPassing(ns)) keepPassing(places, ns, stored, kept);
     else keepLasting(places, ns, stored, kept);
   }
-  return kept;
 }
 
 /** Where each checkpoint of a subgraph belongs. */

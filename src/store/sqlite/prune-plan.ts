@@ -1,7 +1,7 @@
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
 import { addDeltaAncestors } from "./prune-delta";
-import { keptByCriteria, liveVersion, placesOf } from "./prune-keep";
-import { factsOf, type Stored, type ThreadFacts } from "./prune-rows";
+import { keepBelow, keptByCriteria, liveVersion, type Places, placesOf } from "./prune-keep";
+import { factsOf, keyOf, type Stored, type ThreadFacts } from "./prune-rows";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
@@ -20,8 +20,12 @@ export function pruneStamp(sql: Sql, { thread }: ThreadKey): string {
 export function planOf(sql: Sql, key: ThreadKey, wish: PruneWish): PrunePlan {
   const facts = factsOf(sql, key);
   const places = placesOf(sql, facts);
-  const wanted = wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(sql, facts, wish);
+  const wanted = wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);
   const kept = new Set(wanted);
+  addDeltaAncestors(sql, facts, kept);
+  if (wish.kind === "criteria") keepBelow(places, kept);
+  else keepBelowSpared(facts, places, wanted, kept);
+  // What subgraphs did may have delta channels of its own; no checkpoint of the root is added any more.
   addDeltaAncestors(sql, facts, kept);
   const going = [...facts.checkpoints].filter(([at]) => !kept.has(at));
   const floor = floorOf(facts, kept, facts.prunedSeq);
@@ -44,7 +48,7 @@ export function planOf(sql: Sql, key: ThreadKey, wish: PruneWish): PrunePlan {
 }
 
 /** All but the checkpoints of these runs and what subgraphs did in their course. */
-function keptWithoutRuns(facts: ThreadFacts, places: ReturnType<typeof placesOf>, runIds: readonly string[]): Set<string> {
+function keptWithoutRuns(facts: ThreadFacts, places: Places, runIds: readonly string[]): Set<string> {
   const ofRuns = (stored: Stored | undefined): boolean =>
     stored !== undefined && runIds.includes((liveVersion(stored) ?? stored.versions.at(-1))?.runId ?? "");
   const kept = new Set<string>();
@@ -53,6 +57,13 @@ function keptWithoutRuns(facts: ThreadFacts, places: ReturnType<typeof placesOf>
     if (!isGone || stored.versions.every(({ archived }) => archived !== undefined)) kept.add(at);
   }
   return kept;
+}
+
+/** A checkpoint of these runs that has to stay reads as before only with what subgraphs did in its course. */
+function keepBelowSpared(facts: ThreadFacts, places: Places, wanted: ReadonlySet<string>, kept: Set<string>): void {
+  const isSpared = (stored: Stored | undefined): boolean =>
+    stored !== undefined && kept.has(keyOf(stored.ns, stored.id)) && !wanted.has(keyOf(stored.ns, stored.id));
+  for (const [at, stored] of facts.checkpoints) if (isSpared(places.rootOf(stored))) kept.add(at);
 }
 
 function unitOf(facts: ThreadFacts, at: string, stored: Stored): PruneUnit {

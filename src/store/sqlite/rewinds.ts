@@ -29,8 +29,9 @@ interface Row {
   taken_back_at: string | null;
 }
 
-const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
+const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
+const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND ${NAMES_NOTHING}`;
 const COLUMNS = "id, thread_id, target_task_id, target_seq, seq, archived, created_at, taken_back_at";
 
 export function countBehind(sql: Sql, threadId: string, seq: number): RewindCounts {
@@ -64,6 +65,7 @@ export function rewind(
   for (const table of SUPERSEDABLE) {
     sql.run(`UPDATE ${table} SET superseded_by = NULL WHERE thread = ? AND superseded_by > ?`, key.thread, targetSeq);
   }
+  if (plan.archived) keep(sql, plan, key, { table: "langgraph_names", change: "deleted", which: NAMES_NOTHING, by: "name" });
   sql.run(DROP_NAMES, key.thread);
   sql.run("UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread = ?", key.thread);
   outdate(sql, key);
@@ -93,22 +95,34 @@ function topSeq(sql: Sql, key: ThreadKey): number {
   return Math.max(...tops);
 }
 
-function archive(sql: Sql, plan: { id: string; threadId: string; targetSeq: number }, key: ThreadKey): void {
-  const keep = (table: string, change: "deleted" | "revived", condition: string): void =>
-    void sql.run(
-      `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row)
-        SELECT ?3, ?4, row_number() OVER (ORDER BY seq)
-            + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${asJson(sql, table)}
-          FROM ${table} WHERE ${within(table)} AND ${condition}`,
-      key.thread,
-      plan.targetSeq,
-      plan.id,
-      plan.threadId,
-      table,
-      change,
-    );
-  for (const table of ALL_REWOUND) keep(table, "deleted", "seq > ?2");
-  for (const table of SUPERSEDABLE) keep(table, "revived", "superseded_by > ?2 AND seq <= ?2");
+type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
+
+function archive(sql: Sql, plan: Archived, key: ThreadKey): void {
+  for (const table of ALL_REWOUND) keep(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
+  for (const table of SUPERSEDABLE) {
+    keep(sql, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
+  }
+}
+
+/** Writes rows of one table to the archive. */
+function keep(
+  sql: Sql,
+  plan: Archived,
+  key: ThreadKey,
+  { table, change, which, by }: { table: string; change: "deleted" | "revived"; which: string; by: string },
+): void {
+  sql.run(
+    `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row)
+      SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
+          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${asJson(sql, table)}
+        FROM ${table} WHERE ${within(table)} AND ${which} AND ?2 IS NOT NULL`,
+    key.thread,
+    plan.targetSeq,
+    plan.id,
+    plan.threadId,
+    table,
+    change,
+  );
 }
 
 /** The row as a JSON object. Table and column names are the schema's own; values never enter the text. */
@@ -150,13 +164,15 @@ export function takeBack(sql: Sql, rewindId: string, at: string, guard: (runs: r
   return countBehind(sql, done.threadId, done.targetSeq);
 }
 
+/** A name that was given anew since the rewind stays with what it names now. */
 function restore(sql: Sql, table: string, row: string): void {
+  const insert = table === "langgraph_names" ? "INSERT OR IGNORE" : "INSERT";
   const columns = columnsOf(sql, table);
   const values = columns.map(
     (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
       ELSE json_extract(?1, '$.${column}') END`,
   );
-  sql.run(`INSERT INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`, row);
+  sql.run(`${insert} INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`, row);
 }
 
 function supersedeAgain(sql: Sql, table: string, row: string): void {

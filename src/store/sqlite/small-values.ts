@@ -13,6 +13,10 @@ export function withoutInline(sql: Sql, checkpoint: NewCheckpoint): NewCheckpoin
     const { text } = packed;
     return { kind: "whole", chunk: { address: sealing.address(checkpoint.threadId, text), text: () => text }, parts: [] };
   };
-  const values = checkpoint.values.map((value): NewValue => ({ ...value, packed: () => outside(value.packed()) }));
+  const values = checkpoint.values.map((value): NewValue => ({
+    ...value,
+    packed: () => outside(value.packed()),
+    forms: () => value.forms().map(outside),
+  }));
   return { ...checkpoint, values };
 }

@@ -9,6 +9,8 @@ const WRITE_SEQUENCE = "UPDATE langgraph_sequence SET value = ? WHERE id = 1";
 /** Prepared statements of one connection, compiled once per text. Statement texts are constants: values are always bound. */
 export class Sql {
   readonly db: SqliteDatabase;
+  /** Checkpoints of deleted threads that were refused: their writes are refused too. */
+  readonly refused = new Set<string>();
   readonly #prepared = new Map<string, SqliteStatement>();
   readonly #raw = new Map<string, SqliteStatement>();
   #sealing: Sealing | undefined;

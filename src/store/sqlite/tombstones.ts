@@ -29,18 +29,20 @@ export function enterThread(sql: Sql, threadId: string, createdAt: string, entry
   const key = threadKey(sql, threadId);
   const grave = sql.get<{ deleted_at: number; final: number }>(OF_THREAD, threadId);
   if (grave !== undefined && (grave.final === 1 || isLate(sql, key, entry, grave.deleted_at))) {
+    if (entry.saves !== undefined) sql.refused.add(entry.saves);
     throw threadDeleted(threadId, grave.deleted_at, grave.final === 1);
   }
   return key ?? createThread(sql, threadId, createdAt);
 }
 
 /**
- * A parent must be there. Writes may come before their checkpoint (durability "exit"), but then its id is younger than the deletion.
+ * A parent must be there. Writes may come before their checkpoint (durability "exit"), but then its id is younger than the deletion,
+ * and not that of a checkpoint that was refused.
  */
 function isLate(sql: Sql, key: ThreadKey | undefined, entry: Entry, deletedAt: number): boolean {
   if (entry.begins || entry.refersTo === undefined) return !entry.begins && key === undefined;
   if (key !== undefined && sql.get(EXISTS, key.thread, entry.ns, entry.refersTo) !== undefined) return false;
-  return entry.saves !== undefined || !(timeOf(entry.refersTo) > deletedAt);
+  return entry.saves !== undefined || sql.refused.has(entry.refersTo) || !(timeOf(entry.refersTo) > deletedAt);
 }
 
 /** Milliseconds since the epoch at which a UUID of version 6 was made; NaN for any other id. */

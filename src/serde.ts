@@ -1,0 +1,112 @@
+import type { CheckpointMetadata, PendingWrite, SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import { Serialized } from "./codec";
+import { TurnsError } from "./errors";
+
+/**
+ * A serde of the user's, instead of our codec: whatever it makes of a value, bytes included, is kept as it is.
+ *
+ * A serde is asynchronous, so a save cannot commit before it returns its promise. What can be kept is the order: serialising begins
+ * when the save is asked for, and saves commit one after the other in the order in which they were asked for, turns among them.
+ */
+export class UserSerde {
+  readonly #serde: SerializerProtocol;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(serde: SerializerProtocol) {
+    this.#serde = serde;
+  }
+
+  /** Commits when the value is serialised and all that was asked for before has had its turn. */
+  inOrder<T, R>(serialized: Promise<T>, commit: (value: T) => R | Promise<R>): Promise<R> {
+    const turn = Promise.all([this.#last, serialized]).then(([, value]) => commit(value));
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** When the last save that was asked for has had its turn. */
+  async settled(): Promise<void> {
+    await this.#last;
+  }
+
+  async channels(
+    values: Readonly<Record<string, unknown>>,
+    metadata: CheckpointMetadata,
+  ): Promise<{ values: Record<string, unknown>; metadata: unknown }> {
+    const channels = Object.keys(values);
+    const dumped = Promise.all([
+      this.dump(metadata, "the metadata"),
+      ...channels.map((channel) => this.dump(values[channel], `channel ${JSON.stringify(channel)}`)),
+    ]);
+    const [first, ...rest] = await dumped;
+    return { values: Object.fromEntries(channels.map((channel, index) => [channel, rest[index]])), metadata: first };
+  }
+
+  async writes(writes: readonly PendingWrite[]): Promise<PendingWrite[]> {
+    const dumped = Promise.all(writes.map(([channel, value]) => this.dump(value, `channel ${JSON.stringify(channel)}`)));
+    return (await dumped).map((value, index) => [writes[index]?.[0] as string, value]);
+  }
+
+  /** Starts serialising at once. @throws {TurnsError} UNSERIALIZABLE_VALUE with the serde's error as cause */
+  async dump(value: unknown, what: string): Promise<Serialized> {
+    try {
+      const [type, data] = await this.#serde.dumpsTyped(value);
+      return new Serialized(type, data);
+    } catch (cause) {
+      throw new TurnsError("UNSERIALIZABLE_VALUE", {
+        what,
+        expected: "a value that the serde can serialise",
+        found: "one that it refused",
+        remedy: "See the cause. Nothing was saved.",
+        cause,
+      });
+    }
+  }
+
+  async load(value: Serialized): Promise<unknown> {
+    try {
+      return await this.#serde.loadsTyped(value.type, value.data);
+    } catch (cause) {
+      throw new TurnsError("UNDECODABLE_VALUE", {
+        what: "a value that a serde has serialised",
+        expected: "bytes that the serde can read",
+        found: "bytes that it refused",
+        remedy: "Pass the serde that the value was saved with.",
+        cause,
+      });
+    }
+  }
+}
+
+/** The value itself, if the serde made it. */
+export async function loaded(serde: UserSerde | undefined, value: unknown): Promise<unknown> {
+  if (!(value instanceof Serialized)) return value;
+  if (serde !== undefined) return serde.load(value);
+  throw withoutSerde();
+}
+
+function withoutSerde(): TurnsError {
+  return new TurnsError("UNDECODABLE_VALUE", {
+    what: "a value that a serde has serialised",
+    expected: "a saver with the option `serde`",
+    found: "none",
+    remedy: "Read it through a saver with the serde that it was saved with.",
+  });
+}
+
+/** @throws {TurnsError} UNDECODABLE_VALUE if anything of the record is a serde's */
+export function refuseSerialized(record: Record<string, unknown>): void {
+  if (Object.values(record).some((value) => value instanceof Serialized)) throw withoutSerde();
+}
+
+/** {@link loaded}, for each value of a record; what needs no loading is not waited for. */
+export async function loadedRecord(
+  serde: UserSerde | undefined,
+  record: Record<string, unknown>,
+): Promise<Record<string, unknown>> {
+  for (const key of Object.keys(record)) {
+    if (!(record[key] instanceof Serialized)) continue;
+    const value = await loaded(serde, record[key]);
+    Object.defineProperty(record, key, { value, enumerable: true, configurable: true, writable: true });
+  }
+  return record;
+}
