@@ -52,7 +52,7 @@ describe("I3.1 a serde of the user's", () => {
   validate({
     checkpointerName: "TurnSaver with an encrypting serde",
     createCheckpointer: () => TurnSaver.fromPath(":memory:", { serde: encrypting(key) }),
-    destroyCheckpointer: (saver) => void (saver as TurnSaver).close(),
+    destroyCheckpointer: (saver) => void saver.close(),
   });
 
   test("I3.1 messages, an interrupt and its answer, another process, turns and history: all through the serde", async () => {

@@ -1,4 +1,5 @@
 import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
 import { chain, Log } from "./support/s1-graph";
@@ -628,6 +629,23 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
       ),
     );
     await expect(saver.getTuple(at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+  });
+
+  test("S3.1 the stored value that a delta channel begins with, in an ancestor's manifest", async () => {
+    const save = (id: string, parent: string | undefined, values: Record<string, unknown>, version: number) =>
+      saver.put(
+        { configurable: { thread_id: "x", checkpoint_id: parent } },
+        { ...emptyCheckpoint(), id, channel_values: values, channel_versions: { d: version } },
+        { source: "loop", step: version, parents: {} },
+        { d: version },
+      );
+    await save("1", undefined, { d: "hello" }, 1);
+    const config = await save("2", "1", {}, 2);
+    expect(await saver.getDeltaChannelHistory({ config, channels: ["d"] })).toEqual({ d: { writes: [], seed: "hello" } });
+    sqlOn(path, "UPDATE langgraph_snapshots SET channels = replace(channels, 'hello', 'hullo')");
+    await expect(saver.getDeltaChannelHistory({ config, channels: ["d"] })).rejects.toMatchObject({
+      code: "CHECKPOINT_CORRUPTED",
+    });
   });
 
   test("S3.1 a thread under another id does not verify", async () => {

@@ -22,7 +22,8 @@ export interface TurnSaverOptions {
   classInstances?: "error" | "plain";
   /**
    * `true`: the graph never changes a value of its state in place, so what is the same object needs no comparing; a save then costs the
-   * same whatever the length of the history. Default `false`: every element is compared with a private copy.
+   * same whatever the length of the history. Lists of more than 1,000 elements are trusted to have no holes and no further properties.
+   * Default `false`: every element is compared with a private copy.
    */
   immutable?: boolean;
   /** How much decoded state is remembered to save reading and encoding, in characters of text. Default 64 million. */

@@ -1,13 +1,12 @@
 import { INSTANCE_CLASSES } from "./classes";
 import { MARKER } from "./marker";
+import { parentOf } from "./prototypes";
 
 const ARGUMENTS = "lc_kwargs";
 /** The classes whose instances are their own enumerable properties and at most one symbol, arguments included. */
 const TRACEABLE: ReadonlySet<unknown> = new Set<unknown>([
   Object.prototype,
-  ...INSTANCE_CLASSES.filter(({ args }) => args === undefined || args === ARGUMENTS).map(({ make }) =>
-    Object.getPrototypeOf(make()),
-  ),
+  ...INSTANCE_CLASSES.filter(({ args }) => args === undefined || args === ARGUMENTS).map(({ make }) => parentOf(make())),
 ]);
 
 /**
@@ -128,12 +127,18 @@ function isLikeList(values: readonly unknown[], value: readonly unknown[]): bool
   const { length } = value;
   if (!Array.isArray(value) || length !== values.length) return false;
   if (length > 0 && (Object.keys(value).length !== length || !Object.hasOwn(value, length - 1))) return false;
-  if (length === 0) for (const key in value) return key === undefined;
+  if (length === 0) return hasNoProperties(value);
   for (let index = 0; index < length; index += 1) {
     const own = values[index];
     const part = value[index];
     if (own === part ? own === 0 && !Object.is(own, part) : !isLikePart(own, part, undefined, undefined)) return false;
   }
+  return true;
+}
+
+/** Without making a list of them, as `Object.keys` would. */
+function hasNoProperties(value: object): boolean {
+  for (const key in value) if (Object.hasOwn(value, key)) return false;
   return true;
 }
 

@@ -50,6 +50,7 @@ function packAsText(value: unknown, place: string, packing: Packing): PackedValu
   const { memory } = packing;
   const entries = memory.records.get(place) ?? new Map<string, KnownEntry>();
   const packed = packText(value, packing, entries);
+  for (const key of entries.keys()) if (!Object.hasOwn(Object(value) as object, key)) entries.delete(key);
   if (entries.size > 0) memory.records.set(place, entries);
   return packedWhole(packed, packing);
 }

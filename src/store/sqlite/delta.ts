@@ -74,7 +74,14 @@ export function deltaHistory(
   const seeds = new Map<string, StoredValue>();
   for (const [channel, ancestor] of ancestors) {
     // Read again as a whole, and by that verified: a small value stands in the row itself.
-    const [head] = listCheckpoints(sql, { threadId, ns, checkpointId: ancestor, beforeId: undefined, after: undefined, limit: 1 });
+    const [head] = listCheckpoints(sql, {
+      threadId,
+      ns,
+      checkpointId: ancestor,
+      beforeId: undefined,
+      after: undefined,
+      limit: 1,
+    });
     const pointer = head?.channels.get(channel)?.pointer;
     if (pointer !== undefined) seeds.set(channel, readPointer(sql, key, pointer, reader, remembered));
   }

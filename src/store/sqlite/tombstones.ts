@@ -36,13 +36,13 @@ export function enterThread(sql: Sql, threadId: string, createdAt: string, entry
 }
 
 /**
- * A parent must be there. Writes may come before their checkpoint (durability "exit"), but then its id is younger than the deletion,
- * and not that of a checkpoint that was refused.
+ * What a save refers to may be missing for good reasons (pruned; or, with durability "exit", not saved yet), but then its id is younger
+ * than the deletion, and not that of a checkpoint that was refused.
  */
 function isLate(sql: Sql, key: ThreadKey | undefined, entry: Entry, deletedAt: number): boolean {
   if (entry.begins || entry.refersTo === undefined) return !entry.begins && key === undefined;
   if (key !== undefined && sql.get(EXISTS, key.thread, entry.ns, entry.refersTo) !== undefined) return false;
-  return entry.saves !== undefined || sql.refused.has(entry.refersTo) || !(timeOf(entry.refersTo) > deletedAt);
+  return sql.refused.has(entry.refersTo) || !(timeOf(entry.refersTo) > deletedAt);
 }
 
 /** Milliseconds since the epoch at which a UUID of version 6 was made; NaN for any other id. */
