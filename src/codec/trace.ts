@@ -130,7 +130,7 @@ function isLikeList(values: readonly unknown[], value: readonly unknown[]): bool
   if (length === 0) return hasNoProperties(value);
   for (let index = 0; index < length; index += 1) {
     const own = values[index];
-    const part = value[index];
+    const part: unknown = value[index];
     if (own === part ? own === 0 && !Object.is(own, part) : !isLikePart(own, part, undefined, undefined)) return false;
   }
   return true;

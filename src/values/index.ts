@@ -5,7 +5,7 @@ import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedChe
 import { Memory } from "./memory";
 import { packForms, packValue } from "./pack";
 import { type PackingList, rememberSaved } from "./pack-list";
-import { packText } from "./pack-text";
+import { packReference } from "./pack-text";
 import type { Packing } from "./packing";
 import { unpackText, unpackValue, type Unpacking } from "./unpack";
 
@@ -48,7 +48,7 @@ export class Values {
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
   text(threadId: string, value: unknown): PackedText {
-    return packText(value, this.#packing(threadId));
+    return packReference(value, this.#packing(threadId));
   }
 
   /** Remembers what was saved, so that the next save compares instead of encoding. */

@@ -31,6 +31,14 @@ export function packText(value: unknown, packing: Packing, entries?: Map<string,
   }
 }
 
+/** As {@link packText}; what has no parts but is large is one: the channel that takes the value has it under the same address. */
+export function packReference(value: unknown, packing: Packing): PackedText {
+  const packed = packText(value, packing);
+  if (packed.parts.length > 0 || packed.text.length < PART_MIN) return packed;
+  const address = packing.memory.address(packed.text);
+  return { text: chunkTag(address), parts: [{ address, text: () => packed.text }] };
+}
+
 function packPart(value: unknown, packing: Packing, parts: Parts, depth: number, entries?: Map<string, KnownEntry>): string {
   if (isList(value) && isElementwise(value) && !value.every((item) => typeof item === "number") && isPure(value)) {
     return `[${value.map((item, index) => packElement(value, index, item, packing, parts)).join(",")}]`;

@@ -42,9 +42,7 @@ const LIVE = "superseded_by IS NULL";
 const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
 const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
 const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
-const CHANNELS = `SELECT parent_checkpoint_id, channels FROM langgraph_snapshots
-  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
-const EARLIER = `SELECT seq, channels FROM langgraph_snapshots WHERE thread = ? AND seq < ? AND ${LIVE} ORDER BY seq DESC LIMIT 64`;
+const EARLIER = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND seq < ? AND ${LIVE} ORDER BY seq DESC LIMIT 64`;
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
 const INSERT = `INSERT INTO langgraph_snapshots (seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id,
@@ -61,11 +59,11 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
   });
   claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = sql.nextSeq();
-  const known = sql.get<{ parent_checkpoint_id: string | null; channels: string }>(CHANNELS, key.thread, ns, checkpointId);
+  const known = headOf(sql, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
-  const parentId = checkpoint.parentId === checkpointId ? (known?.parent_checkpoint_id ?? undefined) : checkpoint.parentId;
+  const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const placed = new Map<string, readonly Segment[]>();
-  const manifest = manifestOf(sql, key, checkpoint, parentId, known?.channels, placed);
+  const manifest = manifestOf(sql, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
   if (known !== undefined) sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
   insertSnapshot(sql, key, {
     seq,
@@ -141,14 +139,13 @@ function manifestOf(
   key: ThreadKey,
   checkpoint: NewCheckpoint,
   parentId: string | undefined,
-  knownChannels: string | undefined,
+  earlier: Manifest,
   placed: Map<string, readonly Segment[]>,
 ): Manifest {
   const { ns } = checkpoint;
-  const earlier: Manifest = knownChannels === undefined ? new Map() : parseManifest(knownChannels);
-  const parentRow = parentId === undefined ? undefined : sql.get<{ channels: string }>(CHANNELS, key.thread, ns, parentId);
-  const parent: Manifest = parentRow === undefined ? new Map() : parseManifest(parentRow.channels);
-  const orphaned = parentId !== undefined && parentRow === undefined;
+  const parentHead = parentId === undefined ? undefined : headOf(sql, key, ns, parentId);
+  const parent: Manifest = parentHead?.channels ?? new Map();
+  const orphaned = parentId !== undefined && parentHead === undefined;
   const pointers = new Map<string, Pointer>();
   for (const value of checkpoint.values) {
     const inherited = withValue(parent, value.channel) ?? withValue(earlier, value.channel);
@@ -169,6 +166,12 @@ function manifestOf(
   return new Map(
     Object.entries(checkpoint.versions).map(([channel, version]) => [channel, { version, pointer: pointers.get(channel) }]),
   );
+}
+
+/** What new values go on from is verified as what is read: a damaged row must not be built upon. */
+function headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): CheckpointHead | undefined {
+  const row = sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+  return row === undefined ? undefined : toHead(sql, key.threadId, row);
 }
 
 function withValue(manifest: Manifest, channel: string): { version: number | string; pointer: Pointer } | undefined {
@@ -224,9 +227,9 @@ function findPointer(
 ): Pointer | undefined {
   let before = Number.MAX_SAFE_INTEGER;
   for (;;) {
-    const page = sql.all<{ seq: number; channels: string }>(EARLIER, key.thread, before);
+    const page = sql.all<Row>(EARLIER, key.thread, before);
     for (const row of page) {
-      for (const [channel, entry] of parseManifest(row.channels)) {
+      for (const [channel, entry] of toHead(sql, key.threadId, row).channels) {
         if (entry.pointer !== undefined && isWanted(channel, entry)) return entry.pointer;
       }
     }

@@ -31,11 +31,6 @@ export function parseManifest(text: string): Manifest {
   return manifest;
 }
 
-/** The pointer of a manifest's entry in JSON, as SQL hands it out. */
-export function parsePointer(text: string): Pointer {
-  return pointerOf(JSON.parse(text) as unknown[]);
-}
-
 function pointerOf(entry: readonly unknown[]): Pointer {
   const [, kind, first, length, digest] = entry;
   if (kind === 0) return { kind: "inline", text: JSON.stringify(first) };

@@ -153,8 +153,9 @@ export function takeBack(sql: Sql, rewindId: string, at: string, guard: (runs: r
     "SELECT tbl, change, row FROM langgraph_archive WHERE rewind_id = ? ORDER BY ordinal",
     rewindId,
   );
+  const inserts = new Map<string, string>();
   for (const { tbl, change, row } of rows) {
-    if (change === "deleted") restore(sql, tbl, row);
+    if (change === "deleted") restore(sql, tbl, row, inserts);
     else supersedeAgain(sql, tbl, row);
   }
   sql.run("UPDATE langgraph_rewinds SET taken_back_at = ? WHERE id = ?", at, rewindId);
@@ -165,14 +166,20 @@ export function takeBack(sql: Sql, rewindId: string, at: string, guard: (runs: r
 }
 
 /** A name that was given anew since the rewind stays with what it names now. */
-function restore(sql: Sql, table: string, row: string): void {
+function restore(sql: Sql, table: string, row: string, inserts: Map<string, string>): void {
+  const insert = inserts.get(table) ?? insertOfJson(sql, table);
+  inserts.set(table, insert);
+  sql.run(insert, row);
+}
+
+function insertOfJson(sql: Sql, table: string): string {
   const insert = table === "langgraph_names" ? "INSERT OR IGNORE" : "INSERT";
   const columns = columnsOf(sql, table);
   const values = columns.map(
     (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
       ELSE json_extract(?1, '$.${column}') END`,
   );
-  sql.run(`${insert} INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`, row);
+  return `${insert} INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`;
 }
 
 function supersedeAgain(sql: Sql, table: string, row: string): void {
