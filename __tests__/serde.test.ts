@@ -124,6 +124,34 @@ describe("I3.1 a serde of the user's", () => {
     saver.close();
   });
 
+  test("I3.1 a save that is refused at once overtakes nothing, and a deletion waits for what came before", async () => {
+    const serde: SerializerProtocol = {
+      dumpsTyped: async (value) => {
+        if (value === "refused") throw new Error("no");
+        if (value === "slow") await new Promise((resolve) => setTimeout(resolve, 50));
+        return plain.dumpsTyped(value);
+      },
+      loadsTyped: (type, data) => plain.loadsTyped(type, data),
+    };
+    const saver = TurnSaver.fromPath(":memory:", { serde });
+    const order: string[] = [];
+    saver.events.on("checkpoint", ({ checkpointId }) => void order.push(checkpointId));
+    const put = (id: string, x: string) =>
+      saver.put(
+        config,
+        { ...emptyCheckpoint(), id, channel_values: { x }, channel_versions: { x: 1 } },
+        { source: "loop", step: 0, parents: {} },
+        { x: 1 },
+      );
+    const saves = [put("1", "slow"), put("2", "refused"), put("3", "fast")];
+    const deleted = saver.deleteThread("t");
+    expect((await Promise.allSettled(saves)).map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    await deleted;
+    expect(order).toEqual(["1", "3"]);
+    expect(await saver.getTuple(config)).toBeUndefined();
+    saver.close();
+  });
+
   test("I3.1 without the serde, or with another, reading is refused by name", async () => {
     const { file, saver, graph } = world(encrypting(key));
     await graph.invoke({ messages: [new HumanMessage("hi")] }, config);

@@ -57,7 +57,7 @@ const isLogger = (value: unknown): boolean =>
 /** At least one of the two: an option that keeps everything would be a mistake. */
 const retention = z
   .strictObject({ keepLast: z.number().int().min(1).optional(), maxAgeMs: z.number().int().min(0).optional() })
-  .refine(({ keepLast, maxAgeMs }) => keepLast !== undefined || maxAgeMs !== undefined, "must have keepLast or maxAgeMs");
+  .refine(({ keepLast, maxAgeMs }) => keepLast !== undefined || maxAgeMs !== undefined, "must be an object with keepLast or maxAgeMs");
 
 const isSerde = (value: unknown): boolean =>
   typeof value === "object" &&
@@ -65,7 +65,7 @@ const isSerde = (value: unknown): boolean =>
   ["dumpsTyped", "loadsTyped"].every((method) => isFunction((value as Record<string, unknown>)[method]));
 
 const schema = z.strictObject({
-  serde: z.custom<SerializerProtocol>(isSerde, "must have the methods dumpsTyped and loadsTyped").optional(),
+  serde: z.custom<SerializerProtocol>(isSerde, "must be an object with the methods dumpsTyped and loadsTyped").optional(),
   durability: z.enum(["full", "normal"]).default("full"),
   busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
   onTurnError: z.enum(["continue", "throw"]).default("continue"),
@@ -76,7 +76,7 @@ const schema = z.strictObject({
   encryption: encryptionSchema,
   // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
   retention: retention.optional(),
-  logger: z.custom<Logger>(isLogger, "must have the methods debug, info, warn and error").default(defaultLogger),
+  logger: z.custom<Logger>(isLogger, "must be an object with the methods debug, info, warn and error").default(defaultLogger),
   clock: z.custom<() => Date>(isFunction, "must be a function that returns a Date").default(() => () => new Date()),
   createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),
 });
@@ -89,18 +89,58 @@ export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions 
   return checkedOptions(schema, options);
 }
 
-/** Parses options, and names the first that is wrong. @throws {TurnsError} INVALID_OPTION */
+/** Parses options, and names the first that is wrong, with its whole path. @throws {TurnsError} INVALID_OPTION */
 export function checkedOptions<T>(type: z.ZodType<T>, options: unknown): T {
   const result = type.safeParse(options);
   if (result.success) return result.data;
-  const issue = result.error.issues[0];
-  const name = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
-  const value = name === "" ? options : (options as Record<string, unknown>)[name];
+  const issue = result.error.issues[0] as z.core.$ZodIssue;
+  const unknown = issue.code === "unrecognized_keys";
+  const paths = unknown ? issue.keys.map((key) => [...issue.path, key]) : [issue.path];
+  const names = paths.map((path) => path.join(".")).filter((name) => name !== "");
   throw new TurnsError("INVALID_OPTION", {
-    what: name === "" ? "options" : `option ${JSON.stringify(name)}`,
-    expected: issue?.code === "unrecognized_keys" ? "only options that exist" : (issue?.message ?? "a valid value"),
-    found: describe(value),
+    what: names.length === 0 ? "options" : `option ${names.map((name) => JSON.stringify(name)).join(", ")}`,
+    expected: expectationOf(issue),
+    // The value of an unknown option is not shown: it may be a key whose option was misspelt.
+    found: unknown ? "what is none" : describe(valueAt(options, issue.path)),
     remedy: "Correct the option; the documentation of its type lists what is allowed.",
-    data: { option: name },
+    data: { option: names.join(", ") },
   });
+}
+
+function valueAt(options: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce((value, key) => (value as Record<PropertyKey, unknown> | null | undefined)?.[key], options);
+}
+
+/** What follows "expected" in a message; zod's own texts are whole sentences. */
+function expectationOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return "only options that exist";
+    case "invalid_type":
+      return KINDS[issue.expected] ?? `an instance of ${issue.expected}`;
+    case "invalid_value":
+      return issue.values.map((value) => JSON.stringify(value)).join(" or ");
+    case "too_small":
+      return bounded(issue.origin, "at least", issue.minimum);
+    case "too_big":
+      return bounded(issue.origin, "at most", issue.maximum);
+    default:
+      // Some schemas say "must be a function".
+      return issue.message.replace(/^must be /, "");
+  }
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: "a string",
+  boolean: "true or false",
+  number: "a number",
+  int: "a whole number",
+  object: "an object",
+  record: "an object",
+  array: "an array",
+};
+
+function bounded(origin: string, limit: string, count: number | bigint): string {
+  if (origin === "string") return `a string of ${limit} ${count} ${count === 1 ? "character" : "characters"}`;
+  return `${KINDS[origin] ?? "a number"} of ${limit} ${count}`;
 }

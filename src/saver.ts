@@ -50,7 +50,7 @@ import { inFlight, surroundings } from "./turns/in-flight";
 import { PendingFailures } from "./turns/pending-failures";
 import { plannedTasks } from "./turns/planned";
 import { isAlive } from "./turns/process-identity";
-import { toPublicTurn } from "./turns/public-turn";
+import { refuseNoTurn, toPublicTurn } from "./turns/public-turn";
 import { TurnRecorder } from "./turns/recorder";
 import { RunRegistry } from "./turns/run-registry";
 import { stateOfTurn } from "./turns/state-of-turn";
@@ -248,7 +248,10 @@ export class TurnSaver extends BaseCheckpointSaver {
     };
     if (!(saved instanceof Promise)) return remember(saved);
     // It waits its turn: what happens to the state meanwhile must not get into it.
-    for (const { isNew, packed, forms } of values) quietly(isNew ? packed : forms);
+    for (const { isNew, packed, forms } of values) {
+      quietly(packed);
+      if (!isNew) quietly(forms);
+    }
     return saved.then(remember);
   }
 
@@ -373,13 +376,14 @@ export class TurnSaver extends BaseCheckpointSaver {
   /**
    * The state of a turn: what a Thought's node started from, what an Action's node returned.
    *
-   * @throws {TurnsError} CHECKPOINT_NOT_FOUND if the turn, or the checkpoint a Thought refers to, is gone
+   * @throws {TurnsError} INVALID_CONFIG naming the field, for what is no turn; CHECKPOINT_NOT_FOUND if the turn, or the checkpoint a
+   *   Thought refers to, is gone
    */
   async turnState(turn: Pick<Turn, "threadId" | "seq" | "id">): Promise<Record<string, unknown>> {
+    refuseNoTurn(turn);
     const [row] = await this.#store.listTurns({ threadId: turn.threadId, afterSeq: turn.seq - 1, limit: 1 });
     if (row?.id !== turn.id) throw turnGone(turn.id);
-    return freshly(this.#values, turn.threadId, async () => {
-      const remembered = this.#values.remembered(turn.threadId);
+    return freshly(this.#values, turn.threadId, async (remembered) => {
       const behind =
         row.checkpointId === undefined
           ? undefined

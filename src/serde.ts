@@ -19,7 +19,8 @@ export class UserSerde {
   /** Commits when the value is serialised and all that was asked for before has had its turn. */
   inOrder<T, R>(serialized: Promise<T>, commit: (value: T) => R | Promise<R>): Promise<R> {
     const turn = Promise.all([this.#last, serialized]).then(([, value]) => commit(value));
-    this.#last = turn.catch(() => undefined);
+    // Also where it is refused at once: what came before it still has its turn.
+    this.#last = Promise.allSettled([this.#last, turn]);
     return turn;
   }
 

@@ -13,7 +13,16 @@ import { decode, Serialized } from "./codec";
 import { TurnsError } from "./errors";
 import type { Address } from "./run-config";
 import { loaded, loadedRecord, type UserSerde } from "./serde";
-import type { CheckpointHead, DeltaHistory, ReadParts, Store, StoredCheckpoint, StoredWrites } from "./store/store";
+import {
+  type CheckpointHead,
+  type DeltaHistory,
+  NOTHING_REMEMBERED,
+  type ReadParts,
+  type Remembered,
+  type Store,
+  type StoredCheckpoint,
+  type StoredWrites,
+} from "./store/store";
 import { StaleMemory, type Values } from "./values";
 
 /** LangGraph's next version of a channel. */
@@ -29,36 +38,41 @@ export interface TupleParts {
 
 export async function readTuple(parts: TupleParts, at: Address): Promise<CheckpointTuple | undefined> {
   if (parts.serde !== undefined) await parts.serde.settled();
-  return freshly(parts.values, at.threadId, async () => {
-    const read = parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, parts.values.remembered(at.threadId));
+  return freshly(parts.values, at.threadId, async (remembered) => {
+    const read = parts.store.getCheckpoint(at.threadId, at.ns, at.checkpointId, remembered);
     const stored = read instanceof Promise ? await read : read;
-    return stored === undefined ? undefined : toTuple(parts, stored, true);
+    return stored === undefined ? undefined : toTuple(parts, stored, true, remembered);
   });
 }
 
 /** Reads a listed checkpoint; undefined if it has gone meanwhile. */
 export async function readListed(parts: TupleParts, head: CheckpointHead): Promise<CheckpointTuple | undefined> {
-  return freshly(parts.values, head.threadId, async () => {
-    const stored = await parts.store.hydrate(head, parts.values.remembered(head.threadId));
-    return stored === undefined ? undefined : toTuple(parts, stored, false);
+  return freshly(parts.values, head.threadId, async (remembered) => {
+    const stored = await parts.store.hydrate(head, remembered);
+    return stored === undefined ? undefined : toTuple(parts, stored, false, remembered);
   });
 }
 
 /** Reads again, with nothing remembered, if what was remembered turned out to be outdated (another process rewound the thread). */
-export async function freshly<T>(values: Values, threadId: string, read: () => Promise<T>): Promise<T> {
+export async function freshly<T>(values: Values, threadId: string, read: (remembered: Remembered) => Promise<T>): Promise<T> {
   try {
-    return await read();
+    return await read(values.remembered(threadId));
   } catch (error) {
     if (!(error instanceof StaleMemory)) throw error;
     values.forget(threadId);
-    return read();
+    return read(NOTHING_REMEMBERED);
   }
 }
 
 /** Every call decodes anew, so that no caller shares objects with another. */
-async function toTuple(parts: TupleParts, stored: StoredCheckpoint, newest: boolean): Promise<CheckpointTuple> {
+async function toTuple(
+  parts: TupleParts,
+  stored: StoredCheckpoint,
+  newest: boolean,
+  remembered: Remembered,
+): Promise<CheckpointTuple> {
   const checkpoint = checkpointOf(parts.values, stored, newest);
-  if (checkpoint.v < 4 && stored.parentId !== undefined) await migratePendingSends(parts, stored, checkpoint);
+  if (checkpoint.v < 4 && stored.parentId !== undefined) await migratePendingSends(parts, stored, checkpoint, remembered);
   const tuple: CheckpointTuple = {
     config: configOf(stored, stored.checkpointId),
     checkpoint,
@@ -92,9 +106,14 @@ function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean)
 }
 
 /** Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel. */
-async function migratePendingSends(parts: TupleParts, stored: StoredCheckpoint, checkpoint: Checkpoint): Promise<void> {
-  const { store, values, nextVersion } = parts;
-  const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId, values.remembered(stored.threadId));
+async function migratePendingSends(
+  parts: TupleParts,
+  stored: StoredCheckpoint,
+  checkpoint: Checkpoint,
+  remembered: Remembered,
+): Promise<void> {
+  const { store, nextVersion } = parts;
+  const parent = await store.getCheckpoint(stored.threadId, stored.ns, stored.parentId, remembered);
   checkpoint.channel_values[TASKS] = (parent === undefined ? [] : await pendingWritesOf(parts, parent))
     .filter(([, channel]) => channel === TASKS)
     .map(([, , value]) => value);
@@ -111,8 +130,7 @@ export async function deltaHistoryOf(
   if (channels.length === 0) return {};
   const { store, values } = parts;
   if (parts.serde !== undefined) await parts.serde.settled();
-  return freshly(values, at.threadId, async () => {
-    const remembered = values.remembered(at.threadId);
+  return freshly(values, at.threadId, async (remembered) => {
     const newest = at.checkpointId ?? (await store.getCheckpoint(at.threadId, at.ns, undefined, remembered))?.checkpointId;
     const history = newest === undefined ? undefined : await store.deltaHistory(at.threadId, at.ns, newest, channels, remembered);
     const result: Record<string, DeltaChannelHistory> = {};

@@ -7,4 +7,4 @@ export { isDense as isElementwise } from "./lists";
 export { decodeOfficial } from "./official";
 export { encodePart, encodeParts, type EncodedParts } from "./parts";
 export { Serialized } from "./serialized";
-export { matches, type Trace, Tracer } from "./trace";
+export { matches, type Shape, Tracer } from "./trace";

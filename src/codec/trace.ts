@@ -8,132 +8,159 @@ const TRACEABLE: ReadonlySet<unknown> = new Set<unknown>([
   Object.prototype,
   ...INSTANCE_CLASSES.filter(({ args }) => args === undefined || args === ARGUMENTS).map(({ make }) => parentOf(make())),
 ]);
+const SHAPES_MAX = 1_000;
 
 /**
- * A private copy taken apart for comparing. A thousand messages are compared at every save, and what that costs is reading memory: so
- * a trace is flat, and what many messages have in common (empty lists, the names of their arguments) is one object for all.
+ * What a private copy looks like, without its primitives: prototype, keys, and the same of its parts. Messages of one kind have one
+ * shape; what tells them apart are their primitives, in the order in which they are met, and those of many messages lie behind one
+ * another in one list of slots. A thousand messages are compared at every save, and what that costs is reading memory.
  */
-export interface Trace {
-  readonly prototype: unknown;
-  /** Undefined for a list. */
-  readonly keys: readonly string[] | undefined;
-  /** A primitive, the trace of a part, or, of constructor arguments, an {@link Alias}. */
-  readonly values: readonly unknown[];
+export class Shape {
+  /**
+   * @param keys undefined for a list
+   * @param kids what is at each key: a primitive (undefined), a part, or the name of the instance's property that an argument is
+   */
+  constructor(
+    readonly id: number,
+    readonly prototype: unknown,
+    readonly keys: readonly string[] | undefined,
+    readonly kids: readonly (Shape | Alias | undefined)[],
+  ) {}
 }
 
-/** An argument that is the same thing as the instance's property of that name: compared there already. */
+/** An argument that is the same object as the instance's property of that name: compared there already. */
 class Alias {
   constructor(readonly property: string) {}
 }
 
-class Part implements Trace {
-  constructor(
-    readonly prototype: unknown,
-    readonly keys: readonly string[] | undefined,
-    readonly values: readonly unknown[],
-  ) {}
-}
+type Owner = Readonly<Record<string, unknown>>;
 
-/** Makes traces; equal parts that are few and small become one. Holds only what some trace has needed, up to a limit. */
+/** Takes copies apart; equal shapes become one, up to a limit. */
 export class Tracer {
-  readonly #shared = new Map<string, unknown>();
+  readonly #shapes = new Map<string, Shape>();
+  readonly #prototypes = new Map<unknown, number>();
+  #nextId = 0;
 
-  /** @returns undefined for a copy that holds anything but plain data and instances of LangChain's usual classes */
-  trace(copy: unknown): Trace | undefined {
-    return typeof copy === "object" && copy !== null ? this.#object(copy, undefined) : undefined;
+  /**
+   * @param slots takes the copy's primitives, at its end
+   * @returns undefined, and the slots as they were, for a copy that holds anything but plain data and instances of the usual classes
+   */
+  trace(copy: unknown, slots: unknown[]): Shape | undefined {
+    const before = slots.length;
+    const shape = typeof copy === "object" && copy !== null ? this.#object(copy, undefined, slots) : undefined;
+    if (shape === undefined) slots.length = before;
+    return shape;
   }
 
-  #object(copy: object, owner: Record<string, unknown> | undefined): Part | undefined {
+  #object(copy: object, owner: Owner | undefined, slots: unknown[]): Shape | undefined {
     const prototype: unknown = Object.getPrototypeOf(copy);
     const isList = prototype === Array.prototype;
     if (!isList && !TRACEABLE.has(prototype)) return undefined;
-    const keys = isList ? undefined : this.#share(`k${JSON.stringify(Object.keys(copy))}`, () => Object.keys(copy));
-    const values: unknown[] = [];
-    for (const [key, value] of Object.entries(copy)) {
-      if (owner !== undefined && Object.hasOwn(owner, key) && Object.is(owner[key], value)) {
-        values.push(this.#share(`a${key}`, () => new Alias(key)));
-      } else if (typeof value !== "object" || value === null) {
-        values.push(value);
+    const keys = isList ? undefined : Object.keys(copy);
+    const kids: (Shape | Alias | undefined)[] = [];
+    for (const [key, value] of Object.entries(copy) as [string, unknown][]) {
+      if (typeof value !== "object" || value === null) {
+        slots.push(value);
+        kids.push(undefined);
+      } else if (owner !== undefined && Object.hasOwn(owner, key) && owner[key] === value) {
+        kids.push(new Alias(key));
       } else {
         const isArguments = prototype !== Object.prototype && key === ARGUMENTS;
-        const part = this.#object(value as object, isArguments ? (copy as Record<string, unknown>) : undefined);
-        if (part === undefined) return undefined;
-        values.push(part);
+        const kid = this.#object(value, isArguments ? (copy as Owner) : undefined, slots);
+        if (kid === undefined) return undefined;
+        kids.push(kid);
       }
     }
-    const made = new Part(prototype, keys, values);
-    return this.#shareable(made, isList || prototype === Object.prototype);
+    return this.#shared(prototype, keys, kids);
   }
 
-  #shareable(part: Part, isPlain: boolean): Part {
-    const { keys, values } = part;
-    const isSmall = isPlain && values.length <= 8 && values.every((value) => value instanceof Alias || isShort(value));
-    if (!isSmall) return part;
-    const name = JSON.stringify([
-      keys ?? null,
-      values.map((value) => (value instanceof Alias ? { a: value.property } : [typeof value, String(value)])),
-    ]);
-    return this.#share(`p${name}`, () => part);
+  #shared(prototype: unknown, keys: readonly string[] | undefined, kids: readonly (Shape | Alias | undefined)[]): Shape {
+    const names = kids.map((kid) => (kid === undefined ? "" : kid instanceof Alias ? `=${kid.property}` : kid.id));
+    const name = JSON.stringify([this.#numberOf(prototype), keys ?? null, names]);
+    const known = this.#shapes.get(name);
+    if (known !== undefined) return known;
+    const shape = new Shape(this.#nextId++, prototype, keys, kids);
+    if (this.#shapes.size < SHAPES_MAX) this.#shapes.set(name, shape);
+    return shape;
   }
 
-  #share<T>(name: string, make: () => T): T {
-    let shared = this.#shared.get(name) as T | undefined;
-    if (shared === undefined) {
-      shared = make();
-      if (this.#shared.size < SHARED_MAX) this.#shared.set(name, shared);
-    }
-    return shared;
+  #numberOf(prototype: unknown): number {
+    const number = this.#prototypes.get(prototype) ?? this.#prototypes.size;
+    this.#prototypes.set(prototype, number);
+    return number;
   }
-}
-
-const SHARED_MAX = 1_000;
-
-function isShort(value: unknown): boolean {
-  return value === undefined || value === null || typeof value === "boolean" || (typeof value === "string" && value.length <= 64);
 }
 
 /**
- * True only if the value is exactly like the copy: then the codec gives one text for both. One thing is not looked for, since looking
- * takes as long as all the rest: symbol keys that were added in place. The codec would refuse them; nothing of them can be saved.
+ * Whether a value is exactly like the copy that was taken apart: then the codec gives one text for both. One thing is not looked for,
+ * since looking takes as long as all the rest: symbol keys that were added in place. The codec would refuse them; nothing of them can
+ * be saved.
+ *
+ * @param at where the copy's slots begin
+ * @returns where they end; -1 if the value differs
  */
-export function matches(trace: Trace, value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
+export function matches(shape: Shape, slots: readonly unknown[], at: number, value: unknown): number {
+  if (typeof value !== "object" || value === null) return -1;
   try {
-    return isLike(trace, value as JsonLike, undefined);
+    return isLike(shape, slots, at, value as Owner, undefined);
   } catch {
-    return false;
+    return -1;
   }
 }
 
-type JsonLike = Record<string, unknown>;
-
-function isLike(trace: Trace, value: JsonLike, owner: JsonLike | undefined): boolean {
-  const { prototype, keys, values } = trace;
-  if (Object.getPrototypeOf(value) !== prototype) return false;
-  if (keys === undefined) return isLikeList(values, value as unknown as unknown[]);
+function isLike(shape: Shape, slots: readonly unknown[], at: number, value: Owner, owner: Owner | undefined): number {
+  const { prototype, keys, kids } = shape;
+  if (Object.getPrototypeOf(value) !== prototype) return -1;
+  if (keys === undefined) return isLikeList(kids, slots, at, value as unknown as readonly unknown[]);
   let index = 0;
+  let next = at;
   // The one form of reading all properties that V8 does without a list of them.
   for (const key in value) {
-    if (key !== keys[index]) return false;
-    const own = values[index];
+    if (key !== keys[index]) return -1;
+    const kid = kids[index];
     const part = value[key];
-    if (own === part ? own === 0 && !Object.is(own, part) : !isLikePart(own, part, value, owner)) return false;
+    if (kid === undefined) {
+      if (!isSame(slots[next], part)) return -1;
+      next += 1;
+    } else if (kid instanceof Shape) {
+      if (typeof part !== "object" || part === null) return -1;
+      next = isLike(kid, slots, next, part as Owner, value);
+      if (next < 0) return -1;
+    } else if (owner === undefined || owner[kid.property] !== part) return -1;
     index += 1;
   }
-  return index === keys.length && !isMarked(trace, value, owner);
+  return index === keys.length && !isMarked(shape, value, owner) ? next : -1;
 }
 
-function isLikeList(values: readonly unknown[], value: readonly unknown[]): boolean {
+function isLikeList(
+  kids: readonly (Shape | Alias | undefined)[],
+  slots: readonly unknown[],
+  at: number,
+  value: readonly unknown[],
+): number {
   const { length } = value;
-  if (!Array.isArray(value) || length !== values.length) return false;
-  if (length > 0 && (Object.keys(value).length !== length || !Object.hasOwn(value, length - 1))) return false;
-  if (length === 0) return hasNoProperties(value);
+  if (!Array.isArray(value) || length !== kids.length) return -1;
+  if (length === 0) return hasNoProperties(value) ? at : -1;
+  if (Object.keys(value).length !== length || !Object.hasOwn(value, length - 1)) return -1;
+  let next = at;
   for (let index = 0; index < length; index += 1) {
-    const own = values[index];
+    const kid = kids[index];
     const part: unknown = value[index];
-    if (own === part ? own === 0 && !Object.is(own, part) : !isLikePart(own, part, undefined, undefined)) return false;
+    if (kid instanceof Shape) {
+      if (typeof part !== "object" || part === null) return -1;
+      next = isLike(kid, slots, next, part as Owner, undefined);
+      if (next < 0) return -1;
+    } else {
+      if (!isSame(slots[next], part)) return -1;
+      next += 1;
+    }
   }
-  return true;
+  return next;
+}
+
+/** `Object.is`, for what mostly is the same string. */
+function isSame(own: unknown, part: unknown): boolean {
+  return own === part ? own !== 0 || Object.is(own, part) : Object.is(own, part);
 }
 
 /** Without making a list of them, as `Object.keys` would. */
@@ -142,14 +169,8 @@ function hasNoProperties(value: object): boolean {
   return true;
 }
 
-function isLikePart(own: unknown, part: unknown, value: JsonLike | undefined, owner: JsonLike | undefined): boolean {
-  if (own instanceof Part) return typeof part === "object" && part !== null && isLike(own, part as JsonLike, value);
-  if (own instanceof Alias) return owner !== undefined && Object.is(owner[own.property], part);
-  return typeof part !== "object" && Object.is(own, part);
-}
-
 /** A property that is not enumerable may still count for the codec: the marker, and arguments within arguments. */
-function isMarked({ prototype, keys }: Trace, value: JsonLike, owner: JsonLike | undefined): boolean {
+function isMarked({ prototype, keys }: Shape, value: Owner, owner: Owner | undefined): boolean {
   if (prototype !== Object.prototype) return false;
   if (Object.hasOwn(value, MARKER) && keys?.includes(MARKER) !== true) return true;
   return owner !== undefined && Object.hasOwn(value, ARGUMENTS) && keys?.includes(ARGUMENTS) !== true;

@@ -48,8 +48,8 @@ const schema = z.strictObject({
  * @param file the path of the official file; it may be the target's own
  * @returns what became of each thread
  * @throws {TurnsError} INVALID_OPTION; STORE_UNAVAILABLE, NOT_A_DATABASE or SCHEMA_CONFLICT for the file; THREAD_NOT_FOUND for a thread
- * that the file does not have (nothing has been imported then); THREAD_EXISTS, THREAD_RUNNING; UNDECODABLE_VALUE naming an unreadable
- * checkpoint; STATE_INVARIANT_VIOLATED if the target does not give back what the file holds; UNFINISHED_WORK if the signal was aborted;
+ * that the file does not have (nothing has been imported then); THREAD_EXISTS, THREAD_RUNNING; CHECKPOINT_UNREADABLE naming an
+ * unreadable checkpoint; IMPORT_MISMATCH if the target does not give back what the file holds; IMPORT_ABORTED if the signal was aborted;
  * and what the saver throws. A thread is whole in the target or not there at all then; those that were reported are whole.
  */
 export async function importOfficial(saver: TurnSaver, file: string, options: ImportOptions = {}): Promise<ImportReport> {

@@ -68,7 +68,7 @@ export type Pointer =
 export type StoredValue =
   /** Text is undefined if the reader knows the chunk of that address. */
   | { kind: "text"; address: string | undefined; text: string | undefined }
-  /** `text` has the elements from `from` on, joined by commas. */
+  /** `stretches` have the elements from `from` on, joined by commas; mostly there is one. */
   | {
       kind: "list";
       list: number;
@@ -76,7 +76,7 @@ export type StoredValue =
       digest: string;
       segments: readonly Segment[] | undefined;
       from: number;
-      text: string;
+      stretches: readonly string[];
     };
 
 /** What a reader remembers from earlier, so that it need not be read again. Addresses and digests prove that it is the same. */

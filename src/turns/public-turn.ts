@@ -1,3 +1,5 @@
+import { describe, TurnsError } from "../errors";
+import { ID_RULE, isId } from "../ids";
 import type { TurnRow } from "../store/store";
 import type { Turn } from "./types";
 
@@ -22,4 +24,22 @@ export function toPublicTurn(row: TurnRow): Turn {
     durable: row.durable,
     tokens: { input: row.inputTokens, output: row.outputTokens },
   };
+}
+
+/** Whether these are the parts of a turn by which its row is found. @throws {TurnsError} INVALID_CONFIG naming the first that is wrong */
+export function refuseNoTurn(turn: Pick<Turn, "threadId" | "seq" | "id">): void {
+  const { threadId, seq, id } = ((turn as unknown) ?? {}) as Record<string, unknown>;
+  if (!isId(threadId)) throw noTurn("threadId", ID_RULE, threadId);
+  if (!Number.isSafeInteger(seq) || (seq as number) < 0) throw noTurn("seq", "a whole number from 0", seq);
+  if (!isId(id)) throw noTurn("id", ID_RULE, id);
+}
+
+function noTurn(field: string, expected: string, found: unknown): TurnsError {
+  return new TurnsError("INVALID_CONFIG", {
+    what: `${field} of the turn`,
+    expected,
+    found: describe(found),
+    remedy: "Pass a turn as saver.listTurns(threadId) gives it.",
+    data: { key: field },
+  });
 }

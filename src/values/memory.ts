@@ -23,6 +23,8 @@ export interface KnownEntry {
   readonly addresses: readonly string[];
 }
 
+/** Above this length a list is not kept as one text; V8 has strings of half a billion characters at most. */
+export const REMEMBERED_LIST_MAX = 100_000_000;
 const LISTS_PER_THREAD = 64;
 
 /** What is remembered of one thread. */

@@ -1,9 +1,9 @@
 import { encodePart } from "../codec";
 import type { PackedList, Segment } from "../store/store";
 import { extended, finished, newDigest, type RunningDigest } from "./digest";
-import { type Element, isStill, textOf } from "./element";
+import { type Element, textOf } from "./element";
 import { KnownList } from "./known-list";
-import type { KnownChannel, ThreadMemory } from "./memory";
+import { type KnownChannel, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
 import { elementFor, type Packing } from "./packing";
 
 /** A list on its way into the store, and what to remember of it once it is there. */
@@ -11,7 +11,9 @@ export interface PackingList extends PackedList {
   readonly value: readonly unknown[];
   readonly before: KnownChannel | undefined;
   readonly keep: number;
+  /** The elements from `keep` on, and their texts. */
   readonly fresh: readonly Element[];
+  readonly texts: readonly string[];
   readonly running: RunningDigest;
 }
 
@@ -21,42 +23,40 @@ export interface PackingList extends PackedList {
  * proves nothing, unless they said (`immutable`) that they never do.
  *
  * @param before what the channel held when it was last saved or read
- * @param texts the texts of all elements, if the caller has them
+ * @param known the texts of all elements, if the caller has them
  */
 export function packList(
   value: readonly unknown[],
   before: KnownChannel | undefined,
   packing: Packing,
-  texts?: readonly string[],
+  known?: readonly string[],
 ): PackingList {
   const { memory } = packing;
-  const encodeAt = (index: number): string => texts?.[index] ?? encodePart(value, index, packing.options);
+  const encodeAt = (index: number): string => known?.[index] ?? encodePart(value, index, packing.options);
   const keep = before === undefined ? 0 : commonPrefix(value, before, packing, encodeAt);
   const fresh: Element[] = [];
-  const freshTexts: string[] = [];
+  const texts: string[] = [];
   for (let index = keep; index < value.length; index += 1) {
     let text: string | undefined;
     const element = elementFor(value[index], () => (text ??= encodeAt(index)), packing);
     fresh.push(element);
-    freshTexts.push(text ?? textOf(element));
+    texts.push(text ?? textOf(element));
   }
-  const running = extended(digestUpTo(before, keep), freshTexts);
-  const elementAt = (index: number): Element => (index < keep ? before?.list.elements[index] : fresh[index - keep]) as Element;
-  const addressAt = (index: number): string => {
-    const element = elementAt(index);
-    return (element.address ??= memory.address(textOf(element)));
-  };
+  const running = extended(digestUpTo(before, keep), texts);
+  const textAt = (index: number): string => (index < keep ? before?.list.textAt(index) : texts[index - keep]) as string;
+  const addressAt = (index: number): string => fresh[index - keep]?.address ?? memory.address(textAt(index));
   return {
     kind: "list",
     length: value.length,
     digest: finished(running, memory.address),
     known: before && { segments: upTo(before.list.segments, keep), keep, generation: before.generation },
     address: addressAt,
-    chunk: (index) => ({ address: addressAt(index), text: () => freshTexts[index - keep] ?? textOf(elementAt(index)) }),
+    chunk: (index) => ({ address: addressAt(index), text: () => textAt(index) }),
     value,
     before,
     keep,
     fresh,
+    texts,
     running,
   };
 }
@@ -68,28 +68,20 @@ function commonPrefix(
   packing: Packing,
   encodeAt: (index: number) => string,
 ): number {
-  const { memory } = packing;
-  const objects = packing.options.immutable ? before.objects : undefined;
   const limit = Math.min(value.length, before.length);
-  let index = 0;
-  if (objects !== undefined) {
+  const { objects } = before;
+  if (packing.options.immutable && objects !== undefined) {
+    let index = 0;
     while (index < limit && Object.is(objects[index], value[index]) && index in value) index += 1;
     if (index === limit) return limit;
   }
-  const { elements } = before.list;
-  for (; index < limit; index += 1) {
-    const item = value[index];
-    const element = elements[index] as Element;
-    if (objects !== undefined && typeof item === "object" && item !== null && memory.objects.get(item) === element) continue;
-    const still = isStill(element, item, memory.tracer) ?? encodeAt(index) === textOf(element);
-    if (!still) return index;
-  }
-  return limit;
+  return before.list.commonPrefix(value, limit, packing.memory.tracer, encodeAt);
 }
 
 function digestUpTo(before: KnownChannel | undefined, keep: number): RunningDigest {
-  if (before !== undefined && keep === before.length && before.digest !== undefined) return before.digest;
-  return extended(newDigest(), before === undefined ? [] : before.list.elements.slice(0, keep).map(textOf));
+  if (before === undefined || keep === 0) return newDigest();
+  if (keep === before.length && before.digest !== undefined) return before.digest;
+  return extended(newDigest(), [before.list.textUpTo(keep)]);
 }
 
 /**
@@ -105,20 +97,23 @@ export function rememberSaved(
   generation: string,
   immutable: boolean,
 ): void {
-  const { before, keep, fresh, running, length } = saved;
-  const list = grownList(saved, segments, generation);
+  const { before, running, length, texts, keep, value } = saved;
+  const number = segments.at(-1)?.list ?? 0;
+  // In another generation the list of that number may hold other elements.
+  const known = before?.list.list === number && before.generation === generation ? before.list : undefined;
+  if (sum(texts) + (before?.list.textUpTo(keep).length ?? 0) > REMEMBERED_LIST_MAX) return void memory.channels.delete(place);
+  const grown = known?.grow(keep, texts, value.slice(keep)) === true;
+  const list = grown && known !== undefined ? known : new KnownList(segments, joined(saved), length);
   list.confirm(length, saved.digest);
   if (list.length === length) list.digest = running;
   const objects = immutable ? grownObjects(saved, before?.objects) : undefined;
   memory.channels.set(place, { list, length, digest: running, generation, objects });
-  memory.addList(list, sizeOf(keep === before?.length ? fresh : list.elements.slice(keep)));
+  memory.addList(list, grown ? sum(texts) : list.textUpTo(length).length);
 }
 
-function grownList({ before, keep, fresh }: PackingList, segments: readonly Segment[], generation: string): KnownList {
-  const number = segments.at(-1)?.list ?? 0;
-  const known = before?.list.list === number && before.generation === generation ? before.list : undefined;
-  if (known?.grow(keep, fresh) === true) return known;
-  return new KnownList(segments, [...(before?.list.elements.slice(0, keep) ?? []), ...fresh], { text: "", length: 0 });
+function joined({ before, keep, texts }: PackingList): string {
+  const kept = keep === 0 || before === undefined ? [] : [before.list.textUpTo(keep)];
+  return [...kept, ...texts].join(",");
 }
 
 /** The objects list only ever grows in place, as the state does; anything else starts it anew. */
@@ -133,8 +128,6 @@ function upTo(segments: readonly Segment[], keep: number): readonly Segment[] {
   return last === undefined || last.from < keep ? segments : segments.filter(({ from }) => from < keep);
 }
 
-function sizeOf(elements: readonly Element[]): number {
-  let size = 0;
-  for (const element of elements) size += element.size;
-  return size;
+function sum(texts: readonly string[]): number {
+  return texts.reduce((total, text) => total + text.length, 0);
 }

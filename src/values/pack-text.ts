@@ -56,11 +56,11 @@ function packPart(value: unknown, packing: Packing, parts: Parts, depth: number,
 function packElement(list: readonly unknown[], index: number, item: unknown, packing: Packing, parts: Parts): string {
   const encodeItem = (): string => encodePart(list, index, packing.options);
   const known = rememberedFor(item, encodeItem, packing);
-  if (known?.address !== undefined && known.size >= PART_MIN) return refer(known.address, () => textOf(known), parts);
+  if (known !== undefined && known.size >= PART_MIN) return refer(known.address, () => textOf(known), parts);
   const text = encodeItem();
   if (text.length < PART_MIN) return text;
   const element = elementFor(item, () => text, packing);
-  return refer((element.address ??= packing.memory.address(text)), () => text, parts);
+  return refer(element.address, () => text, parts);
 }
 
 function packEntry(

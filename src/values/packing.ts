@@ -1,5 +1,5 @@
 import type { EncodeOptions } from "../codec";
-import { type Element, elementOf, isStill, textOf } from "./element";
+import { type Element, encodedElement, isStill } from "./element";
 import type { ThreadMemory } from "./memory";
 
 /** What packing needs to know about where it is. */
@@ -13,15 +13,14 @@ export function elementFor(value: unknown, encodeValue: () => string, packing: P
   const known = rememberedFor(value, encodeValue, packing);
   if (known !== undefined) return known;
   const text = encodeValue();
-  const element = elementOf(packing.memory.address(text), text, value);
+  const element = encodedElement(packing.memory.address(text), text, value);
   if (isObject(value)) packing.memory.objects.set(value, element);
   return element;
 }
 
 export function rememberedFor(value: unknown, encodeValue: () => string, packing: Packing): Element | undefined {
   const known = isObject(value) ? packing.memory.objects.get(value) : undefined;
-  if (known === undefined) return undefined;
-  return (isStill(known, value, packing.memory.tracer) ?? encodeValue() === textOf(known)) ? known : undefined;
+  return known !== undefined && isStill(known, value, encodeValue, packing.memory.tracer) ? known : undefined;
 }
 
 function isObject(value: unknown): value is object {

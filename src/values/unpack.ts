@@ -2,9 +2,9 @@ import { chunkAddresses, decode } from "../codec";
 import { TurnsError } from "../errors";
 import type { ReadParts, StoredValue } from "../store/store";
 import { extended, finished, newDigest } from "./digest";
-import { type Element, elementOf, valueOf } from "./element";
+import { type Element, readElement, valueOf } from "./element";
 import { KnownList } from "./known-list";
-import type { ThreadMemory } from "./memory";
+import { REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
 
 /** Below this size a value is sooner decoded than remembered. */
 const REMEMBER_MIN = 512;
@@ -51,7 +51,7 @@ function partValue(address: string, unpacking: Unpacking): unknown {
   if (text === undefined) throw new StaleMemory(address);
   const value = unpackText(text, unpacking);
   if (text.length < REMEMBER_MIN || chunkAddresses(text).length > 0) return value;
-  const element = elementOf(address, text, value);
+  const element = readElement(address, text, value);
   memory.addPart(address, element);
   return handedOut(element, value, memory);
 }
@@ -63,20 +63,12 @@ function handedOut(element: Element, value: unknown, memory: ThreadMemory): unkn
 }
 
 function unpackList(stored: StoredList, place: string | undefined, unpacking: Unpacking): unknown[] {
-  const { memory } = unpacking;
-  const { list, read } = listOf(stored, unpacking);
-  const values: unknown[] = [];
-  if (stored.from > 0) {
-    const { elements } = list;
-    const known = Math.min(stored.from, stored.length);
-    for (let index = 0; index < known; index += 1) {
-      const element = elements[index] as Element;
-      values.push(handedOut(element, valueOf(element), memory));
-    }
-  }
-  const all = values.length === 0 ? read : values.concat(read);
-  if (place !== undefined) rememberRead(stored, place, list, unpacking, all);
-  return all;
+  if (lengthOf(stored.stretches) > REMEMBERED_LIST_MAX) return unpackLongList(stored, unpacking);
+  const list = listOf(stored, unpacking);
+  const values = list.valuesUpTo(stored.length);
+  if (values.length !== stored.length) throw altered(stored, unpacking.threadId);
+  if (place !== undefined) rememberRead(stored, place, list, unpacking, values);
+  return values;
 }
 
 /** A read in the middle of a run changes nothing for the run: it goes on with its own objects. */
@@ -94,32 +86,39 @@ function rememberRead(
   memory.channels.set(place, { list, length, digest, generation, objects: immutable ? [...values] : undefined });
 }
 
-/** The list with at least the elements that the value has, verified by the digest over all of them, and those that were just read. */
-function listOf(stored: StoredList, unpacking: Unpacking): { list: KnownList; read: unknown[] } {
+/** Too long for one text: verified and decoded stretch by stretch, and not remembered. */
+function unpackLongList(stored: StoredList, { threadId, memory }: Unpacking): unknown[] {
+  memory.forgetList(stored.list);
+  if (stored.from > 0) throw new StaleMemory(String(stored.list));
+  if (finished(extended(newDigest(), stored.stretches), memory.address) !== stored.digest) throw altered(stored, threadId);
+  const values: unknown[] = [];
+  for (const stretch of stored.stretches) for (const value of decode(`[${stretch}]`) as unknown[]) values.push(value);
+  return values;
+}
+
+function lengthOf(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + text.length, 0);
+}
+
+/** The list with at least the elements that the value has, verified by the digest over all of them. */
+function listOf(stored: StoredList, unpacking: Unpacking): KnownList {
   const { memory } = unpacking;
   const known = stored.from === 0 ? undefined : memory.list(stored.list);
   if (stored.from > 0 && (known === undefined || known.length < stored.from)) throw new StaleMemory(String(stored.list));
-  if (known !== undefined && stored.from >= stored.length) return { list: known, read: [] };
+  if (known !== undefined && stored.from >= stored.length) return known;
   const before = known === undefined ? newDigest() : known.digest;
   if (before === undefined || (known !== undefined && known.length !== stored.from)) throw new StaleMemory(String(stored.list));
-  const digest = extended(before, [stored.text]);
+  const digest = extended(before, stored.stretches);
   if (finished(digest, memory.address) !== stored.digest) {
     memory.forgetList(stored.list);
     if (known !== undefined) throw new StaleMemory(String(stored.list));
     throw altered(stored, unpacking.threadId);
   }
-  const read = decode(`[${stored.text}]`) as unknown[];
-  if (read.length !== stored.length - stored.from) throw altered(stored, unpacking.threadId);
-  const elements = known === undefined ? [] : [...known.elements];
-  const list = new KnownList(
-    stored.segments ?? known?.segments ?? [],
-    elements,
-    { text: stored.text, length: read.length },
-    digest,
-  );
+  const text = [...(known === undefined ? [] : [known.textUpTo(stored.from)]), ...stored.stretches].join(",");
+  const list = new KnownList(stored.segments ?? known?.segments ?? [], text, stored.length, digest);
   list.confirm(stored.length, stored.digest);
-  memory.addList(list, stored.text.length);
-  return { list, read };
+  memory.addList(list, lengthOf(stored.stretches));
+  return list;
 }
 
 function altered(stored: { list: number; length: number }, threadId: string): TurnsError {

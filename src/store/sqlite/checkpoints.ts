@@ -213,9 +213,11 @@ function carriedPointer(
     : findPointer(sql, key, (_, { pointer }) => pointer !== undefined && isEqual(pointer));
 }
 
-/** A value that cannot be compared is stored again if the thread has one of that version: what was never stored stays absent. */
+/**
+ * What was never stored stays absent. But a value that is stored may come back as another text (from a serde, from another version of
+ * the codec): if the thread has the channel at this version, the value is stored again rather than lost.
+ */
 function wasStored(sql: Sql, key: ThreadKey, value: NewValue): boolean {
-  if (value.comparable) return false;
   return findPointer(sql, key, (channel, { version }) => channel === value.channel && version === value.version) !== undefined;
 }
 

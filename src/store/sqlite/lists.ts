@@ -85,22 +85,44 @@ function appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number,
 /** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */
 export function readList(sql: Sql, key: ThreadKey, pointer: ListPointer, remembered: Remembered): StoredValue {
   const from = remembered.elements(pointer.list, pointer.length, pointer.digest);
-  if (from >= pointer.length) return { ...pointer, segments: undefined, from, text: "" };
-  const texts: string[] = [];
+  if (from >= pointer.length) return { ...pointer, segments: undefined, from, stretches: [] };
+  const stretches: string[] = [];
   let found = 0;
   const segments = segmentsOf(sql, key, pointer);
   for (const { list, from: start, upto } of segments) {
     for (let at = Math.max(start, from); at < upto; at += JOINED_MAX) {
-      const stretch = readStretch(sql, key, list, at, Math.min(at + JOINED_MAX, upto));
-      found += stretch.length;
-      texts.push(stretch.text);
+      for (const stretch of readStretches(sql, key, list, at, Math.min(at + JOINED_MAX, upto))) {
+        found += stretch.length;
+        if (stretch.length > 0) stretches.push(stretch.text);
+      }
     }
   }
   if (found !== pointer.length - from) throw incomplete(key, pointer, from + found);
-  return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, text: texts.join(",") };
+  return { ...pointer, segments: segments.map(({ list, from: start }) => ({ list, from: start })), from, stretches };
 }
 
-function readStretch(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): { length: number; text: string } {
+interface Stretch {
+  length: number;
+  text: string;
+}
+
+/** Texts have a greatest length, in SQLite and in JavaScript; what exceeds it is read in two. */
+function readStretches(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Stretch[] {
+  try {
+    return [readStretch(sql, key, list, from, upto)];
+  } catch (error) {
+    if (upto - from < 2 || !isTooLong(error)) throw error;
+    const middle = from + Math.floor((upto - from) / 2);
+    return [...readStretches(sql, key, list, from, middle), ...readStretches(sql, key, list, middle, upto)];
+  }
+}
+
+function isTooLong(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return code === "SQLITE_TOOBIG" || code === "ERR_STRING_TOO_LONG" || error instanceof RangeError;
+}
+
+function readStretch(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Stretch {
   if (!sql.sealing.encrypted) {
     const [[length, text] = [0, null]] = sql.rows<[number, string | null]>(JOINED, list, from, upto);
     return { length, text: text ?? "" };

@@ -27,7 +27,9 @@ export function sweepPlan(sql: Sql, threadId: string, without: PrunePlan | undef
 function planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): SweepPlan {
   const { chunks, lists } = unneededOf(sql, key, without);
   const touched = lists.filter(({ list, from, whole }) => whole || sql.get(HAS_ITEMS, list, from) !== undefined);
-  return { threadId: key.threadId, chunks, lists: touched, stamp: stampOf(sql, key) };
+  // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.
+  const newestFirst = [...chunks].sort((left, right) => right - left);
+  return { threadId: key.threadId, chunks: newestFirst, lists: touched, stamp: stampOf(sql, key) };
 }
 
 /** Equal stamps mean that no row has come that may refer to what the plan takes away. */

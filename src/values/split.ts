@@ -1,0 +1,32 @@
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+
+/**
+ * Where each of the JSON texts ends that are joined by commas in one text. Needed because the texts themselves count, exactly as they
+ * are stored: a later version of the codec may write another text for what it reads.
+ */
+export function endsOf(joined: string): number[] {
+  const ends: number[] = [];
+  if (joined === "") return ends;
+  let depth = 0;
+  for (let at = 0; at < joined.length; at += 1) {
+    const code = joined.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(joined, at);
+    // [ and { differ from ] and } by 2, and the two pairs by 32.
+    else if ((code | 0x20) === 0x7b) depth += 1;
+    else if ((code | 0x20) === 0x7d) depth -= 1;
+    else if (code === COMMA && depth === 0) ends.push(at);
+  }
+  ends.push(joined.length);
+  return ends;
+}
+
+function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
+    let before = quote - 1;
+    while (text.charCodeAt(before) === BACKSLASH) before -= 1;
+    if ((quote - before) % 2 === 1) return quote;
+  }
+  return text.length;
+}
