@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { type RewindRequest, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { importOfficial, type RewindRequest, type Turn, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { checkpoint, codeOf, countRows, quiet, save, setup, thread } from "./support/bad-harness";
 import { collect } from "./support/diff-harness";
 import { tempFile } from "./support/temp";
@@ -162,6 +162,84 @@ describe("bad input: ids that are none", () => {
   });
 });
 
+describe("bad input: arguments that are none", () => {
+  test.each<[string, unknown, string]>([
+    ["nothing", undefined, "threadId"],
+    ["null", null, "threadId"],
+    ["an empty object", {}, "threadId"],
+    ["a turn without seq", { threadId: "t", id: "x" }, "seq"],
+    ["a turn with a seq that is none", { threadId: "t", seq: Number.NaN, id: "x" }, "seq"],
+    ["a turn with a negative seq", { threadId: "t", seq: -1, id: "x" }, "seq"],
+    ["a turn without id", { threadId: "t", seq: 1 }, "id"],
+  ])("bad input: turnState of %s names the field", async (_title, turn, key) => {
+    const { saver, close } = await setup();
+    const refused = saver.turnState(turn as Turn);
+    await expect(refused).rejects.toMatchObject({ code: "INVALID_CONFIG", data: { key } });
+    await expect(refused).rejects.toThrow(new RegExp(`^${key} of the turn: expected .*; found `));
+    close();
+  });
+
+  test.each([undefined, null, 7])("bad input: %p as config is refused everywhere", async (config: any) => {
+    const { saver, rows, close } = await setup();
+    const before = rows();
+    const calls: (() => unknown)[] = [
+      () => saver.getTuple(config),
+      () => collect(saver.list(config)),
+      () => saver.put(config, checkpoint(), metadata, {}),
+      () => saver.putWrites(config, [["a", 1]], TASK),
+    ];
+    expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "INVALID_CONFIG"));
+    await expect(saver.getTuple(config)).rejects.toThrow(`the config, needed for getTuple: expected an object; found ${config}.`);
+    expect(rows()).toEqual(before);
+    close();
+  });
+
+  test("bad input: a rewind id that is none, and a request for delta channels that is none", async () => {
+    const { saver, close } = await setup();
+    for (const id of [undefined, {}, 7])
+      await expect(saver.takeBackRewind(id as any)).rejects.toThrow(/^option "rewindId": expected a string; /);
+    for (const request of [undefined, {}, { config: thread() }, { config: thread(), channels: "a" }]) {
+      expect(await codeOf(() => saver.getDeltaChannelHistory(request as any))).toBe("INVALID_OPTION");
+    }
+    expect(await codeOf(() => saver.getDeltaChannelHistory({ channels: [] } as any))).toBe("INVALID_CONFIG");
+    close();
+  });
+
+  const one = checkpoint();
+  const notSaved: [string, unknown[]][] = [
+    ["checkpoint", [undefined, metadata, {}]],
+    ["checkpoint", ["c", metadata, {}]],
+    ["checkpoint.channel_values", [{ ...one, channel_values: undefined }, metadata, {}]],
+    ["checkpoint.channel_versions", [{ ...one, channel_versions: null }, metadata, {}]],
+    ["metadata", [one, undefined, {}]],
+    ["metadata", [one, [], {}]],
+    ["newVersions", [one, metadata, undefined]],
+  ];
+  test.each(notSaved)("bad input: put with a wrong %s names it (%#)", async (field, args) => {
+    const { saver, rows, close } = await setup();
+    const before = rows();
+    const refused = saver.put(thread(), ...(args as [any, any, any]));
+    await expect(refused).rejects.toMatchObject({ code: "INVALID_CHECKPOINT", data: { field } });
+    await expect(refused).rejects.toThrow(`${field} to save: expected an object; found `);
+    expect(rows()).toEqual(before);
+    close();
+  });
+
+  test.each<[unknown, string]>([
+    [undefined, "writes"],
+    [5, "writes"],
+    [[["a", 1], 5], "writes.1"],
+    [[[7, 1]], "writes.0"],
+  ])("bad input: putWrites of %j names %s", async (writes, field) => {
+    const { saver, rows, close } = await setup();
+    const before = rows();
+    const refused = saver.putWrites(thread("t", { checkpoint_id: "c" }), writes as any, TASK);
+    await expect(refused).rejects.toMatchObject({ code: "INVALID_CHECKPOINT", data: { field } });
+    expect(rows()).toEqual(before);
+    close();
+  });
+});
+
 describe("bad input: ids that only look dangerous", () => {
   test.each(LEGAL_IDS.map((id) => [id.length > 60 ? `${id.length} characters` : JSON.stringify(id), id]))(
     "bad input: thread %s is a thread like any other",
@@ -292,6 +370,13 @@ describe("bad input: list", () => {
     const refused = collect(saver.list(thread(), { limit: limit as number }));
     await expect(refused).rejects.toMatchObject({ code: "INVALID_OPTION" });
     await expect(refused).rejects.toThrow(/limit.*whole number/);
+    close();
+  });
+
+  test.each([5, "source", true, [], () => 1])("bad input: %p as filter is refused", async (filter) => {
+    const { saver, close } = await setup();
+    const refused = collect(saver.list(thread(), { filter: filter as never }));
+    await expect(refused).rejects.toMatchObject({ code: "INVALID_OPTION", data: { option: "filter" } });
     close();
   });
 });
@@ -426,8 +511,8 @@ describe("bad input: options", () => {
   test.each<[string, unknown, RegExp]>([
     ["durability", "none", /full.*normal/],
     ["durability", 1, /full.*normal/],
-    ["busyTimeoutMs", -1, />=\s*0/],
-    ["busyTimeoutMs", 1.5, /int/],
+    ["busyTimeoutMs", -1, /a number of at least 0;/],
+    ["busyTimeoutMs", 1.5, /a whole number;/],
     ["busyTimeoutMs", Number.NaN, /number/],
     ["busyTimeoutMs", "100", /number/],
     ["onTurnError", "ignore", /continue.*throw/],
@@ -455,9 +540,58 @@ describe("bad input: options", () => {
     expect(() => readFileSync(path)).toThrow("ENOENT");
   });
 
+  test.each<[string, object, string, string, string]>([
+    ["retention.keepLast", { retention: { keepLast: 0 } }, "a number of at least 1", "0", "a bound"],
+    ["retention.maxAgeMs", { retention: { maxAgeMs: "1 day" } }, "a number", '"1 day"', "a type"],
+    ["retention.keepFirst", { retention: { keepFirst: 3 } }, "only options that exist", "what is none", "an unknown one"],
+    ["retention", { retention: {} }, "an object with keepLast or maxAgeMs", "an object", "neither of two"],
+    ["retention", { retention: 5 }, "an object", "5", "no object"],
+    ["busyTimeoutMs", { busyTimeoutMs: 1e9 }, "a number of at most 86400000", "1000000000", "an upper bound"],
+    ["immutable", { immutable: 1 }, "true or false", "1", "no boolean"],
+    ["durability", { durability: "none" }, '"full" or "normal"', '"none"', "a choice"],
+    ["clock", { clock: 5 }, "a function that returns a Date", "5", "a text of the schema"],
+  ])(
+    "bad input: option %s of %j: the message names the whole path and is one sentence (%5$s)",
+    (name, options, expected, found) => {
+      const refused = expect(() => TurnSaver.fromPath(":memory:", options));
+      refused.toThrow(`option "${name}": expected ${expected}; found ${found}. `);
+      refused.toThrow(expect.objectContaining({ code: "INVALID_OPTION", data: { option: name } }));
+    },
+  );
+
+  test("bad input: all unknown options are named, and their values are not shown", () => {
+    const open = (): unknown => TurnSaver.fromPath(":memory:", { key: "hunter2", keyId: "a" } as object);
+    expect(open).toThrow('option "key", "keyId": expected only options that exist; found what is none.');
+    expect(open).toThrow(expect.objectContaining({ data: { option: "key, keyId" } }));
+  });
+
+  test("bad input: options of methods are named by their path too", async () => {
+    const { saver, close } = await setup();
+    await expect(saver.deleteForRuns(["run", ""])).rejects.toThrow(
+      /^option "runIds.1": expected a non-empty string.*; found ""\. /,
+    );
+    await expect(saver.prune(undefined as never)).rejects.toThrow("options: expected an object; found undefined.");
+    await expect(saver.deleteForRuns(7 as never)).rejects.toThrow('option "runIds": expected an array; found 7.');
+    await expect(importOfficial(saver, "x", { threads: [""] })).rejects.toThrow(
+      'option "threads.0": expected a string of at least 1 character; found "".',
+    );
+    await expect(importOfficial(saver, "x", { signal: {} as never })).rejects.toThrow(
+      'option "signal": expected an instance of AbortSignal; found an object.',
+    );
+    close();
+  });
+
   test.each([null, 7, "full", []])("bad input: %p as options", (options) => {
     expect(() => TurnSaver.fromPath(":memory:", options as never)).toThrow(TurnsError);
   });
+});
+
+test("bad input: every code that an error can have is in docs/errors.md", () => {
+  const codes = readFileSync("src/errors.ts", "utf8").matchAll(/^ {2}\| "([A-Z_]+)"/gm);
+  const listed = readFileSync("docs/errors.md", "utf8").matchAll(/`([A-Z]+(?:_[A-Z]+)*)`(?=[^|\n]* \|)/g);
+  const names = (matches: IterableIterator<RegExpMatchArray>): string[] =>
+    [...new Set([...matches].map((match) => match[1]!))].sort();
+  expect(names(listed)).toEqual(names(codes));
 });
 
 describe("bad input: values that cannot be saved", () => {

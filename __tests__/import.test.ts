@@ -368,11 +368,66 @@ describe("importing again", () => {
       if (threadId === "exit" && (puts += 1) === 2) stop.abort(new Error("enough"));
     });
     const error = await refusal(importOfficial(saver, world, { signal: stop.signal }));
-    expect(error.cause).toEqual(new Error("enough"));
+    expect(error).toMatchObject({ code: "IMPORT_ABORTED", cause: new Error("enough") });
     expect((await collect(saver.listThreads())).map(({ threadId }) => threadId)).toEqual(["answered"]);
     const report = await importOfficial(saver, world);
     expect(report.threads.map(({ outcome }) => outcome)).toEqual(["present", "imported", "imported", "imported", "imported"]);
     await expectEqualThreads(official(world), saver, THREADS);
+  });
+});
+
+describe("a target with retention", () => {
+  const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
+
+  test.each([true, false])("I3.6 nothing is pruned while a thread is imported, verify %s", async (verify) => {
+    const path = tempFile("official.db");
+    await handmade(path, "t", 20);
+    const saver = target(":memory:", { retention: { keepLast: 3 } });
+    const report = await importOfficial(saver, path, { verify });
+    await settled();
+    expect(report.threads[0]).toMatchObject({ outcome: "imported", checkpoints: 20, verified: verify });
+    await expectEqualThreads(official(path), saver, ["t"]);
+    expect((await importOfficial(saver, path)).threads[0]).toMatchObject({ outcome: "present", verified: true });
+  });
+
+  test("I3.6 an import that was interrupted finds its beginning whole", async () => {
+    const path = tempFile("official.db");
+    const ids = await handmade(path, "t", 20);
+    const file = tempFile();
+    const options = { retention: { keepLast: 3 } };
+    const begun = target(file);
+    const source = official(path);
+    for (const id of ids.slice(0, 6)) {
+      const { checkpoint, metadata, parentConfig } = (await source.getTuple(at("t", id))) as any;
+      await begun.put(parentConfig ?? at("t", undefined), checkpoint, metadata, checkpoint.channel_versions);
+    }
+    begun.close();
+    const saver = target(file, options);
+    const abort = new AbortController();
+    saver.events.on("checkpoint", () => abort.abort());
+    const code = (await refusal(importOfficial(saver, path, { signal: abort.signal }))).code;
+    expect(code).toBe("IMPORT_ABORTED");
+    await settled();
+    expect((await importOfficial(saver, path)).threads[0]).toMatchObject({ outcome: "completed", verified: true });
+  });
+
+  test("I3.6 the next save on the thread is followed by retention again, and other threads are at any time", async () => {
+    const path = tempFile("official.db");
+    const ids = await handmade(path, "t", 20);
+    const saver = target(":memory:", { retention: { keepLast: 3 } });
+    const count = async (id: string): Promise<number> => (await collect(saver.list(thread(id)))).length;
+    const save = async (id: string, parent?: string): Promise<unknown> =>
+      saver.put(at(id, parent), { ...emptyCheckpoint(), id: uuid6(99 + more) }, { source: "loop", step: 20, parents: {} }, {});
+    let more = 0;
+    saver.events.on("checkpoint", ({ threadId }) => {
+      if (threadId === "t" && more++ < 5) void save("other");
+    });
+    await importOfficial(saver, path);
+    await settled();
+    expect([await count("t"), await count("other")]).toEqual([20, 3]);
+    await save("t", ids.at(-1));
+    await settled();
+    expect(await count("t")).toBe(3);
   });
 });
 

@@ -282,6 +282,15 @@ describe("S1.1 save", () => {
     expect(ids()).toEqual([]);
   });
 
+  test.each<[string, unknown, string]>([
+    ["turnType", "Plan", '"Thought" or "Action"; found "Plan".'],
+    ["state", "{}", 'an object of named values; found "{}".'],
+    ["createdAt", "2030-01-01", 'a valid date; found "2030-01-01".'],
+  ])("S1.1 the message about %s = %j is one sentence", (field, value, sentence) => {
+    const error = refused(() => persister.save({ ...turn("x"), [field]: value }));
+    expect(error.message).toContain(`: expected ${sentence}`);
+  });
+
   test.each([[null], [undefined], ["x"], [7]])("S1.1 %j is no checkpoint", (value) => {
     const error = refused(() => persister.save(value as unknown as LangGraphCheckpoint));
     expect(error.code).toBe("INVALID_CHECKPOINT");

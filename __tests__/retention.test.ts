@@ -3,12 +3,12 @@ import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "@langchain/langgraph";
-import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { type PruneReport, TurnSaver } from "langgraph-checkpoint-turns";
+import { type PrunedEvent, TurnSaver } from "langgraph-checkpoint-turns";
 import { at, collect, expectSame, input, Shop, THREAD } from "./support/ret-world";
-import { dump, listener, sqlOn } from "./support/s1-tools";
+import { dump, listener, quiet, sqlOn } from "./support/s1-tools";
 import { tempFile } from "./support/temp";
 
 const DAY = 86_400_000;
@@ -21,6 +21,22 @@ const open = (options: ConstructorParameters<typeof Shop>[0] = {}): Shop => {
 afterEach(() => {
   for (const shop of shops.splice(0)) shop.close();
 });
+
+/** Saves one checkpoint after another in the root's namespace, each a task of its own, and returns their configs. */
+async function putAll(saver: TurnSaver, states: readonly Record<string, unknown>[], from?: any): Promise<any[]> {
+  const configs: any[] = [];
+  let parent = from;
+  for (const values of states) {
+    const index = puts++;
+    const versions = Object.fromEntries(Object.keys(values).map((channel) => [channel, index + 1]));
+    const checkpoint = { ...emptyCheckpoint(), id: uuid6(index), channel_values: values, channel_versions: versions };
+    const config = { configurable: { ...(parent ?? at()).configurable, task_id: `task ${configs.length}` } };
+    parent = await saver.put(config, checkpoint, { source: "input", step: index, parents: {} }, versions);
+    configs.push(parent);
+  }
+  return configs;
+}
+let puts = 0;
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 const sizeOf = (path: string): number =>
@@ -90,6 +106,30 @@ describe("S2.1 prune", () => {
     const report = await shop.saver.prune({ keepLast: 1 });
     expect(report.failed.map(({ threadId }) => threadId)).toEqual(["a"]);
     expect(await shop.roots("b")).toHaveLength(1);
+  });
+
+  test("S2.1 a thread that is not there is refused by name, and nothing is told", async () => {
+    const shop = open({ frequency: 0 });
+    await shop.run(1);
+    const rows = dump(shop.path);
+    const told = jest.fn();
+    shop.saver.events.on("pruned", told);
+    for (const request of [{ keepLast: 1 }, { idleMs: 0 }, { keepLast: 1, dryRun: true }]) {
+      const refused = { code: "THREAD_NOT_FOUND", data: { threadId: "thraed" } };
+      await expect(shop.saver.prune({ threadId: "thraed", ...request })).rejects.toMatchObject(refused);
+    }
+    expect(dump(shop.path)).toEqual(rows);
+    expect(told).not.toHaveBeenCalled();
+  });
+
+  test("S2.1 a prune tells its listeners what it reports, and a dry run tells nothing", async () => {
+    const shop = open({ frequency: 0 });
+    await shop.run(2);
+    const told: PrunedEvent[] = [];
+    shop.saver.events.on("pruned", (report) => told.push(report));
+    await shop.saver.prune({ keepLast: 1, dryRun: true });
+    const report = await shop.saver.prune({ keepLast: 1 });
+    expect(told).toEqual([{ by: "prune", ...report }]);
   });
 
   test.each([{}, { keepLast: 0 }, { keepLast: 1.5 }, { maxAgeMs: -1 }, { keepLast: 1, batchSize: 0 }, { keepLast: 1, other: 1 }])(
@@ -348,11 +388,69 @@ describe("I3.3 rewinds and prunes", () => {
   });
 });
 
+describe("I3.3 values that only an archive refers to", () => {
+  const item = (id: number): object => ({ id, text: "m".repeat(200) + id });
+  const items = (count: number): object[] => Array.from({ length: count }, (_, id) => item(id));
+  const other = { text: "o".repeat(300) };
+  const cases: [string, Record<string, unknown>[]][] = [
+    ["elements of an archived list", [{ v: items(6) }, { v: [other] }, { v: items(6) }]],
+    ["the base of an archived list", [{ v: items(10) }, { v: items(4) }, { v: [...items(8), other] }]],
+    [
+      "archived elements of a list that is still there",
+      [{ v: [other], w: items(4) }, { v: items(2) }, { v: [...items(2), item(2)] }],
+    ],
+    ["a value as a whole", [{ v: other }, { v: item(1) }, { v: other }]],
+    ["a part of an archived value", [{ v: { part: other } }, { v: item(1) }, { v: { part: other, more: "n".repeat(300) } }]],
+  ];
+  const ways = [{}, { encryption: { key: randomBytes(32) } }];
+  test.each(cases.flatMap(([name, states]) => ways.map((way) => [name, Object.keys(way), way, states] as const)))(
+    "I3.3 %s %j survive a prune, and the rewind can be taken back",
+    async (_, __, way, states) => {
+      const shop = open({ frequency: 0, ...way });
+      const configs = await putAll(shop.saver, states);
+      const before = [await shop.saver.getTuple(configs[1]), await shop.saver.getTuple(configs[2])];
+      const { rewindId } = await shop.saver.rewind({ threadId: THREAD, toTask: "task 1" });
+      const dry = await shop.saver.prune({ keepLast: 1, dryRun: true });
+      expect(dry).toEqual({ ...(await shop.saver.prune({ keepLast: 1 })), dryRun: true, bytesFreed: 0 });
+      expect(dry).toMatchObject({ checkpoints: 1 });
+      await expectSwept(shop);
+      await shop.saver.takeBackRewind(rewindId as string);
+      for (const _again of ["warm", "cold"]) {
+        expect([await shop.saver.getTuple(configs[1]), await shop.saver.getTuple(configs[2])]).toEqual(before);
+        shop.reopen();
+      }
+      await expectSwept(shop);
+    },
+  );
+
+  test("I3.3 parts of archived writes survive a prune", async () => {
+    const shop = open({ frequency: 0 });
+    const configs = await putAll(shop.saver, [{ v: other }, { v: item(1) }, { v: item(2) }]);
+    await shop.saver.putWrites(configs[2], [["v", { again: other }]], "node task");
+    const { rewindId } = await shop.saver.rewind({ threadId: THREAD, toTask: "task 1" });
+    await shop.saver.prune({ keepLast: 1 });
+    await shop.saver.takeBackRewind(rewindId as string);
+    shop.reopen();
+    expect((await shop.saver.getTuple(configs[2]))?.pendingWrites).toEqual([["node task", "v", { again: other }]]);
+  });
+
+  test("I3.3 what an archive held is swept once the archive has gone", async () => {
+    const shop = open({ frequency: 0 });
+    const configs = await putAll(shop.saver, [{ v: items(6) }, { v: [other] }, { v: items(6) }]);
+    await shop.saver.rewind({ threadId: THREAD, toTask: "task 1" });
+    await shop.saver.prune({ keepLast: 1 });
+    expect(shop.count("langgraph_chunks")).toBe(7);
+    await putAll(shop.saver, [{ v: [other] }], configs[1]);
+    await shop.saver.prune({ keepLast: 1 });
+    expect([shop.count("langgraph_archive"), shop.count("langgraph_chunks")]).toEqual([0, 1]);
+  });
+});
+
 describe("S2.4 retention after each save", () => {
   test("S2.4 keeps the newest 5, tells how many went, and stays readable", async () => {
     const logger = listener();
     const shop = open({ frequency: 0, logger, retention: { keepLast: 5 } });
-    const reports: PruneReport[] = [];
+    const reports: PrunedEvent[] = [];
     shop.saver.events.on("pruned", (report) => reports.push(report));
     for (let time = 0; time < 12; time += 1) {
       await shop.run(1);
@@ -362,6 +460,8 @@ describe("S2.4 retention after each save", () => {
     expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
     expect(reports.reduce((sum, { checkpoints }) => sum + checkpoints, 0)).toBeGreaterThan(100);
     expect(reports.some(({ chunks }) => chunks > 0)).toBe(true);
+    // Pages are given back later, so there is nothing to tell.
+    expect(new Set(reports.map(({ by, bytesFreed }) => `${by} ${String(bytesFreed)}`))).toEqual(new Set(["retention undefined"]));
     expect(logger.lines.find(({ level, text }) => level === "info" && text === "pruned")?.fields).toMatchObject({
       threadId: THREAD,
     });
@@ -386,6 +486,53 @@ describe("S2.4 retention after each save", () => {
     expect([pruned, shop.count("langgraph_snapshots")]).toEqual([0, 2]);
     await settled();
     expect([pruned, shop.count("langgraph_snapshots")]).toEqual([1, 1]);
+  });
+
+  test("S2.4 processes that live for a few saves only sweep what all of them pruned", async () => {
+    const path = tempFile();
+    let last: any;
+    let largest = 0;
+    for (let life = 0; life < 60; life += 1) {
+      const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", retention: { keepLast: 2 } });
+      for (let save = 0; save < 4; save += 1) {
+        [last] = await putAll(saver, [{ doc: `${life} ${save} ${"d".repeat(20_000)}` }], last);
+        await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+      }
+      await settled();
+      largest = Math.max(largest, sizeOf(path));
+      saver.close();
+    }
+    const shop = open({ path, frequency: 0 });
+    expect(await shop.roots()).toHaveLength(2);
+    expect(shop.count("langgraph_chunks")).toBeLessThan(20);
+    expect(statSync(path).size).toBeLessThan(1_000_000);
+    expect(largest).toBeLessThan(6_000_000);
+    await shop.saver.prune({ keepLast: 2 });
+    expect(shop.count("langgraph_chunks")).toBe(2);
+    expect(shop.rowsOf("langgraph_threads")[0]).toMatchObject({ unswept: 0 });
+  });
+
+  test("S2.4 a copy is swept as soon as its source would have been", async () => {
+    const shop = open({ frequency: 0, retention: { keepLast: 1 } });
+    for (let save = 0; save < 6; save += 1) {
+      await putAll(shop.saver, [{ doc: `${save} ${"d".repeat(500)}` }]);
+      await settled();
+    }
+    await shop.saver.copyThread(THREAD, "copy");
+    expect(shop.rowsOf("langgraph_threads").map(({ unswept }) => unswept)).toEqual([5, 5]);
+  });
+
+  test("S2.4 a sweep waits for more where it has to read much", async () => {
+    const shop = open({ frequency: 0, retention: { keepLast: 1 } });
+    const reports: PrunedEvent[] = [];
+    shop.saver.events.on("pruned", (report) => reports.push(report));
+    const long = Array.from({ length: 3_000 }, (_, index) => `${index} ${"·".repeat(200)}`);
+    for (let save = 0; save < 20; save += 1) {
+      await putAll(shop.saver, [{ doc: `${save} ${"d".repeat(500)}`, long }]);
+      await settled();
+    }
+    const swept = reports.flatMap(({ chunks }, index) => (chunks > 0 ? [index + 1] : []));
+    expect(swept).toEqual([16]);
   });
 
   test("S2.4 a prune that fails is a warning, and is tried again after the next save", async () => {
@@ -511,6 +658,18 @@ describe("S2.1 deleteForRuns", () => {
     );
     await expectSwept(shop);
     expect(await shop.saver.deleteForRuns(["r1", "nobody's"])).toMatchObject({ threads: 0, checkpoints: 0 });
+  });
+
+  test("S2.1 is told to the listeners of pruned", async () => {
+    const shop = open({ frequency: 0 });
+    await shop.graph.invoke(input("1"), ofRun("r1"));
+    await shop.graph.invoke(input("2"), ofRun("r2"));
+    const told: PrunedEvent[] = [];
+    shop.saver.events.on("pruned", (report) => told.push(report));
+    const report = await shop.saver.deleteForRuns(["r1"]);
+    expect(told).toEqual([{ by: "deleteForRuns", deletedThreads: [], failed: [], done: true, ...report }]);
+    await expect(shop.saver.deleteForRuns([""])).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    expect(told).toHaveLength(1);
   });
 
   test("S2.1 what delta channels of remaining checkpoints need stays, and is reported", async () => {

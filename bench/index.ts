@@ -41,8 +41,8 @@ if (asked !== undefined) {
   const promised = promisesOf(results);
   console.log(`\n${summaryText(results)}\n${promisesText(promised)}`);
   if (asked.write) {
-    const command = ["npm run bench", asked.quick ? "--quick" : "", ...asked.only.map((name) => `--only ${name}`)];
-    const text = documentText({ command: command.filter((part) => part !== "").join(" "), results, absent, promised });
+    const given = [...(asked.quick ? ["--quick"] : []), ...asked.only.map((name) => `--only ${name}`), "--write"];
+    const text = documentText({ command: ["npm run bench --", ...given].join(" "), results, absent, promised });
     writeFileSync(new URL("./RESULTS.md", import.meta.url), text);
   }
   if (asked.strict && promised.some(({ holds }) => holds === false)) process.exitCode = 1;

@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
 import type { Logger } from "./logger";
-import type { PruneReport } from "./retention/request";
+import type { PrunedEvent } from "./retention/request";
 import type { RewindReport } from "./rewind/plan";
 import type { Turn } from "./turns/types";
 
@@ -16,8 +16,11 @@ export interface SaverEvents {
   /** A checkpoint or pending writes could not be saved: the run cannot be resumed from here. */
   checkpoint_failed: [failure: { threadId: string; checkpointNs: string; checkpointId: string; error: unknown }];
   rewind: [report: RewindReport];
-  /** Checkpoints were pruned, by `saver.prune` or by the option `retention`. */
-  pruned: [report: PruneReport];
+  /**
+   * `saver.prune` (but for a dry run) or `saver.deleteForRuns` has ended, or the option `retention` has removed something. What
+   * `deleteThread` and `rewind` remove is not told here.
+   */
+  pruned: [report: PrunedEvent];
 }
 
 /** A listener that throws is the listener's affair: it is logged, and must not pass for a save that failed. */

@@ -6,6 +6,7 @@ import { once } from "./values";
 /*
  * For saves that are asked for while the keys of the database are still on their way. Nothing can be packed yet, because the
  * addresses of parts are keyed, so what is to be saved is kept as it is now: what the caller changes meanwhile does not get into it.
+ * The same goes for a serde of the user's, which takes its time.
  */
 
 export function heldCheckpoint(checkpoint: Checkpoint, options: EncodeOptions): Checkpoint {
@@ -14,6 +15,16 @@ export function heldCheckpoint(checkpoint: Checkpoint, options: EncodeOptions): 
     ...checkpoint,
     channel_values: Object.fromEntries(values) as Checkpoint["channel_values"],
     channel_versions: { ...checkpoint.channel_versions },
+  };
+}
+
+/** For a serde of the user's, which takes the values at once: all else of the checkpoint as it is now. */
+export function heldFrame(checkpoint: Checkpoint): Checkpoint {
+  const seen = Object.entries(checkpoint.versions_seen).map(([node, versions]) => [node, { ...versions }]);
+  return {
+    ...checkpoint,
+    channel_versions: { ...checkpoint.channel_versions },
+    versions_seen: Object.fromEntries(seen) as Checkpoint["versions_seen"],
   };
 }
 

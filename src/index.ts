@@ -8,7 +8,7 @@ export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing"
 export type { Logger } from "./logger";
 export type { SaverEvents } from "./events";
 export type { LangGraphCheckpoint, Turn } from "./turns/types";
-export type { PruneReport, PruneRequest } from "./retention/request";
+export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/request";
 export type { RunDeletionReport } from "./retention/runs";
 export type { NamedCheckpoint, NameRequest } from "./retention/names";
 export type { VacuumReport } from "./retention/space";

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
-import { checkedId, checkpointIdOf, namespaceOf } from "./run-config";
+import { checkedId, checkpointIdOf, configurableOf, namespaceOf } from "./run-config";
 import type { CheckpointHead } from "./store/store";
 import { metadataOf, readListed, type TupleParts } from "./tuples";
 
@@ -17,7 +17,7 @@ export async function* listTuples(
   config: RunnableConfig,
   options: CheckpointListOptions,
 ): AsyncGenerator<CheckpointTuple> {
-  const configurable = (config.configurable ?? {}) as Record<string, unknown>;
+  const configurable = configurableOf(config, "list");
   const query = {
     threadId: configurable["thread_id"] === undefined ? undefined : checkedId(configurable["thread_id"], "thread_id", "list"),
     ns: namespaceOf(configurable["checkpoint_ns"], "list"),
@@ -46,6 +46,7 @@ export async function* listTuples(
 
 /** Keys are data, dots and quotes included; values compare deeply; undefined asks for nothing. */
 function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: CheckpointMetadata) => boolean {
+  if (typeof (filter ?? {}) !== "object" || Array.isArray(filter)) throw noFilter(filter);
   const wanted = Object.entries(filter ?? {}).filter(([, value]) => value !== undefined);
   return (metadata) =>
     wanted.every(
@@ -61,5 +62,15 @@ function limitOf(limit: unknown): number {
     expected: "a whole number; 0 or less lists nothing",
     found: describe(limit),
     remedy: "Leave it out to list everything.",
+  });
+}
+
+function noFilter(filter: unknown): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    what: 'option "filter"',
+    expected: "an object of metadata to compare",
+    found: describe(filter),
+    remedy: "Leave it out to list everything.",
+    data: { option: "filter" },
   });
 }

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
+import { expectationOf } from "./expectation";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
 
@@ -57,7 +58,10 @@ const isLogger = (value: unknown): boolean =>
 /** At least one of the two: an option that keeps everything would be a mistake. */
 const retention = z
   .strictObject({ keepLast: z.number().int().min(1).optional(), maxAgeMs: z.number().int().min(0).optional() })
-  .refine(({ keepLast, maxAgeMs }) => keepLast !== undefined || maxAgeMs !== undefined, "must be an object with keepLast or maxAgeMs");
+  .refine(
+    ({ keepLast, maxAgeMs }) => keepLast !== undefined || maxAgeMs !== undefined,
+    "must be an object with keepLast or maxAgeMs",
+  );
 
 const isSerde = (value: unknown): boolean =>
   typeof value === "object" &&
@@ -109,38 +113,4 @@ export function checkedOptions<T>(type: z.ZodType<T>, options: unknown): T {
 
 function valueAt(options: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce((value, key) => (value as Record<PropertyKey, unknown> | null | undefined)?.[key], options);
-}
-
-/** What follows "expected" in a message; zod's own texts are whole sentences. */
-function expectationOf(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case "unrecognized_keys":
-      return "only options that exist";
-    case "invalid_type":
-      return KINDS[issue.expected] ?? `an instance of ${issue.expected}`;
-    case "invalid_value":
-      return issue.values.map((value) => JSON.stringify(value)).join(" or ");
-    case "too_small":
-      return bounded(issue.origin, "at least", issue.minimum);
-    case "too_big":
-      return bounded(issue.origin, "at most", issue.maximum);
-    default:
-      // Some schemas say "must be a function".
-      return issue.message.replace(/^must be /, "");
-  }
-}
-
-const KINDS: Readonly<Record<string, string>> = {
-  string: "a string",
-  boolean: "true or false",
-  number: "a number",
-  int: "a whole number",
-  object: "an object",
-  record: "an object",
-  array: "an array",
-};
-
-function bounded(origin: string, limit: string, count: number | bigint): string {
-  if (origin === "string") return `a string of ${limit} ${count} ${count === 1 ? "character" : "characters"}`;
-  return `${KINDS[origin] ?? "a number"} of ${limit} ${count}`;
 }

@@ -17,9 +17,21 @@ export interface TaskNames {
   graphId: string | undefined;
 }
 
+/** Empty if the config has none. @throws {TurnsError} INVALID_CONFIG for what is no config */
+export function configurableOf(config: RunnableConfig, doing: string): Record<string, unknown> {
+  if (typeof config === "object" && config !== null) return (config.configurable ?? {}) as Record<string, unknown>;
+  throw new TurnsError("INVALID_CONFIG", {
+    what: `the config, needed for ${doing}`,
+    expected: "an object",
+    found: describe(config),
+    remedy: `Pass e.g. { configurable: { thread_id: "my-thread" } }. Nothing was changed.`,
+    data: { key: "config" },
+  });
+}
+
 /** @throws {TurnsError} INVALID_CONFIG */
 export function addressOf(config: RunnableConfig, doing: string): Address {
-  const configurable = (config.configurable ?? {}) as Record<string, unknown>;
+  const configurable = configurableOf(config, doing);
   return {
     threadId: checkedId(configurable["thread_id"], "thread_id", doing),
     ns: namespaceOf(configurable["checkpoint_ns"], doing) ?? "",

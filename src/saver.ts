@@ -10,13 +10,15 @@ import {
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
+import { Beginnings } from "./beginnings";
 import { claimOfCheckpoint, claimOfWrites } from "./claims";
 import { chunkAddresses, encode } from "./codec";
 import { describe, TurnsError } from "./errors";
 import { SaverEmitter } from "./events";
-import { heldCheckpoint, heldWrites, packedLater } from "./held";
+import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
 import { listTuples } from "./list";
 import type { Logger } from "./logger";
+import { refuseMalformed, refuseNoWrites } from "./malformed";
 import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
 import { type Entry, settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
 import { listNames, nameCheckpoint, type NamedCheckpoint, type NameRequest } from "./retention/names";
@@ -29,7 +31,7 @@ import { loaded, loadedRecord, UserSerde } from "./serde";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { rotateKeys, type RotationReport } from "./rotate-keys";
 import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
-import { addressOf, type Address, checkedId, taskNamesOf, type TaskNames } from "./run-config";
+import { addressOf, type Address, checkedId, configurableOf, taskNamesOf, type TaskNames } from "./run-config";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
 import type {
@@ -40,6 +42,7 @@ import type {
   RewindRow,
   RunRow,
   SavedCheckpoint,
+  SawDeletion,
   Store,
   TaskClaim,
   ThreadRow,
@@ -61,17 +64,21 @@ import { inChannel, once, quietly, Values } from "./values";
 export type { SqliteDatabase } from "./store/sqlite";
 
 const THREADS_PER_PAGE = 100;
+const rewindToTakeBack = z.strictObject({ rewindId: z.string() });
 const vacuuming = z.strictObject({ full: z.boolean().default(false) });
 const deletion = z.strictObject({ final: z.boolean().default(false) });
+/** Not strict: LangGraph may come to pass more. */
+const deltaRequest = z.object({ config: z.unknown().optional(), channels: z.array(z.string()) });
 const turnPage = z.strictObject({ afterSeq: z.number().int().min(0).optional(), limit: z.number().int().min(0).optional() });
 
 /**
  * A LangGraph checkpointer on SQLite that also records turns and can rewind: `builder.compile({ checkpointer: saver })`.
  *
  * Saves are serialised and committed before `put` and `putWrites` return their promise, so LangGraph's default durability "async"
- * guarantees here what "sync" promises elsewhere. Every method throws a {@link TurnsError}: INVALID_CONFIG for ids that are no ids,
- * STORE_CLOSED, STORE_BUSY, STORE_FAILED from the database, CHECKPOINT_CORRUPTED for rows that do not verify. With an asynchronous key
- * provider saves wait for the keys, in order, and all fail with what the opening failed with: KEY_PROVIDER_FAILED, WRONG_KEY, …
+ * guarantees here what "sync" promises elsewhere. With the option `serde`, which is asynchronous, they are committed before that promise
+ * resolves, in order. Every method throws a {@link TurnsError}: INVALID_CONFIG for ids that are no ids, STORE_CLOSED, STORE_BUSY,
+ * STORE_FAILED from the database, CHECKPOINT_CORRUPTED for rows that do not verify; docs/errors.md lists all codes. With an asynchronous
+ * key provider saves wait for the keys, in order, and all fail with what the opening failed with: KEY_PROVIDER_FAILED, WRONG_KEY, …
  */
 export class TurnSaver extends BaseCheckpointSaver {
   /** Turns, checkpoints, failures and rewinds, as they are committed. */
@@ -87,6 +94,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #retention: Retention | undefined;
   /** What the newest run of a thread was told about its task: the callbacks of its nodes do not carry it. */
   readonly #names = new Map<string, TaskNames>();
+  readonly #beginnings = new Beginnings();
   #warnedOfPlanned = false;
 
   /**
@@ -152,12 +160,19 @@ export class TurnSaver extends BaseCheckpointSaver {
     return graph;
   }
 
+  /** Nothing to do: the schema is there when the saver is. For programs that come from savers that have to be set up. */
+  async setup(): Promise<void> {
+    // The constructor has done it.
+  }
+
   /** The checkpoint of `configurable.checkpoint_id`, or the namespace's newest; undefined if there is none. */
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     // LangGraph's own suite holds a missing thread_id to "not found" here.
-    if (config.configurable?.["thread_id"] === undefined) return undefined;
+    if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#rememberNames(config, at);
+    const found = this.#beginnings.isOne(config, at) ? this.#store.deletionOf(at.threadId) : undefined;
+    if (found !== undefined) this.#beginnings.began(config, at, found instanceof Promise ? await found : found);
     return readTuple(this.#tupleParts(), at);
   }
 
@@ -169,6 +184,11 @@ export class TurnSaver extends BaseCheckpointSaver {
     return listTuples(this.#tupleParts(), config, options ?? {});
   }
 
+  /**
+   * Saves a checkpoint. Values of channels without a version are left out: LangGraph makes such defaults anew when it reads.
+   *
+   * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE naming channel and path, THREAD_DELETED
+   */
   override async put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
@@ -176,15 +196,17 @@ export class TurnSaver extends BaseCheckpointSaver {
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
     const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
+    refuseMalformed(checkpoint, metadata, newVersions);
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
     try {
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
       const described = withRunId(metadata, config);
-      const kept = this.#store.awaitsKeys ? heldCheckpoint(checkpoint, this.#options) : checkpoint;
-      const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
-        this.#putNow(config, at, parentId, kept, metadata, newVersions, stored);
       const serde = this.#serde;
+      const kept = this.#kept(checkpoint);
+      const changed = serde === undefined ? newVersions : { ...newVersions };
+      const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
+        this.#putNow(config, at, parentId, kept, metadata, changed, stored);
       const saved =
         serde === undefined
           ? commit({ values: kept.channel_values, metadata: described })
@@ -199,6 +221,12 @@ export class TurnSaver extends BaseCheckpointSaver {
       await this.#saveFailed(config, at, error);
     }
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
+  }
+
+  /** The checkpoint as it is now, if it cannot be committed at once. */
+  #kept(checkpoint: Checkpoint): Checkpoint {
+    if (this.#serde !== undefined) return heldFrame(checkpoint);
+    return this.#store.awaitsKeys ? heldCheckpoint(checkpoint, this.#options) : checkpoint;
   }
 
   /** Serialises and commits before its first await: nothing here may wait. */
@@ -231,6 +259,8 @@ export class TurnSaver extends BaseCheckpointSaver {
       source: metadata.source,
       step: metadata.step,
       runId: typeof runId === "string" ? runId : undefined,
+      above: parentsOf(metadata),
+      sawDeletion: this.#beginnings.of(config, at),
       body: this.#encode({ v, ts, versions_seen: seen }),
       metadata: this.#encode(stored.metadata),
       delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
@@ -255,15 +285,18 @@ export class TurnSaver extends BaseCheckpointSaver {
     return saved.then(remember);
   }
 
+  /** Saves what a node returned. @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT for what are no writes, and as {@link put} */
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
     const address = addressOf(config, "putWrites");
     const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
     const nodeTaskId = checkedId(taskId, "task id", "putWrites");
+    refuseNoWrites(writes);
     try {
       const settlement = settlementOf(writes);
+      const sawDeletion = this.#beginnings.of(config, at);
       const claim = claimOfWrites(this.#rememberNames(config, at), at, nodeTaskId, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
-        this.#putWritesNow(at, nodeTaskId, stored, settlement, claim);
+        this.#putWritesNow({ ...at, sawDeletion }, nodeTaskId, stored, settlement, claim);
       const serde = this.#serde;
       const held = this.#store.awaitsKeys ? heldWrites(writes, this.#options) : writes;
       const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
@@ -278,7 +311,7 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /** As {@link #putNow}. */
   #putWritesNow(
-    at: Required<Address> & { checkpointId: string },
+    at: Required<Address> & { checkpointId: string; sawDeletion: SawDeletion },
     nodeTaskId: string,
     writes: readonly PendingWrite[],
     settlement: ReturnType<typeof settlementOf>,
@@ -299,7 +332,8 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /**
    * Removes all of a thread, from every table. An unknown thread is no error. A run that is still at work, here or in another process,
-   * cannot bring it back: its saves are refused with THREAD_DELETED. New input under the same id begins a new thread.
+   * cannot bring it back, nor write into what begins under the id later: all its saves are refused with THREAD_DELETED. New input,
+   * `updateState` and {@link copyThread} under the same id begin a new thread.
    *
    * @param options.final refuses new input under the id too, until {@link reuseThread}
    */
@@ -307,7 +341,8 @@ export class TurnSaver extends BaseCheckpointSaver {
     const { final } = checkedOptions(deletion, options);
     const id = checkedId(threadId, "thread_id", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
-    await this.#store.deleteThread(id, this.#options.clock().getTime(), final);
+    // The real time, whatever the clock option says: it is compared with the time in checkpoint ids.
+    await this.#store.deleteThread(id, Date.now(), final);
     this.#names.delete(id);
     this.#values.forget(id);
     this.#retention?.forget(id);
@@ -328,7 +363,8 @@ export class TurnSaver extends BaseCheckpointSaver {
     config: RunnableConfig;
     channels: string[];
   }): Promise<Record<string, DeltaChannelHistory>> {
-    return deltaHistoryOf(this.#tupleParts(), addressOf(options.config, "getDeltaChannelHistory"), options.channels);
+    const { config, channels } = checkedOptions(deltaRequest, options);
+    return deltaHistoryOf(this.#tupleParts(), addressOf(config as RunnableConfig, "getDeltaChannelHistory"), channels);
   }
 
   /** The threads of this database in the order of their ids, read in pages. */
@@ -422,6 +458,15 @@ export class TurnSaver extends BaseCheckpointSaver {
     return this.#runs.reserve(threadId);
   }
 
+  /**
+   * Lets a thread be, whatever the option `retention` says, until what is returned is called; see `Retention.hold`.
+   *
+   * @internal for importOfficial
+   */
+  holdRetention(threadId: string): () => void {
+    return this.#retention?.hold(threadId) ?? (() => undefined);
+  }
+
   /** Where this saver logs. */
   get logger(): Logger {
     return this.#options.logger;
@@ -449,10 +494,10 @@ export class TurnSaver extends BaseCheckpointSaver {
    * Takes a rewind back, while the thread stands as the rewind left it.
    *
    * @returns how many rows came back, by kind
-   * @throws {TurnsError} REWIND_NOT_FOUND, REWIND_CONFLICT, THREAD_RUNNING; nothing has changed then
+   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND, REWIND_CONFLICT, THREAD_RUNNING; nothing has changed then
    */
   async takeBackRewind(rewindId: string): Promise<RewindCounts> {
-    return takeBackRewind(this.#rewindParts(), rewindId);
+    return takeBackRewind(this.#rewindParts(), checkedOptions(rewindToTakeBack, { rewindId }).rewindId);
   }
 
   /**
@@ -469,9 +514,9 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /**
    * Removes old checkpoints of one thread or of all, with their writes and turns, and the values nobody needs any more; the file gets
-   * smaller. What stays reads exactly as before; see docs/retention.md for what always stays.
+   * smaller. What stays reads exactly as before; see docs/retention.md for what always stays. The event `pruned` tells the report.
    *
-   * @throws {TurnsError} INVALID_OPTION if none of `keepLast`, `maxAgeMs` and `idleMs` is given
+   * @throws {TurnsError} INVALID_OPTION if none of `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND
    */
   async prune(request: PruneRequest): Promise<PruneReport> {
     const report = await prune(this.#pruneParts(), request);
@@ -480,18 +525,21 @@ export class TurnSaver extends BaseCheckpointSaver {
       this.#values.forget(threadId);
       this.#retention?.forget(threadId);
     }
-    if (!report.dryRun) this.events.tell("pruned", report);
+    if (!report.dryRun) this.events.tell("pruned", { by: "prune", ...report });
     return report;
   }
 
   /**
-   * Deletes the checkpoints that were saved under these run ids (`metadata.run_id`), in all threads, with their writes and turns.
+   * Deletes the checkpoints that were saved under these run ids (`metadata.run_id`), in all threads, with their writes and turns. The
+   * event `pruned` tells the report.
    *
    * @returns how much went, and which checkpoints stay because others cannot be read without them
    * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING before anything has been deleted
    */
   async deleteForRuns(runIds: readonly string[]): Promise<RunDeletionReport> {
-    return deleteForRuns(this.#pruneParts(), runIds);
+    const report = await deleteForRuns(this.#pruneParts(), runIds);
+    this.events.tell("pruned", { by: "deleteForRuns", ...report, deletedThreads: [], failed: [], done: true });
+    return report;
   }
 
   /**
@@ -571,7 +619,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     );
     if (this.#options.onCheckpointError === "continue") return;
     if (!isRecorded(config.callbacks, this.#recorder)) throw error;
-    await this.#failures.hold(threadId, checkpointNs, error);
+    await this.#failures.hold(threadId, checkpointNs, error, this.#beginnings.of(config, at));
   }
 
   #planned(
@@ -593,6 +641,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       id: this.#options.createId(),
       threadId: at.threadId,
       nodeName: task.name,
+      sawDeletion: undefined,
       nodeNs: task.nodeNs,
       nodeTaskId: task.nodeTaskId,
       runId: undefined,
@@ -649,6 +698,13 @@ function withRunId(metadata: CheckpointMetadata, config: RunnableConfig): Checkp
 
 function isPlainRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** Whoever saves by hand may leave them out. */
+function parentsOf({ parents }: { parents?: Record<string, unknown> }): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(parents ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+  );
 }
 
 /** Delta channels whose value is not in the checkpoint; LangGraph counts what came since their last snapshot. */

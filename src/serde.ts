@@ -43,8 +43,9 @@ export class UserSerde {
   }
 
   async writes(writes: readonly PendingWrite[]): Promise<PendingWrite[]> {
+    const channels = writes.map(([channel]) => channel);
     const dumped = Promise.all(writes.map(([channel, value]) => this.dump(value, `channel ${JSON.stringify(channel)}`)));
-    return (await dumped).map((value, index) => [writes[index]?.[0] as string, value]);
+    return (await dumped).map((value, index) => [channels[index] as string, value]);
   }
 
   /** Starts serialising at once. @throws {TurnsError} UNSERIALIZABLE_VALUE with the serde's error as cause */

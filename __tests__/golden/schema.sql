@@ -132,7 +132,8 @@ CREATE TABLE langgraph_threads (
   created_at TEXT NOT NULL,
   epoch      INTEGER NOT NULL DEFAULT 0,
   generation INTEGER NOT NULL DEFAULT 0,
-  pruned_seq INTEGER NOT NULL DEFAULT 0
+  pruned_seq INTEGER NOT NULL DEFAULT 0,
+  unswept    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE langgraph_tombstones (

@@ -35,13 +35,15 @@ CREATE TABLE langgraph_settings (
 
 -- `thread` is a seq and never used again. `generation` grows whenever rows of the thread were deleted or brought back, so that what a
 -- process remembers of the thread is known to be outdated. No rewind reaches behind `pruned_seq`: what it would keep is gone.
+-- `unswept`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
 CREATE TABLE langgraph_threads (
   thread     INTEGER PRIMARY KEY,
   thread_id  TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
   epoch      INTEGER NOT NULL DEFAULT 0,
   generation INTEGER NOT NULL DEFAULT 0,
-  pruned_seq INTEGER NOT NULL DEFAULT 0
+  pruned_seq INTEGER NOT NULL DEFAULT 0,
+  unswept    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- `deleted_at` is in milliseconds since the epoch. A `final` one refuses even a new beginning under the id.

@@ -4,28 +4,7 @@ import { kindOf, type Kind, type Writing } from "./kind";
 import { open, tagged, type JsonRecord } from "./marker";
 import { malformed, onlyKeys, textOf } from "./node";
 import { isOfNativeClass } from "./prototypes";
-
-type TypedArray = NodeJS.TypedArray;
-type TypedArrayClass = {
-  new (buffer: ArrayBuffer): TypedArray;
-  readonly prototype: TypedArray;
-  readonly name: string;
-  readonly BYTES_PER_ELEMENT: number;
-};
-
-const TYPED_ARRAYS: readonly TypedArrayClass[] = [
-  Int8Array,
-  Uint8Array,
-  Uint8ClampedArray,
-  Int16Array,
-  Uint16Array,
-  Int32Array,
-  Uint32Array,
-  Float32Array,
-  Float64Array,
-  BigInt64Array,
-  BigUint64Array,
-];
+import { TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./typed-arrays";
 
 /** Names the element type of any typed array from its internals, whatever its prototype. */
 const typedTag = Object.getOwnPropertyDescriptor(

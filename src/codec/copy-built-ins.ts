@@ -1,22 +1,6 @@
 import { types } from "node:util";
 import { NO_COPY, symbolsOf, type Copier } from "./copier";
-
-type TypedArray = NodeJS.TypedArray;
-type TypedArrayClass = { new (buffer: ArrayBuffer): TypedArray; readonly prototype: TypedArray; readonly name: string };
-
-const TYPED_ARRAYS: readonly TypedArrayClass[] = [
-  Int8Array,
-  Uint8Array,
-  Uint8ClampedArray,
-  Int16Array,
-  Uint16Array,
-  Int32Array,
-  Uint32Array,
-  Float32Array,
-  Float64Array,
-  BigInt64Array,
-  BigUint64Array,
-];
+import { TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./typed-arrays";
 
 /** Own properties would be saved, too. */
 function isBare(value: object): boolean {

@@ -26,7 +26,7 @@ export interface ImportedThread {
   skipped: readonly SkippedCheckpoint[];
   /** Writes in the source that belong to no checkpoint; no saver can read them, and they were left out. */
   orphanedWrites: number;
-  /** Whether every checkpoint was read from both and compared. */
+  /** Whether every checkpoint was read from both and compared, but for values of channels without a version, which stay behind. */
   verified: boolean;
 }
 
@@ -34,8 +34,8 @@ export interface ImportedThread {
  * Brings one thread over. When it returns or throws, the thread is in the target as a whole or not at all; only a process that dies
  * leaves a beginning, which the next import completes.
  *
- * @throws {TurnsError} THREAD_EXISTS, UNDECODABLE_VALUE (nothing written); STATE_INVARIANT_VIOLATED for a failed verification, and what
- * the saver throws (removed again)
+ * @throws {TurnsError} THREAD_EXISTS, CHECKPOINT_UNREADABLE (nothing written); IMPORT_MISMATCH for a failed verification, IMPORT_ABORTED,
+ * and what the saver throws (removed again)
  */
 export async function importThread(
   job: ThreadImport,

@@ -31,7 +31,7 @@ export interface OfficialTuple extends OfficialKey {
  * none.
  *
  * @returns undefined if there is no such row
- * @throws {TurnsError} UNDECODABLE_VALUE naming the checkpoint, with the reason in `data.why`
+ * @throws {TurnsError} CHECKPOINT_UNREADABLE naming the checkpoint, with the reason in `data.why`
  */
 export function officialTuple(source: OfficialSource, threadId: string, key: OfficialKey): OfficialTuple | undefined {
   const row = source.row(threadId, key);

@@ -25,17 +25,20 @@ export function* keysOf(source: OfficialSource, threadId: string): Generator<Off
 
 /**
  * Marks the thread as running in the target for as long as it is being imported: a `GraphRunner`, a rewind and a second import are
- * refused meanwhile, in this process and in others. A process that dies leaves a mark that counts for nothing.
+ * refused meanwhile, in this process and in others. A process that dies leaves a mark that counts for nothing. The target's retention
+ * lets the thread alone, or it would remove the first checkpoints before the last are there.
  */
 export class Hold {
   readonly #saver: TurnSaver;
   readonly #threadId: string;
+  readonly #letPrune: () => void;
   #giveBack: () => Promise<void>;
   #since = Date.now();
 
   private constructor(saver: TurnSaver, threadId: string, giveBack: () => Promise<void>) {
     this.#saver = saver;
     this.#threadId = threadId;
+    this.#letPrune = saver.holdRetention(threadId);
     this.#giveBack = giveBack;
   }
 
@@ -54,6 +57,7 @@ export class Hold {
   }
 
   async release(): Promise<void> {
+    this.#letPrune();
     await this.#giveBack();
   }
 }

@@ -43,7 +43,7 @@ export interface ThreadImport {
  * killed import leaves is the thread's beginning: its first checkpoints, equal to the source's, the last perhaps without all of its
  * writes. A note of our own beside them could be wrong; the comparison cannot, and it also finds a thread that is complete already.
  *
- * @throws {TurnsError} UNDECODABLE_VALUE unless such checkpoints are to be skipped
+ * @throws {TurnsError} CHECKPOINT_UNREADABLE unless such checkpoints are to be skipped
  */
 export async function survey(job: ThreadImport): Promise<Survey> {
   const { saver, threadId } = job;

@@ -1,4 +1,5 @@
 import type { PruneCounts, RunRow, Store } from "../store/store";
+import { unknownThread } from "../store/unknown-thread";
 import { type CheckedPrune, checkedPrune, type PruneReport, type PruneRequest } from "./request";
 import { giveBack } from "./space";
 import { addCounts, NOTHING, pruneThread } from "./thread";
@@ -24,11 +25,13 @@ const THREADS_PER_PAGE = 100;
  *
  * Threads that are running are pruned like others: what a run goes on from is the newest checkpoint of its namespace, which stays.
  *
- * @throws {TurnsError} INVALID_OPTION; for a single thread also what its pruning throws
+ * @throws {TurnsError} INVALID_OPTION; for a single thread THREAD_NOT_FOUND and what its pruning throws
  */
 export async function prune(parts: PruneParts, request: PruneRequest): Promise<PruneReport> {
   const checked = checkedPrune(request);
   const tally: Tally = { ...NOTHING, threads: 0, deletedThreads: [], failed: [], done: true };
+  const { threadId: only } = checked;
+  if (only !== undefined && (await parts.store.getThread(only)) === undefined) throw unknownThread(only);
   const before = checked.dryRun ? 0 : await sizeNow(parts.store);
   for await (const threadId of threadsOf(parts.store, checked)) {
     if (checked.signal?.aborted === true) tally.done = false;

@@ -3,20 +3,17 @@ import type { Logger } from "../logger";
 import type { TurnSaverOptions } from "../options";
 import type { Store } from "../store/store";
 import type { SpaceKeeper } from "./space";
+import { isWorthSweeping } from "./sweeping";
 import { pruneThread } from "./thread";
 
 interface ThreadState {
   atWork: boolean;
   /** Another checkpoint was saved meanwhile. */
   again: boolean;
-  /** Checkpoints pruned since values were last swept. */
-  unswept: number;
   /** Saves to let pass before looking again. */
   wait: number;
 }
 
-/** Sweeping reads all that is left of the thread, so it waits until it is worth it. */
-const SWEEP_AFTER = 64;
 /** What stays for the sake of delta channels can be long; looking through it costs less than this share of the saves. */
 const LOOKED_AT_PER_SAVE = 64;
 const BATCH = 500;
@@ -36,6 +33,7 @@ export interface RetentionParts {
 export class Retention {
   readonly #parts: RetentionParts;
   readonly #threads = new Map<string, ThreadState>();
+  readonly #held = new Set<string>();
 
   constructor(parts: RetentionParts) {
     this.#parts = parts;
@@ -43,11 +41,21 @@ export class Retention {
 
   /** A checkpoint of the root namespace was saved. Returns at once. */
   saved(threadId: string): void {
-    const state = this.#threads.get(threadId) ?? { atWork: false, again: false, unswept: 0, wait: 0 };
+    if (this.#held.has(threadId)) return;
+    const state = this.#threads.get(threadId) ?? { atWork: false, again: false, wait: 0 };
     this.#threads.set(threadId, state);
     if (state.atWork) state.again = true;
     else if (state.wait > 0) state.wait -= 1;
     else this.#schedule(threadId, state);
+  }
+
+  /**
+   * Lets the thread alone until what is returned is called; then the next save brings its pruning about. For the import, which compares
+   * what it has saved: it would miss what has gone.
+   */
+  hold(threadId: string): () => void {
+    this.#held.add(threadId);
+    return () => void this.#held.delete(threadId);
   }
 
   /** The thread was deleted. */
@@ -64,7 +72,7 @@ export class Retention {
   async #run(threadId: string, state: ThreadState): Promise<void> {
     const { store, log } = this.#parts;
     try {
-      if (store.open) await this.#prune(threadId, state);
+      if (store.open && !this.#held.has(threadId)) await this.#prune(threadId, state);
     } catch (error) {
       // After close() nobody waits for it, and the next process goes on.
       if (store.open) log.warn({ threadId, error: String(error) }, "not pruned; it is tried again after the next save");
@@ -78,26 +86,20 @@ export class Retention {
     const { store, options, now, log, events, space } = this.#parts;
     const before = options.maxAgeMs === undefined ? undefined : now() - options.maxAgeMs;
     const wish = { kind: "criteria", keepLast: options.keepLast, before } as const;
+    const unswept = await store.unswept(threadId);
     let sweeps = false;
-    const sweep = (checkpoints: number): boolean => {
-      state.unswept += checkpoints;
-      return (sweeps = state.unswept >= SWEEP_AFTER);
-    };
+    const sweep = async (): Promise<boolean> => (sweeps = await isWorthSweeping(store, threadId, unswept));
     const { counts, examined } = await pruneThread(store, threadId, wish, { dryRun: false, batchSize: BATCH, sweep });
     state.wait = Math.floor(examined / LOOKED_AT_PER_SAVE);
-    if (sweeps) {
-      state.unswept = 0;
-      space.later();
-    }
+    if (sweeps) space.later();
     if (counts.checkpoints + counts.writes + counts.turns + counts.chunks === 0) return;
     log.info({ threadId, ...counts }, "pruned");
     events.tell("pruned", {
+      by: "retention",
       ...counts,
       threads: 1,
       deletedThreads: [],
       failed: [],
-      bytesFreed: 0,
-      dryRun: false,
       done: true,
     });
   }

@@ -1,12 +1,12 @@
-import type { PruneCounts, PrunePlan, PruneWish, Store } from "../store/store";
+import type { Awaitable, PruneCounts, PrunePlan, PruneWish, Store } from "../store/store";
 
 export interface Pace {
   dryRun: boolean;
   /** Checkpoints in one transaction. */
   batchSize: number;
   signal?: AbortSignal | undefined;
-  /** Whether to look for values that nothing needs any more, after so many checkpoints went. */
-  sweep: (checkpoints: number) => boolean;
+  /** Whether to look for values that nothing needs any more; asked when all checkpoints went. */
+  sweep: () => Awaitable<boolean>;
 }
 
 export interface WentFromThread {
@@ -48,7 +48,7 @@ export async function pruneThread(store: Store, threadId: string, wish: PruneWis
     rest = batch.rest;
     await othersFirst();
   }
-  if (!pace.sweep(went.counts.checkpoints)) return went;
+  if (!(await pace.sweep())) return went;
   return { ...went, done: await sweepThread(store, threadId, pace, went.counts) };
 }
 
@@ -60,7 +60,7 @@ function count(counts: PruneCounts, plan: PrunePlan): void {
 
 async function sweepThread(store: Store, threadId: string, pace: Pace, counts: PruneCounts): Promise<boolean> {
   let rest = await store.sweepPlan(threadId, undefined);
-  while (rest !== undefined && rest.chunks.length + rest.lists.length > 0) {
+  while (rest !== undefined && rest.chunks.length + rest.lists.length + rest.unswept > 0) {
     if (pace.signal?.aborted === true) return false;
     const batch = await store.sweepBatch(rest, pace.batchSize * ROWS_PER_CHECKPOINT);
     counts.chunks += batch.chunks;

@@ -107,9 +107,9 @@ export interface PackedText {
   parts: readonly Chunk[];
 }
 
-/** The state of a thread's rows as a whole; equal generations mean that nothing was deleted or brought back in between. */
 export interface SavedCheckpoint {
   seq: number;
+  /** Of the thread; equal generations mean that none of its rows was deleted or brought back in between. */
   generation: string;
   /** Where the list values that were new went, by channel. */
   placed: ReadonlyMap<string, readonly Segment[]>;
@@ -128,6 +128,9 @@ export interface NewCheckpoint {
   /** Codec text of the checkpoint without id, channel values and versions. */
   body: string;
   metadata: string;
+  /** The checkpoints of the namespaces around this one, at which its graph was called: id by namespace. */
+  above: Readonly<Record<string, string>>;
+  sawDeletion: SawDeletion;
   /** Channels whose value has to be put together from the writes of ancestors. */
   delta: readonly string[];
   values: readonly NewValue[];
@@ -138,6 +141,12 @@ export interface NewCheckpoint {
   /** Thoughts to record for node tasks that come next; only when no recorder does it better. */
   planned: readonly NewThought[];
 }
+
+/**
+ * The deletion of the thread that a run found when it began, 0 for none: a save is late if another one stands there by now. Undefined
+ * if not known.
+ */
+export type SawDeletion = number | undefined;
 
 /** Writes of a node task that were saved together. */
 export interface StoredWrites {
@@ -191,6 +200,7 @@ export interface NewWrites {
   threadId: string;
   ns: string;
   checkpointId: string;
+  sawDeletion: SawDeletion;
   nodeTaskId: string;
   rows: readonly NewWrite[];
   claim: TaskClaim;
@@ -202,6 +212,7 @@ export interface NewWrites {
 export interface NewThought {
   id: string;
   threadId: string;
+  sawDeletion: SawDeletion;
   nodeName: string;
   /** The node task's namespace, ending in its id, e.g. `sub:<task>|s1:<task>`. */
   nodeNs: string;
@@ -223,6 +234,7 @@ export interface NewThought {
 export interface NewAction {
   id: string;
   threadId: string;
+  sawDeletion: SawDeletion;
   nodeName: string;
   nodeNs: string;
   nodeTaskId: string;
@@ -379,6 +391,8 @@ export interface SweepPlan {
   threadId: string;
   chunks: readonly number[];
   lists: readonly { list: number; from: number; whole: boolean }[];
+  /** How much had been pruned since the last sweep when the plan was made; 0 once the plan is carried out. */
+  unswept: number;
   stamp: string;
 }
 
@@ -452,6 +466,8 @@ export interface Store {
   getThread(threadId: string): Awaitable<ThreadRow | undefined>;
   /** @param final no save is accepted under the id any more, not even one that begins anew */
   deleteThread(threadId: string, deletedAt: number, final: boolean): Awaitable<void>;
+  /** Which deletion of the thread was the last one: what {@link SawDeletion} is compared with; 0 for none. */
+  deletionOf(threadId: string): Awaitable<number>;
   /** Removes the tombstone. @returns whether there was one */
   reuseThread(threadId: string): Awaitable<boolean>;
   copyThread(sourceId: string, targetId: string, createdAt: string, createId: () => string): Awaitable<void>;
@@ -461,6 +477,10 @@ export interface Store {
   pruneBatch(plan: PrunePlan, wish: PruneWish, limit: number): Awaitable<{ removed: PruneCounts; rest: PrunePlan }>;
   /** @param without what is to be taken as gone already */
   sweepPlan(threadId: string, without: PrunePlan | undefined): Awaitable<SweepPlan | undefined>;
+  /** How many checkpoints, and archives of rewinds, were pruned since the thread was last swept, by whichever process. */
+  unswept(threadId: string): Awaitable<number>;
+  /** About how many pages of values a sweep would read, looking at so many values at most. */
+  pagesToSweep(threadId: string, limit: number): Awaitable<number>;
   /** Removes up to `limit` rows, in one transaction. */
   sweepBatch(plan: SweepPlan, limit: number): Awaitable<{ chunks: number; rest: SweepPlan }>;
   /** How much a thread holds on which nothing was saved since `before` (milliseconds) and nobody is at work; undefined for any other. */

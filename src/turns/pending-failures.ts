@@ -1,4 +1,5 @@
 import { isWithin } from "../store/namespaces";
+import type { SawDeletion } from "../store/store";
 import type { RunRegistry } from "./run-registry";
 
 const CHECK_EVERY_MS = 20;
@@ -11,6 +12,8 @@ interface Failure {
   taken: () => void;
   /** The graph runs that were going on. Those that begin later have nothing to do with it. */
   runs: readonly string[];
+  /** Of the run that failed: a late run of a deleted thread must not stop one that has begun since. */
+  sawDeletion: SawDeletion;
 }
 
 /**
@@ -23,7 +26,7 @@ interface Failure {
  */
 export class PendingFailures {
   readonly #runs: RunRegistry;
-  readonly #reported = new Map<string, { ns: string; error: unknown }[]>();
+  readonly #reported = new Map<string, Pick<Failure, "ns" | "error" | "sawDeletion">[]>();
   readonly #waiting = new Map<string, Failure[]>();
 
   constructor(runs: RunRegistry) {
@@ -31,7 +34,7 @@ export class PendingFailures {
   }
 
   /** Resolves if a node's start took the error, rejects with it once the graph of that namespace has ended. */
-  hold(threadId: string, ns: string, error: unknown): Promise<void> {
+  hold(threadId: string, ns: string, error: unknown, sawDeletion: SawDeletion): Promise<void> {
     const reason = error instanceof Error ? error : new Error(String(error));
     return new Promise((resolve, reject) => {
       let quietSince = Date.now();
@@ -45,6 +48,7 @@ export class PendingFailures {
       const entry: Failure = {
         ns,
         error: reason,
+        sawDeletion,
         runs: this.#runs.graphRunsOf(threadId),
         taken: () => {
           clearInterval(timer);
@@ -59,9 +63,10 @@ export class PendingFailures {
    * The first error that concerns a node of this namespace, now the caller's to report; the saves that wait resolve with it. It stays
    * until the run ends: a node's retry policy must not run the body on a checkpoint that does not exist.
    */
-  take(threadId: string, ns: string): unknown {
+  take(threadId: string, ns: string, sawDeletion: SawDeletion): unknown {
     this.#dismissEnded(threadId);
-    const concerns = (failure: { ns: string }): boolean => isWithin(ns, failure.ns);
+    const concerns = (failure: Pick<Failure, "ns" | "sawDeletion">): boolean =>
+      isWithin(ns, failure.ns) && (failure.sawDeletion ?? sawDeletion) === (sawDeletion ?? failure.sawDeletion);
     const failures = (this.#waiting.get(threadId) ?? []).filter(concerns);
     this.#keep(threadId, (failure) => !concerns(failure));
     for (const failure of failures) failure.taken();

@@ -28,7 +28,7 @@ export function toPublicTurn(row: TurnRow): Turn {
 
 /** Whether these are the parts of a turn by which its row is found. @throws {TurnsError} INVALID_CONFIG naming the first that is wrong */
 export function refuseNoTurn(turn: Pick<Turn, "threadId" | "seq" | "id">): void {
-  const { threadId, seq, id } = ((turn as unknown) ?? {}) as Record<string, unknown>;
+  const { threadId, seq, id } = (turn ?? {}) as Record<string, unknown>;
   if (!isId(threadId)) throw noTurn("threadId", ID_RULE, threadId);
   if (!Number.isSafeInteger(seq) || (seq as number) < 0) throw noTurn("seq", "a whole number from 0", seq);
   if (!isId(id)) throw noTurn("id", ID_RULE, id);

@@ -2,7 +2,7 @@ import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { Serialized } from "@langchain/core/load/serializable";
 import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
-import type { TurnStatus } from "../store/store";
+import type { SawDeletion, TurnStatus } from "../store/store";
 import { type NodeTaskInfo, nodeTaskIdOf } from "./node-task";
 
 export const RECORDER_NAME = "langgraph_checkpoint_turns_recorder";
@@ -14,10 +14,19 @@ const HIDDEN_TAG = "langsmith:hidden";
 export interface Attempt extends NodeTaskInfo {
   threadId: string;
   runId: string;
+  /** The outermost run that this is a part of. */
+  run: OuterRun;
+}
+
+export interface OuterRun {
+  runId: string;
+  sawDeletion: SawDeletion;
 }
 
 /** Where the recorder's observations go. Only `nodeStarts` may throw: it stops the node before its work. */
 export interface TurnSink {
+  /** What a run finds that begins now. */
+  deletionOf(threadId: string): Promise<SawDeletion>;
   graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<void>;
   graphEnds(threadId: string, runId: string): Promise<void>;
   /** `input` is what the node was called with; `hasOwnInput` says that it cannot be the state of a checkpoint. */
@@ -39,6 +48,7 @@ export class TurnRecorder extends BaseCallbackHandler {
   readonly #sink: TurnSink;
   readonly #attempts = new Map<string, Attempt>();
   readonly #graphRuns = new Map<string, string>();
+  readonly #lineage = new Lineage();
   readonly #modelRuns = new Map<string, { threadId: string; nodeTaskId: string }>();
 
   constructor(sink: TurnSink) {
@@ -50,7 +60,7 @@ export class TurnRecorder extends BaseCallbackHandler {
     _chain: Serialized,
     inputs: ChainValues,
     runId: string,
-    _parentRunId?: string,
+    parentRunId?: string,
     tags?: string[],
     metadata?: Record<string, unknown>,
     // The declared type has another order; core calls with the run's type before its name.
@@ -58,25 +68,28 @@ export class TurnRecorder extends BaseCallbackHandler {
     runName?: string,
   ): Promise<void> {
     // The same handler bound to a graph and passed at invoke is called twice for one run.
-    if (this.#attempts.has(runId) || this.#graphRuns.has(runId)) return;
+    if (this.#lineage.has(runId)) return;
     const threadId = metadata?.["thread_id"];
     if (typeof threadId !== "string") return;
+    const run = this.#lineage.enter(runId, parentRunId);
     const task = nodeTask(tags, metadata ?? {}, runName);
+    const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined;
+    if (isGraph) this.#graphRuns.set(runId, threadId);
+    if (run.runId === runId) run.sawDeletion = await this.#sink.deletionOf(threadId);
     if (task !== undefined) {
-      const attempt = { ...task, threadId, runId };
+      const attempt = { ...task, threadId, runId, run };
       this.#attempts.set(runId, attempt);
       // A throw passes through: this is the one place where a node can still be stopped.
       try {
         await this.#sink.nodeStarts(attempt, inputs, hasOwnInput(task));
       } catch (error) {
         this.#attempts.delete(runId);
+        this.#lineage.leave(runId);
         throw error;
       }
       return;
     }
-    if (metadata?.["langgraph_node"] !== undefined) return;
-    this.#graphRuns.set(runId, threadId);
-    await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
+    if (isGraph) await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
   }
 
   override async handleChainEnd(outputs: ChainValues, runId: string): Promise<void> {
@@ -85,6 +98,19 @@ export class TurnRecorder extends BaseCallbackHandler {
 
   override async handleChainError(error: unknown, runId: string): Promise<void> {
     await this.#ended(runId, statusOfError(error), outcomeOfError(error));
+  }
+
+  /** A tool may call a graph. */
+  override handleToolStart(_tool: Serialized, _input: string, runId: string, parentRunId?: string): void {
+    if (parentRunId !== undefined && this.#lineage.has(parentRunId)) this.#lineage.enter(runId, parentRunId);
+  }
+
+  override handleToolEnd(_output: unknown, runId: string): void {
+    this.#lineage.leave(runId);
+  }
+
+  override handleToolError(_error: unknown, runId: string): void {
+    this.#lineage.leave(runId);
   }
 
   override handleChatModelStart(
@@ -131,12 +157,42 @@ export class TurnRecorder extends BaseCallbackHandler {
   }
 
   async #ended(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
+    this.#lineage.leave(runId);
     const attempt = this.#attempts.get(runId);
     this.#attempts.delete(runId);
     if (attempt !== undefined) return this.#sink.nodeEnds(attempt, status, outcome);
     const threadId = this.#graphRuns.get(runId);
     this.#graphRuns.delete(runId);
     if (threadId !== undefined) await this.#sink.graphEnds(threadId, runId);
+  }
+}
+
+/** Which outermost run each run is a part of: a graph inside a node began when the run around it did. */
+class Lineage {
+  readonly #outer = new Map<string, OuterRun>();
+  readonly #inner = new Map<OuterRun, Set<string>>();
+
+  has(runId: string): boolean {
+    return this.#outer.has(runId);
+  }
+
+  enter(runId: string, parentRunId: string | undefined): OuterRun {
+    const known = parentRunId === undefined ? undefined : this.#outer.get(parentRunId);
+    const run = known ?? { runId, sawDeletion: undefined };
+    this.#outer.set(runId, run);
+    if (known === undefined) this.#inner.set(run, new Set());
+    else this.#inner.get(run)?.add(runId);
+    return run;
+  }
+
+  /** With the outermost run all goes that was a part of it: a stream that was broken off never reports its end. */
+  leave(runId: string): void {
+    const run = this.#outer.get(runId);
+    this.#outer.delete(runId);
+    if (run === undefined) return;
+    if (run.runId !== runId) return void this.#inner.get(run)?.delete(runId);
+    for (const inner of this.#inner.get(run) ?? []) this.#outer.delete(inner);
+    this.#inner.delete(run);
   }
 }
 

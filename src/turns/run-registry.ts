@@ -109,12 +109,12 @@ export class RunRegistry {
     this.#threads.get(threadId)?.inputsExpected.clear();
   }
 
-  /** The graph run whose nodes begin although its input was never saved: durability "exit". Asking clears it. */
-  takeUnsavedInput(threadId: string): string | undefined {
+  /** Whether the nodes of this graph run begin although its input was never saved: durability "exit". Asking clears it. */
+  takeUnsavedInput(threadId: string, runId: string): boolean {
     const expected = this.#threads.get(threadId)?.inputsExpected;
-    const runId = expected?.values().next().value;
-    expected?.clear();
-    return runId;
+    if (expected?.has(runId) !== true) return false;
+    expected.clear();
+    return true;
   }
 
   /** Takes the marks away. What is at work stays known: its failing saves still ask. */

@@ -2,7 +2,7 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import type { UserSerde } from "../serde";
-import type { LostTurn, Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
+import type { LostTurn, SawDeletion, Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
 import { namespaceAbove } from "../store/namespaces";
 import { once, quietly, type Values } from "../values";
 import { startsFrom } from "./node-task";
@@ -33,6 +33,10 @@ export class TurnLog implements TurnSink {
     this.#parts = parts;
   }
 
+  async deletionOf(threadId: string): Promise<SawDeletion> {
+    return this.#parts.store.deletionOf(threadId);
+  }
+
   async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
     this.#parts.failures.forget(threadId);
     await this.#parts.runs.graphStarted(threadId, runId, bringsInput);
@@ -52,6 +56,7 @@ export class TurnLog implements TurnSink {
       const saved = store.saveThought({
         id: options.createId(),
         threadId: attempt.threadId,
+        sawDeletion: attempt.run.sawDeletion,
         nodeName: attempt.name,
         nodeNs: attempt.nodeNs,
         nodeTaskId: attempt.nodeTaskId,
@@ -87,7 +92,7 @@ export class TurnLog implements TurnSink {
   async #admit(attempt: Attempt): Promise<void> {
     const ns = namespaceAbove(attempt.nodeNs);
     await this.#parts.runs.nodeStarted(attempt.threadId, ns);
-    const failure = this.#parts.failures.take(attempt.threadId, ns);
+    const failure = this.#parts.failures.take(attempt.threadId, ns, attempt.run.sawDeletion);
     if (failure === undefined) return;
     // LangChain reports no end of a run whose start was refused.
     this.#leave(attempt);
@@ -103,6 +108,7 @@ export class TurnLog implements TurnSink {
     if (threadId === attempt.threadId) return;
     this.#leave(attempt);
     attempt.threadId = threadId;
+    attempt.run = { ...attempt.run, sawDeletion: await this.deletionOf(threadId) };
     await this.#parts.runs.nodeStarted(threadId, namespaceAbove(attempt.nodeNs));
   }
 
@@ -112,6 +118,7 @@ export class TurnLog implements TurnSink {
       store.saveAction({
         id: options.createId(),
         threadId: attempt.threadId,
+        sawDeletion: attempt.run.sawDeletion,
         nodeName: attempt.name,
         nodeNs: attempt.nodeNs,
         nodeTaskId: attempt.nodeTaskId,
@@ -149,10 +156,12 @@ export class TurnLog implements TurnSink {
   /** With durability "exit" a run's nodes begin although its input was never saved; the first Thought then starts the task. */
   #claim(attempt: Attempt): TaskClaim {
     const names = this.#parts.namesOf(attempt.threadId);
-    const unsaved = this.#parts.runs.takeUnsavedInput(attempt.threadId);
-    if (unsaved === undefined) return { ...names, kind: "resume", name: attempt.runId };
-    this.#warnOfExit(attempt.threadId);
-    return { ...names, kind: "begin", name: unsaved };
+    const { run, threadId } = attempt;
+    if (!this.#parts.runs.takeUnsavedInput(threadId, run.runId)) {
+      return { ...names, kind: "resume", name: attempt.runId };
+    }
+    this.#warnOfExit(threadId);
+    return { ...names, kind: "begin", name: run.runId };
   }
 
   #warnOfExit(threadId: string): void {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
+import { expectationOf } from "../expectation";
 import { ID_RULE, isId } from "../ids";
 import type { TurnStatus, TurnType } from "../store/store";
 
@@ -61,11 +62,11 @@ const turnSchema = z.object({
 export function checkedTurn(checkpoint: LangGraphCheckpoint): LangGraphCheckpoint {
   const result = turnSchema.safeParse(checkpoint);
   if (result.success) return checkpoint;
-  const issue = result.error.issues[0];
-  const field = issue?.path.join(".") ?? "";
+  const issue = result.error.issues[0] as z.core.$ZodIssue;
+  const field = issue.path.join(".");
   throw new TurnsError("INVALID_CHECKPOINT", {
     what: field === "" ? "the checkpoint to save" : `field ${JSON.stringify(field)} of the checkpoint to save`,
-    expected: issue?.message ?? "a LangGraphCheckpoint",
+    expected: expectationOf(issue),
     found: describe(field === "" ? checkpoint : (checkpoint as unknown as Record<string, unknown>)[field]),
     remedy: "Nothing was saved; see the type LangGraphCheckpoint for what each field holds.",
     data: { field },

@@ -18,7 +18,7 @@ import { isSame, type Manifest, manifestText, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
-import { enterThread } from "./tombstones";
+import { enterThread, isThere } from "./tombstones";
 import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
 import { liveWrites } from "./writes";
@@ -53,9 +53,13 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
   const begins = ns === "" && checkpoint.parentId === undefined;
   const key = enterThread(sql, threadId, checkpoint.createdAt, {
     begins,
-    refersTo: checkpoint.parentId,
-    ns,
+    belongs: (on) =>
+      checkpoint.parentId === undefined
+        ? Object.entries(checkpoint.above).some(([outer, id]) => isThere(sql, on, outer, id))
+        : isThere(sql, on, ns, checkpoint.parentId),
+    refersTo: checkpoint.parentId ?? checkpoint.above[""],
     saves: checkpointId,
+    sawDeletion: checkpoint.sawDeletion,
   });
   claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = sql.nextSeq();

@@ -9,7 +9,7 @@ import { refuseRetiredKey, unlockDatabase } from "./keys";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
 import { pruneBatch, prunePlan, threadsOfRuns } from "./prune-batch";
 import { deleteIdleThread, idleThread } from "./prune-idle";
-import { sweepBatch, sweepPlan } from "./prune-sweep";
+import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "./prune-sweep";
 import { countBehind, listRewinds, rewind, takeBack } from "./rewinds";
 import { beatRun, beginRun, endRun, listRuns } from "./runs";
 import { reseal, retireKeys } from "./rotate";
@@ -19,6 +19,7 @@ import { listTasks } from "./tasks";
 import { readChunks } from "./chunks";
 import { copyThread } from "./thread-copy";
 import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
+import { deletionOf } from "./tombstones";
 import { addTokens, insertAction, insertThought, knownNodeTasks, listTurns, openThoughts } from "./turns";
 import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
 import { putWrites } from "./writes";
@@ -84,11 +85,14 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     listThreads: read(listThreads),
     getThread: read(getThread),
     deleteThread: write(deleteThread),
+    deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
     copyThread: write(copyThread),
     prunePlan: read(prunePlan),
     pruneBatch: write(pruneBatch),
     sweepPlan: read(sweepPlan),
+    unswept: read(unswept),
+    pagesToSweep: read(pagesToSweep),
     sweepBatch: write(sweepBatch),
     idleThread: read(idleThread),
     deleteIdleThread: write(deleteIdleThread),

@@ -1,8 +1,8 @@
 import { TurnsError } from "../../errors";
 import type { CheckpointName } from "../store";
+import { unknownThread } from "../unknown-thread";
 import type { Sql } from "./sql";
 import { threadKey } from "./thread-keys";
-import { unknownThread } from "./threads";
 
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL

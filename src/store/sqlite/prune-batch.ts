@@ -11,7 +11,7 @@ const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXIS
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
 const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
 const NO_ARCHIVE = "UPDATE langgraph_rewinds SET archived = 0 WHERE id = ?";
-const RAISE_FLOOR = "UPDATE langgraph_threads SET pruned_seq = max(pruned_seq, ?) WHERE thread = ?";
+const NOTE = "UPDATE langgraph_threads SET pruned_seq = max(pruned_seq, ?), unswept = unswept + ? WHERE thread = ?";
 
 const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
   CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
@@ -60,7 +60,7 @@ export function pruneBatch(sql: Sql, plan: PrunePlan, wish: PruneWish, limit: nu
     sql.run(DELETE_ARCHIVE, id);
     sql.run(NO_ARCHIVE, id);
   }
-  sql.run(RAISE_FLOOR, current.floor, key.thread);
+  sql.run(NOTE, current.floor, units.length + current.archives.length, key.thread);
   const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: pruneStamp(sql, key) };
   return { removed: countsOf(units), rest };
 }

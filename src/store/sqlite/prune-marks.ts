@@ -1,14 +1,12 @@
-import { chunkAddresses, chunkTag } from "../../codec";
+import { chunkAddresses } from "../../codec";
 import type { PrunePlan } from "../store";
 import { openBody } from "./chunks";
 import { parseManifest } from "./manifest";
-import { archivedTexts, storedTexts } from "./prune-texts";
+import { archivedNumbers, archivedTexts, archivesOf, REFERENCE, type Referring, storedTexts } from "./prune-texts";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 const PAGE = 1_000;
-/** What every text with a reference contains. */
-const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
 const CHUNKS = `SELECT seq, address, typeof(body) = 'blob' OR instr(body, ?4) > 0 FROM langgraph_chunks
   WHERE thread = ?1 AND address > ?2 ORDER BY address LIMIT ?3`;
 const BODY = "SELECT body FROM langgraph_chunks WHERE seq = ?";
@@ -36,12 +34,17 @@ export interface Unneeded {
 export function unneededOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Unneeded {
   const lengths = new Map<number, number>();
   const addresses = new Set<string>();
-  for (const { kind, text } of [...storedTexts(sql, key, without), ...archivedTexts(sql, key, without?.archives ?? [])]) {
+  const mark = ({ kind, text }: Referring): void => {
     if (kind === "manifest") markManifest(text, lengths, addresses);
     else for (const address of chunkAddresses(text)) addresses.add(address);
-  }
+  };
+  const archives = archivesOf(sql, key, without);
+  for (const referring of storedTexts(sql, key, without)) mark(referring);
+  for (const referring of archivedTexts(sql, key, archives)) mark(referring);
+  const archived = archivedNumbers(sql, archives);
+  for (const { list, keep } of archived.bases) lengthen(lengths, list, keep);
   const lists = listsOf(sql, key, lengths);
-  return { lists: lists.filter(({ from }) => from !== Infinity), chunks: chunksOf(sql, key, lengths, addresses) };
+  return { lists, chunks: chunksOf(sql, key, lengths, addresses, archived.chunks) };
 }
 
 function markManifest(text: string, lengths: Map<number, number>, addresses: Set<string>): void {
@@ -66,10 +69,17 @@ function listsOf(sql: Sql, { thread }: ThreadKey, lengths: Map<number, number>):
   });
 }
 
-function chunksOf(sql: Sql, key: ThreadKey, lengths: ReadonlyMap<number, number>, addresses: ReadonlySet<string>): number[] {
+/** @param numbered chunks that are needed by their numbers, besides those of the lists and of the addresses */
+function chunksOf(
+  sql: Sql,
+  key: ThreadKey,
+  lengths: ReadonlyMap<number, number>,
+  addresses: ReadonlySet<string>,
+  numbered: readonly number[],
+): number[] {
   const notes = notesOf(sql, key);
   const bySeq = new Map([...notes].map(([address, { seq }]) => [seq, address]));
-  const waiting = [...addresses];
+  const waiting = [...addresses, ...numbered.map((chunk) => bySeq.get(chunk) ?? "")];
   for (const [list, length] of lengths) {
     for (const [chunk] of sql.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
   }

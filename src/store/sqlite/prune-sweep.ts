@@ -13,6 +13,23 @@ const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
   (SELECT pos FROM langgraph_items WHERE list = ?1 AND pos >= ?2 ORDER BY pos DESC LIMIT ?3)`;
 const HAS_ITEMS = "SELECT 1 FROM langgraph_items WHERE list = ? AND pos >= ? LIMIT 1";
 const DELETE_LIST = "DELETE FROM langgraph_lists WHERE seq = ? AND thread = ?";
+const UNSWEPT = "SELECT unswept FROM langgraph_threads WHERE thread = ?";
+const SWEPT = "UPDATE langgraph_threads SET unswept = max(0, unswept - ?) WHERE thread = ?";
+/** A row of its own, and the pages its body fills at SQLite's usual page size. */
+const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_length(body) / 4096 AS pages
+  FROM langgraph_chunks WHERE thread = ? LIMIT ?)`;
+
+/** How much was pruned from a thread since it was last swept. */
+export function unswept(sql: Sql, threadId: string): number {
+  const key = threadKey(sql, threadId);
+  return key === undefined ? 0 : unsweptOf(sql, key);
+}
+
+/** About how many pages a sweep would read. @param limit no more values are looked at than this */
+export function pagesToSweep(sql: Sql, threadId: string, limit: number): number {
+  const key = threadKey(sql, threadId);
+  return (key && sql.get<{ pages: number }>(TO_READ, key.thread, limit)?.pages) ?? 0;
+}
 
 /**
  * Finds the values that nothing refers to any more.
@@ -29,7 +46,11 @@ function planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Sweep
   const touched = lists.filter(({ list, from, whole }) => whole || sql.get(HAS_ITEMS, list, from) !== undefined);
   // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.
   const newestFirst = [...chunks].sort((left, right) => right - left);
-  return { threadId: key.threadId, chunks: newestFirst, lists: touched, stamp: stampOf(sql, key) };
+  return { threadId: key.threadId, chunks: newestFirst, lists: touched, unswept: unsweptOf(sql, key), stamp: stampOf(sql, key) };
+}
+
+function unsweptOf(sql: Sql, { thread }: ThreadKey): number {
+  return sql.get<{ unswept: number }>(UNSWEPT, thread)?.unswept ?? 0;
 }
 
 /** Equal stamps mean that no row has come that may refer to what the plan takes away. */
@@ -38,13 +59,14 @@ function stampOf(sql: Sql, { thread }: ThreadKey): string {
 }
 
 /**
- * Deletes up to `limit` rows of a plan, lists first. If the thread has changed since the plan was made, it is made anew.
+ * Deletes up to `limit` rows of a plan, lists first. If the thread has changed since the plan was made, it is made anew. With the last
+ * row the thread counts as swept, as far as it had been pruned when the plan was made.
  *
  * @returns how many chunks went, and what is left of the plan
  */
 export function sweepBatch(sql: Sql, plan: SweepPlan, limit: number): { chunks: number; rest: SweepPlan } {
   const key = threadKey(sql, plan.threadId);
-  if (key === undefined) return { chunks: 0, rest: { ...plan, chunks: [], lists: [] } };
+  if (key === undefined) return { chunks: 0, rest: { ...plan, chunks: [], lists: [], unswept: 0 } };
   const current = stampOf(sql, key) === plan.stamp ? plan : planOf(sql, key, undefined);
   const lists = [...current.lists];
   let left = limit;
@@ -58,7 +80,9 @@ export function sweepBatch(sql: Sql, plan: SweepPlan, limit: number): { chunks: 
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
   const swept = chunks.length === 0 ? 0 : sql.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
-  outdate(sql, key);
+  if (current.chunks.length + current.lists.length > 0) outdate(sql, key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: stampOf(sql, key) };
-  return { chunks: swept, rest };
+  if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
+  sql.run(SWEPT, current.unswept, key.thread);
+  return { chunks: swept, rest: { ...rest, unswept: 0 } };
 }

@@ -1,4 +1,6 @@
+import { chunkTag } from "../../codec";
 import type { PrunePlan } from "../store";
+import { openBody } from "./chunks";
 import { toTurn, type RawTurn, TURN_COLUMNS } from "./turn-rows";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
@@ -21,8 +23,17 @@ const page = (columns: string, table: string): string =>
 const SNAPSHOTS = page("seq, channels", "langgraph_snapshots");
 const WRITES = page("seq, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum", "langgraph_writes");
 const TURNS = page(TURN_COLUMNS, "langgraph_checkpoints");
-const ARCHIVED = `SELECT rewind_id, tbl, row FROM langgraph_archive WHERE thread_id = ? AND change = 'deleted'
-  AND tbl IN ('langgraph_snapshots', 'langgraph_writes', 'langgraph_checkpoints')`;
+/** What every text with a reference contains. */
+export const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
+const ARCHIVES = "SELECT DISTINCT rewind_id FROM langgraph_archive WHERE thread_id = ?";
+const ARCHIVED = `SELECT ordinal, tbl, row FROM langgraph_archive WHERE rewind_id = ?1 AND ordinal > ?2 AND change = 'deleted'
+  AND (tbl IN ('langgraph_snapshots', 'langgraph_writes', 'langgraph_checkpoints') OR (tbl = 'langgraph_chunks'
+    AND (json_type(row, '$.body') = 'object' OR instr(json_extract(row, '$.body'), ?3) > 0)))
+  ORDER BY ordinal LIMIT ${PAGE}`;
+const ARCHIVED_LISTS = `SELECT json_extract(row, '$.base'), json_extract(row, '$.keep') FROM langgraph_archive
+  WHERE rewind_id = ? AND change = 'deleted' AND tbl = 'langgraph_lists' AND json_extract(row, '$.base') IS NOT NULL`;
+const ARCHIVED_ITEMS = `SELECT DISTINCT json_extract(row, '$.chunk') FROM langgraph_archive
+  WHERE rewind_id = ? AND change = 'deleted' AND tbl = 'langgraph_items'`;
 
 /** Of the rows of a thread, but for those of the plan. */
 export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Generator<Referring> {
@@ -51,16 +62,45 @@ function* pages<T extends { seq: number }>(
   }
 }
 
-/** Of the rows that taking a rewind back would bring back. */
-export function* archivedTexts(sql: Sql, key: ThreadKey, without: readonly string[]): Generator<Referring> {
-  const rows = sql.all<{ rewind_id: string; tbl: string; row: string }>(ARCHIVED, key.threadId);
-  for (const { rewind_id: rewindId, tbl, row } of rows) {
-    if (without.includes(rewindId)) continue;
+/** The rewinds of a thread that can be taken back as far as their archives go, but for those of the plan. */
+export function archivesOf(sql: Sql, { threadId }: ThreadKey, without: PrunePlan | undefined): string[] {
+  const all = sql.all<{ rewind_id: string }>(ARCHIVES, threadId).map(({ rewind_id: id }) => id);
+  return all.filter((id) => without?.archives.includes(id) !== true);
+}
+
+/** Of the rows that taking these rewinds back would bring back. */
+export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly string[]): Generator<Referring> {
+  for (const { tbl, row } of archivedRows(sql, archives)) {
     const fields = JSON.parse(row, (_name, value: unknown) => fromHex(value)) as Record<string, unknown>;
     if (tbl === "langgraph_snapshots") yield { kind: "manifest", text: fields["channels"] as string };
     else if (tbl === "langgraph_writes") yield { kind: "text", text: entriesOf(sql, key, fields as unknown as Writes) };
-    else yield { kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState };
+    else if (tbl === "langgraph_checkpoints")
+      yield { kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState };
+    else yield { kind: "text", text: openBody(sql, key.threadId, fields["body"] as string | Uint8Array) };
   }
+}
+
+/** An archive can be as large as the thread was. */
+function* archivedRows(sql: Sql, archives: readonly string[]): Generator<{ tbl: string; row: string }> {
+  for (const id of archives) {
+    for (let after = 0; ;) {
+      const rows = sql.all<{ ordinal: number; tbl: string; row: string }>(ARCHIVED, id, after, REFERENCE);
+      yield* rows;
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < PAGE) break;
+      after = last.ordinal;
+    }
+  }
+}
+
+/** Archived rows name lists and chunks by number, and many of those are older than what was rewound, so that they are still there. */
+export function archivedNumbers(
+  sql: Sql,
+  archives: readonly string[],
+): { bases: { list: number; keep: number }[]; chunks: number[] } {
+  const bases = archives.flatMap((id) => sql.rows<[number, number]>(ARCHIVED_LISTS, id));
+  const chunks = archives.flatMap((id) => sql.rows<[number]>(ARCHIVED_ITEMS, id));
+  return { bases: bases.map(([list, keep]) => ({ list, keep })), chunks: chunks.map(([chunk]) => chunk) };
 }
 
 function entriesOf(sql: Sql, key: ThreadKey, row: Writes): string {

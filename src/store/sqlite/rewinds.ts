@@ -1,10 +1,10 @@
 import { TurnsError } from "../../errors";
 import type { RewindCounts, RewindRow, RunRow, TaskRow } from "../store";
+import { unknownThread } from "../unknown-thread";
 import { listRuns } from "./runs";
 import type { Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { outdate, type ThreadKey, threadKey } from "./thread-keys";
-import { unknownThread } from "./threads";
 
 /** What a rewind deletes from, and what each is called in the report. */
 const REWOUND = [

@@ -1,12 +1,12 @@
 import { TurnsError } from "../../errors";
 import type { CheckpointHead } from "../store";
+import { unknownThread } from "../unknown-thread";
 import { insertSnapshot, type Row, toHead } from "./checkpoints";
 import { manifestText } from "./manifest";
 import type { Sql } from "./sql";
 import { createThread, type ThreadKey, threadKey } from "./thread-keys";
 import { copyPlainChunks, copySealedChunks, type Translation } from "./thread-translation";
-import { unknownThread } from "./threads";
-import { removeTombstone } from "./tombstones";
+import { allowAgain } from "./tombstones";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 import { insertWrites, openWrites, type WriteRow } from "./writes";
 
@@ -19,7 +19,7 @@ export function copyThread(sql: Sql, sourceId: string, targetId: string, created
   const source = threadKey(sql, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
   if (threadKey(sql, targetId) !== undefined) throw threadExists(targetId);
-  removeTombstone(sql, targetId);
+  allowAgain(sql, targetId);
   const target = createThread(sql, targetId, createdAt);
   const shift = shiftOf(sql, source);
   const copy = (insertAndSelect: string): void =>
@@ -33,7 +33,8 @@ export function copyThread(sql: Sql, sourceId: string, targetId: string, created
     FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?2) AND ?4 <> ?5`);
   copy(`INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
     SELECT ?1, name, checkpoint_ns, checkpoint_id, created_at FROM langgraph_names WHERE thread = ?2 AND ?3 > 0 AND ?4 <> ?5`);
-  copy(`UPDATE langgraph_threads SET pruned_seq = coalesce((SELECT nullif(pruned_seq, 0) + ?3 FROM langgraph_threads WHERE thread = ?2), 0)
+  copy(`UPDATE langgraph_threads SET (pruned_seq, unswept) =
+      (SELECT coalesce(nullif(pruned_seq, 0) + ?3, 0), unswept FROM langgraph_threads WHERE thread = ?2)
     WHERE thread = ?1 AND ?4 <> ?5`);
   const translation = copySnapshots(sql, source, target, shift);
   copyWrites(sql, source, target, shift, translation);

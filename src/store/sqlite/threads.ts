@@ -1,4 +1,3 @@
-import { TurnsError } from "../../errors";
 import type { ThreadRow } from "../store";
 import type { Sql } from "./sql";
 import { threadKey } from "./thread-keys";
@@ -71,14 +70,4 @@ export function reuseThread(sql: Sql, threadId: string): boolean {
 function toThread(row: Row): ThreadRow {
   const { thread_id: threadId, created_at: createdAt, epoch, checkpoints, turns, tasks } = row;
   return { threadId, createdAt, epoch, checkpoints, turns, tasks };
-}
-
-export function unknownThread(threadId: string): TurnsError {
-  return new TurnsError("THREAD_NOT_FOUND", {
-    what: `thread ${JSON.stringify(threadId)}`,
-    expected: "a thread of this database",
-    found: "no such thread",
-    remedy: "saver.listThreads() shows which there are.",
-    data: { threadId },
-  });
 }

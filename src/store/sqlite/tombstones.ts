@@ -1,20 +1,24 @@
 import { TurnsError } from "../../errors";
+import type { SawDeletion } from "../store";
 import type { Sql } from "./sql";
 import { createThread, type ThreadKey, threadKey } from "./thread-keys";
 
 /** What a save says about where it belongs. */
 export interface Entry {
-  /** The first checkpoint of a new history: no parent, root namespace. */
+  /** It may be the first of a new thread. */
   begins: boolean;
+  /** Whether the thread that is there has what the save goes on from. */
+  belongs: (thread: ThreadKey) => boolean;
   /** The checkpoint that the save continues or belongs to. */
   refersTo: string | undefined;
-  ns: string;
   /** The checkpoint that the save creates. */
   saves: string | undefined;
+  sawDeletion: SawDeletion;
 }
 
 const OF_THREAD = "SELECT deleted_at, final FROM langgraph_tombstones WHERE thread_id = ?";
 const BURY = "INSERT OR REPLACE INTO langgraph_tombstones (thread_id, deleted_at, final) VALUES (?, ?, ?)";
+const ALLOW = "UPDATE langgraph_tombstones SET final = 0 WHERE thread_id = ?";
 const REMOVE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?";
 const EXISTS =
   "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
@@ -36,13 +40,27 @@ export function enterThread(sql: Sql, threadId: string, createdAt: string, entry
 }
 
 /**
- * What a save refers to may be missing for good reasons (pruned; or, with durability "exit", not saved yet), but then its id is younger
- * than the deletion, and not that of a checkpoint that was refused.
+ * A save is late if its run began before the deletion. What it goes on from proves nothing then: a graph with `checkpointer: true` in
+ * a late run reads the new thread's memory and goes on from it.
+ *
+ * If no run is known, what it goes on from has to be there. That may be missing for good reasons (pruned; or, with durability "exit",
+ * not saved yet), but then its id is younger than the deletion, and not that of a checkpoint that was refused.
  */
 function isLate(sql: Sql, key: ThreadKey | undefined, entry: Entry, deletedAt: number): boolean {
-  if (entry.begins || entry.refersTo === undefined) return !entry.begins && key === undefined;
-  if (key !== undefined && sql.get(EXISTS, key.thread, entry.ns, entry.refersTo) !== undefined) return false;
+  if (entry.sawDeletion !== undefined) return entry.sawDeletion !== deletedAt;
+  if (key !== undefined && entry.belongs(key)) return false;
+  if (entry.begins) return false;
+  if (entry.refersTo === undefined) return key === undefined;
   return sql.refused.has(entry.refersTo) || !(timeOf(entry.refersTo) > deletedAt);
+}
+
+export function isThere(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): boolean {
+  return sql.get(EXISTS, thread, ns, checkpointId) !== undefined;
+}
+
+/** Which deletion of the thread was the last one, 0 for none. */
+export function deletionOf(sql: Sql, threadId: string): number {
+  return sql.get<{ deleted_at: number }>(OF_THREAD, threadId)?.deleted_at ?? 0;
 }
 
 /** Milliseconds since the epoch at which a UUID of version 6 was made; NaN for any other id. */
@@ -53,8 +71,14 @@ export function timeOf(id: string): number {
   return Number(BigInt(`0x${high}${middle}${low}`) / 10_000n) - 12_219_292_800_000;
 }
 
+/** No two deletions of a thread have the same time, so that runs can tell them apart. */
 export function bury(sql: Sql, threadId: string, deletedAt: number, final: boolean): void {
-  sql.run(BURY, threadId, deletedAt, final ? 1 : 0);
+  sql.run(BURY, threadId, Math.max(deletedAt, deletionOf(sql, threadId) + 1), final ? 1 : 0);
+}
+
+/** The id may be used again, though not by the runs that were at work when it was deleted. */
+export function allowAgain(sql: Sql, threadId: string): void {
+  sql.run(ALLOW, threadId);
 }
 
 /** @returns whether there was a tombstone */

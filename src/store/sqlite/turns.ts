@@ -1,12 +1,12 @@
 import { TurnsError } from "../../errors";
 import { namespaceAbove } from "../namespaces";
-import type { NewAction, NewThought, NewWrites, TaskClaim, TaskRow, TurnRow } from "../store";
+import type { NewAction, NewThought, NewWrites, TaskRow, TurnRow } from "../store";
 import { type Manifest, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
 import { storeChunks } from "./chunks";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadKey } from "./thread-keys";
-import { enterThread } from "./tombstones";
+import { type Entry, enterThread } from "./tombstones";
 import { turnApart } from "./turn-apart";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 
@@ -47,7 +47,12 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
   const { nodeTaskId, nodeNs, step } = thought;
   const origin = originOf(sql, thought);
   const { threadId } = origin;
-  const key = enterThread(sql, threadId, thought.createdAt, turnEntry(thought.claim));
+  const key = enterThread(sql, threadId, thought.createdAt, {
+    ...turnEntry(thought),
+    belongs: () => origin.proven,
+    // What the run saw was a deletion of the thread it names.
+    ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
+  });
   const task = claimTask(sql, key, thought.claim, thought.createdAt);
   const attempts = sql.get<{ n: number }>(ATTEMPTS, key.thread, nodeTaskId)?.n ?? 0;
   return insertTurn(sql, key.thread, {
@@ -76,8 +81,8 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
 }
 
 /** With durability "exit" a run's first Thought comes before its first checkpoint. */
-function turnEntry(claim: TaskClaim): Parameters<typeof enterThread>[3] {
-  return { begins: claim.kind === "begin", refersTo: undefined, ns: "", saves: undefined };
+function turnEntry({ claim, sawDeletion }: Pick<NewThought, "claim" | "sawDeletion">): Omit<Entry, "belongs"> {
+  return { begins: claim.kind === "begin", refersTo: undefined, saves: undefined, sawDeletion };
 }
 
 interface Origin {
@@ -142,7 +147,10 @@ function checkpointTells(sql: Sql, { thread }: ThreadKey, keys: readonly string[
 }
 
 export function insertAction(sql: Sql, action: NewAction): TurnRow {
-  const key = enterThread(sql, action.threadId, action.createdAt, turnEntry(action.claim));
+  const key = enterThread(sql, action.threadId, action.createdAt, {
+    ...turnEntry(action),
+    belongs: ({ thread }) => sql.get<RawTurn>(OF_ATTEMPT, thread, action.nodeTaskId, action.runId) !== undefined,
+  });
   const thought = sql.get<RawTurn>(OF_ATTEMPT, key.thread, action.nodeTaskId, action.runId);
   const task = thought === undefined ? claimTask(sql, key, action.claim, action.createdAt) : undefined;
   storeChunks(sql, key, action.update.parts);

@@ -5,7 +5,7 @@ import { writesIdentity } from "./identities";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
 import type { ThreadKey } from "./thread-keys";
-import { enterThread } from "./tombstones";
+import { enterThread, isThere } from "./tombstones";
 import { settleAction } from "./turns";
 
 export interface WriteRow {
@@ -30,7 +30,13 @@ const INSERT = `INSERT INTO langgraph_writes
  */
 export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: TurnRow | undefined; lost: LostTurn[] } {
   const { threadId, ns, checkpointId, nodeTaskId } = batch;
-  const key = enterThread(sql, threadId, batch.createdAt, { begins: false, refersTo: checkpointId, ns, saves: undefined });
+  const key = enterThread(sql, threadId, batch.createdAt, {
+    begins: false,
+    belongs: (on) => isThere(sql, on, ns, checkpointId),
+    refersTo: checkpointId,
+    saves: undefined,
+    sawDeletion: batch.sawDeletion,
+  });
   claimTask(sql, key, batch.claim, batch.createdAt);
   for (const { idx, entries } of batch.rows) {
     const seq = sql.nextSeq();

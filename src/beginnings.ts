@@ -1,0 +1,59 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import type { SawDeletion } from "./store/store";
+
+interface Place {
+  threadId: string;
+  ns: string;
+}
+
+/**
+ * Which deletion of its thread each run found when it began, that is, when it first read the thread: a run that began before a
+ * deletion is late, whatever it saves and whenever.
+ *
+ * LangGraph passes one `metadata` object through all calls of a graph's run, and one `control` to the graphs inside it as well; those
+ * are told the namespaces around them. What comes without (a save by hand, `updateState`) is not known here.
+ */
+export class Beginnings {
+  readonly #found = new WeakMap<object, Map<string, number>>();
+
+  /** Whether this reading begins a run: a graph inside a node began with the graph around it, unless it has a thread of its own. */
+  isOne(config: RunnableConfig, at: Place): boolean {
+    return isObject(config.metadata) && this.#around(config, at.threadId) === undefined;
+  }
+
+  began(config: RunnableConfig, at: Place, deletion: number): void {
+    for (const run of [config.metadata, controlOf(config)]) {
+      if (!isObject(run)) continue;
+      const found = this.#found.get(run) ?? new Map<string, number>();
+      this.#found.set(run, found.set(keyOf(at), deletion));
+    }
+  }
+
+  of(config: RunnableConfig, at: Place): SawDeletion {
+    return this.#around(config, at.threadId) ?? this.#of(config.metadata, at);
+  }
+
+  #around(config: RunnableConfig, threadId: string): SawDeletion {
+    const { __pregel_read: insideNode, checkpoint_map: around } = (config.configurable ?? {}) as Record<string, unknown>;
+    if (insideNode === undefined || !isObject(around)) return undefined;
+    const found = Object.keys(around).map((ns) => this.#of(controlOf(config), { threadId, ns }));
+    return found.find((deletion) => deletion !== undefined);
+  }
+
+  #of(run: unknown, at: Place): SawDeletion {
+    return isObject(run) ? this.#found.get(run)?.get(keyOf(at)) : undefined;
+  }
+}
+
+/** No id contains the character between them. */
+function keyOf({ threadId, ns }: Place): string {
+  return `${threadId}\0${ns}`;
+}
+
+function controlOf(config: RunnableConfig): unknown {
+  return (config as { control?: unknown }).control;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}

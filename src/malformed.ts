@@ -1,0 +1,37 @@
+import type { Checkpoint, CheckpointMetadata, ChannelVersions, PendingWrite } from "@langchain/langgraph-checkpoint";
+import { describe, TurnsError } from "./errors";
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/**
+ * Checks what is saved as far as saving reads it, so that a caller without types learns what is wrong.
+ *
+ * @throws {TurnsError} INVALID_CHECKPOINT naming the first argument or field that is wrong
+ */
+export function refuseMalformed(checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): void {
+  const parts: Record<string, unknown> = { checkpoint, metadata, newVersions };
+  if (isRecord(checkpoint)) {
+    parts["checkpoint.channel_values"] = checkpoint.channel_values;
+    parts["checkpoint.channel_versions"] = checkpoint.channel_versions;
+  }
+  const wrong = Object.keys(parts).find((name) => !isRecord(parts[name]));
+  if (wrong !== undefined) throw malformed(`${wrong} to save`, "an object", parts[wrong], wrong);
+}
+
+/** @throws {TurnsError} INVALID_CHECKPOINT unless these are pairs of a channel and a value */
+export function refuseNoWrites(writes: PendingWrite[]): void {
+  if (!Array.isArray(writes)) throw malformed("writes to save", "an array of [channel, value]", writes, "writes");
+  const index = writes.findIndex((write: unknown) => !Array.isArray(write) || typeof write[0] !== "string");
+  if (index !== -1) throw malformed(`writes.${index} to save`, "a pair [channel, value]", writes[index], `writes.${index}`);
+}
+
+function malformed(what: string, expected: string, found: unknown, field: string): TurnsError {
+  return new TurnsError("INVALID_CHECKPOINT", {
+    what,
+    expected,
+    found: describe(found),
+    remedy: "Pass what LangGraph passes. Nothing was saved.",
+    data: { field },
+  });
+}
