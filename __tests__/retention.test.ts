@@ -488,6 +488,31 @@ describe("S2.4 retention after each save", () => {
     expect([pruned, shop.count("langgraph_snapshots")]).toEqual([1, 1]);
   });
 
+  test("S3.6 clean-up on completion: with keepLastWhenDone a run keeps its checkpoints until its graph has ended", async () => {
+    const shop = open({ frequency: 0, retention: { keepLastWhenDone: 1 } });
+    await shop.run(2);
+    await settled();
+    await settled();
+    const roots = await shop.roots();
+    expect(roots).toHaveLength(1);
+    expect((await shop.graph.getState(at())).next).toEqual([]);
+    const saved = { ...emptyCheckpoint(), channel_values: { "branch:to:stay": null }, channel_versions: { "branch:to:stay": 1 } };
+    const put = (id: string, step: number): Promise<unknown> =>
+      shop.saver.put(
+        { configurable: { thread_id: "under way" } },
+        { ...saved, id },
+        { source: "loop", step, parents: {} },
+        {
+          "branch:to:stay": 1,
+        },
+      );
+    for (let step = 0; step < 5; step += 1) await put(`00000000-0000-6000-8000-00000000000${step}`, step);
+    await settled();
+    let kept = 0;
+    for await (const tuple of shop.saver.list({ configurable: { thread_id: "under way" } })) kept += Number(tuple !== undefined);
+    expect(kept).toBe(5);
+  });
+
   test("S2.4 processes that live for a few saves only sweep what all of them pruned", async () => {
     const path = tempFile();
     let last: any;

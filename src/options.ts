@@ -33,9 +33,9 @@ export interface TurnSaverOptions {
   encryption?: EncryptionOption;
   /**
    * Prunes a thread after each checkpoint saved on it, in the background: see docs/retention.md. Recommended are `{ keepLast: 5 }`, and
-   * `{ keepLast: 50 }` for workflows with side effects. Default: nothing is ever deleted that nobody asked to delete.
+   * `{ keepLast: 50 }` for workflows with side effects. `keepLastWhenDone` goes for a thread whose graph has ended. Default: nothing is ever deleted that nobody asked to delete.
    */
-  retention?: { keepLast?: number; maxAgeMs?: number };
+  retention?: { keepLast?: number; maxAgeMs?: number; keepLastWhenDone?: number };
   /**
    * A serde of LangGraph's kind to use instead of the codec, binary ones included. Saves then commit in order but asynchronously, so
    * a crash can lose the one that is being serialised; values are kept whole, not in parts.
@@ -55,12 +55,16 @@ const isLogger = (value: unknown): boolean =>
   value !== null &&
   ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
 
-/** At least one of the two: an option that keeps everything would be a mistake. */
+/** At least one of the three: an option that keeps everything would be a mistake. */
 const retention = z
-  .strictObject({ keepLast: z.number().int().min(1).optional(), maxAgeMs: z.number().int().min(0).optional() })
+  .strictObject({
+    keepLast: z.number().int().min(1).optional(),
+    maxAgeMs: z.number().int().min(0).optional(),
+    keepLastWhenDone: z.number().int().min(1).optional(),
+  })
   .refine(
-    ({ keepLast, maxAgeMs }) => keepLast !== undefined || maxAgeMs !== undefined,
-    "must be an object with keepLast or maxAgeMs",
+    ({ keepLast, maxAgeMs, keepLastWhenDone }) => [keepLast, maxAgeMs, keepLastWhenDone].some((value) => value !== undefined),
+    "must be an object with keepLast, maxAgeMs or keepLastWhenDone",
   );
 
 const isSerde = (value: unknown): boolean =>

@@ -216,7 +216,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       const { step, source } = metadata;
       this.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
       this.#report(threadId, lost);
-      if (ns === "") this.#retention?.saved(threadId);
+      if (ns === "") this.#retention?.saved(threadId, isEnd(checkpoint, metadata));
     } catch (error) {
       await this.#saveFailed(config, at, error);
     }
@@ -686,6 +686,11 @@ export class TurnSaver extends BaseCheckpointSaver {
 interface Stored {
   values: Record<string, unknown>;
   metadata: unknown;
+}
+
+/** Whether nothing comes behind a checkpoint of the root namespace. */
+function isEnd(checkpoint: Checkpoint, metadata: CheckpointMetadata): boolean {
+  return metadata.source === "loop" && plannedTasks("", checkpoint, metadata).length === 0;
 }
 
 function withRunId(metadata: CheckpointMetadata, config: RunnableConfig): CheckpointMetadata {

@@ -56,7 +56,8 @@ export async function importThread(
   } catch (error) {
     // What was there before this call is left as a beginning, unless it is proven wrong. If the removal fails too, so it stays here.
     const wrong = TurnsError.is(error, "IMPORT_MISMATCH");
-    if (standing === "absent" || wrong) await removed(job.saver, threadId).catch(() => undefined);
+    if ((standing === "absent" && !TurnsError.is(error, "THREAD_DELETED")) || wrong)
+      await removed(job.saver, threadId).catch(() => undefined);
     throw error;
   }
   return { ...report, outcome: standing === "begun" ? "completed" : "imported", verified: options.verify };

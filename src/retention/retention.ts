@@ -10,6 +10,8 @@ interface ThreadState {
   atWork: boolean;
   /** Another checkpoint was saved meanwhile. */
   again: boolean;
+  /** The newest checkpoint is the end of a run: nothing comes next. */
+  done: boolean;
   /** Saves to let pass before looking again. */
   wait: number;
 }
@@ -40,12 +42,13 @@ export class Retention {
   }
 
   /** A checkpoint of the root namespace was saved. Returns at once. */
-  saved(threadId: string): void {
+  saved(threadId: string, done: boolean): void {
     if (this.#held.has(threadId)) return;
-    const state = this.#threads.get(threadId) ?? { atWork: false, again: false, wait: 0 };
+    const state = this.#threads.get(threadId) ?? { atWork: false, again: false, done, wait: 0 };
+    state.done = done;
     this.#threads.set(threadId, state);
     if (state.atWork) state.again = true;
-    else if (state.wait > 0) state.wait -= 1;
+    else if (state.wait > 0 && !done) state.wait -= 1;
     else this.#schedule(threadId, state);
   }
 
@@ -85,7 +88,8 @@ export class Retention {
   async #prune(threadId: string, state: ThreadState): Promise<void> {
     const { store, options, now, log, events, space } = this.#parts;
     const before = options.maxAgeMs === undefined ? undefined : now() - options.maxAgeMs;
-    const wish = { kind: "criteria", keepLast: options.keepLast, before } as const;
+    const keepLast = (state.done ? options.keepLastWhenDone : undefined) ?? options.keepLast;
+    const wish = { kind: "criteria", keepLast, before } as const;
     const unswept = await store.unswept(threadId);
     let sweeps = false;
     const sweep = async (): Promise<boolean> => (sweeps = await isWorthSweeping(store, threadId, unswept));
