@@ -11,16 +11,12 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { Beginnings } from "./beginnings";
-import { claimOfCheckpoint, claimOfWrites } from "./claims";
-import { chunkAddresses, encode } from "./codec";
+import { chunkAddresses } from "./codec";
 import { describe, TurnsError } from "./errors";
 import { SaverEmitter } from "./events";
-import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
 import { listTuples } from "./list";
 import type { Logger } from "./logger";
-import { refuseMalformed, refuseNoWrites } from "./malformed";
 import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
-import { type Entry, settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
 import { listNames, nameCheckpoint, type NamedCheckpoint, type NameRequest } from "./retention/names";
 import { prune, type PruneParts } from "./retention/prune";
 import type { PruneReport, PruneRequest } from "./retention/request";
@@ -31,35 +27,23 @@ import { loaded, loadedRecord, UserSerde } from "./serde";
 import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { rotateKeys, type RotationReport } from "./rotate-keys";
 import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
-import { addressOf, type Address, checkedId, configurableOf, taskNamesOf, type TaskNames } from "./run-config";
+import { addressOf, checkedId, configurableOf, taskNamesOf, type TaskNames } from "./run-config";
+import { Saving } from "./saving";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
-import type {
-  LostTurn,
-  NewThought,
-  PackedText,
-  RewindCounts,
-  RewindRow,
-  RunRow,
-  SavedCheckpoint,
-  SawDeletion,
-  Store,
-  TaskClaim,
-  ThreadRow,
-} from "./store/store";
+import type { RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
 import { attachRecorder, isRecorded } from "./turns/attach";
 import { inFlight, surroundings } from "./turns/in-flight";
 import { PendingFailures } from "./turns/pending-failures";
-import { plannedTasks } from "./turns/planned";
 import { isAlive } from "./turns/process-identity";
 import { refuseNoTurn, toPublicTurn } from "./turns/public-turn";
 import { TurnRecorder } from "./turns/recorder";
 import { RunRegistry } from "./turns/run-registry";
 import { stateOfTurn } from "./turns/state-of-turn";
-import { reportLostTurn, TurnLog } from "./turns/turn-log";
+import { TurnLog } from "./turns/turn-log";
 import type { Turn } from "./turns/types";
-import { inChannel, once, quietly, Values } from "./values";
+import { Values } from "./values";
 
 export type { SqliteDatabase } from "./store/sqlite";
 
@@ -95,7 +79,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   /** What the newest run of a thread was told about its task: the callbacks of its nodes do not carry it. */
   readonly #names = new Map<string, TaskNames>();
   readonly #beginnings = new Beginnings();
-  #warnedOfPlanned = false;
+  readonly #saving: Saving;
 
   /**
    * @param db an open better-sqlite3 database. The saver sets its pragmas (a busy timeout of 5 ms among them: it waits for locks
@@ -136,6 +120,19 @@ export class TurnSaver extends BaseCheckpointSaver {
         runEnded: (threadId) => this.#names.delete(threadId),
       }),
     );
+    this.#saving = new Saving({
+      options: this.#options,
+      store: this.#store,
+      values: this.#values,
+      serde: this.#serde,
+      runs: this.#runs,
+      failures: this.#failures,
+      beginnings: this.#beginnings,
+      retention: this.#retention,
+      events: this.events,
+      isRecorded: (config) => isRecorded(config.callbacks, this.#recorder),
+      namesOf: (config, at) => rememberNames(this.#names, config, at),
+    });
   }
 
   /** Opens or creates a database file; `":memory:"` lives as long as the saver. @throws as the constructor */
@@ -170,7 +167,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     // LangGraph's own suite holds a missing thread_id to "not found" here.
     if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
-    if (at.ns === "") this.#rememberNames(config, at);
+    if (at.ns === "") rememberNames(this.#names, config, at);
     const found = this.#beginnings.isOne(config, at) ? this.#store.deletionOf(at.threadId) : undefined;
     if (found !== undefined) this.#beginnings.began(config, at, found instanceof Promise ? await found : found);
     return readTuple(this.#tupleParts(), at);
@@ -195,139 +192,12 @@ export class TurnSaver extends BaseCheckpointSaver {
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
-    const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
-    refuseMalformed(checkpoint, metadata, newVersions);
-    const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
-    if (ns === "" && metadata.source === "input") this.#runs.inputSaved(threadId);
-    try {
-      // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
-      const described = withRunId(metadata, config);
-      const serde = this.#serde;
-      const kept = this.#kept(checkpoint);
-      const changed = serde === undefined ? newVersions : { ...newVersions };
-      const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
-        this.#putNow(config, at, parentId, kept, metadata, changed, stored);
-      const saved =
-        serde === undefined
-          ? commit({ values: kept.channel_values, metadata: described })
-          : serde.inOrder(serde.channels(kept.channel_values, described), commit);
-      const { seq, lost } = saved instanceof Promise ? await saved : saved;
-      this.#runs.touch(threadId);
-      const { step, source } = metadata;
-      this.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
-      this.#report(threadId, lost);
-      if (ns === "") this.#retention?.saved(threadId, isEnd(checkpoint, metadata));
-    } catch (error) {
-      await this.#saveFailed(config, at, error);
-    }
-    return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
-  }
-
-  /** The checkpoint as it is now, if it cannot be committed at once. */
-  #kept(checkpoint: Checkpoint): Checkpoint {
-    if (this.#serde !== undefined) return heldFrame(checkpoint);
-    return this.#store.awaitsKeys ? heldCheckpoint(checkpoint, this.#options) : checkpoint;
-  }
-
-  /** Serialises and commits before its first await: nothing here may wait. */
-  #putNow(
-    config: RunnableConfig,
-    at: Required<Address> & { checkpointId: string },
-    parentId: string | undefined,
-    checkpoint: Checkpoint,
-    metadata: CheckpointMetadata,
-    newVersions: ChannelVersions,
-    stored: Stored,
-  ): ReturnType<Store["putCheckpoint"]> {
-    const state = stored.values;
-    const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
-    const claim = claimOfCheckpoint(this.#rememberNames(config, at), { ...at, parentId }, metadata.source);
-    const createdAt = this.#options.clock().toISOString();
-    const runId: unknown = config.metadata?.["run_id"];
-    const values = Object.keys(state)
-      .filter((channel) => Object.hasOwn(versions, channel))
-      .map((channel) => ({
-        channel,
-        version: versions[channel] as number | string,
-        isNew: Object.hasOwn(newVersions, channel),
-        comparable: this.#serde === undefined,
-        ...this.#values.channel(at.threadId, at.ns, channel, state[channel]),
-      }));
-    const saved = this.#store.putCheckpoint({
-      ...at,
-      parentId,
-      source: metadata.source,
-      step: metadata.step,
-      runId: typeof runId === "string" ? runId : undefined,
-      above: parentsOf(metadata),
-      sawDeletion: this.#beginnings.of(config, at),
-      body: this.#encode({ v, ts, versions_seen: seen }),
-      metadata: this.#encode(stored.metadata),
-      delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
-      values,
-      versions,
-      claim,
-      createdAt,
-      planned: isRecorded(config.callbacks, this.#recorder)
-        ? []
-        : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
-    });
-    const remember = (done: SavedCheckpoint): SavedCheckpoint => {
-      this.#values.saved(at.threadId, at.ns, new Map(values.map(({ channel, packed }) => [channel, packed])), done);
-      return done;
-    };
-    if (!(saved instanceof Promise)) return remember(saved);
-    // It waits its turn: what happens to the state meanwhile must not get into it.
-    for (const { isNew, packed, forms } of values) {
-      quietly(packed);
-      if (!isNew) quietly(forms);
-    }
-    return saved.then(remember);
+    return this.#saving.put(config, checkpoint, metadata, newVersions);
   }
 
   /** Saves what a node returned. @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT for what are no writes, and as {@link put} */
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
-    const address = addressOf(config, "putWrites");
-    const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
-    const nodeTaskId = checkedId(taskId, "task id", "putWrites");
-    refuseNoWrites(writes);
-    try {
-      const settlement = settlementOf(writes);
-      const sawDeletion = this.#beginnings.of(config, at);
-      const claim = claimOfWrites(this.#rememberNames(config, at), at, nodeTaskId, writesToKeep(writes));
-      const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
-        this.#putWritesNow({ ...at, sawDeletion }, nodeTaskId, stored, settlement, claim);
-      const serde = this.#serde;
-      const held = this.#store.awaitsKeys ? heldWrites(writes, this.#options) : writes;
-      const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
-      const { turn, lost } = saved instanceof Promise ? await saved : saved;
-      this.#runs.touch(at.threadId);
-      if (turn !== undefined) this.events.tell("turn", toPublicTurn(turn));
-      this.#report(at.threadId, lost);
-    } catch (error) {
-      await this.#saveFailed(config, at, error);
-    }
-  }
-
-  /** As {@link #putNow}. */
-  #putWritesNow(
-    at: Required<Address> & { checkpointId: string; sawDeletion: SawDeletion },
-    nodeTaskId: string,
-    writes: readonly PendingWrite[],
-    settlement: ReturnType<typeof settlementOf>,
-    claim: TaskClaim,
-  ): ReturnType<Store["putWrites"]> {
-    const update = once(() => this.#values.text(at.threadId, updateOf(writes)));
-    const saved = this.#store.putWrites({
-      ...at,
-      nodeTaskId,
-      rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
-      claim,
-      createdAt: this.#options.clock().toISOString(),
-      settle: settlement && { ...settlement, update, actionId: this.#options.createId() },
-    });
-    if (saved instanceof Promise) quietly(update);
-    return saved;
+    return this.#saving.putWrites(config, writes, taskId);
   }
 
   /**
@@ -598,64 +468,6 @@ export class TurnSaver extends BaseCheckpointSaver {
     return { store: this.#store, now: () => clock().getTime(), isAlive: (run) => isAlive(run, Date.now()) };
   }
 
-  #rememberNames(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
-    const names = taskNamesOf(config, "a save");
-    if (at.ns === "" && names.taskId === undefined && names.graphId === undefined) this.#names.delete(at.threadId);
-    else if (at.ns === "") this.#names.set(at.threadId, names);
-    return names;
-  }
-
-  #report(threadId: string, lost: readonly LostTurn[]): void {
-    for (const turn of lost) reportLostTurn({ options: this.#options, events: this.events }, threadId, turn);
-  }
-
-  /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
-  async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
-    const { threadId, ns: checkpointNs, checkpointId } = at;
-    this.events.tell("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
-    this.#options.logger.error(
-      { threadId, checkpointId, error: String(error) },
-      "not saved: the run cannot be resumed from here",
-    );
-    if (this.#options.onCheckpointError === "continue") return;
-    if (!isRecorded(config.callbacks, this.#recorder)) throw error;
-    await this.#failures.hold(threadId, checkpointNs, error, this.#beginnings.of(config, at));
-  }
-
-  #planned(
-    at: { threadId: string; ns: string },
-    checkpoint: Checkpoint,
-    metadata: CheckpointMetadata,
-    taskId: string | undefined,
-    createdAt: string,
-  ): NewThought[] {
-    const tasks = plannedTasks(at.ns, checkpoint, metadata);
-    if (tasks.length > 0 && !this.#warnedOfPlanned) {
-      this.#warnedOfPlanned = true;
-      this.#options.logger.warn(
-        { threadId: at.threadId },
-        "the saver is not attached to this graph, so turns are derived from checkpoints; call saver.attach(graph) to record them as they happen",
-      );
-    }
-    return tasks.map((task) => ({
-      id: this.#options.createId(),
-      threadId: at.threadId,
-      nodeName: task.name,
-      sawDeletion: undefined,
-      nodeNs: task.nodeNs,
-      nodeTaskId: task.nodeTaskId,
-      runId: undefined,
-      step: task.step,
-      input:
-        this.#serde === undefined
-          ? task.input && { text: once(() => this.#values.text(at.threadId, task.input?.value)), keys: [], isOwn: true }
-          : undefined,
-      claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
-      createdAt,
-      startedFrom: (checkpointId) => checkpointId === checkpoint.id,
-    }));
-  }
-
   #tupleParts(): TupleParts {
     return {
       store: this.#store,
@@ -664,58 +476,18 @@ export class TurnSaver extends BaseCheckpointSaver {
       nextVersion: (current) => this.getNextVersion(current),
     };
   }
-
-  /** The text of a row of writes, each value with its larger parts as references. */
-  #packEntries(threadId: string, entries: readonly Entry[]): PackedText {
-    const pack = (): PackedText => {
-      const packed = entries.map(([index, channel, value]) => {
-        const { text, parts } = inChannel(channel, () => this.#values.text(threadId, value));
-        return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
-      });
-      return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
-    };
-    return this.#store.awaitsKeys ? packedLater(pack) : pack();
-  }
-
-  #encode(value: unknown): string {
-    return encode(value, this.#options);
-  }
 }
 
-/** What goes into a checkpoint: as it is, or as the user's serde made it. */
-interface Stored {
-  values: Record<string, unknown>;
-  metadata: unknown;
-}
-
-/** Whether nothing comes behind a checkpoint of the root namespace. */
-function isEnd(checkpoint: Checkpoint, metadata: CheckpointMetadata): boolean {
-  return metadata.source === "loop" && plannedTasks("", checkpoint, metadata).length === 0;
-}
-
-function withRunId(metadata: CheckpointMetadata, config: RunnableConfig): CheckpointMetadata {
-  const runId: unknown = config.metadata?.["run_id"];
-  const described: Record<string, unknown> = { ...metadata, run_id: runId };
-  return typeof runId === "string" && !Object.hasOwn(metadata, "run_id")
-    ? (described as unknown as CheckpointMetadata)
-    : metadata;
+/** What a run says about its task holds for its thread until the next one says something else. */
+function rememberNames(names: Map<string, TaskNames>, config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
+  const told = taskNamesOf(config, "a save");
+  if (at.ns === "" && told.taskId === undefined && told.graphId === undefined) names.delete(at.threadId);
+  else if (at.ns === "") names.set(at.threadId, told);
+  return told;
 }
 
 function isPlainRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
-}
-
-/** Whoever saves by hand may leave them out. */
-function parentsOf({ parents }: { parents?: Record<string, unknown> }): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(parents ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
-  );
-}
-
-/** Delta channels whose value is not in the checkpoint; LangGraph counts what came since their last snapshot. */
-function deltaChannels(metadata: CheckpointMetadata): string[] {
-  const counters = (metadata as { counters_since_delta_snapshot?: unknown }).counters_since_delta_snapshot;
-  return typeof counters === "object" && counters !== null ? Object.keys(counters) : [];
 }
 
 function turnGone(id: string): TurnsError {

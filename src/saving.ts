@@ -1,0 +1,285 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import type { ChannelVersions, Checkpoint, CheckpointMetadata, PendingWrite } from "@langchain/langgraph-checkpoint";
+import type { Beginnings } from "./beginnings";
+import { claimOfCheckpoint, claimOfWrites } from "./claims";
+import { encode } from "./codec";
+import type { SaverEmitter } from "./events";
+import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
+import { refuseMalformed, refuseNoWrites } from "./malformed";
+import type { ResolvedOptions } from "./options";
+import { type Entry, settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
+import type { Retention } from "./retention/retention";
+import { addressOf, type Address, checkedId, type TaskNames } from "./run-config";
+import type { UserSerde } from "./serde";
+import type { LostTurn, NewThought, PackedText, SavedCheckpoint, SawDeletion, Store, TaskClaim } from "./store/store";
+import type { PendingFailures } from "./turns/pending-failures";
+import { plannedTasks } from "./turns/planned";
+import { toPublicTurn } from "./turns/public-turn";
+import type { RunRegistry } from "./turns/run-registry";
+import { reportLostTurn } from "./turns/turn-log";
+import { inChannel, once, quietly, type Values } from "./values";
+
+export interface SavingParts {
+  options: ResolvedOptions;
+  store: Store;
+  values: Values;
+  serde: UserSerde | undefined;
+  runs: RunRegistry;
+  failures: PendingFailures;
+  beginnings: Beginnings;
+  retention: Retention | undefined;
+  events: SaverEmitter;
+  /** Whether a run carries our recorder. */
+  isRecorded: (config: RunnableConfig) => boolean;
+  /** What the run says about its task; remembered for the callbacks of its nodes, which do not carry it. */
+  namesOf: (config: RunnableConfig, at: { threadId: string; ns: string }) => TaskNames;
+}
+
+type SavedAt = Required<Address> & { checkpointId: string };
+
+/** LangGraph's two saves, `put` and `putWrites`, from what LangGraph hands over to what the store takes. */
+export class Saving {
+  readonly #parts: SavingParts;
+  #warnedOfPlanned = false;
+
+  constructor(parts: SavingParts) {
+    this.#parts = parts;
+  }
+
+  async put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
+    refuseMalformed(checkpoint, metadata, newVersions);
+    const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
+    if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
+    try {
+      // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
+      const described = withRunId(metadata, config);
+      const serde = this.#parts.serde;
+      const kept = this.#kept(checkpoint);
+      const changed = serde === undefined ? newVersions : { ...newVersions };
+      const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
+        this.#putNow(config, at, parentId, kept, metadata, changed, stored);
+      const saved =
+        serde === undefined
+          ? commit({ values: kept.channel_values, metadata: described })
+          : serde.inOrder(serde.channels(kept.channel_values, described), commit);
+      const { seq, lost } = saved instanceof Promise ? await saved : saved;
+      this.#parts.runs.touch(threadId);
+      const { step, source } = metadata;
+      this.#parts.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
+      this.#report(threadId, lost);
+      if (ns === "") this.#parts.retention?.saved(threadId, isEnd(checkpoint, metadata));
+    } catch (error) {
+      await this.#saveFailed(config, at, error);
+    }
+    return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
+  }
+
+  /** The checkpoint as it is now, if it cannot be committed at once. */
+  #kept(checkpoint: Checkpoint): Checkpoint {
+    if (this.#parts.serde !== undefined) return heldFrame(checkpoint);
+    return this.#parts.store.awaitsKeys ? heldCheckpoint(checkpoint, this.#parts.options) : checkpoint;
+  }
+
+  /** Serialises and commits before its first await: nothing here may wait. */
+  #putNow(
+    config: RunnableConfig,
+    at: SavedAt,
+    parentId: string | undefined,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+    stored: Stored,
+  ): ReturnType<Store["putCheckpoint"]> {
+    const state = stored.values;
+    const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
+    const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), { ...at, parentId }, metadata.source);
+    const createdAt = this.#parts.options.clock().toISOString();
+    const runId: unknown = config.metadata?.["run_id"];
+    const values = Object.keys(state)
+      .filter((channel) => Object.hasOwn(versions, channel))
+      .map((channel) => ({
+        channel,
+        version: versions[channel] as number | string,
+        isNew: Object.hasOwn(newVersions, channel),
+        comparable: this.#parts.serde === undefined,
+        ...this.#parts.values.channel(at.threadId, at.ns, channel, state[channel]),
+      }));
+    const saved = this.#parts.store.putCheckpoint({
+      ...at,
+      parentId,
+      source: metadata.source,
+      step: metadata.step,
+      runId: typeof runId === "string" ? runId : undefined,
+      above: parentsOf(metadata),
+      sawDeletion: this.#parts.beginnings.of(config, at),
+      body: this.#encode({ v, ts, versions_seen: seen }),
+      metadata: this.#encode(stored.metadata),
+      delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
+      values,
+      versions,
+      claim,
+      createdAt,
+      planned: this.#parts.isRecorded(config) ? [] : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
+    });
+    const remember = (done: SavedCheckpoint): SavedCheckpoint => {
+      this.#parts.values.saved(at.threadId, at.ns, new Map(values.map(({ channel, packed }) => [channel, packed])), done);
+      return done;
+    };
+    if (!(saved instanceof Promise)) return remember(saved);
+    // It waits its turn: what happens to the state meanwhile must not get into it.
+    for (const { isNew, packed, forms } of values) {
+      quietly(packed);
+      if (!isNew) quietly(forms);
+    }
+    return saved.then(remember);
+  }
+
+  async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+    const address = addressOf(config, "putWrites");
+    const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
+    const nodeTaskId = checkedId(taskId, "task id", "putWrites");
+    refuseNoWrites(writes);
+    try {
+      const settlement = settlementOf(writes);
+      const sawDeletion = this.#parts.beginnings.of(config, at);
+      const claim = claimOfWrites(this.#parts.namesOf(config, at), at, nodeTaskId, writesToKeep(writes));
+      const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
+        this.#putWritesNow({ ...at, sawDeletion }, nodeTaskId, stored, settlement, claim);
+      const serde = this.#parts.serde;
+      const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
+      const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
+      const { turn, lost } = saved instanceof Promise ? await saved : saved;
+      this.#parts.runs.touch(at.threadId);
+      if (turn !== undefined) this.#parts.events.tell("turn", toPublicTurn(turn));
+      this.#report(at.threadId, lost);
+    } catch (error) {
+      await this.#saveFailed(config, at, error);
+    }
+  }
+
+  /** As {@link #putNow}. */
+  #putWritesNow(
+    at: SavedAt & { sawDeletion: SawDeletion },
+    nodeTaskId: string,
+    writes: readonly PendingWrite[],
+    settlement: ReturnType<typeof settlementOf>,
+    claim: TaskClaim,
+  ): ReturnType<Store["putWrites"]> {
+    const update = once(() => this.#parts.values.text(at.threadId, updateOf(writes)));
+    const saved = this.#parts.store.putWrites({
+      ...at,
+      nodeTaskId,
+      rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
+      claim,
+      createdAt: this.#parts.options.clock().toISOString(),
+      settle: settlement && { ...settlement, update, actionId: this.#parts.options.createId() },
+    });
+    if (saved instanceof Promise) quietly(update);
+    return saved;
+  }
+
+  #report(threadId: string, lost: readonly LostTurn[]): void {
+    for (const turn of lost) reportLostTurn({ options: this.#parts.options, events: this.#parts.events }, threadId, turn);
+  }
+
+  /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
+  async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
+    const { threadId, ns: checkpointNs, checkpointId } = at;
+    this.#parts.events.tell("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
+    this.#parts.options.logger.error(
+      { threadId, checkpointId, error: String(error) },
+      "not saved: the run cannot be resumed from here",
+    );
+    if (this.#parts.options.onCheckpointError === "continue") return;
+    if (!this.#parts.isRecorded(config)) throw error;
+    await this.#parts.failures.hold(threadId, checkpointNs, error, this.#parts.beginnings.of(config, at));
+  }
+
+  #planned(
+    at: { threadId: string; ns: string },
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    taskId: string | undefined,
+    createdAt: string,
+  ): NewThought[] {
+    const tasks = plannedTasks(at.ns, checkpoint, metadata);
+    if (tasks.length > 0 && !this.#warnedOfPlanned) {
+      this.#warnedOfPlanned = true;
+      this.#parts.options.logger.warn(
+        { threadId: at.threadId },
+        "the saver is not attached to this graph, so turns are derived from checkpoints; call saver.attach(graph) to record them as they happen",
+      );
+    }
+    return tasks.map((task) => ({
+      id: this.#parts.options.createId(),
+      threadId: at.threadId,
+      nodeName: task.name,
+      sawDeletion: undefined,
+      nodeNs: task.nodeNs,
+      nodeTaskId: task.nodeTaskId,
+      runId: undefined,
+      step: task.step,
+      input:
+        this.#parts.serde === undefined
+          ? task.input && { text: once(() => this.#parts.values.text(at.threadId, task.input?.value)), keys: [], isOwn: true }
+          : undefined,
+      claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
+      createdAt,
+      startedFrom: (checkpointId) => checkpointId === checkpoint.id,
+    }));
+  }
+
+  /** The text of a row of writes, each value with its larger parts as references. */
+  #packEntries(threadId: string, entries: readonly Entry[]): PackedText {
+    const pack = (): PackedText => {
+      const packed = entries.map(([index, channel, value]) => {
+        const { text, parts } = inChannel(channel, () => this.#parts.values.text(threadId, value));
+        return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
+      });
+      return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
+    };
+    return this.#parts.store.awaitsKeys ? packedLater(pack) : pack();
+  }
+
+  #encode(value: unknown): string {
+    return encode(value, this.#parts.options);
+  }
+}
+
+/** What goes into a checkpoint: as it is, or as the user's serde made it. */
+interface Stored {
+  values: Record<string, unknown>;
+  metadata: unknown;
+}
+
+/** Whether nothing comes behind a checkpoint of the root namespace. */
+function isEnd(checkpoint: Checkpoint, metadata: CheckpointMetadata): boolean {
+  return metadata.source === "loop" && plannedTasks("", checkpoint, metadata).length === 0;
+}
+
+function withRunId(metadata: CheckpointMetadata, config: RunnableConfig): CheckpointMetadata {
+  const runId: unknown = config.metadata?.["run_id"];
+  const described: Record<string, unknown> = { ...metadata, run_id: runId };
+  return typeof runId === "string" && !Object.hasOwn(metadata, "run_id")
+    ? (described as unknown as CheckpointMetadata)
+    : metadata;
+}
+
+/** Whoever saves by hand may leave them out. */
+function parentsOf({ parents }: { parents?: Record<string, unknown> }): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(parents ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+  );
+}
+
+/** Delta channels whose value is not in the checkpoint; LangGraph counts what came since their last snapshot. */
+function deltaChannels(metadata: CheckpointMetadata): string[] {
+  const counters = (metadata as { counters_since_delta_snapshot?: unknown }).counters_since_delta_snapshot;
+  return typeof counters === "object" && counters !== null ? Object.keys(counters) : [];
+}
