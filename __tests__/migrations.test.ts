@@ -85,9 +85,9 @@ describe("S1 the schema comes from versioned migrations", () => {
     saver.close();
     const at = (text: string): number => said.findIndex((statement) => statement.includes(text));
     const begin = at("BEGIN IMMEDIATE");
-    const commit = said.lastIndexOf("COMMIT");
+    const commit = said.indexOf("COMMIT", begin);
     expect(begin).toBeGreaterThanOrEqual(0);
-    expect(said.slice(begin).filter((statement) => /BEGIN|COMMIT|ROLLBACK/.test(statement))).toEqual([
+    expect(said.slice(begin, commit + 1).filter((statement) => /BEGIN|COMMIT|ROLLBACK/.test(statement))).toEqual([
       "BEGIN IMMEDIATE",
       "COMMIT",
     ]);

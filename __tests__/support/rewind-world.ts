@@ -112,9 +112,11 @@ export class World {
         this.#repaired = true;
         return this.#graph.invoke(null, config);
       case "answer":
+        await this.#refuseUnasked();
         this.#repaired = true;
         return this.#graph.invoke(new Command({ resume: act.text }), config);
       case "answer and update":
+        await this.#refuseUnasked();
         this.#repaired = true;
         return this.#graph.invoke(new Command({ resume: act.text, update: { log: ["updated"] } }), config);
       case "goto":
@@ -138,6 +140,12 @@ export class World {
         return this.#graph.invoke(act.input === true ? { log: ["in the past"], asks: false, breaks: false } : null, there.config);
       }
     }
+  }
+
+  /** LangGraph keeps an answer to no question beside the next input, and no row says whose it was. */
+  async #refuseUnasked(): Promise<void> {
+    const { tasks } = await this.#graph.getState({ configurable: { thread_id: THREAD } });
+    if (!tasks.some(({ interrupts }) => interrupts.length > 0)) throw new Error("nothing was asked");
   }
 
   async history() {

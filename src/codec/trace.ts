@@ -141,11 +141,13 @@ function isLikeList(
   const { length } = value;
   if (!Array.isArray(value) || length !== kids.length) return -1;
   if (length === 0) return hasNoProperties(value) ? at : -1;
-  if (Object.keys(value).length !== length || !Object.hasOwn(value, length - 1)) return -1;
+  // As many keys as elements: then a hole would go with a property that is none, and a hole reads as undefined.
+  if (Object.keys(value).length !== length) return -1;
   let next = at;
   for (let index = 0; index < length; index += 1) {
     const kid = kids[index];
     const part: unknown = value[index];
+    if (part === undefined && !Object.hasOwn(value, index)) return -1;
     if (kid instanceof Shape) {
       if (typeof part !== "object" || part === null) return -1;
       next = isLike(kid, slots, next, part as Owner, undefined);
@@ -172,6 +174,6 @@ function hasNoProperties(value: object): boolean {
 /** A property that is not enumerable may still count for the codec: the marker, and arguments within arguments. */
 function isMarked({ prototype, keys }: Shape, value: Owner, owner: Owner | undefined): boolean {
   if (prototype !== Object.prototype) return false;
-  if (Object.hasOwn(value, MARKER) && keys?.includes(MARKER) !== true) return true;
-  return owner !== undefined && Object.hasOwn(value, ARGUMENTS) && keys?.includes(ARGUMENTS) !== true;
+  if (value[MARKER] !== undefined && keys?.includes(MARKER) !== true) return true;
+  return owner !== undefined && value[ARGUMENTS] !== undefined && keys?.includes(ARGUMENTS) !== true;
 }
