@@ -160,11 +160,11 @@ export class TurnLog implements TurnSink {
     if (!this.#parts.runs.takeUnsavedInput(threadId, run.runId)) {
       return { ...names, kind: "resume", name: attempt.runId };
     }
-    this.#warnOfExit(threadId);
+    this.#warnOfExitDurability(threadId);
     return { ...names, kind: "begin", name: run.runId };
   }
 
-  #warnOfExit(threadId: string): void {
+  #warnOfExitDurability(threadId: string): void {
     if (this.#warnedOfExit) return;
     this.#warnedOfExit = true;
     this.#parts.options.logger.warn(
