@@ -54,6 +54,13 @@ function section(text: string, from: string, to: string): string {
 }
 
 describe("examples", () => {
+  test("S4.6 examples: redaction keeps a card number out of the turn log, and says where it still is", async () => {
+    const output = await outputOf("redaction.ts");
+    expect(output).toContain('Thought of charge: {"card":"…1111"}');
+    expect(output).toContain("in the turn log: no card number");
+    expect(output).toContain("in LangGraph's checkpoint: the card number");
+  });
+
   test("S1.8 examples: minimal records a Thought and an Action, and the state is read back from the file", async () => {
     const output = await outputOf("minimal.ts");
     expect(output).toContain('read back from the file: {"name":"Ada","greeting":"Hello, Ada."}');
@@ -87,6 +94,14 @@ describe("examples", () => {
     expect(output.match(/Action {2}(agent|tools)/g)).toHaveLength(5);
     expect(output).toMatch(/Action {2}agent {2}[1-9]\d* tokens in, [1-9]\d* out/);
     expect(output).toContain("The invoice comes to 50.");
+  });
+
+  test("S5.6 examples: checkpoint-file follows a run that fails and is repaired, and keeps what a person wrote", async () => {
+    const output = await outputOf("checkpoint-file.ts");
+    expect(output).toMatch(/^\| print \| ❌ failed \|/m);
+    expect(output).toContain("last completed: draft; next: print; can resume: true");
+    expect(output).toContain("after the repair: draft completed, print completed");
+    expect(output).toContain("notes of print: I fetched some. – Ada\nlast line: Paper is in the cellar.");
   });
 
   test("S1.5 examples: checkpoint-persister saves, loads and deletes turns without LangGraph", async () => {

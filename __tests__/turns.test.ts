@@ -277,9 +277,9 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     expect(seen).toEqual(["tools:Thought"]);
     const actions = (await saver.listTurns("t")).filter((turn) => turn.turnType === "Action");
     expect(actions.map((turn) => [turn.nodeName, turn.tokens])).toEqual([
-      ["agent", { input: 10, output: 5 }],
-      ["tools", { input: 0, output: 0 }],
-      ["agent", { input: 20, output: 7 }],
+      ["agent", { input: 10, output: 5, cached: 0, reasoning: 0 }],
+      ["tools", { input: 0, output: 0, cached: 0, reasoning: 0 }],
+      ["agent", { input: 20, output: 7, cached: 0, reasoning: 0 }],
     ]);
     close();
   });

@@ -1,13 +1,21 @@
-import type { RunnableConfig } from "@langchain/core/runnables";
-import { RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import { z } from "zod";
 import { describe, TurnsError } from "./errors";
-import { checkedOptions } from "./options";
-import type { RewindReport, RewindRequest } from "./rewind/plan";
+import type { SaverEmitter } from "./events";
+import type { Effects } from "./effects/effects";
+import { CheckpointFile } from "./report/checkpoint-file";
+import type { CompensationReport, RewindReport, RewindRequest } from "./rewind/plan";
 import { checkedId } from "./run-config";
+import { assess, type Assessment, isUnreadable, nothingToResume } from "./runner/assess";
+import { attachOptionsOf, type CheckedRunnerOptions, checkedRunnerOptions, type GraphRunnerOptions } from "./runner/options";
+import { restarted, type Start } from "./runner/restart";
+import { rollBack, rollbackAsked } from "./runner/rollback";
+import { statusOf, type ThreadStatus } from "./runner/status";
+import { isResume, unfinishedOf, unfinishedWork } from "./runner/unfinished";
 import { TurnSaver } from "./saver";
 import { pregelOf, type PregelLike } from "./turns/pregel";
 import type { Turn } from "./turns/types";
+
+export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
+export type { ThreadStatus, NodeOutcome } from "./runner/status";
 
 /** What a {@link GraphRunner} runs: a compiled graph, a functional entrypoint, or an agent that carries its graph as `.graph`. */
 export interface RunnableGraph {
@@ -15,16 +23,6 @@ export interface RunnableGraph {
   invoke(input: any, config?: any): Promise<any>;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as above
   stream(input: any, config?: any): Promise<any>;
-}
-
-export interface GraphRunnerOptions {
-  /**
-   * What happens to new input on a thread whose last run is unfinished. `"refuse"` (default) with UNFINISHED_WORK; `"finish"` resumes
-   * it first, and refuses if it then waits for a person; `"abandon"` lets the new input replace it, as LangGraph does by itself.
-   */
-  onUnfinished?: "refuse" | "finish" | "abandon";
-  /** Per node: `idempotent: true` says that it may run again after a crash without a warning (S2.9). */
-  nodes?: Readonly<Record<string, { idempotent?: boolean }>>;
 }
 
 /** Where a run belongs, beside LangGraph's own config, which is passed on. */
@@ -35,6 +33,8 @@ export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraph
   graphId?: string;
   /** Overrides the runner's `onUnfinished` for this call. */
   onUnfinished?: GraphRunnerOptions["onUnfinished"];
+  /** Overrides the runner's `drift` for this call. */
+  drift?: GraphRunnerOptions["drift"];
   configurable?: Record<string, unknown>;
 };
 
@@ -49,30 +49,20 @@ export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOpt
   threadId: string;
   /** LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run goes on where it stopped. */
   command?: object;
+  /** What to begin with if there is nothing to resume, or if the run has to begin anew and its own input is not wanted or not readable. */
+  input?: Parameters<G["invoke"]>[0];
 };
-
-const optionsSchema = z.strictObject({
-  onUnfinished: z.enum(["refuse", "finish", "abandon"]).default("refuse"),
-  nodes: z.record(z.string(), z.strictObject({ idempotent: z.boolean().optional() })).default({}),
-});
-
-/** What stands between a thread and new input. */
-interface Unfinished {
-  /** Nodes that are due, or wait for an answer. */
-  nodes: readonly string[];
-  /** Whether only a person's answer can finish it. */
-  waits: boolean;
-}
 
 /**
  * Runs, resumes and rewinds one graph on its {@link TurnSaver}, and keeps the saver's promises where LangGraph by itself would not: new
- * input never silently discards unfinished work, a thread that runs elsewhere is not run twice.
+ * input never silently discards unfinished work, a thread that runs elsewhere is not run twice, a graph that changed does not build on
+ * what another version of it did.
  */
 export class GraphRunner<G extends RunnableGraph> {
   readonly graph: G;
   readonly saver: TurnSaver;
   readonly #pregel: PregelLike;
-  readonly #options: z.output<typeof optionsSchema>;
+  readonly #options: CheckedRunnerOptions;
 
   /**
    * Attaches the graph's saver to it.
@@ -80,38 +70,46 @@ export class GraphRunner<G extends RunnableGraph> {
    * @throws {TurnsError} INVALID_GRAPH unless the graph was compiled with a TurnSaver, INVALID_OPTION
    */
   constructor(graph: G, options: GraphRunnerOptions = {}) {
-    this.#options = checkedOptions(optionsSchema, options);
+    this.#options = checkedRunnerOptions(options);
     this.#pregel = pregelOf(graph);
     this.saver = saverOf(this.#pregel);
-    this.graph = this.saver.attach(graph);
+    this.graph = this.saver.attach(graph, attachOptionsOf(this.#options));
+  }
+
+  /** The saver's events, those of this runner among them: `drift`. */
+  get events(): SaverEmitter {
+    return this.saver.events;
+  }
+
+  /** {@link TurnSaver.effects} */
+  get effects(): Effects {
+    return this.saver.effects;
   }
 
   /**
    * Runs the graph on a thread, to its end or to an interrupt.
    *
    * @param input new input, a Command, or null to go on as {@link resume} does
-   * @throws {TurnsError} THREAD_RUNNING, UNFINISHED_WORK, INVALID_CONFIG; and what the graph throws
+   * @throws {TurnsError} THREAD_RUNNING, UNFINISHED_WORK, REWIND_UNFINISHED, INVALID_CONFIG, and as {@link resume}; VALIDATION_FAILED
+   *   from a gate; and what the graph throws
    */
   async invoke(input: Parameters<G["invoke"]>[0], options: RunOptions<G>): Promise<Result<G>> {
-    return this.#alone(options.threadId, async () => {
-      await this.#admit(input, options);
-      return this.#run(input, options);
-    });
+    return this.#alone(options, async () => this.#invoked(await this.#admitted(input, options), options));
   }
 
   /**
    * {@link invoke} as LangGraph's stream; every stream mode passes through. The chunks have the type that the graph's own `stream`
-   * gives for the mode.
+   * gives for the mode. After a rollback the stream goes on with the chunks of the new attempt.
    *
    * @throws as invoke
    */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what a chunk is depends on the stream modes
   async stream(input: Parameters<G["stream"]>[0], options: RunOptions<G>): Promise<AsyncIterable<any>> {
-    const release = await this.saver.reserve(checkedId(options.threadId, "thread_id", "a run"));
+    const release = await this.#taken(options);
     try {
-      await this.#admit(input, options);
-      // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as above
-      return thenRelease((await this.graph.stream(input, configOf(options))) as AsyncIterable<any>, release);
+      const start = await this.#admitted(input, options);
+      const first = (await this.graph.stream(start.input, configOf(options, start, this.#options.graphId))) as AsyncIterable<unknown>;
+      return thenRelease(this.#streamed(first, options), release);
     } catch (error) {
       await release();
       throw error;
@@ -120,23 +118,35 @@ export class GraphRunner<G extends RunnableGraph> {
 
   /**
    * Goes on where the thread stopped: after a crash, an error, a repair, or with a `command` after an interrupt. Node tasks that
-   * durably ended do not run again; a thread that is finished gives its result.
+   * durably ended do not run again; a thread that is finished gives its result. If nodes that had ended changed since, or the thread
+   * cannot be read, the run begins anew or is refused, as the options `drift` and `onCorrupted` say (S4.2, S4.3).
    *
-   * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint, THREAD_RUNNING, INVALID_CONFIG; and what the graph throws
+   * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint and no `input` is given; GRAPH_CHANGED, WRONG_GRAPH,
+   *   SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING, REWIND_UNFINISHED, INVALID_CONFIG; EFFECT_IN_DOUBT from an effect; and
+   *   what the graph throws
    */
   async resume(options: ResumeOptions<G>): Promise<Result<G>> {
-    const { command, ...run } = options;
-    return this.#alone(options.threadId, async () => {
-      const threadId = options.threadId;
-      if ((await this.saver.getTuple({ configurable: { thread_id: threadId } })) === undefined) throw nothingToResume(threadId);
-      await this.#admit(command ?? null, run as RunOptions<G>);
-      return this.#run(command ?? null, run as RunOptions<G>);
-    });
+    const { command, input, ...run } = options as ResumeOptions<G> & { input?: unknown };
+    const given = run as unknown as RunOptions<G>;
+    return this.#alone(given, async () => this.#invoked(await this.#resumed(command ?? null, given, input), given));
   }
 
-  /** {@link TurnSaver.rewind} */
+  /**
+   * How a thread stands: which nodes of its last run ended, failed or were at work, whether it can be resumed, and why not (S4.1).
+   * Nothing is changed.
+   */
+  async status(threadId: string): Promise<ThreadStatus> {
+    return statusOf(this.#assessed({ threadId } as RunOptions<G>), checkedId(threadId, "thread_id", "status"));
+  }
+
+  /** {@link TurnSaver.rewind}, with the runner's undos. @throws as there */
   async rewind(request: RewindRequest): Promise<RewindReport> {
-    return this.saver.rewind(request);
+    return this.saver.rewind(request, this.#options.undos);
+  }
+
+  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws {TurnsError} UNKNOWN_TASK */
+  async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
+    return this.saver.compensationReport(threadId, toTask, this.#options.undos);
   }
 
   /** {@link TurnSaver.inFlight} */
@@ -145,8 +155,8 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** Nobody else runs the thread meanwhile. @throws {TurnsError} THREAD_RUNNING */
-  async #alone(id: string, work: () => Promise<unknown>): Promise<Result<G>> {
-    const release = await this.saver.reserve(checkedId(id, "thread_id", "a run"));
+  async #alone(options: RunOptions<G>, work: () => Promise<unknown>): Promise<Result<G>> {
+    const release = await this.#taken(options);
     try {
       return (await work()) as Result<G>;
     } finally {
@@ -154,40 +164,127 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  async #run(input: unknown, options: RunOptions<G>): Promise<unknown> {
-    return this.graph.invoke(input, configOf(options));
+  /** @returns what gives the thread back, and brings its CHECKPOINT.md to an end */
+  async #taken({ threadId }: RunOptions<G>): Promise<() => Promise<void>> {
+    const release = await this.saver.reserve(checkedId(threadId, "thread_id", "a run"));
+    const { checkpointFile } = this.#options;
+    if (checkpointFile === undefined) return release;
+    try {
+      const path = typeof checkpointFile === "string" ? checkpointFile : checkpointFile(threadId);
+      const follower = CheckpointFile.follow(this.saver, threadId, path);
+      return async () => {
+        await release();
+        await follower.close();
+      };
+    } catch (error) {
+      await release();
+      throw error;
+    }
+  }
+
+  async #invoked(start: Start, options: RunOptions<G>): Promise<unknown> {
+    for (let at = start; ;) {
+      try {
+        return await this.graph.invoke(at.input, configOf(options, at, this.#options.graphId));
+      } catch (error) {
+        if (!(await this.#rolledBack(error))) throw error;
+        at = { input: null, checkpointId: undefined };
+      }
+    }
+  }
+
+  async *#streamed(first: AsyncIterable<unknown>, options: RunOptions<G>): AsyncGenerator<unknown> {
+    for (let chunks = first; ;) {
+      try {
+        yield* chunks;
+        return;
+      } catch (error) {
+        if (!(await this.#rolledBack(error))) throw error;
+        const again = configOf(options, { input: null, checkpointId: undefined }, this.#options.graphId);
+        chunks = (await this.graph.stream(null, again)) as AsyncIterable<unknown>;
+      }
+    }
+  }
+
+  async #rolledBack(error: unknown): Promise<boolean> {
+    const asked = rollbackAsked(error);
+    return asked !== undefined && rollBack(this.saver, this.#options.undos, asked);
   }
 
   /** New input is refused while something on the thread is unfinished; a resume or a time travel is not. */
-  async #admit(input: unknown, options: RunOptions<G>): Promise<void> {
+  async #admitted(input: unknown, options: RunOptions<G>): Promise<Start> {
     const { threadId } = options;
     const policy = options.onUnfinished ?? this.#options.onUnfinished;
-    if (isResume(input)) return this.#warnOfRepeats(threadId);
-    if (options.configurable?.["checkpoint_id"] !== undefined || policy === "abandon") return;
-    let unfinished = await this.#unfinished(threadId);
+    const isTimeTravel = options.configurable?.["checkpoint_id"] !== undefined;
+    if (isResume(input) && !isTimeTravel) return this.#resumed(input, options, undefined);
+    await this.#refuseUnfinishedRewind(threadId);
+    const start = { input, checkpointId: undefined };
+    if (isTimeTravel || policy === "abandon") return start;
+    let unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
     if (policy === "finish" && unfinished?.waits === false) {
-      await this.#warnOfRepeats(threadId);
-      await this.#run(null, { threadId } as RunOptions<G>);
-      unfinished = await this.#unfinished(threadId);
+      const again = { threadId } as RunOptions<G>;
+      await this.#invoked(await this.#resumed(null, again, undefined), again);
+      unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
     }
     if (unfinished !== undefined) throw unfinishedWork(threadId, unfinished);
+    return start;
   }
 
-  /**
-   * `next` alone does not tell: it is empty after a crash between a step's writes and its checkpoint, and while a resume value is
-   * pending (internals, F4). Writes that no checkpoint has taken up yet are work too.
-   */
-  async #unfinished(threadId: string): Promise<Unfinished | undefined> {
-    const config = { configurable: { thread_id: threadId } };
-    const head = await this.saver.getTuple(config);
-    if (head === undefined) return undefined;
-    const state = await (this.#pregel as unknown as GraphWithState).getState(config);
-    const taken = (head.pendingWrites ?? []).filter(
-      ([, channel]) => channel === RESUME || !Object.hasOwn(WRITES_IDX_MAP, channel),
+  /** How to go on with a thread, or to begin its run anew. */
+  async #resumed(input: unknown, options: RunOptions<G>, instead: unknown): Promise<Start> {
+    const { threadId } = options;
+    await this.#refuseUnfinishedRewind(threadId);
+    const found = await assess(this.#assessed(options), threadId);
+    const { obstacle } = found;
+    const onward = { input, checkpointId: undefined };
+    if (obstacle === undefined) {
+      await this.#warnOfRepeats(threadId);
+      return onward;
+    }
+    if (TurnsError.is(obstacle, "NOTHING_TO_RESUME")) {
+      if (instead === undefined || instead === null) throw nothingToResume(threadId);
+      return { input: instead, checkpointId: undefined };
+    }
+    const policy = this.#policyFor(obstacle, options);
+    if (TurnsError.is(obstacle, "GRAPH_CHANGED")) {
+      this.events.tell("drift", { threadId, changes: found.drift, report: found.difference, policy });
+    }
+    if (policy === "refuse") throw obstacle;
+    const { log } = { log: this.saver.logger };
+    if (policy === "ignore") {
+      log.warn({ threadId, changes: found.drift }, "the graph changed since its completed nodes ran; the run goes on with what they did");
+      await this.#warnOfRepeats(threadId);
+      return onward;
+    }
+    return this.#begunAnew(threadId, found, instead);
+  }
+
+  #policyFor(obstacle: TurnsError, options: RunOptions<G>): "restart" | "refuse" | "ignore" {
+    if (TurnsError.is(obstacle, "GRAPH_CHANGED")) return options.drift ?? this.#options.drift;
+    return isUnreadable(obstacle) ? this.#options.onCorrupted : "refuse";
+  }
+
+  async #begunAnew(threadId: string, found: Assessment, instead: unknown): Promise<Start> {
+    const obstacle = found.obstacle as TurnsError;
+    const start = await restarted(this.saver, threadId, found.inputId, instead);
+    if (start === undefined) throw obstacle;
+    this.saver.logger.warn(
+      { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId },
+      `the run begins anew as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}`,
     );
-    if (state.next.length === 0 && taken.length === 0) return undefined;
-    const due = state.tasks.filter((task) => state.next.includes(task.name));
-    return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0) };
+    return start;
+  }
+
+  async #refuseUnfinishedRewind(threadId: string): Promise<void> {
+    const rewind = await this.saver.unfinishedRewind(threadId);
+    if (rewind === undefined) return;
+    throw new TurnsError("REWIND_UNFINISHED", {
+      what: `a run of thread ${describe(threadId)}`,
+      expected: "a thread that is not being rewound",
+      found: `a rewind to task ${describe(rewind.targetTaskId)} that began at ${rewind.createdAt} and has not ended`,
+      remedy: "Call rewind with the same task again, which goes on where it was; or saver.abandonRewind(rewindId) to give it up.",
+      data: { threadId, rewindId: rewind.id, toTask: rewind.targetTaskId },
+    });
   }
 
   async #warnOfRepeats(threadId: string): Promise<void> {
@@ -199,10 +296,10 @@ export class GraphRunner<G extends RunnableGraph> {
       );
     }
   }
-}
 
-interface GraphWithState {
-  getState(config: RunnableConfig): Promise<{ next: string[]; tasks: { name: string; interrupts: unknown[] }[] }>;
+  #assessed({ graphId }: RunOptions<G>): Parameters<typeof assess>[0] {
+    return { saver: this.saver, graph: this.#pregel, graphId: graphId ?? this.#options.graphId };
+  }
 }
 
 function saverOf(pregel: PregelLike): TurnSaver {
@@ -224,40 +321,11 @@ async function* thenRelease<T>(chunks: AsyncIterable<T>, release: () => Promise<
   }
 }
 
-function configOf(options: RunOptions): Record<string, unknown> {
-  const { threadId, taskId, graphId, onUnfinished: _, configurable, ...config } = options as RunOptions & Record<string, unknown>;
-  const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graphId === undefined ? {} : { graph_id: graphId }) };
-  return { ...config, configurable: { ...configurable, ...names, thread_id: threadId } };
-}
-
-/** `null` and a Command that answers an interrupt go on with what there is. */
-function isResume(input: unknown): boolean {
-  if (input === null || input === undefined) return true;
-  const { lg_name: name, resume } = input as { lg_name?: unknown; resume?: unknown };
-  return name === "Command" && resume !== undefined && resume !== null;
-}
-
-function unfinishedWork(threadId: string, unfinished: Unfinished): TurnsError {
-  const nodes = unfinished.nodes.map((name) => JSON.stringify(name)).join(", ");
-  return new TurnsError("UNFINISHED_WORK", {
-    what: `new input for thread ${describe(threadId)}`,
-    expected: "a thread whose last run is finished",
-    found: unfinished.waits
-      ? `a run that waits for an answer at ${nodes}`
-      : `unfinished work${nodes === "" ? "" : ` at ${nodes}`}`,
-    remedy: unfinished.waits
-      ? 'Answer with resume({ threadId, command: new Command({ resume }) }), or pass onUnfinished: "abandon" to drop it.'
-      : 'Call resume({ threadId }) first, or pass onUnfinished: "finish" (or "abandon" to drop it).',
-    data: { threadId, nodes: unfinished.nodes, waits: unfinished.waits },
-  });
-}
-
-function nothingToResume(threadId: string): TurnsError {
-  return new TurnsError("NOTHING_TO_RESUME", {
-    what: `resume of thread ${describe(threadId)}`,
-    expected: "a thread with at least one checkpoint",
-    found: "none",
-    remedy: "The run ended before its input was saved, or the id is another one; invoke the graph with its input.",
-    data: { threadId },
-  });
+function configOf(options: RunOptions, start: Start, ownGraphId: string | undefined): Record<string, unknown> {
+  const { threadId, taskId, graphId, onUnfinished: _, drift: __, configurable, ...config } = options as RunOptions &
+    Record<string, unknown>;
+  const graph = graphId ?? ownGraphId;
+  const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graph === undefined ? {} : { graph_id: graph }) };
+  const from = start.checkpointId === undefined ? {} : { checkpoint_id: start.checkpointId };
+  return { ...config, configurable: { ...configurable, ...names, ...from, thread_id: threadId } };
 }

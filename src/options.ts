@@ -5,6 +5,7 @@ import { describe, TurnsError } from "./errors";
 import { expectationOf } from "./expectation";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
+import type { TurnToRedact } from "./turns/redaction";
 
 /** Options of {@link TurnSaver}. All are optional. */
 export interface TurnSaverOptions {
@@ -29,6 +30,16 @@ export interface TurnSaverOptions {
   immutable?: boolean;
   /** How much decoded state is remembered to save reading and encoding, in characters of text. Default 64 million. */
   cacheSize?: number;
+  /**
+   * Says what a turn's row holds: called with each turn before it is saved, with a copy of its state; what it returns is saved instead,
+   * undefined for nothing. If it throws, the turn is saved without content. It does not reach the checkpoints; see docs/redaction.md.
+   */
+  redact?: (turn: TurnToRedact) => Record<string, unknown> | undefined;
+  /**
+   * `"full"` (default): turns with their content. `"metadata"`: turns without any, `redact` is not asked then. `"off"`: no turns; what is
+   * in flight, tokens and the history of turns are then not known.
+   */
+  turns?: "full" | "metadata" | "off";
   /** Keys with which all payload is sealed before it reaches the file; see docs/encryption.md. Default: none, and nothing is. */
   encryption?: EncryptionOption;
   /**
@@ -81,6 +92,10 @@ const schema = z.strictObject({
   classInstances: z.enum(["error", "plain"]).default("error"),
   immutable: z.boolean().default(false),
   cacheSize: z.number().int().min(0).default(64_000_000),
+  redact: z
+    .custom<NonNullable<TurnSaverOptions["redact"]>>(isFunction, "must be a function that returns an object or undefined")
+    .optional(),
+  turns: z.enum(["full", "metadata", "off"]).default("full"),
   encryption: encryptionSchema,
   // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
   retention: retention.optional(),
@@ -89,8 +104,8 @@ const schema = z.strictObject({
   createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),
 });
 
-export type ResolvedOptions = Required<Omit<TurnSaverOptions, "encryption" | "retention" | "serde">> &
-  Pick<TurnSaverOptions, "encryption" | "retention" | "serde">;
+type Optional = "encryption" | "redact" | "retention" | "serde";
+export type ResolvedOptions = Required<Omit<TurnSaverOptions, Optional>> & Pick<TurnSaverOptions, Optional>;
 
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {

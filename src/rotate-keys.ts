@@ -15,7 +15,7 @@ export interface RotationReport {
  * keys. Where another process goes on saving under an old key, what it saved is sealed anew too, until nothing is left.
  */
 export async function rotateKeys(store: Store): Promise<RotationReport> {
-  const resealed: ResealCounts = { checkpoints: 0, values: 0, writes: 0, turns: 0, archived: 0 };
+  const resealed: ResealCounts = { checkpoints: 0, values: 0, writes: 0, turns: 0, effects: 0, archived: 0 };
   for (;;) {
     let next: Awaited<ReturnType<Store["reseal"]>>["next"];
     do {

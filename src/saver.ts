@@ -12,8 +12,13 @@ import {
 import { z } from "zod";
 import { Beginnings } from "./beginnings";
 import { chunkAddresses } from "./codec";
+import { EffectContent } from "./effects/content";
+import { Effects } from "./effects/effects";
+import { EffectJournal } from "./effects/journal";
 import { describe, TurnsError } from "./errors";
 import { SaverEmitter } from "./events";
+import { verify, type VerifyReport, type VerifyRequest } from "./integrity/verify";
+import type { GraphDocument } from "./guards/fingerprint";
 import { listTuples } from "./list";
 import type { Logger } from "./logger";
 import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
@@ -24,23 +29,38 @@ import { Retention } from "./retention/retention";
 import { deleteForRuns, type RunDeletionReport } from "./retention/runs";
 import { SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
 import { loaded, loadedRecord, UserSerde } from "./serde";
-import type { RewindReport, RewindRequest } from "./rewind/plan";
+import type { CheckpointRewindRequest, FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 import { rotateKeys, type RotationReport } from "./rotate-keys";
-import { rewindThread, takeBackRewind, type RewindParts } from "./rewind/rewind";
+import {
+  abandonRewind,
+  compensationReport,
+  finishRewind,
+  rewindThread,
+  type RewindParts,
+  rewindToCheckpoint,
+  takeBackRewind,
+} from "./rewind/rewind";
+import type { CompensationReport } from "./rewind/summary";
+import type { Undos } from "./rewind/undos";
 import { addressOf, checkedId, configurableOf, taskNamesOf, type TaskNames } from "./run-config";
 import { Saving } from "./saving";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
 import type { RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
+import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
-import { attachRecorder, isRecorded } from "./turns/attach";
+import { attachedGraph, attachRecorder, type AttachOptions, isRecorded } from "./turns/attach";
 import { inFlight, surroundings } from "./turns/in-flight";
+import { JOURNAL } from "./turns/journal-key";
 import { PendingFailures } from "./turns/pending-failures";
 import { isAlive } from "./turns/process-identity";
 import { refuseNoTurn, toPublicTurn } from "./turns/public-turn";
+import { Redaction } from "./turns/redaction";
 import { TurnRecorder } from "./turns/recorder";
+import { type RecordedGraph, recordedGraphsOf } from "./turns/recorded-graphs";
 import { RunRegistry } from "./turns/run-registry";
 import { stateOfTurn } from "./turns/state-of-turn";
+import { type TokenUsage, tokenUsageOf } from "./turns/token-usage";
 import { TurnLog } from "./turns/turn-log";
 import type { Turn } from "./turns/types";
 import { Values } from "./values";
@@ -48,7 +68,7 @@ import { Values } from "./values";
 export type { SqliteDatabase } from "./store/sqlite";
 
 const THREADS_PER_PAGE = 100;
-const rewindToTakeBack = z.strictObject({ rewindId: z.string() });
+const rewindToTakeBack = z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
 const vacuuming = z.strictObject({ full: z.boolean().default(false) });
 const deletion = z.strictObject({ final: z.boolean().default(false) });
 /** Not strict: LangGraph may come to pass more. */
@@ -67,10 +87,13 @@ const turnPage = z.strictObject({ afterSeq: z.number().int().min(0).optional(), 
 export class TurnSaver extends BaseCheckpointSaver {
   /** Turns, checkpoints, failures and rewinds, as they are committed. */
   readonly events: SaverEmitter;
+  /** The journal of side effects: look at it, and settle what is in doubt. */
+  readonly effects: Effects;
   readonly #options: ResolvedOptions;
   readonly #store: Store;
   readonly #values: Values;
   readonly #serde: UserSerde | undefined;
+  readonly #content: EffectContent;
   readonly #runs: RunRegistry;
   readonly #failures: PendingFailures;
   readonly #recorder: TurnRecorder;
@@ -93,6 +116,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   constructor(source: SqliteDatabase | string, options?: TurnSaverOptions) {
     const resolved = resolveOptions(options);
     super(resolved.serde);
+    beginTracing();
     this.#options = resolved;
     this.#serde = resolved.serde && new UserSerde(resolved.serde);
     this.events = new SaverEmitter(this.#options.logger);
@@ -107,6 +131,10 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#retention =
       retention &&
       new Retention({ store: this.#store, options: retention, now, log: logger, events: this.events, space: this.#space });
+    const redaction = new Redaction(this.#options, this.events);
+    if (!redaction.recordsTurns) {
+      logger.debug({}, 'turns: "off": what is in flight, tokens and the history of turns will not be known');
+    }
     this.#recorder = new TurnRecorder(
       new TurnLog({
         store: this.#store,
@@ -116,10 +144,19 @@ export class TurnSaver extends BaseCheckpointSaver {
         events: this.events,
         runs: this.#runs,
         failures: this.#failures,
+        redaction,
         namesOf: (threadId) => this.#names.get(threadId) ?? { taskId: undefined, graphId: undefined },
         runEnded: (threadId) => this.#names.delete(threadId),
       }),
     );
+    this.#content = new EffectContent({ store: this.#store, values: this.#values, serde: this.#serde });
+    const journaled = { store: this.#store, content: this.#content, options: this.#options, events: this.events };
+    this.effects = new Effects(journaled);
+    this.#recorder[JOURNAL] = new EffectJournal({
+      ...journaled,
+      attemptOf: (runId, nodeTaskId) => this.#recorder.liveAttemptOf(runId, nodeTaskId),
+      namesOf: (threadId) => this.#names.get(threadId) ?? { taskId: undefined, graphId: undefined },
+    });
     this.#saving = new Saving({
       options: this.#options,
       store: this.#store,
@@ -127,6 +164,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       serde: this.#serde,
       runs: this.#runs,
       failures: this.#failures,
+      redaction,
       beginnings: this.#beginnings,
       retention: this.#retention,
       events: this.events,
@@ -147,14 +185,45 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /**
    * Records a Thought before and an Action after every node of this graph and of the graphs inside it, in place. Takes a compiled
-   * graph, a functional entrypoint, or an agent that carries its graph as `.graph`. Attaching twice changes nothing.
+   * graph, a functional entrypoint, or an agent that carries its graph as `.graph`. Attaching again changes nothing but the options
+   * that are given then.
    *
    * @returns the graph itself
-   * @throws {TurnsError} INVALID_GRAPH
+   * @throws {TurnsError} INVALID_GRAPH, INVALID_OPTION
    */
-  attach<G extends object>(graph: G): G {
-    attachRecorder(graph, this.#recorder, this);
+  attach<G extends object>(graph: G, options?: AttachOptions): G {
+    attachRecorder(graph, this.#recorder, this, options);
     return graph;
+  }
+
+  /**
+   * What an attached graph is made of: a fingerprint for each of its nodes and its state's channels (docs/drift.md).
+   *
+   * @throws {TurnsError} INVALID_GRAPH for a graph that this saver is not attached to
+   */
+  documentOf(graph: object): GraphDocument {
+    return attachedGraph(graph, this.#recorder).document;
+  }
+
+  /**
+   * What the graphs were made of in which these turns of one thread ran, oldest turn first. Turns that were recorded without a graph
+   * are in none of them.
+   *
+   * @throws {TurnsError} CHECKPOINT_CORRUPTED if a document is not what was stored
+   */
+  async recordedGraphs(threadId: string, turns: readonly Pick<Turn, "id">[]): Promise<RecordedGraph[]> {
+    const id = checkedId(threadId, "thread_id", "recordedGraphs");
+    const ids = turns.map((turn) => checkedId(turn.id, "id", "recordedGraphs"));
+    return recordedGraphsOf(id, await this.#store.graphsOfTurns(id, ids));
+  }
+
+  /**
+   * The id of the newest checkpoint of a thread that brought input: where its last run began.
+   *
+   * @internal for GraphRunner
+   */
+  async latestInput(threadId: string): Promise<string | undefined> {
+    return this.#store.latestInput(checkedId(threadId, "thread_id", "latestInput"));
   }
 
   /** Nothing to do: the schema is there when the saver is. For programs that come from savers that have to be set up. */
@@ -164,6 +233,15 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /** The checkpoint of `configurable.checkpoint_id`, or the namespace's newest; undefined if there is none. */
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    return storeSpan(
+      "getTuple",
+      "langgraph_snapshots",
+      () => configAttributes(config),
+      () => this.#getTuple(config),
+    );
+  }
+
+  async #getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     // LangGraph's own suite holds a missing thread_id to "not found" here.
     if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
@@ -192,12 +270,22 @@ export class TurnSaver extends BaseCheckpointSaver {
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
-    return this.#saving.put(config, checkpoint, metadata, newVersions);
+    return storeSpan(
+      "put",
+      "langgraph_snapshots",
+      () => ({ ...configAttributes(config), ...checkpointAttributes(checkpoint, metadata) }),
+      () => this.#saving.put(config, checkpoint, metadata, newVersions),
+    );
   }
 
   /** Saves what a node returned. @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT for what are no writes, and as {@link put} */
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
-    return this.#saving.putWrites(config, writes, taskId);
+    return storeSpan(
+      "putWrites",
+      "langgraph_writes",
+      () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
+      () => this.#saving.putWrites(config, writes, taskId),
+    );
   }
 
   /**
@@ -283,7 +371,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * The state of a turn: what a Thought's node started from, what an Action's node returned.
    *
    * @throws {TurnsError} INVALID_CONFIG naming the field, for what is no turn; CHECKPOINT_NOT_FOUND if the turn, or the checkpoint a
-   *   Thought refers to, is gone
+   *   Thought refers to, is gone; TURN_NOT_KEPT if it was saved without content, as the options `redact` and `turns` may say
    */
   async turnState(turn: Pick<Turn, "threadId" | "seq" | "id">): Promise<Record<string, unknown>> {
     refuseNoTurn(turn);
@@ -300,6 +388,14 @@ export class TurnSaver extends BaseCheckpointSaver {
       const values = behind && (await loadedRecord(this.#serde, this.#values.values(behind, behind, false)));
       return stateOfTurn(row, stored, () => values);
     });
+  }
+
+  /**
+   * What the models of a thread's nodes reported, summed up by task and by node; each turn has its own in `tokens`. It is committed as
+   * it is reported, so a crash keeps it. Pruned turns are not in it any more.
+   */
+  async tokenUsage(threadId: string): Promise<TokenUsage> {
+    return tokenUsageOf(await this.#store.tokenUsage(checkedId(threadId, "thread_id", "tokenUsage")));
   }
 
   /** Turns at the head of a thread whose node had begun and had not durably ended: what a crash interrupted. */
@@ -343,16 +439,67 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Goes back to the end of a task: deletes all that came later on the thread, in all namespaces, in one transaction, or nothing.
-   * `dryRun` only tells what would go.
+   * Goes back to the end of a task: undoes the effects that came later, newest first (docs/rewind.md), and then deletes all that came
+   * later on the thread, in all namespaces, in one transaction. `dryRun` only tells what would go, and what would be undone. After a
+   * crash or a failure the same call goes on where it was; no undo that ran is called again.
    *
-   * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING; nothing has been deleted then
+   * @param undos by the names that effects give in their option `undo`
+   * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND,
+   *   EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED in the midst of the undos; nothing has been deleted
+   *   then. THREAD_DELETED if that happened meanwhile
    */
-  async rewind(request: RewindRequest): Promise<RewindReport> {
-    const report = await rewindThread(this.#rewindParts(), request);
-    if (report.rewindId !== undefined) this.events.tell("rewind", report);
-    if (report.rewindId !== undefined && !report.archived) this.#space.later();
-    return report;
+  async rewind(request: RewindRequest, undos?: Undos): Promise<RewindReport> {
+    return this.#rewound(request, () => rewindThread(this.#rewindParts(), request, undos));
+  }
+
+  /**
+   * {@link rewind} to where a checkpoint was saved, before anything was done on its grounds, for a reason that goes on record.
+   *
+   * @internal for GraphRunner
+   * @param within the caller has reserved the thread, and runs nothing on it just now
+   * @throws {TurnsError} as rewind; CHECKPOINT_NOT_FOUND if there is no such checkpoint
+   */
+  async rewindToCheckpoint(request: CheckpointRewindRequest, undos?: Undos, within = false): Promise<RewindReport> {
+    return this.#rewound(request, () => rewindToCheckpoint(this.#rewindParts(), request, undos, within));
+  }
+
+  /**
+   * How many rewinds of a thread were done, or begun, for a reason.
+   *
+   * @internal for GraphRunner
+   */
+  async countRewinds(threadId: string, reason: string): Promise<number> {
+    return this.#store.countRewinds(checkedId(threadId, "thread_id", "countRewinds"), reason);
+  }
+
+  /** The rewind of a thread that was begun and is not finished: until it is, or is given up, the thread does not run. */
+  async unfinishedRewind(threadId: string): Promise<RewindRow | undefined> {
+    return this.#store.unfinishedRewind(checkedId(threadId, "thread_id", "unfinishedRewind"));
+  }
+
+  /** Goes on with the {@link unfinishedRewind} of a thread. @returns undefined if there is none @throws as {@link rewind} */
+  async finishRewind(request: FinishRequest, undos?: Undos): Promise<RewindReport | undefined> {
+    return this.#rewound(request, () => finishRewind(this.#rewindParts(), request, undos));
+  }
+
+  /**
+   * Gives an unfinished rewind up. Nothing is deleted; what it undid stays marked as undone, and is done anew, with another key, if its
+   * node runs again.
+   *
+   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND; REWIND_CONFLICT if it is not unfinished; THREAD_RUNNING while somebody is at
+   *   it; EFFECT_IN_DOUBT as long as nobody knows whether one of its undos ran
+   */
+  async abandonRewind(rewindId: string): Promise<void> {
+    await abandonRewind(this.#rewindParts(), checkedOptions(rewindToTakeBack, { rewindId }).rewindId);
+  }
+
+  /**
+   * What a rewind to a task would have to undo, and whether the undos cover it (S3.5).
+   *
+   * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK
+   */
+  async compensationReport(threadId: string, toTask: string, undos?: Undos): Promise<CompensationReport> {
+    return compensationReport({ store: this.#store }, { threadId, toTask }, undos);
   }
 
   /** The rewinds of a thread, oldest first, those taken back among them. */
@@ -363,11 +510,13 @@ export class TurnSaver extends BaseCheckpointSaver {
   /**
    * Takes a rewind back, while the thread stands as the rewind left it.
    *
+   * @param options.despiteUndone also if it undid effects: they come back marked as undone, and stay undone
    * @returns how many rows came back, by kind
-   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND, REWIND_CONFLICT, THREAD_RUNNING; nothing has changed then
+   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND, REWIND_CONFLICT, REWIND_UNFINISHED, THREAD_RUNNING; nothing has changed then
    */
-  async takeBackRewind(rewindId: string): Promise<RewindCounts> {
-    return takeBackRewind(this.#rewindParts(), checkedOptions(rewindToTakeBack, { rewindId }).rewindId);
+  async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
+    const checked = checkedOptions(rewindToTakeBack, { rewindId, ...options });
+    return takeBackRewind(this.#rewindParts(), checked.rewindId, checked.despiteUndone);
   }
 
   /**
@@ -434,6 +583,16 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
+   * Looks whether everything in the file, or on one thread, is as it was saved, a moment at a time beside whatever else goes on; see
+   * docs/integrity.md for what it looks at and how to read the report. Nothing is changed, and what is found is not thrown.
+   *
+   * @throws {TurnsError} INVALID_OPTION; THREAD_NOT_FOUND
+   */
+  async verify(request: VerifyRequest = {}): Promise<VerifyReport> {
+    return verify(this.#store, request);
+  }
+
+  /**
    * Makes the file as small as it can be, a little at a time.
    *
    * @param options.full writes the whole file anew; needed once for a file that another program created without `auto_vacuum`, which
@@ -458,9 +617,24 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.close();
   }
 
+  async #rewound<R extends RewindReport | undefined>(request: object, work: () => Promise<R>): Promise<R> {
+    const report = await storeSpan("rewind", "langgraph_checkpoints", () => rewindAttributes(request), work);
+    if (report?.rewindId !== undefined) this.events.tell("rewind", report);
+    if (report?.rewindId !== undefined && !report.archived) this.#space.later();
+    return report;
+  }
+
   #rewindParts(): RewindParts {
     const { createId, clock } = this.#options;
-    return { store: this.#store, createId, now: () => clock().toISOString(), isAlive: (run) => isAlive(run, Date.now()) };
+    return {
+      store: this.#store,
+      content: this.#content,
+      events: this.events,
+      createId,
+      now: () => clock().toISOString(),
+      isAlive: (run) => isAlive(run, Date.now()),
+      hold: (threadId, within) => this.#runs.hold(threadId, within),
+    };
   }
 
   #pruneParts(): PruneParts {

@@ -11,11 +11,13 @@ import { type Entry, settlementOf, toRows, updateOf, writesToKeep } from "./pend
 import type { Retention } from "./retention/retention";
 import { addressOf, type Address, checkedId, type TaskNames } from "./run-config";
 import type { UserSerde } from "./serde";
-import type { LostTurn, NewThought, PackedText, SavedCheckpoint, SawDeletion, Store, TaskClaim } from "./store/store";
+import type { LostTurn, NewThought, PackedText, SavedCheckpoint, SawDeletion, Store, TaskClaim, TurnRow } from "./store/store";
 import type { PendingFailures } from "./turns/pending-failures";
-import { plannedTasks } from "./turns/planned";
+import { type PlannedTask, plannedTasks } from "./turns/planned";
 import { toPublicTurn } from "./turns/public-turn";
+import type { Content, Redacted, Redaction } from "./turns/redaction";
 import type { RunRegistry } from "./turns/run-registry";
+import { withoutBookkeeping } from "./turns/state-of-turn";
 import { reportLostTurn } from "./turns/turn-log";
 import { inChannel, once, quietly, type Values } from "./values";
 
@@ -26,6 +28,7 @@ export interface SavingParts {
   serde: UserSerde | undefined;
   runs: RunRegistry;
   failures: PendingFailures;
+  redaction: Redaction;
   beginnings: Beginnings;
   retention: Retention | undefined;
   events: SaverEmitter;
@@ -125,6 +128,7 @@ export class Saving {
       versions,
       claim,
       createdAt,
+      graphRuns: at.ns === "" ? this.#parts.runs.graphRunsOf(at.threadId) : [],
       planned: this.#parts.isRecorded(config) ? [] : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
     });
     const remember = (done: SavedCheckpoint): SavedCheckpoint => {
@@ -171,17 +175,42 @@ export class Saving {
     settlement: ReturnType<typeof settlementOf>,
     claim: TaskClaim,
   ): ReturnType<Store["putWrites"]> {
-    const update = once(() => this.#parts.values.text(at.threadId, updateOf(writes)));
+    const update = this.#updateOf({ ...at, nodeTaskId }, writes, settlement);
     const saved = this.#parts.store.putWrites({
       ...at,
       nodeTaskId,
       rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
       claim,
       createdAt: this.#parts.options.clock().toISOString(),
-      settle: settlement && { ...settlement, update, actionId: this.#parts.options.createId() },
+      settle: this.#parts.redaction.recordsTurns
+        ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
+        : undefined,
     });
-    if (saved instanceof Promise) quietly(update);
+    if (saved instanceof Promise) quietly(update.hold);
     return saved;
+  }
+
+  /** What an Action holds that has to be made from its writes; `hold` keeps it as it is now. */
+  #updateOf(
+    { threadId, nodeTaskId }: { threadId: string; nodeTaskId: string },
+    writes: readonly PendingWrite[],
+    settlement: ReturnType<typeof settlementOf>,
+  ): { text: (thought: TurnRow) => PackedText | undefined; hold: () => unknown } {
+    const { redaction, values, serde } = this.#parts;
+    if (redaction.keepsAll) {
+      const text = once(() => values.text(threadId, updateOf(writes)));
+      return { text, hold: text };
+    }
+    // What a serde has made of the writes can be shown to nobody.
+    if (serde !== undefined) return { text: () => undefined, hold: () => undefined };
+    const hold = once(() => redaction.copied(updateOf(writes)));
+    const text = ({ graphId, taskId, nodeName, nodeNs = "" }: TurnRow): PackedText | undefined => {
+      const status = settlement?.status;
+      const turn: Redacted = { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType: "Action", status };
+      const content = redaction.contentOf(turn, hold, "output");
+      return redaction.packed(turn, content, () => values.text(threadId, content.value))();
+    };
+    return { text, hold };
   }
 
   #report(threadId: string, lost: readonly LostTurn[]): void {
@@ -208,6 +237,8 @@ export class Saving {
     taskId: string | undefined,
     createdAt: string,
   ): NewThought[] {
+    const { redaction } = this.#parts;
+    if (!redaction.recordsTurns) return [];
     const tasks = plannedTasks(at.ns, checkpoint, metadata);
     if (tasks.length > 0 && !this.#warnedOfPlanned) {
       this.#warnedOfPlanned = true;
@@ -229,10 +260,37 @@ export class Saving {
         this.#parts.serde === undefined
           ? task.input && { text: once(() => this.#parts.values.text(at.threadId, task.input?.value)), keys: [], isOwn: true }
           : undefined,
+      instead: redaction.keepsAll ? undefined : this.#insteadOf(at.threadId, task, checkpoint, taskId),
       claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
       createdAt,
+      graph: undefined,
+      fingerprint: undefined,
       startedFrom: (checkpointId) => checkpointId === checkpoint.id,
     }));
+  }
+
+  /** Where turns are redacted, a planned Thought cannot refer to its checkpoint: it holds what is left of the state there. */
+  #insteadOf(
+    threadId: string,
+    task: PlannedTask,
+    checkpoint: Checkpoint,
+    taskId: string | undefined,
+  ): () => PackedText | undefined {
+    const { redaction, values, serde } = this.#parts;
+    const { name: nodeName, nodeNs, nodeTaskId } = task;
+    const turn: Redacted = {
+      threadId,
+      graphId: undefined,
+      taskId,
+      nodeName,
+      nodeNs,
+      nodeTaskId,
+      turnType: "Thought",
+      status: undefined,
+    };
+    const state = (): unknown => (task.input === undefined ? withoutBookkeeping(checkpoint.channel_values) : task.input.value);
+    const content: Content = serde === undefined ? redaction.contentOf(turn, state, "input") : { as: "none" };
+    return redaction.packed(turn, content, () => values.text(threadId, content.value));
   }
 
   /** The text of a row of writes, each value with its larger parts as references. */

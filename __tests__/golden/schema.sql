@@ -17,7 +17,7 @@ CREATE TABLE langgraph_checkpoints (
   task_id          TEXT NOT NULL,
   created_at       TEXT NOT NULL,
   seq              INTEGER,
-  state_format     TEXT NOT NULL DEFAULT 'state' CHECK (state_format IN ('state', 'checkpoint', 'update')),
+  state_format     TEXT NOT NULL DEFAULT 'state' CHECK (state_format IN ('state', 'checkpoint', 'update', 'none')),
   thread           INTEGER,
   checkpoint_ns    TEXT,
   checkpoint_id    TEXT,
@@ -30,6 +30,11 @@ CREATE TABLE langgraph_checkpoints (
   durable          INTEGER NOT NULL DEFAULT 0 CHECK (durable IN (0, 1)),
   input_tokens     INTEGER NOT NULL DEFAULT 0,
   output_tokens    INTEGER NOT NULL DEFAULT 0,
+  cached_tokens    INTEGER NOT NULL DEFAULT 0,
+  reasoning_tokens INTEGER NOT NULL DEFAULT 0,
+  graph            INTEGER,
+  fingerprint      TEXT,
+  validation       TEXT,
   checksum         TEXT
 ) STRICT;
 
@@ -38,6 +43,47 @@ CREATE TABLE langgraph_chunks (
   thread  INTEGER NOT NULL,
   address TEXT NOT NULL,
   body    ANY NOT NULL
+) STRICT;
+
+CREATE TABLE langgraph_effects (
+  seq          INTEGER PRIMARY KEY,
+  thread       INTEGER NOT NULL,
+  id           TEXT NOT NULL,
+  epoch        INTEGER NOT NULL,
+  task_id      TEXT NOT NULL,
+  node_name    TEXT NOT NULL,
+  node_ns      TEXT NOT NULL,
+  node_task_id TEXT NOT NULL,
+  path         TEXT NOT NULL,
+  spot         TEXT NOT NULL,
+  anchor       TEXT,
+  run          TEXT NOT NULL,
+  unsaved_run  TEXT,
+  name         TEXT NOT NULL,
+  label        TEXT NOT NULL,
+  effect_key   TEXT NOT NULL,
+  idempotent   INTEGER NOT NULL CHECK (idempotent IN (0, 1)),
+  undo         TEXT,
+  input_digest TEXT,
+  status       TEXT NOT NULL CHECK (status IN ('intent', 'done', 'failed', 'final')),
+  tries        INTEGER NOT NULL,
+  process      TEXT NOT NULL,
+  started_at   TEXT NOT NULL,
+  ended_at     TEXT,
+  settled_by   TEXT,
+  undo_status  TEXT CHECK (undo_status IN ('begun', 'done', 'failed')),
+  undo_error   TEXT,
+  undone_at    TEXT,
+  inherited    INTEGER NOT NULL DEFAULT 0 CHECK (inherited IN (0, 1)),
+  content      ANY NOT NULL,
+  checksum     TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE langgraph_graphs (
+  seq      INTEGER PRIMARY KEY,
+  thread   INTEGER NOT NULL,
+  digest   TEXT NOT NULL,
+  document TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE langgraph_items (
@@ -75,7 +121,9 @@ CREATE TABLE langgraph_rewinds (
   seq            INTEGER NOT NULL,
   archived       INTEGER NOT NULL CHECK (archived IN (0, 1)),
   created_at     TEXT NOT NULL,
-  taken_back_at  TEXT
+  taken_back_at  TEXT,
+  status         TEXT NOT NULL DEFAULT 'done' CHECK (status IN ('undoing', 'done', 'abandoned')),
+  reason         TEXT
 ) STRICT;
 
 CREATE TABLE langgraph_runs (
@@ -165,6 +213,18 @@ CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
 CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 
 CREATE UNIQUE INDEX langgraph_chunks_by_address ON langgraph_chunks (thread, address);
+
+CREATE UNIQUE INDEX langgraph_effects_by_id ON langgraph_effects (id);
+
+CREATE INDEX langgraph_effects_by_node_task ON langgraph_effects (thread, node_task_id);
+
+CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
+
+CREATE INDEX langgraph_effects_by_seq ON langgraph_effects (thread);
+
+CREATE INDEX langgraph_effects_unsaved ON langgraph_effects (unsaved_run) WHERE unsaved_run IS NOT NULL;
+
+CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, digest);
 
 CREATE INDEX langgraph_lists_by_thread ON langgraph_lists (thread);
 

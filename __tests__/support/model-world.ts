@@ -131,6 +131,11 @@ export class ModelWorld {
     }
   }
 
+  /** What is wrong with the file, and on which thread. */
+  async problems(): Promise<unknown> {
+    return (await this.#observer.verify()).problems;
+  }
+
   /** What a saver tells about everything must be what the model says. */
   async check(which: "observer" | "both"): Promise<void> {
     for (const saver of which === "both" ? this.#savers : [this.#observer]) {

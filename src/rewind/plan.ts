@@ -4,6 +4,7 @@ import { checkedOptions } from "../options";
 import { ID_RULE, isId } from "../ids";
 import { taskSpans, type TaskSpan } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
+import type { RewindEffects } from "./summary";
 
 export interface RewindRequest {
   threadId: string;
@@ -15,7 +16,21 @@ export interface RewindRequest {
   dryRun?: boolean;
   /** Keep what goes, so that the rewind can be looked at and taken back. Default true. */
   archive?: boolean;
+  /** Leave effects that have no undo as they are, and rewind all the same; the report names them. */
+  allowUncompensated?: boolean;
 }
+
+/** A rewind to where a checkpoint was saved, rather than to the end of a task. */
+export interface CheckpointRewindRequest extends Pick<RewindRequest, "threadId" | "archive" | "allowUncompensated"> {
+  /** Default: that of the outermost graph. */
+  checkpointNs?: string;
+  checkpointId: string;
+  /** Why, for the record: what a cap on such rewinds counts by. */
+  reason: string;
+}
+
+/** Which unfinished rewind is to be finished: a thread has one at most. */
+export type FinishRequest = Pick<RewindRequest, "threadId" | "allowUncompensated">;
 
 export interface RewindReport {
   /** Undefined for a dry run, and if there was nothing behind the target. */
@@ -28,11 +43,14 @@ export interface RewindReport {
   tasks: readonly string[];
   /** Rows that go, by kind. */
   removed: RewindCounts;
+  effects: RewindEffects;
 }
 
 export interface RewindPlan {
   /** All with a greater seq goes. Infinity: the target is the newest task. */
   targetSeq: number;
+  /** The task that owns the target. */
+  toTask: string;
   tasks: readonly string[];
 }
 
@@ -45,11 +63,40 @@ const requestSchema = z.strictObject({
   tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
   dryRun: z.boolean().optional(),
   archive: z.boolean().optional(),
+  allowUncompensated: z.boolean().optional(),
 });
+
+const checkpointSchema = requestSchema
+  .pick({ threadId: true, archive: true, allowUncompensated: true })
+  .extend({ checkpointNs: z.string().optional(), checkpointId: id, reason: id });
+const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
 
 /** @throws {TurnsError} INVALID_OPTION naming what is wrong */
 export function checkedRequest(request: RewindRequest): RewindRequest {
   return checkedOptions(requestSchema, request);
+}
+
+/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
+export function checkedCheckpointRequest(request: CheckpointRewindRequest): CheckpointRewindRequest {
+  return checkedOptions(checkpointSchema, request);
+}
+
+/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
+export function checkedFinish(request: FinishRequest): FinishRequest {
+  return checkedOptions(finishSchema, request);
+}
+
+/**
+ * The task that owns a point, and the tasks that something goes of: those that began behind it, and the one that is cut.
+ *
+ * @throws {TurnsError} UNKNOWN_TASK if the thread had not begun then, or is not there
+ */
+export function planToPoint(threadId: string, targetSeq: number, intervals: readonly TaskRow[]): RewindPlan {
+  const cut = intervals.findLast((interval) => interval.seq <= targetSeq);
+  if (cut === undefined) throw beforeBeginning(threadId, targetSeq);
+  const behind = intervals.filter((interval) => interval.seq > targetSeq);
+  const going = targetSeq === Infinity || behind[0]?.seq === targetSeq + 1 ? behind : [cut, ...behind];
+  return { targetSeq, toTask: cut.taskId, tasks: [...new Set(going.map((interval) => interval.taskId))] };
 }
 
 /**
@@ -63,7 +110,7 @@ export function planRewind(request: RewindRequest, intervals: readonly TaskRow[]
   if (target === undefined) throw unknownTask(request, `one of ${spans.length} tasks of the thread`, spans);
   const goes = [...new Set(intervals.filter((interval) => interval.seq > target.endSeq).map((interval) => interval.taskId))];
   if (request.tasks !== undefined) checkAgainstList(request, request.tasks, { spans, goes });
-  return { targetSeq: target.endSeq, tasks: goes };
+  return { targetSeq: target.endSeq, toTask: request.toTask, tasks: goes };
 }
 
 /** Tasks that the thread does not know are the caller's business. */
@@ -99,6 +146,29 @@ function unknownTask(request: RewindRequest, expected: string, spans: readonly T
     found: "a task that is not among them",
     remedy: "saver.listTasks(threadId) shows which there are. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, tasks: spans.map((span) => span.taskId) },
+  });
+}
+
+function beforeBeginning(threadId: string, targetSeq: number): TurnsError {
+  return new TurnsError("UNKNOWN_TASK", {
+    what: `rewind of thread ${describe(threadId)} to seq ${targetSeq}`,
+    expected: "a point at which the thread was there",
+    found: "one before its first task, or no such thread",
+    remedy: "saver.listTasks(threadId) shows where its tasks begin. Nothing was deleted.",
+    data: { threadId, targetSeq },
+  });
+}
+
+/** @throws {TurnsError} CHECKPOINT_NOT_FOUND */
+export function pointOf(request: CheckpointRewindRequest, seq: number | undefined): number {
+  if (seq !== undefined) return seq;
+  const { threadId, checkpointNs = "", checkpointId } = request;
+  throw new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `rewind of thread ${describe(threadId)} to checkpoint ${describe(checkpointId)}`,
+    expected: "a checkpoint that is there",
+    found: "none of that id",
+    remedy: 'It was pruned or rewound, or it was never saved (durability "exit"). Nothing was deleted.',
+    data: { threadId, checkpointNs, checkpointId },
   });
 }
 

@@ -1,62 +1,304 @@
 import { describe, TurnsError } from "../errors";
-import type { RewindCounts, RunRow, Store } from "../store/store";
-import { checkedRequest, planRewind, refuseWhileRunning, type RewindPlan, type RewindReport, type RewindRequest } from "./plan";
+import type { EffectRow } from "../store/effects";
+import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
+import { compensate, type CompensationParts } from "./compensate";
+import { coverageOf, effectsReport, type Found, lookedThrough, refuseGaps } from "./coverage";
+import { notUnfinished, undoInDoubt, undoneMeanwhile, unfinishedRewind } from "./failures";
+import {
+  checkedCheckpointRequest,
+  checkedFinish,
+  checkedRequest,
+  type CheckpointRewindRequest,
+  type FinishRequest,
+  planRewind,
+  planToPoint,
+  pointOf,
+  refuseWhileRunning,
+  type RewindPlan,
+  type RewindReport,
+  type RewindRequest,
+} from "./plan";
+import { type CompensationReport, NO_EFFECTS } from "./summary";
+import { checkedUndos, type KnownUndo, type Undos } from "./undos";
 
-export interface RewindParts {
-  store: Store;
-  createId: () => string;
-  now: () => string;
-  isAlive: (run: RunRow) => boolean;
+/** While it is held nobody begins a run on the thread. */
+export interface ThreadHold {
+  isOwn(run: RunRow): boolean;
+  release(): Promise<void>;
 }
 
-const NOTHING: RewindCounts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0 };
+export interface RewindParts extends CompensationParts {
+  createId: () => string;
+  isAlive: (run: RunRow) => boolean;
+  /**
+   * Takes a thread for as long as its undos take.
+   *
+   * @param within the caller has reserved the thread and runs nothing on it just now
+   * @throws {TurnsError} THREAD_RUNNING
+   */
+  hold: (threadId: string, within: boolean) => Promise<ThreadHold>;
+}
+
+/** A checked request, of whichever kind. */
+interface Aim {
+  threadId: string;
+  dryRun: boolean;
+  archived: boolean;
+  allowUncompensated: boolean;
+  reason: string | undefined;
+  /** See {@link RewindParts.hold}. */
+  within: boolean;
+  undos: ReadonlyMap<string, KnownUndo>;
+  plan: (intervals: readonly TaskRow[]) => RewindPlan;
+}
+
+const NOTHING: RewindCounts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
 
 /**
- * Rewinds a thread to the end of one of its tasks, in one transaction, or changes nothing at all (S1.9).
+ * Rewinds a thread to the end of one of its tasks: undoes the effects behind it, newest first, and then deletes all that is behind it in
+ * one transaction. Until then nothing is deleted (S1.9), and a rewind that was interrupted goes on where it was when it is asked for
+ * again (S3.5).
  *
- * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, and what the store throws
+ * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND,
+ *   EFFECT_UNCOMPENSATED, EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED, THREAD_DELETED, and what the store throws
  */
-export async function rewindThread(parts: RewindParts, request: RewindRequest): Promise<RewindReport> {
-  const { threadId, toTask, dryRun = false, archive: archived = true } = checkedRequest(request);
-  const plan = planRewind(request, await parts.store.listTasks(threadId));
-  const report = { threadId, toTask, dryRun, archived, tasks: plan.tasks };
-  const alive = (runs: readonly RunRow[]): RunRow[] => runs.filter((run) => parts.isAlive(run));
-  if (plan.targetSeq === Infinity || dryRun) {
-    if (!dryRun) refuseWhileRunning(threadId, alive(await parts.store.listRuns(threadId)));
-    const removed = plan.targetSeq === Infinity ? NOTHING : await parts.store.countBehind(threadId, plan.targetSeq);
-    return { ...report, rewindId: undefined, removed };
+export async function rewindThread(parts: RewindParts, request: RewindRequest, undos?: Undos): Promise<RewindReport> {
+  const checked = checkedRequest(request);
+  const { threadId, dryRun = false, archive: archived = true, allowUncompensated = false } = checked;
+  return rewindTo(parts, {
+    ...{ threadId, dryRun, archived, allowUncompensated },
+    reason: undefined,
+    within: false,
+    undos: checkedUndos(undos),
+    plan: (intervals) => planRewind(checked, intervals),
+  });
+}
+
+/**
+ * {@link rewindThread} to where a checkpoint was saved: with the input that came with it, and without all that was done on its grounds,
+ * by whichever of its node tasks. They run again, the ones that ended well among them.
+ *
+ * @param within whether the caller has reserved the thread, and runs nothing on it just now
+ * @throws as rewindThread; CHECKPOINT_NOT_FOUND also if there is no such checkpoint
+ */
+export async function rewindToCheckpoint(
+  parts: RewindParts,
+  request: CheckpointRewindRequest,
+  undos?: Undos,
+  within = false,
+): Promise<RewindReport> {
+  const checked = checkedCheckpointRequest(request);
+  const { threadId, checkpointNs: ns = "", checkpointId, reason } = checked;
+  const { archive: archived = true, allowUncompensated = false } = checked;
+  const seq = pointOf(checked, await parts.store.seqBeforeDeeds(threadId, ns, checkpointId));
+  return rewindTo(parts, {
+    ...{ threadId, dryRun: false, archived, allowUncompensated, reason, within },
+    undos: checkedUndos(undos),
+    plan: (intervals) => planToPoint(threadId, seq, intervals),
+  });
+}
+
+/**
+ * Goes on with the unfinished rewind of a thread, whatever it was asked for by.
+ *
+ * @returns undefined if there is none
+ * @throws as rewindThread
+ */
+export async function finishRewind(parts: RewindParts, request: FinishRequest, undos?: Undos): Promise<RewindReport | undefined> {
+  const { threadId, allowUncompensated = false } = checkedFinish(request);
+  const known = checkedUndos(undos);
+  const unfinished = await parts.store.unfinishedRewind(threadId);
+  if (unfinished === undefined) return undefined;
+  const { targetSeq, archived, reason } = unfinished;
+  return rewindTo(parts, {
+    ...{ threadId, dryRun: false, archived, allowUncompensated, reason, within: false, undos: known },
+    plan: (intervals) => planToPoint(threadId, targetSeq, intervals),
+  });
+}
+
+/** What a rewind to a task would have to undo, and whether it could. @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK */
+export async function compensationReport(
+  { store }: Pick<RewindParts, "store">,
+  request: Pick<RewindRequest, "threadId" | "toTask">,
+  undos?: Undos,
+): Promise<CompensationReport> {
+  const { threadId, toTask } = checkedRequest(request);
+  const known = checkedUndos(undos);
+  const plan = planRewind({ threadId, toTask }, await store.listTasks(threadId));
+  return { threadId, toTask, ...coverageOf(lookedThrough(await behind(store, threadId, plan), known)) };
+}
+
+async function rewindTo(parts: RewindParts, aim: Aim): Promise<RewindReport> {
+  const { store } = parts;
+  const { threadId, dryRun } = aim;
+  const plan = aim.plan(await store.listTasks(threadId));
+  if (dryRun) {
+    const removed = plan.targetSeq === Infinity ? NOTHING : await store.countBehind(threadId, plan.targetSeq);
+    return reportOf(aim, plan, undefined, removed, lookedThrough(await behind(store, threadId, plan), aim.undos));
   }
-  const row = {
-    id: parts.createId(),
-    threadId,
-    targetTaskId: toTask,
-    targetSeq: plan.targetSeq,
-    archived,
-    createdAt: parts.now(),
-  };
-  const removed = await parts.store.rewind(row, (runs, intervals) => {
-    refuseWhileRunning(threadId, alive(runs));
-    refuseIfMoved(request, plan, planRewind(request, intervals));
-  });
-  return { ...report, rewindId: row.id, removed };
+  const alive = (await store.listRuns(threadId)).filter((run) => parts.isAlive(run));
+  if (!aim.within) refuseWhileRunning(threadId, alive);
+  const unfinished = await store.unfinishedRewind(threadId);
+  refuseOther(unfinished, plan, aim);
+  if (plan.targetSeq === Infinity) return reportOf(aim, plan, undefined, NOTHING, []);
+  const effects = lookedThrough(await behind(store, threadId, plan), aim.undos);
+  refuseGaps(threadId, effects, aim.allowUncompensated);
+  const needsTime = aim.within || unfinished !== undefined || effects.some(({ undo }) => undo !== undefined);
+  return needsTime ? undoAndDelete(parts, aim) : deleteBehind(parts, aim, plan, effects, undefined, () => false);
 }
 
-/** Brings back what a rewind removed. @throws {TurnsError} REWIND_NOT_FOUND, REWIND_CONFLICT, THREAD_RUNNING */
-export async function takeBackRewind(parts: RewindParts, rewindId: string): Promise<RewindCounts> {
-  return parts.store.takeBack(rewindId, parts.now(), (runs) => {
-    const run = runs.find((candidate) => parts.isAlive(candidate));
-    if (run !== undefined) refuseWhileRunning(run.threadId, [run]);
-  });
+/** Under the hold nothing changes any more, so all is looked at once again. */
+async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport> {
+  const { store } = parts;
+  const { threadId } = aim;
+  const hold = await parts.hold(threadId, aim.within);
+  try {
+    const plan = aim.plan(await store.listTasks(threadId));
+    const effects = lookedThrough(await behind(store, threadId, plan), aim.undos);
+    const unfinished = await store.unfinishedRewind(threadId);
+    refuseOther(unfinished, plan, aim);
+    refuseGaps(threadId, effects, aim.allowUncompensated);
+    let begun = unfinished;
+    if (begun === undefined && effects.some(({ undo }) => undo !== undefined)) {
+      const row = newRewind(parts, aim, plan);
+      begun = await store.beginRewind(row, (found) => {
+        refuseChanges(parts, aim, { plan, effects, begun: undefined, isOwn: hold.isOwn }, found);
+      });
+    }
+    if (begun !== undefined) await compensate(parts, begun.id, effects);
+    return await deleteBehind(parts, aim, plan, effects, begun, hold.isOwn);
+  } finally {
+    await hold.release();
+  }
 }
 
-/** Between planning and the transaction another process may have added to the thread. */
-function refuseIfMoved(request: RewindRequest, planned: RewindPlan, found: RewindPlan): void {
-  if (planned.targetSeq === found.targetSeq && planned.tasks.length === found.tasks.length) return;
-  throw new TurnsError("STATE_INVARIANT_VIOLATED", {
-    what: `rewind of thread ${describe(request.threadId)}`,
+/** The one transaction: all goes, or nothing. */
+async function deleteBehind(
+  parts: RewindParts,
+  aim: Aim,
+  plan: RewindPlan,
+  effects: readonly Found[],
+  begun: RewindRow | undefined,
+  isOwn: ThreadHold["isOwn"],
+): Promise<RewindReport> {
+  const row = begun === undefined ? newRewind(parts, aim, plan) : { ...begun, archived: aim.archived };
+  const removed = await parts.store.rewind(row, (found) => {
+    refuseChanges(parts, aim, { plan, effects, begun, isOwn }, found);
+  });
+  return reportOf(aim, plan, row.id, removed, effects);
+}
+
+function newRewind(parts: RewindParts, aim: Aim, { targetSeq, toTask: targetTaskId }: RewindPlan): NewRewind {
+  const { threadId, archived, reason } = aim;
+  return { id: parts.createId(), threadId, targetTaskId, targetSeq, archived, createdAt: parts.now(), reason };
+}
+
+function reportOf(
+  { threadId, dryRun, archived }: Aim,
+  { toTask, tasks }: RewindPlan,
+  rewindId: string | undefined,
+  removed: RewindCounts,
+  effects: readonly Found[],
+): RewindReport {
+  return { rewindId, threadId, toTask, dryRun, archived, tasks, removed, effects: dealtWith(effects) };
+}
+
+function dealtWith(effects: readonly Found[]): RewindReport["effects"] {
+  return effects.length === 0 ? NO_EFFECTS : effectsReport(effects);
+}
+
+async function behind(store: RewindParts["store"], threadId: string, { targetSeq }: RewindPlan): Promise<readonly EffectRow[]> {
+  return targetSeq === Infinity ? [] : store.listEffects({ threadId, afterSeq: targetSeq });
+}
+
+/** The same target goes on with a rewind that was begun, whatever it was asked for by. */
+function refuseOther(unfinished: RewindRow | undefined, { targetSeq }: RewindPlan, { threadId }: Aim): void {
+  if (unfinished === undefined || unfinished.targetSeq === targetSeq) return;
+  throw unfinishedRewind(unfinished, `rewind of thread ${describe(threadId)} to another target`);
+}
+
+interface Seen {
+  plan: RewindPlan;
+  effects: readonly Found[];
+  begun: RewindRow | undefined;
+  isOwn: ThreadHold["isOwn"];
+}
+
+/** Within the transaction: nobody runs the thread, and it stands as it did when the rewind was planned. */
+function refuseChanges(parts: RewindParts, aim: Aim, seen: Seen, found: RewindStanding): void {
+  refuseWhileRunning(
+    aim.threadId,
+    found.runs.filter((run) => !seen.isOwn(run) && parts.isAlive(run)),
+  );
+  const { plan, begun } = seen;
+  if (begun === undefined && found.unfinished !== undefined) {
+    throw unfinishedRewind(found.unfinished, `thread ${describe(aim.threadId)}`);
+  }
+  const now = aim.plan(found.tasks);
+  if (plan.targetSeq !== now.targetSeq || plan.tasks.length !== now.tasks.length)
+    throw moved(aim, "tasks that were added or removed");
+  if (begun?.id !== found.unfinished?.id) throw moved(aim, "a rewind that was given up");
+  if (!sameEffects(seen, found.effects)) throw moved(aim, "effects, or undos, that changed");
+}
+
+/** Those and no others, each as it was seen; with a rewind on record, all that it undoes is undone. */
+function sameEffects({ effects, begun }: Seen, rows: readonly EffectRow[]): boolean {
+  const known = new Map(effects.map((one) => [one.row.id, one]));
+  return (
+    rows.length === known.size &&
+    rows.every((row) => {
+      const seen = known.get(row.id);
+      if (seen === undefined || seen.row.status !== row.status || seen.row.tries !== row.tries) return false;
+      return row.undoStatus === (seen.undo === undefined || begun === undefined ? seen.row.undoStatus : "done");
+    })
+  );
+}
+
+function moved({ threadId }: Aim, found: string): TurnsError {
+  return new TurnsError("STATE_INVARIANT_VIOLATED", {
+    what: `rewind of thread ${describe(threadId)}`,
     expected: "the thread as it was when the rewind was planned",
-    found: "tasks that were added or removed meanwhile",
+    found: `${found} meanwhile`,
     remedy: "Look at the thread and rewind again. Nothing was deleted.",
-    data: { threadId: request.threadId, toTask: request.toTask },
+    data: { threadId },
+  });
+}
+
+/**
+ * Gives an unfinished rewind up: nothing is deleted, and what it undid stays marked as undone, so that the same node does it again, with
+ * another key, if it runs again.
+ *
+ * @throws {TurnsError} REWIND_NOT_FOUND; REWIND_CONFLICT if it is not unfinished; THREAD_RUNNING while somebody is at it;
+ *   EFFECT_IN_DOUBT as long as nobody knows whether one of its undos ran
+ */
+export async function abandonRewind(parts: Pick<RewindParts, "store" | "isAlive">, rewindId: string): Promise<void> {
+  await parts.store.abandonRewind(rewindId, (rewind, found) => {
+    if (rewind.status !== "undoing") throw notUnfinished(rewind);
+    refuseWhileRunning(
+      rewind.threadId,
+      found.runs.filter((run) => parts.isAlive(run)),
+    );
+    const doubtful = found.effects.find((row) => row.undoStatus === "begun");
+    if (doubtful !== undefined) throw undoInDoubt(doubtful);
+  });
+}
+
+/**
+ * Brings back what a rewind removed. What it undid stays undone, and comes back only with `despiteUndone`, marked so.
+ *
+ * @throws {TurnsError} REWIND_NOT_FOUND, REWIND_CONFLICT, REWIND_UNFINISHED, THREAD_RUNNING
+ */
+export async function takeBackRewind(
+  parts: Pick<RewindParts, "store" | "isAlive" | "now">,
+  rewindId: string,
+  despiteUndone = false,
+): Promise<RewindCounts> {
+  return parts.store.takeBack(rewindId, parts.now(), (rewind, found) => {
+    refuseWhileRunning(
+      rewind.threadId,
+      found.runs.filter((run) => parts.isAlive(run)),
+    );
+    if (found.unfinished !== undefined) throw unfinishedRewind(found.unfinished, `taking back rewind ${rewind.id}`);
+    if (found.undone.length > 0 && !despiteUndone) throw undoneMeanwhile(rewind, found.undone);
   });
 }

@@ -1,3 +1,6 @@
+import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
+import type { Verification } from "./integrity";
+
 /**
  * The one interface between what a checkpoint, a turn or a rewind *means* and the database that keeps it.
  *
@@ -138,6 +141,8 @@ export interface NewCheckpoint {
   versions: Readonly<Record<string, ChannelVersion>>;
   claim: TaskClaim;
   createdAt: string;
+  /** The graph runs that may be saving this checkpoint; only for one of the root. */
+  graphRuns: readonly string[];
   /** Thoughts to record for node tasks that come next; only when no recorder does it better. */
   planned: readonly NewThought[];
 }
@@ -206,7 +211,15 @@ export interface NewWrites {
   claim: TaskClaim;
   createdAt: string;
   /** How the node task's Action ends up; undefined for writes that are no node task's. */
-  settle: { status: TurnStatus; durable: boolean; update: () => PackedText; actionId: string } | undefined;
+  settle:
+    | {
+        status: TurnStatus;
+        durable: boolean;
+        /** What an Action that has to be inserted holds; undefined for nothing. */
+        update: (thought: TurnRow) => PackedText | undefined;
+        actionId: string;
+      }
+    | undefined;
 }
 
 export interface NewThought {
@@ -225,8 +238,13 @@ export interface NewThought {
    * functional tasks), a checkpoint that is not proven, has a Command's update pending, or lacks some of `keys` (delta channels).
    */
   input: { text: () => PackedText; keys: readonly string[]; isOwn: boolean } | undefined;
+  /** What the row holds instead, where the saver was told to restrict it; the text is undefined for nothing. */
+  instead: (() => PackedText | undefined) | undefined;
   claim: TaskClaim;
   createdAt: string;
+  graph: GraphReference | undefined;
+  /** Of the node in that graph. */
+  fingerprint: string | undefined;
   /** Tells whether a checkpoint id yields this node task id: the proof which checkpoint the task started from. */
   startedFrom: (checkpointId: string) => boolean;
 }
@@ -242,9 +260,39 @@ export interface NewAction {
   step: number;
   claim: TaskClaim;
   status: TurnStatus;
-  /** What the node returned, or the error. */
-  update: PackedText;
+  /** What the node returned, or the error; undefined if the row is to hold nothing. */
+  update: PackedText | undefined;
   createdAt: string;
+  /** As in the Thought; it counts where there is none. */
+  graph: GraphReference | undefined;
+  fingerprint: string | undefined;
+}
+
+/** What a graph is made of, stored once per thread and content. */
+export interface GraphReference {
+  digest: string;
+  document: () => string;
+}
+
+/** A stored graph, and which turns ran in it. */
+export interface GraphRow {
+  digest: string;
+  document: string;
+  turnIds: readonly string[];
+}
+
+/** What models reported: `cached` is a part of `input`, and `reasoning` of `output`. */
+export interface TokenCounts {
+  input: number;
+  output: number;
+  cached: number;
+  reasoning: number;
+}
+
+/** The tokens of one task's attempts at one node. */
+export interface TokenRow extends TokenCounts {
+  taskId: string;
+  nodeName: string;
 }
 
 /** A row of `langgraph_checkpoints`. */
@@ -257,7 +305,8 @@ export interface TurnRow {
   taskId: string;
   createdAt: string;
   seq: number | undefined;
-  stateFormat: "state" | "checkpoint" | "update";
+  /** `none`: the row holds no content, as the saver was told. */
+  stateFormat: "state" | "checkpoint" | "update" | "none";
   threadId: string | undefined;
   ns: string | undefined;
   checkpointId: string | undefined;
@@ -270,6 +319,14 @@ export interface TurnRow {
   durable: boolean;
   inputTokens: number;
   outputTokens: number;
+  cachedTokens: number;
+  reasoningTokens: number;
+  /** The seq of what is known of the graph that it ran in. */
+  graph: number | undefined;
+  /** Of the node in that graph. */
+  fingerprint: string | undefined;
+  /** What a confidence gate found, JSON. */
+  validation: string | undefined;
 }
 
 /** A turn that a commit could not take along; the commit itself stands (S1.9). */
@@ -311,6 +368,57 @@ export interface RunRow {
   beatAt: number;
 }
 
+/** A call of `effect()`. */
+export interface NewEffect {
+  id: string;
+  threadId: string;
+  sawDeletion: SawDeletion;
+  claim: TaskClaim;
+  nodeNs: string;
+  nodeTaskId: string;
+  spot: string;
+  anchor: string | undefined;
+  /** The thread of the outermost graph, which the anchor is a checkpoint of. */
+  rootThreadId: string;
+  run: string;
+  /** The outermost graph run. */
+  graphRun: string;
+  name: string;
+  label: string;
+  /** Whether the caller named the label; an ordinal may also be found by its input. */
+  labelled: boolean;
+  /** Rows that other calls of the same attempt have taken. */
+  taken: readonly string[];
+  /** Whether a recorded input that differs is to be overlooked. */
+  anyInput: boolean;
+  idempotent: boolean;
+  undo: string | undefined;
+  input: (() => PackedText) | undefined;
+  process: string;
+  startedAt: string;
+}
+
+/**
+ * `begun`: the intent is committed, go. `found`: the row tells. `changed`: there is one, of another input. `lost`: one like it belongs
+ * to a run, or to a call of a graph, of which nothing was saved, and nobody can know whether this call is the same deed.
+ */
+export type EffectBeginning = { kind: "begun" | "found" | "changed" | "lost"; row: EffectRow };
+
+/** How an effect ended. */
+export interface EffectSettlement {
+  status: EffectStatus;
+  outcome: PackedText | undefined;
+  endedAt: string;
+  settledBy: string | undefined;
+}
+
+/** What became of an undo. */
+export interface UndoOutcome {
+  status: UndoStatus | undefined;
+  error: string | undefined;
+  at: string;
+}
+
 /** How many rows of each kind a rewind removes. */
 export interface RewindCounts {
   checkpoints: number;
@@ -318,6 +426,7 @@ export interface RewindCounts {
   turns: number;
   values: number;
   tasks: number;
+  effects: number;
 }
 
 export interface RewindRow {
@@ -330,6 +439,29 @@ export interface RewindRow {
   archived: boolean;
   createdAt: string;
   takenBackAt: string | undefined;
+  /** `undoing` was begun and is not finished: effects behind its target are being undone, and nothing has been deleted. */
+  status: "undoing" | "done" | "abandoned";
+  /** Undefined for a rewind that a person asked for. */
+  reason: string | undefined;
+}
+
+/** A rewind that is to be done, or begun. */
+export type NewRewind = Omit<RewindRow, "seq" | "takenBackAt" | "status">;
+
+/** How a thread stands to a rewind, within its transaction. */
+export interface RewindStanding {
+  runs: readonly RunRow[];
+  tasks: readonly TaskRow[];
+  /** Behind the target, oldest first. */
+  effects: readonly EffectRow[];
+  /** The rewind of the thread that was begun and is not finished. */
+  unfinished: RewindRow | undefined;
+}
+
+/** And to taking a rewind back. */
+export interface TakeBackStanding extends Pick<RewindStanding, "runs" | "unfinished"> {
+  /** Effects that would come back although they have been undone, newest first. */
+  undone: readonly { id: string; name: string; node: string }[];
 }
 
 /** How many rows of each kind were sealed anew; `archived` are those that rewinds keep. */
@@ -338,6 +470,7 @@ export interface ResealCounts {
   values: number;
   writes: number;
   turns: number;
+  effects: number;
   archived: number;
 }
 
@@ -435,6 +568,8 @@ export interface Store {
     checkpointId: string | undefined,
     remembered: Remembered,
   ): Awaitable<StoredCheckpoint | undefined>;
+  /** The id of the newest checkpoint that brought input to the root graph. */
+  latestInput(threadId: string): Awaitable<string | undefined>;
   /** One page, greatest checkpoint id first. */
   listCheckpoints(query: CheckpointQuery): Awaitable<readonly CheckpointHead[]>;
   /** Undefined if the checkpoint has gone since its head was read. */
@@ -452,14 +587,47 @@ export interface Store {
   saveThought(thought: NewThought): Awaitable<TurnRow>;
   /** Writes the Action of the attempt `runId` provisionally. */
   saveAction(action: NewAction): Awaitable<TurnRow>;
-  /** Adds to the running attempt's Thought, at once, so that usage survives a crash in mid-node. */
-  addTokens(threadId: string, nodeTaskId: string, input: number, output: number): Awaitable<void>;
+  /**
+   * Adds to the attempt's Thought, at once, so that usage survives a crash in mid-node; and to its Action, if it has ended before.
+   *
+   * @param of which attempt; without a run, or with one that has no Thought, the node task's newest
+   */
+  addTokens(of: { threadId: string; nodeTaskId: string; attemptRunId: string | undefined }, tokens: TokenCounts): Awaitable<void>;
+  /**
+   * A thread's tokens by task and node, in the order in which they first came; `rewound` are those of turns that rewinds keep in
+   * their archives. Sums, so no row is verified.
+   */
+  tokenUsage(threadId: string): Awaitable<{ rows: readonly TokenRow[]; rewound: TokenCounts }>;
   listTurns(query: { threadId: string; afterSeq?: number; limit?: number }): Awaitable<readonly TurnRow[]>;
   /** Latest Thoughts at a namespace's head that no Action settles. */
   openThoughts(threadId: string): Awaitable<readonly TurnRow[]>;
 
+  /**
+   * Notes in an Action what its gate found.
+   *
+   * @param status its new status, if it gets one
+   * @returns undefined if there is no such turn any more
+   */
+  saveValidation(turnId: string, validation: string, status: TurnStatus | undefined): Awaitable<TurnRow | undefined>;
+  /** The graphs that these turns ran in, oldest turn first. */
+  graphsOfTurns(threadId: string, turnIds: readonly string[]): Awaitable<readonly GraphRow[]>;
   /** Which of these node tasks have a turn on the thread. */
   knownNodeTasks(threadId: string, nodeTaskIds: readonly string[]): Awaitable<readonly string[]>;
+
+  /** Commits the intent of an effect, unless the journal has the effect already. @throws THREAD_DELETED */
+  beginEffect(effect: NewEffect): Awaitable<EffectBeginning>;
+  /**
+   * Begins a known effect again, if its row is still as the caller saw it (same tries and status).
+   *
+   * @returns undefined if somebody else was quicker
+   */
+  retryEffect(seen: EffectRow, process: string, at: string): Awaitable<EffectRow | undefined>;
+  /** @returns undefined if there is no such effect any more: its thread was deleted, or it was rewound */
+  settleEffect(effectId: string, settlement: EffectSettlement): Awaitable<EffectRow | undefined>;
+  settleUndo(effectId: string, outcome: UndoOutcome): Awaitable<EffectRow | undefined>;
+  getEffect(effectId: string): Awaitable<EffectRow | undefined>;
+  /** Oldest first. */
+  listEffects(query: { threadId: string; afterSeq?: number; limit?: number }): Awaitable<readonly EffectRow[]>;
 
   listTasks(threadId: string): Awaitable<readonly TaskRow[]>;
   listThreads(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadRow[]>;
@@ -511,7 +679,10 @@ export interface Store {
   vacuumFully(): Awaitable<void>;
 
   /** Marks a thread as running. `guard` sees the marks there are, in the transaction: what it throws refuses, what it returns is cleared. */
-  beginRun(run: RunRow, guard: (others: readonly RunRow[]) => readonly RunRow[]): Awaitable<void>;
+  beginRun(
+    run: RunRow,
+    guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
+  ): Awaitable<void>;
   beatRun(runId: string, at: number): Awaitable<void>;
   endRun(runId: string): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
@@ -520,18 +691,35 @@ export interface Store {
   /**
    * Deletes what has a seq above `targetSeq`, in one transaction. `guard` is asked inside it: what it throws leaves all as it was.
    */
-  rewind(
-    rewind: Omit<RewindRow, "seq" | "takenBackAt">,
-    guard: (runs: readonly RunRow[], tasks: readonly TaskRow[]) => void,
-  ): Awaitable<RewindCounts>;
+  rewind(rewind: NewRewind, guard: (found: RewindStanding) => void): Awaitable<RewindCounts>;
+  /** Puts a rewind on record whose effects are about to be undone; {@link rewind} with the same id finishes it. */
+  beginRewind(rewind: NewRewind, guard: (found: RewindStanding) => void): Awaitable<RewindRow>;
+  /** @throws REWIND_NOT_FOUND, and what `guard` throws */
+  abandonRewind(rewindId: string, guard: (rewind: RewindRow, found: RewindStanding) => void): Awaitable<void>;
+  unfinishedRewind(threadId: string): Awaitable<RewindRow | undefined>;
   listRewinds(threadId: string): Awaitable<readonly RewindRow[]>;
+  /** How many rewinds of a thread were done, or begun, for this reason. */
+  countRewinds(threadId: string, reason: string): Awaitable<number>;
+  /**
+   * The seq to rewind to so that a checkpoint stands as it did before anything was done on its grounds: Infinity if nothing was yet,
+   * undefined if there is no such checkpoint.
+   */
+  seqBeforeDeeds(threadId: string, ns: string, checkpointId: string): Awaitable<number | undefined>;
   /** Brings a rewind's rows back, in one transaction, unless `guard` throws. */
-  takeBack(rewindId: string, at: string, guard: (runs: readonly RunRow[]) => void): Awaitable<RewindCounts>;
+  takeBack(rewindId: string, at: string, guard: (rewind: RewindRow, found: TakeBackStanding) => void): Awaitable<RewindCounts>;
 
   /** Seals rows anew under the current key, for a moment, from where the last call ended. @throws NOT_ENCRYPTED, CHECKPOINT_CORRUPTED */
   reseal(after: ResealCursor | undefined): Awaitable<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }>;
   /** Forgets all keys but the current one, if nothing is sealed under them any more. @returns how many; undefined if something is */
   retireKeys(): Awaitable<{ keyId: string; retired: number | undefined }>;
+
+  /**
+   * Begins a walk through the file, or one thread of it, that changes nothing.
+   *
+   * @param isGraph whether a document is the one that was stored under the digest
+   * @throws THREAD_NOT_FOUND
+   */
+  startVerify(threadId: string | undefined, isGraph: (digest: string, document: string) => boolean): Awaitable<Verification>;
 
   close(): void;
   readonly open: boolean;

@@ -55,6 +55,11 @@ export class CheckpointPersister {
       durable: false,
       inputTokens: 0,
       outputTokens: 0,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+      graph: undefined,
+      fingerprint: undefined,
+      validation: undefined,
     });
   }
 

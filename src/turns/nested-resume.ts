@@ -38,13 +38,18 @@ function graphIn(runnable: unknown): unknown {
   return undefined;
 }
 
+/** By this guards/shape.ts sees through the wrapper, also of another copy of this package. */
+const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
+
 class WithoutUndefinedCheckpointId extends Runnable {
   lc_namespace = ["langgraph_checkpoint_turns"];
+  readonly [ORIGINAL]: Runnable;
   readonly #inner: Runnable;
 
   constructor(inner: Runnable) {
     super();
     this.#inner = inner;
+    this[ORIGINAL] = inner;
   }
 
   override getName(suffix?: string): string {
@@ -52,8 +57,18 @@ class WithoutUndefinedCheckpointId extends Runnable {
   }
 
   override invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
+    countCallsAnew(config);
     return this.#inner.invoke(input, withoutUndefinedCheckpointId(config)) as Promise<unknown>;
   }
+}
+
+/**
+ * LangGraph counts the graphs that a node calls, and by that number each finds its checkpoints. A retry in the same process goes on
+ * counting and would find none: the graphs would begin anew, their finished nodes again.
+ */
+function countCallsAnew(config: Partial<RunnableConfig> | undefined): void {
+  const scratchpad = config?.configurable?.["__pregel_scratchpad"] as { subgraphCounter?: unknown } | undefined;
+  if (typeof scratchpad?.subgraphCounter === "number") scratchpad.subgraphCounter = 0;
 }
 
 function withoutUndefinedCheckpointId<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {

@@ -23,9 +23,14 @@ export function isAlive(run: RunRow, now: number): boolean {
   const here = thisProcess();
   if (run.host === here.host && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   if (run.host !== hostname()) return now - run.beatAt < BEAT_EXPIRY_MS;
-  if (!pidExists(run.pid)) return false;
-  const started = pidStart(run.pid);
-  return run.pidStart === "" || started === "" || started === run.pidStart;
+  return pidIsAlive(run.pid, run.pidStart);
+}
+
+/** Whether a process of this host lives. @param start what tells it from a later one with the same pid; empty if not known */
+export function pidIsAlive(pid: number, start: string): boolean {
+  if (!pidExists(pid)) return false;
+  const started = pidStart(pid);
+  return start === "" || started === "" || started === start;
 }
 
 function pidExists(pid: number): boolean {

@@ -1,4 +1,5 @@
 import { describe, TurnsError } from "../errors";
+import { parseValidation } from "../guards/verdict";
 import { ID_RULE, isId } from "../ids";
 import type { TurnRow } from "../store/store";
 import type { Turn } from "./types";
@@ -22,7 +23,14 @@ export function toPublicTurn(row: TurnRow): Turn {
     attempt: row.attempt ?? 1,
     status: row.status,
     durable: row.durable,
-    tokens: { input: row.inputTokens, output: row.outputTokens },
+    tokens: {
+      input: row.inputTokens,
+      output: row.outputTokens,
+      cached: row.cachedTokens,
+      reasoning: row.reasoningTokens,
+    },
+    fingerprint: row.fingerprint,
+    validation: row.validation === undefined ? undefined : parseValidation(row.validation),
   };
 }
 

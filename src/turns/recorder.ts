@@ -2,8 +2,11 @@ import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { Serialized } from "@langchain/core/load/serializable";
 import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
-import type { SawDeletion, TurnStatus } from "../store/store";
+import type { SawDeletion, TokenCounts, TurnStatus } from "../store/store";
+import { JOURNAL } from "./journal-key";
+import type { AttachedGraph } from "./attached-graph";
 import { type NodeTaskInfo, nodeTaskIdOf } from "./node-task";
+import { type ModelCaller, ModelRuns } from "./recorder-models";
 
 export const RECORDER_NAME = "langgraph_checkpoint_turns_recorder";
 
@@ -16,14 +19,32 @@ export interface Attempt extends NodeTaskInfo {
   runId: string;
   /** The outermost run that this is a part of. */
   run: OuterRun;
+  /** What the node was called with. */
+  input: unknown;
+  /** The attempt of the node task that this one runs inside of. */
+  within: Attempt | undefined;
 }
 
 export interface OuterRun {
   runId: string;
   sawDeletion: SawDeletion;
+  /** The attached graph that runs; graphs inside it belong to it. */
+  graph: AttachedGraph | undefined;
 }
 
-/** Where the recorder's observations go. Only `nodeStarts` may throw: it stops the node before its work. */
+/** What LangChain tells about a run that starts. */
+export interface StartedRun {
+  runId: string;
+  parentRunId: string | undefined;
+  tags: string[] | undefined;
+  metadata: Record<string, unknown> | undefined;
+  runName: string | undefined;
+}
+
+/**
+ * Where the recorder's observations go. `nodeStarts` may throw, which stops the node before its work, and `nodeEnds` of a node that
+ * ended well, which makes LangGraph take it for failed: for a result that must not be built upon.
+ */
 export interface TurnSink {
   /** What a run finds that begins now. */
   deletionOf(threadId: string): Promise<SawDeletion>;
@@ -32,24 +53,27 @@ export interface TurnSink {
   /** `input` is what the node was called with; `hasOwnInput` says that it cannot be the state of a checkpoint. */
   nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void>;
   nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void>;
-  tokensUsed(threadId: string, nodeTaskId: string, input: number, output: number): Promise<void>;
+  tokensUsed(caller: ModelCaller, tokens: TokenCounts): Promise<void>;
 }
 
 /**
  * Sees each node execution from the inside of LangGraph's callback system (internals, section 4). LangGraph awaits
  * `handleChainStart` before a node's body because of `awaitHandlers`, and stops the node if it throws because of `raiseError`. A throw
- * from an end handler would fail a node after its work is done, so the sink's end methods never throw.
+ * from an end handler fails a node after its work is done, so that only a gate does it on purpose.
  */
 export class TurnRecorder extends BaseCallbackHandler {
   readonly name = RECORDER_NAME;
   override readonly awaitHandlers = true;
   override readonly raiseError = true;
 
+  /** What `effect()` looks for. */
+  [JOURNAL]: unknown;
+
   readonly #sink: TurnSink;
   readonly #attempts = new Map<string, Attempt>();
   readonly #graphRuns = new Map<string, string>();
   readonly #lineage = new Lineage();
-  readonly #modelRuns = new Map<string, { threadId: string; nodeTaskId: string }>();
+  readonly #modelRuns = new ModelRuns();
 
   constructor(sink: TurnSink) {
     super();
@@ -67,18 +91,25 @@ export class TurnRecorder extends BaseCallbackHandler {
     _runType?: string,
     runName?: string,
   ): Promise<void> {
+    return this.chainStarts(undefined, inputs, { runId, parentRunId, tags, metadata, runName });
+  }
+
+  /** @param graph the attached graph that says so */
+  async chainStarts(graph: AttachedGraph | undefined, inputs: ChainValues, started: StartedRun): Promise<void> {
+    const { runId, parentRunId, tags, metadata, runName } = started;
     // The same handler bound to a graph and passed at invoke is called twice for one run.
     if (this.#lineage.has(runId)) return;
     const threadId = metadata?.["thread_id"];
     if (typeof threadId !== "string") return;
-    const run = this.#lineage.enter(runId, parentRunId);
+    const run = this.#lineage.enter(runId, parentRunId, graph);
     const task = nodeTask(tags, metadata ?? {}, runName);
     const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined;
     if (isGraph) this.#graphRuns.set(runId, threadId);
     if (run.runId === runId) run.sawDeletion = await this.#sink.deletionOf(threadId);
     if (task !== undefined) {
-      const attempt = { ...task, threadId, runId, run };
+      const attempt = { ...task, threadId, runId, run, input: inputs, within: this.#lineage.attemptOf(parentRunId) };
       this.#attempts.set(runId, attempt);
+      this.#lineage.isAttempt(runId, attempt);
       // A throw passes through: this is the one place where a node can still be stopped.
       try {
         await this.#sink.nodeStarts(attempt, inputs, hasOwnInput(task));
@@ -117,48 +148,82 @@ export class TurnRecorder extends BaseCallbackHandler {
     _llm: Serialized,
     _messages: unknown,
     runId: string,
-    _parentRunId?: string,
+    parentRunId?: string,
     _extra?: Record<string, unknown>,
     _tags?: string[],
     metadata?: Record<string, unknown>,
   ): void {
-    this.#modelStarted(runId, metadata);
+    this.#modelStarted(runId, parentRunId, metadata);
   }
 
   override handleLLMStart(
     _llm: Serialized,
     _prompts: string[],
     runId: string,
-    _parentRunId?: string,
+    parentRunId?: string,
     _extra?: Record<string, unknown>,
     _tags?: string[],
     metadata?: Record<string, unknown>,
   ): void {
-    this.#modelStarted(runId, metadata);
+    this.#modelStarted(runId, parentRunId, metadata);
+  }
+
+  /** A stream's usage comes with some of its chunks, mostly the last. */
+  override async handleLLMNewToken(
+    _token: string,
+    _index: unknown,
+    runId: string,
+    _parentRunId?: string,
+    _tags?: string[],
+    fields?: { chunk?: unknown },
+  ): Promise<void> {
+    const used = this.#modelRuns.streamed(runId, fields?.chunk);
+    if (used !== undefined) await this.#sink.tokensUsed(used.caller, used.tokens);
   }
 
   override async handleLLMEnd(output: LLMResult, runId: string): Promise<void> {
-    const run = this.#modelRuns.get(runId);
-    this.#modelRuns.delete(runId);
-    if (run === undefined) return;
-    const { input, output: written } = usageOf(output);
-    if (input + written > 0) await this.#sink.tokensUsed(run.threadId, run.nodeTaskId, input, written);
+    const used = this.#modelRuns.ended(runId, output);
+    if (used !== undefined) await this.#sink.tokensUsed(used.caller, used.tokens);
   }
 
   override handleLLMError(_error: unknown, runId: string): void {
-    this.#modelRuns.delete(runId);
+    this.#modelRuns.failed(runId);
   }
 
-  #modelStarted(runId: string, metadata: Record<string, unknown> | undefined): void {
+  /**
+   * The attempt that code runs in, by the run it finds itself in; where that one is not known (a run that reports to other callbacks),
+   * the newest attempt of its node task.
+   */
+  attemptOf(runId: string | undefined, nodeTaskId: string): Attempt | undefined {
+    const found = this.#lineage.attemptOf(runId);
+    if (found?.nodeTaskId === nodeTaskId) return found;
+    return [...this.#attempts.values()].findLast((attempt) => attempt.nodeTaskId === nodeTaskId) ?? found;
+  }
+
+  /**
+   * As {@link attemptOf}, but nothing for a run that has ended: the newest attempt of its node task is not its own, if it was given up
+   * (a timeout) and still works.
+   */
+  liveAttemptOf(runId: string | undefined, nodeTaskId: string): Attempt | undefined {
+    return runId === undefined || this.#lineage.has(runId) ? this.attemptOf(runId, nodeTaskId) : undefined;
+  }
+
+  /** The newest attempt of a node task need not be the one that calls: one that has timed out may still be at work. */
+  #modelStarted(runId: string, parentRunId: string | undefined, metadata: Record<string, unknown> | undefined): void {
     const nodeNs = metadata?.["langgraph_checkpoint_ns"];
     const threadId = metadata?.["thread_id"];
     if (typeof nodeNs !== "string" || typeof threadId !== "string") return;
-    this.#modelRuns.set(runId, { threadId, nodeTaskId: nodeTaskIdOf(nodeNs) });
+    const nodeTaskId = nodeTaskIdOf(nodeNs);
+    const attempt = this.attemptOf(parentRunId, nodeTaskId);
+    const caller = { threadId: attempt?.threadId ?? threadId, nodeTaskId: attempt?.nodeTaskId ?? nodeTaskId };
+    this.#modelRuns.started(runId, { ...caller, attemptRunId: attempt?.runId }, attempt?.run.runId);
   }
 
   async #ended(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
-    this.#lineage.leave(runId);
     const attempt = this.#attempts.get(runId);
+    // One that timed out may go on behind everybody's back: what it still does is found by its run, until the outermost run is over.
+    if (attempt === undefined || status !== "error" || attempt.run.runId === runId) this.#lineage.leave(runId);
+    this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
     if (attempt !== undefined) return this.#sink.nodeEnds(attempt, status, outcome);
     const threadId = this.#graphRuns.get(runId);
@@ -170,16 +235,20 @@ export class TurnRecorder extends BaseCallbackHandler {
 /** Which outermost run each run is a part of: a graph inside a node began when the run around it did. */
 class Lineage {
   readonly #outer = new Map<string, OuterRun>();
+  /** The node task's attempt that a run is, or is inside of. */
+  readonly #attempts = new Map<string, Attempt>();
   readonly #inner = new Map<OuterRun, Set<string>>();
 
   has(runId: string): boolean {
     return this.#outer.has(runId);
   }
 
-  enter(runId: string, parentRunId: string | undefined): OuterRun {
+  enter(runId: string, parentRunId: string | undefined, graph?: AttachedGraph): OuterRun {
     const known = parentRunId === undefined ? undefined : this.#outer.get(parentRunId);
-    const run = known ?? { runId, sawDeletion: undefined };
+    const run = known ?? { runId, sawDeletion: undefined, graph };
     this.#outer.set(runId, run);
+    const attempt = this.attemptOf(parentRunId);
+    if (attempt !== undefined) this.#attempts.set(runId, attempt);
     if (known === undefined) this.#inner.set(run, new Set());
     else this.#inner.get(run)?.add(runId);
     return run;
@@ -188,11 +257,24 @@ class Lineage {
   /** With the outermost run all goes that was a part of it: a stream that was broken off never reports its end. */
   leave(runId: string): void {
     const run = this.#outer.get(runId);
-    this.#outer.delete(runId);
+    this.#forget(runId);
     if (run === undefined) return;
     if (run.runId !== runId) return void this.#inner.get(run)?.delete(runId);
-    for (const inner of this.#inner.get(run) ?? []) this.#outer.delete(inner);
+    for (const inner of this.#inner.get(run) ?? []) this.#forget(inner);
     this.#inner.delete(run);
+  }
+
+  isAttempt(runId: string, attempt: Attempt): void {
+    this.#attempts.set(runId, attempt);
+  }
+
+  attemptOf(runId: string | undefined): Attempt | undefined {
+    return runId === undefined ? undefined : this.#attempts.get(runId);
+  }
+
+  #forget(runId: string): void {
+    this.#outer.delete(runId);
+    this.#attempts.delete(runId);
   }
 }
 
@@ -236,17 +318,4 @@ function outcomeOfError(error: unknown): unknown {
   return {
     error: { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : String(error) },
   };
-}
-
-function usageOf(result: LLMResult): { input: number; output: number } {
-  let input = 0;
-  let output = 0;
-  for (const generation of result.generations.flat()) {
-    const message = (generation as { message?: { usage_metadata?: { input_tokens?: number; output_tokens?: number } } }).message;
-    input += message?.usage_metadata?.input_tokens ?? 0;
-    output += message?.usage_metadata?.output_tokens ?? 0;
-  }
-  if (input + output > 0) return { input, output };
-  const reported = result.llmOutput?.["tokenUsage"] as { promptTokens?: number; completionTokens?: number } | undefined;
-  return { input: reported?.promptTokens ?? 0, output: reported?.completionTokens ?? 0 };
 }

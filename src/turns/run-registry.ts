@@ -1,6 +1,8 @@
+import { describe, type TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning } from "../rewind/plan";
-import type { RunRow, Store } from "../store/store";
+import { unfinishedRewind } from "../rewind/failures";
+import type { RewindRow, RunRow, Store } from "../store/store";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /** Without a node at work and without a commit, a run that never reported its end (a stream that was broken off) is over. */
@@ -16,6 +18,8 @@ interface ActiveThread {
   nodesAtWork: Map<string, number>;
   lastActivity: number;
   lastBeat: number;
+  /** Its effects are being undone: no run begins, and however long that takes, it does not count as over. */
+  rewinding: boolean;
   /** Graph runs that brought new input which no checkpoint has shown yet. */
   inputsExpected: Set<string>;
 }
@@ -43,7 +47,7 @@ export class RunRegistry {
    * Takes a thread for one run, if nobody runs it: here it is decided before the first await, between processes in one transaction.
    *
    * @returns what gives the thread back; the run's own end does so too
-   * @throws {TurnsError} THREAD_RUNNING
+   * @throws {TurnsError} THREAD_RUNNING; REWIND_UNFINISHED as long as a rewind of it is
    */
   async reserve(threadId: string): Promise<() => Promise<void>> {
     const known = this.#threads.get(threadId);
@@ -52,12 +56,43 @@ export class RunRegistry {
     const reservation = this.#createId();
     thread.graphRuns.add(reservation);
     try {
-      await this.#begin(threadId, thread, (alive) => refuseWhileRunning(threadId, alive));
+      await this.#begin(threadId, thread, (alive, unfinished) => {
+        refuseWhileRunning(threadId, alive);
+        if (unfinished !== undefined) throw runRefused(unfinished);
+      });
     } catch (error) {
       await this.#release(threadId, thread);
       throw error;
     }
     return () => this.graphEnded(threadId, reservation);
+  }
+
+  /**
+   * Takes a thread for a rewind with undos, which may take long. No run begins on it meanwhile, not even one that reserves nothing.
+   *
+   * @param within the caller has reserved it, and runs nothing on it just now
+   * @throws {TurnsError} THREAD_RUNNING
+   */
+  async hold(threadId: string, within: boolean): Promise<{ isOwn(run: RunRow): boolean; release(): Promise<void> }> {
+    const known = this.#threads.get(threadId);
+    const isFree = within && known?.rewinding === false && known.graphRuns.size <= 1 && known.nodesAtWork.size === 0;
+    if (known !== undefined && !isFree) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
+    const thread = known ?? this.#track(threadId);
+    const holder = this.#createId();
+    thread.rewinding = true;
+    thread.graphRuns.add(holder);
+    const release = async (): Promise<void> => {
+      thread.rewinding = false;
+      thread.lastActivity = Date.now();
+      await this.graphEnded(threadId, holder);
+    };
+    try {
+      if (known === undefined) await this.#begin(threadId, thread, (alive) => refuseWhileRunning(threadId, alive));
+    } catch (error) {
+      await release();
+      throw error;
+    }
+    return { isOwn: (run) => run.runId === thread.rowId, release };
   }
 
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
@@ -127,12 +162,16 @@ export class RunRegistry {
   async #activate(threadId: string): Promise<ActiveThread> {
     const known = this.#threads.get(threadId);
     if (known !== undefined) {
+      if (known.rewinding) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
       known.lastActivity = Date.now();
       return known;
     }
     const thread = this.#track(threadId);
-    await this.#keep(threadId, () => this.#begin(threadId, thread, () => undefined));
-    return thread;
+    let found: RewindRow | undefined;
+    await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished)));
+    if (found === undefined) return thread;
+    await this.#release(threadId, thread);
+    throw runRefused(found);
   }
 
   #track(threadId: string): ActiveThread {
@@ -143,6 +182,7 @@ export class RunRegistry {
       nodesAtWork: new Map(),
       lastActivity: now,
       lastBeat: now,
+      rewinding: false,
       inputsExpected: new Set(),
     };
     this.#threads.set(threadId, thread);
@@ -152,10 +192,17 @@ export class RunRegistry {
   }
 
   /** Marks the thread in the store and clears the marks that dead processes left. */
-  async #begin(threadId: string, thread: ActiveThread, refuse: (alive: readonly RunRow[]) => void): Promise<void> {
-    await this.#store.beginRun(this.#row(threadId, thread), (others) => {
+  async #begin(
+    threadId: string,
+    thread: ActiveThread,
+    refuse: (alive: readonly RunRow[], unfinished: RewindRow | undefined) => void,
+  ): Promise<void> {
+    await this.#store.beginRun(this.#row(threadId, thread), (others, unfinished) => {
       const dead = others.filter((run) => !isAlive(run, Date.now()));
-      refuse(others.filter((run) => !dead.includes(run)));
+      refuse(
+        others.filter((run) => !dead.includes(run)),
+        unfinished,
+      );
       return dead;
     });
   }
@@ -185,7 +232,8 @@ export class RunRegistry {
   #check(): void {
     const now = Date.now();
     for (const [threadId, thread] of this.#threads) {
-      if (thread.nodesAtWork.size === 0 && now - thread.lastActivity > LINGER_MS) void this.#release(threadId, thread);
+      if (!thread.rewinding && thread.nodesAtWork.size === 0 && now - thread.lastActivity > LINGER_MS)
+        void this.#release(threadId, thread);
       else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) {
         thread.lastBeat = now;
         void this.#keep(threadId, async () => {
@@ -202,4 +250,9 @@ export class RunRegistry {
       this.#log.warn({ threadId, error: String(error) }, "the mark that this thread is running could not be kept");
     }
   }
+}
+
+/** What an unfinished rewind has undone is not there any more, though the thread's state says so. */
+function runRefused(rewind: RewindRow): TurnsError {
+  return unfinishedRewind(rewind, `a run of thread ${describe(rewind.threadId)}`);
 }

@@ -10,13 +10,15 @@ const BOOKKEEPING = /^(__(?!root__)|branch:|join:)/;
  *
  * @param stored the turn's own serialized state, decoded
  * @param load the channel values of the checkpoint that a Thought started from; undefined if it is not there any more
- * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read,
+ *   TURN_NOT_KEPT if it was saved without content
  */
 export function stateOfTurn(
   turn: TurnRow,
   stored: unknown,
   load: (turn: TurnRow) => Record<string, unknown> | undefined,
 ): Record<string, unknown> {
+  if (turn.stateFormat === "none") throw notKept(turn);
   if (turn.stateFormat === "state") return asRecord(stored, "value");
   if (turn.stateFormat === "update") return asRecord(stored, "output");
   const own = asRecord(stored, "value");
@@ -28,7 +30,8 @@ export function stateOfTurn(
   return withoutBookkeeping(values);
 }
 
-function withoutBookkeeping(values: Record<string, unknown>): Record<string, unknown> {
+/** The channels that are state. */
+export function withoutBookkeeping(values: Record<string, unknown>): Record<string, unknown> {
   const state: Record<string, unknown> = {};
   for (const channel of Object.keys(values)) {
     if (!BOOKKEEPING.test(channel)) define(state, channel, values[channel]);
@@ -36,7 +39,8 @@ function withoutBookkeeping(values: Record<string, unknown>): Record<string, unk
   return state;
 }
 
-function asRecord(value: unknown, name: string): Record<string, unknown> {
+/** The value, or an object with the value under a name. */
+export function asRecord(value: unknown, name: string): Record<string, unknown> {
   const plain = typeof value === "object" && value !== null && !Array.isArray(value);
   const prototype: unknown = plain ? Object.getPrototypeOf(value) : undefined;
   return prototype === Object.prototype || prototype === null ? (value as Record<string, unknown>) : { [name]: value };
@@ -54,6 +58,16 @@ function checkpointGone(turn: TurnRow): TurnsError {
     found: "no such checkpoint",
     remedy: "It was deleted after the turn was recorded; the turn itself is still there.",
     data: { id: turn.id, checkpointId: turn.checkpointId },
+  });
+}
+
+function notKept(turn: TurnRow): TurnsError {
+  return new TurnsError("TURN_NOT_KEPT", {
+    what: `the state of turn ${turn.id}, node ${JSON.stringify(turn.nodeName)}`,
+    expected: "a turn that was saved with its content",
+    found: "one that was saved without",
+    remedy: "The options `redact` and `turns` of the saver that recorded it say what is kept.",
+    data: { id: turn.id },
   });
 }
 

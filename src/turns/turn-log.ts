@@ -2,14 +2,28 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import type { UserSerde } from "../serde";
-import type { LostTurn, SawDeletion, Store, TaskClaim, TurnRow, TurnStatus, TurnType } from "../store/store";
+import type {
+  LostTurn,
+  NewThought,
+  PackedText,
+  SawDeletion,
+  Store,
+  TaskClaim,
+  TokenCounts,
+  TurnRow,
+  TurnStatus,
+  TurnType,
+} from "../store/store";
 import { namespaceAbove } from "../store/namespaces";
 import { once, quietly, type Values } from "../values";
+import { passGate } from "./gatekeeper";
 import { startsFrom } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Attempt, TurnSink } from "./recorder";
+import type { ModelCaller } from "./recorder-models";
 import type { RunRegistry } from "./run-registry";
 import { toPublicTurn } from "./public-turn";
+import type { Content, Redacted, Redaction } from "./redaction";
 
 export interface TurnLogParts {
   store: Store;
@@ -19,6 +33,7 @@ export interface TurnLogParts {
   events: SaverEmitter;
   runs: RunRegistry;
   failures: PendingFailures;
+  redaction: Redaction;
   /** What the run's config said about its task; the callbacks do not carry it. */
   namesOf: (threadId: string) => { taskId: string | undefined; graphId: string | undefined };
   runEnded: (threadId: string) => void;
@@ -50,9 +65,11 @@ export class TurnLog implements TurnSink {
 
   async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
     await this.#admit(attempt);
-    const { store, options, values } = this.#parts;
-    const save = (own: unknown): ReturnType<Store["saveThought"]> => {
-      const packed = once(() => values.text(attempt.threadId, own));
+    const { store, options, values, redaction } = this.#parts;
+    if (!redaction.recordsTurns) return;
+    const redacted = this.#redacted(attempt, "Thought", undefined);
+    const save = (content: Content): ReturnType<Store["saveThought"]> => {
+      const packed = once(() => values.text(attempt.threadId, content.value));
       const saved = store.saveThought({
         id: options.createId(),
         threadId: attempt.threadId,
@@ -67,16 +84,22 @@ export class TurnLog implements TurnSink {
           keys: Object.keys(input).filter((key) => input[key] !== undefined),
           isOwn: hasOwnInput,
         },
+        instead: content.as === "full" ? undefined : redaction.packed(redacted, content, packed),
         claim: this.#claim(attempt),
         createdAt: options.clock().toISOString(),
+        ...graphOf(attempt),
         startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
       });
       // It waits its turn: what the node does to its input meanwhile must not get into its Thought.
-      if (saved instanceof Promise) quietly(packed);
+      if (saved instanceof Promise && content.as === "full") quietly(packed);
       return saved;
     };
     try {
-      const saved = this.#inTurn(input, save);
+      const saved = this.#inTurn(
+        redacted,
+        redaction.contentOf(redacted, () => input, "input"),
+        save,
+      );
       const row = saved instanceof Promise ? await saved : saved;
       await this.#bookTo(attempt, row.threadId ?? attempt.threadId);
       this.#saved(row);
@@ -113,8 +136,13 @@ export class TurnLog implements TurnSink {
   }
 
   async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
-    const { store, options, values } = this.#parts;
-    const save = (own: unknown): ReturnType<Store["saveAction"]> =>
+    const { store, options, values, redaction } = this.#parts;
+    const redacted = this.#redacted(attempt, "Action", status);
+    const textOf = (content: Content): PackedText | undefined => {
+      const pack = (): PackedText => values.text(attempt.threadId, content.value);
+      return content.as === "full" ? pack() : redaction.packed(redacted, content, pack)();
+    };
+    const save = (content: Content): ReturnType<Store["saveAction"]> =>
       store.saveAction({
         id: options.createId(),
         threadId: attempt.threadId,
@@ -126,28 +154,79 @@ export class TurnLog implements TurnSink {
         step: attempt.step,
         claim: this.#claim(attempt),
         status,
-        update: values.text(attempt.threadId, own),
+        update: textOf(content),
         createdAt: options.clock().toISOString(),
+        ...graphOf(attempt),
       });
     try {
-      const saved = this.#inTurn(outcome, save);
-      this.#saved(saved instanceof Promise ? await saved : saved);
-    } catch (error) {
-      this.#failed(attempt, "Action", error);
+      const action = redaction.recordsTurns
+        ? await this.#saveAction(attempt, () =>
+            this.#inTurn(
+              redacted,
+              redaction.contentOf(redacted, () => outcome, "output"),
+              save,
+            ),
+          )
+        : undefined;
+      if (status === "ok") await this.#passGate(attempt, action, outcome);
     } finally {
       this.#leave(attempt);
     }
   }
 
-  /** With a serde of the user's, what a turn holds goes through it as well, and the turn is saved behind what came before it. */
-  #inTurn<T>(value: unknown, save: (own: unknown) => T | Promise<T>): T | Promise<T> {
-    const { serde } = this.#parts;
-    return serde === undefined ? save(value) : serde.inOrder(serde.dump(value, "a turn"), save);
+  /** @returns undefined if it could not be saved */
+  async #saveAction(attempt: Attempt, save: () => ReturnType<Store["saveAction"]>): Promise<TurnRow | undefined> {
+    try {
+      const saved = save();
+      const row = saved instanceof Promise ? await saved : saved;
+      this.#saved(row);
+      return row;
+    } catch (error) {
+      this.#failed(attempt, "Action", error);
+      return undefined;
+    }
   }
 
-  async tokensUsed(threadId: string, nodeTaskId: string, input: number, output: number): Promise<void> {
+  /** @throws {TurnsError} VALIDATION_FAILED */
+  async #passGate(attempt: Attempt, action: TurnRow | undefined, output: unknown): Promise<void> {
+    const gate = attempt.run.graph?.gateAt(attempt.nodeNs);
+    if (gate === undefined) return;
+    const { store, options, events, redaction } = this.#parts;
+    await passGate(
+      { store, log: options.logger, events, keepsReasons: redaction.keepsAll && options.encryption === undefined },
+      gate,
+      attempt,
+      action,
+      output,
+    );
+  }
+
+  /** With a serde of the user's, what a turn holds goes through it as well, and the turn is saved behind what came before it. */
+  #inTurn<T>(redacted: Redacted, content: Content, save: (own: Content) => T | Promise<T>): T | Promise<T> {
+    const { serde, redaction } = this.#parts;
+    if (serde === undefined) return save(content);
+    const dumped = async (): Promise<Content> => {
+      if (content.as === "none") return content;
+      const value = serde.dump(content.value, "a turn");
+      if (content.as === "full") return { as: "full", value: await value };
+      return value.then(
+        (own): Content => ({ as: "redacted", value: own }),
+        (error: unknown) => redaction.failed(redacted, error),
+      );
+    };
+    return serde.inOrder(dumped(), save);
+  }
+
+  #redacted(attempt: Attempt, turnType: TurnType, status: TurnStatus | undefined): Redacted {
+    const { threadId, name: nodeName, nodeNs, nodeTaskId } = attempt;
+    const { taskId, graphId } = this.#parts.namesOf(threadId);
+    return { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType, status };
+  }
+
+  async tokensUsed(caller: ModelCaller, tokens: TokenCounts): Promise<void> {
+    const { threadId, nodeTaskId } = caller;
     try {
-      await this.#parts.store.addTokens(threadId, nodeTaskId, input, output);
+      await this.#parts.store.addTokens(caller, tokens);
     } catch (error) {
       this.#parts.options.logger.warn({ threadId, nodeTaskId, error: String(error) }, "token usage could not be saved");
     }
@@ -181,6 +260,11 @@ export class TurnLog implements TurnSink {
     const { threadId, name: nodeName } = attempt;
     reportLostTurn(this.#parts, threadId, { nodeName, turnType, error });
   }
+}
+
+/** The graph that a node runs in, and its fingerprint there. */
+function graphOf({ run, nodeNs }: Attempt): Pick<NewThought, "graph" | "fingerprint"> {
+  return { graph: run.graph?.reference, fingerprint: run.graph?.fingerprintAt(nodeNs) };
 }
 
 /** A turn that could not be saved: logged and reported, and the graph goes on (S1.9). */

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { expectationOf } from "../expectation";
 import { ID_RULE, isId } from "../ids";
-import type { TurnStatus, TurnType } from "../store/store";
+import type { Validation } from "../guards/verdict";
+import type { TokenCounts, TurnStatus, TurnType } from "../store/store";
 
 /**
  * One turn: the Thought before a node's work or the Action with what came of it (requirement S1). `state` is what the node
@@ -39,8 +40,12 @@ export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
   status: TurnStatus | undefined;
   /** Of an Action: whether LangGraph will skip this node task on resume. */
   durable: boolean;
-  /** Tokens that the chat models of this attempt reported. */
-  tokens: { input: number; output: number };
+  /** What the models of this attempt reported. */
+  tokens: TokenCounts;
+  /** Of the node and the edges that leave it, as it was when it ran. */
+  fingerprint: string | undefined;
+  /** Of an Action: what the node's confidence gate found. */
+  validation: Validation | undefined;
 }
 
 const text = z.custom<string>(isId, ID_RULE);

@@ -16,6 +16,7 @@ import { metadataIdentity } from "./identities";
 import { placeList, readList } from "./lists";
 import { isSame, type Manifest, manifestText, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
+import { runsAreSaved } from "./effect-orphans";
 import { claimTask } from "./tasks";
 import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
 import { enterThread, isThere } from "./tombstones";
@@ -30,6 +31,10 @@ export interface Row {
   checkpoint_ns: string;
   checkpoint_id: string;
   parent_checkpoint_id: string | null;
+  source: string;
+  step: number;
+  run_id: string | null;
+  created_at: number;
   delta: string | null;
   body: string;
   channels: string;
@@ -37,11 +42,15 @@ export interface Row {
   checksum: string;
 }
 
-const COLUMNS = "seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, delta, body, channels, metadata, checksum";
+const COLUMNS =
+  "seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id, created_at, delta, body, channels, metadata, " +
+  "checksum";
 const LIVE = "superseded_by IS NULL";
 const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
 const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
 const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
+const LATEST_INPUT = `SELECT checkpoint_id AS id FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = '' AND source = 'input' AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
 const EARLIER = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND seq < ? AND ${LIVE} ORDER BY seq DESC LIMIT 64`;
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
@@ -83,6 +92,7 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
     channels: manifestText(manifest),
     metadata: checkpoint.metadata,
   });
+  runsAreSaved(sql, checkpoint.graphRuns);
   const planned = checkpoint.planned.map((thought) =>
     turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, () => insertThought(sql, thought)),
   );
@@ -124,13 +134,25 @@ export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): v
   );
 }
 
-function checksumOf(
-  sql: Sql,
-  threadId: string,
-  row: Pick<SnapshotFields, "seq" | "ns" | "checkpointId" | "parentId" | "delta" | "body" | "channels" | "metadata">,
-): string {
-  const { seq, ns, checkpointId, parentId, delta, body, channels, metadata } = row;
-  return sql.sealing.checksum(threadId, seq, ns, checkpointId, parentId, delta, body, channels, metadata);
+/** Over all that never changes; superseded_by is updated in place. */
+function checksumOf(sql: Sql, threadId: string, row: SnapshotFields): string {
+  const { seq, ns, checkpointId, parentId, source, step, runId, createdAt, delta, body, channels, metadata } = row;
+  const { sealing } = sql;
+  return sealing.checksum(
+    threadId,
+    seq,
+    ns,
+    checkpointId,
+    parentId,
+    source,
+    step,
+    runId,
+    createdAt,
+    delta,
+    body,
+    channels,
+    metadata,
+  );
 }
 
 /**
@@ -245,6 +267,12 @@ function findPointer(
   }
 }
 
+/** Its row is not verified: whoever wants the checkpoint reads it. */
+export function latestInput(sql: Sql, threadId: string): string | undefined {
+  const key = threadKey(sql, threadId);
+  return key === undefined ? undefined : sql.get<{ id: string }>(LATEST_INPUT, key.thread)?.id;
+}
+
 export function getCheckpoint(
   sql: Sql,
   threadId: string,
@@ -336,6 +364,10 @@ export function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
     ns,
     checkpointId,
     parentId,
+    source: row.source,
+    step: row.step,
+    runId: row.run_id ?? undefined,
+    createdAt: row.created_at,
     delta: row.delta ?? undefined,
     body,
     channels,

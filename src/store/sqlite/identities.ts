@@ -23,3 +23,7 @@ export function writesIdentity(row: {
 export function turnIdentity(id: string): Identity {
   return ["turn", id];
 }
+
+export function effectIdentity(id: string): Identity {
+  return ["effect", id];
+}

@@ -1,16 +1,20 @@
 import type { EncryptionOption } from "../../sealing";
 import type { NewCheckpoint, Store } from "../store";
-import { getCheckpoint, hydrate, listCheckpoints, putCheckpoint } from "./checkpoints";
+import { getCheckpoint, hydrate, latestInput, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, prepareConnection } from "./connection";
 import { deltaHistory } from "./delta";
 import type { SqliteDatabase } from "./driver";
+import { beginEffect, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
+import { graphsOfTurns } from "./graphs";
 import { refuseRetiredKey, unlockDatabase } from "./keys";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
 import { pruneBatch, prunePlan, threadsOfRuns } from "./prune-batch";
 import { deleteIdleThread, idleThread } from "./prune-idle";
 import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "./prune-sweep";
-import { countBehind, listRewinds, rewind, takeBack } from "./rewinds";
+import { countRewinds, listRewinds, unfinishedRewind } from "./rewind-records";
+import { seqBeforeDeeds } from "./rewind-targets";
+import { abandonRewind, beginRewind, countBehind, rewind, takeBack } from "./rewinds";
 import { beatRun, beginRun, endRun, listRuns } from "./runs";
 import { reseal, retireKeys } from "./rotate";
 import { withoutInline } from "./small-values";
@@ -20,7 +24,9 @@ import { readChunks } from "./chunks";
 import { copyThread } from "./thread-copy";
 import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
 import { deletionOf } from "./tombstones";
-import { addTokens, insertAction, insertThought, knownNodeTasks, listTurns, openThoughts } from "./turns";
+import { addTokens, tokenUsage } from "./tokens";
+import { insertAction, insertThought, knownNodeTasks, listTurns, openThoughts, saveValidation } from "./turns";
+import { startVerify } from "./verify";
 import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
 import { putWrites } from "./writes";
 
@@ -71,6 +77,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     putCheckpoint: write((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint))),
     putWrites: write(putWrites),
     getCheckpoint: read(getCheckpoint),
+    latestInput: read(latestInput),
     listCheckpoints: read(listCheckpoints),
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),
@@ -78,9 +85,18 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     saveThought: write(insertThought),
     saveAction: write(insertAction),
     addTokens: write(addTokens),
+    tokenUsage: read(tokenUsage),
     listTurns: read(listTurns),
+    saveValidation: write(saveValidation),
+    graphsOfTurns: read(graphsOfTurns),
     openThoughts: read(openThoughts),
     knownNodeTasks: read(knownNodeTasks),
+    beginEffect: write(beginEffect),
+    retryEffect: write(retryEffect),
+    settleEffect: write(settleEffect),
+    settleUndo: write(settleUndo),
+    getEffect: read(getEffect),
+    listEffects: read(listEffects),
     listTasks: read(listTasks),
     listThreads: read(listThreads),
     getThread: read(getThread),
@@ -110,10 +126,18 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     listRuns: read(listRuns),
     countBehind: read(countBehind),
     rewind: write(rewind),
+    beginRewind: write(beginRewind),
+    abandonRewind: write(abandonRewind),
+    unfinishedRewind: read(unfinishedRewind),
     listRewinds: read(listRewinds),
+    countRewinds: read(countRewinds),
+    seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack),
     reseal: write(reseal),
     retireKeys: write(retireKeys),
+    startVerify: read((_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) => ({
+      step: read(startVerify(sql, threadId, isGraph)),
+    })),
     close: () => {
       db.close();
     },

@@ -132,7 +132,7 @@ function readStretch(sql: Sql, key: ThreadKey, list: number, from: number, upto:
 }
 
 /** The lists that a list is made of, from its first element on; `upto` is where each stretch ends. */
-function segmentsOf(sql: Sql, key: ThreadKey, pointer: ListPointer): (Segment & { upto: number })[] {
+export function segmentsOf(sql: Sql, key: ThreadKey, pointer: ListPointer): (Segment & { upto: number })[] {
   return sql
     .rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length)
     .map(([list, from, upto]) => ({ list, from, upto }))

@@ -18,6 +18,8 @@ export const sqliteMigrations: readonly { version: number; name: string; sql: st
 --                          length of it is an older version of the same value, and appending costs one row whatever the length
 --   langgraph_writes       pending writes, by the checkpoint and node task they belong to
 --   langgraph_checkpoints  the turns: a Thought before and an Action after each attempt of a node task
+--   langgraph_graphs       what a graph was made of when turns were recorded, once per thread and content, to notice that it changed
+--   langgraph_effects      the journal of side effects: committed as an intent before the deed, and again with its outcome after it
 --   langgraph_names        names that people gave to checkpoints; a named checkpoint is never pruned
 --   langgraph_runs         which process runs which thread just now
 --   langgraph_rewinds      what was rewound, and in langgraph_archive the rows that went
@@ -141,7 +143,9 @@ CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread);
 --   'state'       the state itself
 --   'checkpoint'  nothing but the node's input where that is not the state of the checkpoint it started from
 --   'update'      what the node returned
--- \`node_ns\` is absent where it is node_name and node_task_id below checkpoint_ns.
+--   'none'        nothing: the saver was told to keep turns without their content
+-- \`node_ns\` is absent where it is node_name and node_task_id below checkpoint_ns. \`graph\` is the seq of a row of langgraph_graphs,
+-- \`fingerprint\` that of the node in it, \`validation\` what a confidence gate found (JSON).
 CREATE TABLE langgraph_checkpoints (
   id               TEXT PRIMARY KEY,
   graph_id         TEXT NOT NULL,
@@ -151,7 +155,7 @@ CREATE TABLE langgraph_checkpoints (
   task_id          TEXT NOT NULL,
   created_at       TEXT NOT NULL,
   seq              INTEGER,
-  state_format     TEXT NOT NULL DEFAULT 'state' CHECK (state_format IN ('state', 'checkpoint', 'update')),
+  state_format     TEXT NOT NULL DEFAULT 'state' CHECK (state_format IN ('state', 'checkpoint', 'update', 'none')),
   thread           INTEGER,
   checkpoint_ns    TEXT,
   checkpoint_id    TEXT,
@@ -164,12 +168,73 @@ CREATE TABLE langgraph_checkpoints (
   durable          INTEGER NOT NULL DEFAULT 0 CHECK (durable IN (0, 1)),
   input_tokens     INTEGER NOT NULL DEFAULT 0,
   output_tokens    INTEGER NOT NULL DEFAULT 0,
+  cached_tokens    INTEGER NOT NULL DEFAULT 0,
+  reasoning_tokens INTEGER NOT NULL DEFAULT 0,
+  graph            INTEGER,
+  fingerprint      TEXT,
+  validation       TEXT,
   checksum         TEXT
 ) STRICT;
 CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id);
 CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
 CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id) WHERE thread IS NOT NULL;
+
+CREATE TABLE langgraph_graphs (
+  seq      INTEGER PRIMARY KEY,
+  thread   INTEGER NOT NULL,
+  digest   TEXT NOT NULL,
+  document TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, digest);
+
+-- One row per effect, updated in place: what happened outside stays true, whatever is rewound here. A rewind deletes the effects that
+-- began behind its target, after their undos. An effect is found by its node task, name and label (its ordinal in the node task,
+-- unless the caller named it); \`path\` is node_ns without the task ids and \`spot\` its steps and Sends, by which an effect is found again
+-- when the graph it ran in was begun anew. \`anchor\` is the root checkpoint it ran under, \`run\` the root node task and its attempt,
+-- \`unsaved_run\` the graph run that it is a part of, until a root checkpoint of that run is saved. \`process\` is who holds the intent. \`epoch\` is the thread's when it began. \`content\` is a JSON object of input and outcome, each codec text.
+--   status       'intent' begun, outcome unknown · 'done' · 'failed' may run again · 'final' failed for good
+--   undo         name of the undo, '' for an effect that needs none, absent if nothing was said
+--   undo_status  'begun' outcome unknown · 'done' · 'failed'
+--   inherited    1 in a copied thread: the deed is the source's, and so is its undo
+CREATE TABLE langgraph_effects (
+  seq          INTEGER PRIMARY KEY,
+  thread       INTEGER NOT NULL,
+  id           TEXT NOT NULL,
+  epoch        INTEGER NOT NULL,
+  task_id      TEXT NOT NULL,
+  node_name    TEXT NOT NULL,
+  node_ns      TEXT NOT NULL,
+  node_task_id TEXT NOT NULL,
+  path         TEXT NOT NULL,
+  spot         TEXT NOT NULL,
+  anchor       TEXT,
+  run          TEXT NOT NULL,
+  unsaved_run  TEXT,
+  name         TEXT NOT NULL,
+  label        TEXT NOT NULL,
+  effect_key   TEXT NOT NULL,
+  idempotent   INTEGER NOT NULL CHECK (idempotent IN (0, 1)),
+  undo         TEXT,
+  input_digest TEXT,
+  status       TEXT NOT NULL CHECK (status IN ('intent', 'done', 'failed', 'final')),
+  tries        INTEGER NOT NULL,
+  process      TEXT NOT NULL,
+  started_at   TEXT NOT NULL,
+  ended_at     TEXT,
+  settled_by   TEXT,
+  undo_status  TEXT CHECK (undo_status IN ('begun', 'done', 'failed')),
+  undo_error   TEXT,
+  undone_at    TEXT,
+  inherited    INTEGER NOT NULL DEFAULT 0 CHECK (inherited IN (0, 1)),
+  content      ANY NOT NULL,
+  checksum     TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX langgraph_effects_by_id ON langgraph_effects (id);
+CREATE INDEX langgraph_effects_by_node_task ON langgraph_effects (thread, node_task_id);
+CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
+CREATE INDEX langgraph_effects_unsaved ON langgraph_effects (unsaved_run) WHERE unsaved_run IS NOT NULL;
+CREATE INDEX langgraph_effects_by_seq ON langgraph_effects (thread);
 
 CREATE TABLE langgraph_names (
   thread        INTEGER NOT NULL,
@@ -191,6 +256,8 @@ CREATE TABLE langgraph_runs (
 ) STRICT;
 CREATE INDEX langgraph_runs_by_thread ON langgraph_runs (thread_id);
 
+-- A rewind that has effects to undo is on record before the first undo, as 'undoing', so that a crash in between leaves a trace; its
+-- \`seq\` and \`target_seq\` become final when it is done. \`reason\` is null for a rewind that a person asked for.
 CREATE TABLE langgraph_rewinds (
   id             TEXT PRIMARY KEY,
   thread_id      TEXT NOT NULL,
@@ -199,7 +266,9 @@ CREATE TABLE langgraph_rewinds (
   seq            INTEGER NOT NULL,
   archived       INTEGER NOT NULL CHECK (archived IN (0, 1)),
   created_at     TEXT NOT NULL,
-  taken_back_at  TEXT
+  taken_back_at  TEXT,
+  status         TEXT NOT NULL DEFAULT 'done' CHECK (status IN ('undoing', 'done', 'abandoned')),
+  reason         TEXT
 ) STRICT;
 CREATE INDEX langgraph_rewinds_by_thread ON langgraph_rewinds (thread_id, seq);
 

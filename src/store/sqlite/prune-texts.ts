@@ -1,6 +1,7 @@
 import { chunkTag } from "../../codec";
 import type { PrunePlan } from "../store";
 import { openBody } from "./chunks";
+import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
 import { toTurn, type RawTurn, TURN_COLUMNS } from "./turn-rows";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
@@ -23,11 +24,12 @@ const page = (columns: string, table: string): string =>
 const SNAPSHOTS = page("seq, channels", "langgraph_snapshots");
 const WRITES = page("seq, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum", "langgraph_writes");
 const TURNS = page(TURN_COLUMNS, "langgraph_checkpoints");
+const EFFECTS = page(EFFECT_COLUMNS, "langgraph_effects");
 /** What every text with a reference contains. */
 export const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
 const ARCHIVES = "SELECT DISTINCT rewind_id FROM langgraph_archive WHERE thread_id = ?";
 const ARCHIVED = `SELECT ordinal, tbl, row FROM langgraph_archive WHERE rewind_id = ?1 AND ordinal > ?2 AND change = 'deleted'
-  AND (tbl IN ('langgraph_snapshots', 'langgraph_writes', 'langgraph_checkpoints') OR (tbl = 'langgraph_chunks'
+  AND (tbl IN ('langgraph_snapshots', 'langgraph_writes', 'langgraph_checkpoints', 'langgraph_effects') OR (tbl = 'langgraph_chunks'
     AND (json_type(row, '$.body') = 'object' OR instr(json_extract(row, '$.body'), ?3) > 0)))
   ORDER BY ordinal LIMIT ${PAGE}`;
 const ARCHIVED_LISTS = `SELECT json_extract(row, '$.base'), json_extract(row, '$.keep') FROM langgraph_archive
@@ -45,6 +47,12 @@ export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | unde
   for (const row of pages<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"))) {
     yield { kind: "text", text: toTurn(sql, row, key.threadId).serializedState };
   }
+  for (const row of pages<RawEffect>(sql, key, EFFECTS, new Set())) yield* effectTexts(sql, key, row);
+}
+
+function* effectTexts(sql: Sql, key: ThreadKey, row: RawEffect): Generator<Referring> {
+  const { input, outcome } = toEffect(sql, key.threadId, row);
+  for (const text of [input, outcome]) if (text !== undefined) yield { kind: "text", text };
 }
 
 function* pages<T extends { seq: number }>(
@@ -76,6 +84,7 @@ export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly stri
     else if (tbl === "langgraph_writes") yield { kind: "text", text: entriesOf(sql, key, fields as unknown as Writes) };
     else if (tbl === "langgraph_checkpoints")
       yield { kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState };
+    else if (tbl === "langgraph_effects") yield* effectTexts(sql, key, fields as unknown as RawEffect);
     else yield { kind: "text", text: openBody(sql, key.threadId, fields["body"] as string | Uint8Array) };
   }
 }

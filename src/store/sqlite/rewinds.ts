@@ -1,6 +1,8 @@
 import { TurnsError } from "../../errors";
-import type { RewindCounts, RewindRow, RunRow, TaskRow } from "../store";
+import type { NewRewind, RewindCounts, RewindRow, RewindStanding, TakeBackStanding } from "../store";
 import { unknownThread } from "../unknown-thread";
+import { listEffects } from "./effects";
+import { rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { listRuns } from "./runs";
 import type { Sql } from "./sql";
 import { listTasks } from "./tasks";
@@ -13,29 +15,22 @@ const REWOUND = [
   ["turns", "langgraph_checkpoints"],
   ["values", "langgraph_chunks"],
   ["tasks", "langgraph_tasks"],
+  ["effects", "langgraph_effects"],
 ] as const;
-/** And what goes with the values, uncounted; items are found through their lists, so they go first. */
-const ALL_REWOUND = [...REWOUND.map(([, table]) => table), "langgraph_items", "langgraph_lists"] as const;
+/** And what goes with them, uncounted; items are found through their lists, so they go first. */
+const ALL_REWOUND = [...REWOUND.map(([, table]) => table), "langgraph_graphs", "langgraph_items", "langgraph_lists"] as const;
 const SUPERSEDABLE = ["langgraph_snapshots", "langgraph_writes"] as const;
-
-interface Row {
-  id: string;
-  thread_id: string;
-  target_task_id: string;
-  target_seq: number;
-  seq: number;
-  archived: number;
-  created_at: string;
-  taken_back_at: string | null;
-}
 
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
 const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND ${NAMES_NOTHING}`;
-const COLUMNS = "id, thread_id, target_task_id, target_seq, seq, archived, created_at, taken_back_at";
+const GROW = "UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread = ?";
+const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.name') AS name, json_extract(row, '$.node_name') AS node
+  FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' AND json_extract(row, '$.undo_status') = 'done'
+  ORDER BY ordinal DESC`;
 
 export function countBehind(sql: Sql, threadId: string, seq: number): RewindCounts {
-  const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0 };
+  const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
   const key = threadKey(sql, threadId);
   if (key === undefined) return counts;
   for (const [name, table] of REWOUND) {
@@ -49,13 +44,9 @@ export function countBehind(sql: Sql, threadId: string, seq: number): RewindCoun
  * A kept row refers only to rows with a smaller seq, so deleting all above one seq leaves nothing dangling, values included. Rows that
  * something deleted had superseded come back to life.
  */
-export function rewind(
-  sql: Sql,
-  plan: Omit<RewindRow, "seq" | "takenBackAt">,
-  guard: (runs: readonly RunRow[], tasks: readonly TaskRow[]) => void,
-): RewindCounts {
+export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => void): RewindCounts {
   const { threadId, targetSeq } = plan;
-  guard(listRuns(sql, threadId), listTasks(sql, threadId));
+  guard(standing(sql, plan));
   const counts = countBehind(sql, threadId, targetSeq);
   const key = threadKey(sql, threadId);
   if (key === undefined) throw unknownThread(threadId);
@@ -67,19 +58,41 @@ export function rewind(
   }
   if (plan.archived) keep(sql, plan, key, { table: "langgraph_names", change: "deleted", which: NAMES_NOTHING, by: "name" });
   sql.run(DROP_NAMES, key.thread);
-  sql.run("UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread = ?", key.thread);
+  sql.run(GROW, key.thread);
   outdate(sql, key);
-  sql.run(
-    `INSERT INTO langgraph_rewinds (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)`,
-    plan.id,
-    threadId,
-    plan.targetTaskId,
-    topSeq(sql, key),
-    sql.nextSeq(),
-    plan.archived ? 1 : 0,
-    plan.createdAt,
-  );
+  saveRewind(sql, plan, "done", topSeq(sql, key));
   return counts;
+}
+
+/**
+ * Puts a rewind on record that has effects to undo first. The epoch grows at once: what is undone from here on, and is done again, has
+ * another key.
+ */
+export function beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => void): RewindRow {
+  guard(standing(sql, plan));
+  const key = threadKey(sql, plan.threadId);
+  if (key === undefined) throw unknownThread(plan.threadId);
+  refuseBehindPruned(sql, key, plan.targetSeq);
+  sql.run(GROW, key.thread);
+  return saveRewind(sql, plan, "undoing", plan.targetSeq);
+}
+
+/** The epoch grows once more, for what was begun since, and undone. */
+export function abandonRewind(sql: Sql, rewindId: string, guard: (rewind: RewindRow, found: RewindStanding) => void): void {
+  const begun = rewindOf(sql, rewindId);
+  guard(begun, standing(sql, begun));
+  sql.run("UPDATE langgraph_rewinds SET status = 'abandoned' WHERE id = ?", rewindId);
+  const key = threadKey(sql, begun.threadId);
+  if (key !== undefined) sql.run(GROW, key.thread);
+}
+
+function standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">): RewindStanding {
+  return {
+    runs: listRuns(sql, threadId),
+    tasks: listTasks(sql, threadId),
+    effects: listEffects(sql, { threadId, afterSeq: targetSeq }),
+    unfinished: unfinishedRewind(sql, threadId),
+  };
 }
 
 /** Items are found through their lists: they have no index of their own by thread. */
@@ -136,16 +149,17 @@ function columnsOf(sql: Sql, table: string): string[] {
   return sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table).map((row) => row.name);
 }
 
-export function listRewinds(sql: Sql, threadId: string): RewindRow[] {
-  return sql.all<Row>(`SELECT ${COLUMNS} FROM langgraph_rewinds WHERE thread_id = ? ORDER BY seq`, threadId).map(toRewind);
-}
-
 /** Possible only while the thread stands exactly where the rewind left it. */
-export function takeBack(sql: Sql, rewindId: string, at: string, guard: (runs: readonly RunRow[]) => void): RewindCounts {
-  const raw = sql.get<Row>(`SELECT ${COLUMNS} FROM langgraph_rewinds WHERE id = ?`, rewindId);
-  if (raw === undefined) throw unknownRewind(rewindId);
-  const done = toRewind(raw);
-  guard(listRuns(sql, done.threadId));
+export function takeBack(
+  sql: Sql,
+  rewindId: string,
+  at: string,
+  guard: (rewind: RewindRow, found: TakeBackStanding) => void,
+): RewindCounts {
+  const done = rewindOf(sql, rewindId);
+  const { threadId } = done;
+  const undone = sql.all<TakeBackStanding["undone"][number]>(UNDONE, rewindId);
+  guard(done, { runs: listRuns(sql, threadId), unfinished: unfinishedRewind(sql, threadId), undone });
   const key = threadKey(sql, done.threadId);
   if (key === undefined) throw unknownThread(done.threadId);
   refuseUnlessUndisturbed(sql, done, key);
@@ -159,7 +173,7 @@ export function takeBack(sql: Sql, rewindId: string, at: string, guard: (runs: r
     else supersedeAgain(sql, tbl, row);
   }
   sql.run("UPDATE langgraph_rewinds SET taken_back_at = ? WHERE id = ?", at, rewindId);
-  sql.run("UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread = ?", key.thread);
+  sql.run(GROW, key.thread);
   outdate(sql, key);
   sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", rewindId);
   return countBehind(sql, done.threadId, done.targetSeq);
@@ -189,7 +203,8 @@ function supersedeAgain(sql: Sql, table: string, row: string): void {
 function refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): void {
   const top = topSeq(sql, key);
   let found: string | undefined;
-  if (done.takenBackAt !== undefined) found = `a rewind already taken back at ${done.takenBackAt}`;
+  if (done.status !== "done") found = "a rewind that was given up, or is not done yet";
+  else if (done.takenBackAt !== undefined) found = `a rewind already taken back at ${done.takenBackAt}`;
   else if (!done.archived) found = "a rewind made without an archive";
   else if (top > done.targetSeq) found = "newer work on the thread, or an earlier rewind that was taken back since";
   else if (top < done.targetSeq) found = "a later rewind that went further back";
@@ -214,27 +229,4 @@ function refuseBehindPruned(sql: Sql, key: ThreadKey, targetSeq: number): void {
     remedy: "Rewind to a later task. Nothing was deleted.",
     data: { threadId: key.threadId },
   });
-}
-
-function unknownRewind(rewindId: string): TurnsError {
-  return new TurnsError("REWIND_NOT_FOUND", {
-    what: `rewind ${JSON.stringify(rewindId)}`,
-    expected: "the id of a rewind on record",
-    found: "none of that id",
-    remedy: "saver.listRewinds(threadId) shows which there are.",
-    data: { rewindId },
-  });
-}
-
-function toRewind(row: Row): RewindRow {
-  return {
-    id: row.id,
-    threadId: row.thread_id,
-    targetTaskId: row.target_task_id,
-    targetSeq: row.target_seq,
-    seq: row.seq,
-    archived: row.archived === 1,
-    createdAt: row.created_at,
-    takenBackAt: row.taken_back_at ?? undefined,
-  };
 }

@@ -1,4 +1,5 @@
-import type { RunRow } from "../store";
+import type { RewindRow, RunRow } from "../store";
+import { unfinishedRewind } from "./rewind-records";
 import type { Sql } from "./sql";
 
 interface Row {
@@ -17,8 +18,12 @@ const BEAT = "UPDATE langgraph_runs SET beat_at = ? WHERE run_id = ?";
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 const OF_THREAD = "SELECT run_id, thread_id, host, pid, pid_start, started_at, beat_at FROM langgraph_runs WHERE thread_id = ?";
 
-export function beginRun(sql: Sql, run: RunRow, guard: (others: readonly RunRow[]) => readonly RunRow[]): void {
-  for (const dead of guard(listRuns(sql, run.threadId))) sql.run(END, dead.runId);
+export function beginRun(
+  sql: Sql,
+  run: RunRow,
+  guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
+): void {
+  for (const dead of guard(listRuns(sql, run.threadId), unfinishedRewind(sql, run.threadId))) sql.run(END, dead.runId);
   sql.run(BEGIN, run.runId, run.threadId, run.host, run.pid, run.pidStart, run.startedAt, run.beatAt);
 }
 

@@ -1,6 +1,6 @@
 import type { Identity } from "../../sealing";
 import type { ResealCounts } from "../store";
-import { CHUNK_IDENTITY, metadataIdentity, turnIdentity, writesIdentity } from "./identities";
+import { CHUNK_IDENTITY, effectIdentity, metadataIdentity, turnIdentity, writesIdentity } from "./identities";
 import { fromSealedText, SEALED_TEXT, toSealedText } from "./sealed-text";
 import type { Sql } from "./sql";
 
@@ -47,6 +47,14 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
     form: "text",
     columns: ["id"],
     identity: (row) => turnIdentity(row["id"] as string),
+  },
+  {
+    name: "effects",
+    table: "langgraph_effects",
+    column: "content",
+    form: "bytes",
+    columns: ["id"],
+    identity: (row) => effectIdentity(row["id"] as string),
   },
 ];
 

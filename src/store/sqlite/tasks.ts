@@ -35,6 +35,10 @@ export function claimTask(sql: Sql, { thread, threadId }: ThreadKey, claim: Task
   return current as TaskRow;
 }
 
+export function currentTask(sql: Sql, { thread }: ThreadKey): TaskRow | undefined {
+  return toTask(sql.get<Row>(CURRENT, thread));
+}
+
 export function listTasks(sql: Sql, threadId: string): TaskRow[] {
   const key = threadKey(sql, threadId);
   return key === undefined ? [] : sql.all<Row>(ALL, key.thread).map((row) => toTask(row) as TaskRow);

@@ -2,6 +2,7 @@ import { TurnsError } from "../../errors";
 import type { CheckpointHead } from "../store";
 import { unknownThread } from "../unknown-thread";
 import { insertSnapshot, type Row, toHead } from "./checkpoints";
+import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { manifestText } from "./manifest";
 import type { Sql } from "./sql";
 import { createThread, type ThreadKey, threadKey } from "./thread-keys";
@@ -33,12 +34,15 @@ export function copyThread(sql: Sql, sourceId: string, targetId: string, created
     FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?2) AND ?4 <> ?5`);
   copy(`INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
     SELECT ?1, name, checkpoint_ns, checkpoint_id, created_at FROM langgraph_names WHERE thread = ?2 AND ?3 > 0 AND ?4 <> ?5`);
+  copy(`INSERT INTO langgraph_graphs (seq, thread, digest, document)
+    SELECT seq + ?3, ?1, digest, document FROM langgraph_graphs WHERE thread = ?2 AND ?4 <> ?5`);
   copy(`UPDATE langgraph_threads SET (pruned_seq, unswept) =
       (SELECT coalesce(nullif(pruned_seq, 0) + ?3, 0), unswept FROM langgraph_threads WHERE thread = ?2)
     WHERE thread = ?1 AND ?4 <> ?5`);
   const translation = copySnapshots(sql, source, target, shift);
   copyWrites(sql, source, target, shift, translation);
   copyTurns(sql, source, target, shift, translation, createId);
+  copyEffects(sql, source, target, shift, translation, createId);
 }
 
 /** Reserves seqs for the copy and returns what to add to a source row's seq. */
@@ -50,10 +54,6 @@ function shiftOf(sql: Sql, source: ThreadKey): number {
 
 interface SnapshotRow extends Row {
   superseded_by: number | null;
-  source: string;
-  step: number;
-  run_id: string | null;
-  created_at: number;
 }
 
 /** @returns how the rest is to be copied */
@@ -127,6 +127,34 @@ function copyTurns(
       graphId,
       threadId: target.threadId,
       seq: (turn.seq ?? 0) + shift,
+      graph: turn.graph === undefined ? undefined : turn.graph + shift,
+    });
+  }
+}
+
+/** What was done for the source is done for its copy, which has nothing to undo: the deed is the source's. */
+function copyEffects(
+  sql: Sql,
+  source: ThreadKey,
+  target: ThreadKey,
+  shift: number,
+  translation: Translation,
+  createId: () => string,
+): void {
+  const rows = sql.all<RawEffect>(`SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? ORDER BY seq`, source.thread);
+  for (const row of rows) {
+    const effect = toEffect(sql, source.threadId, row);
+    const input = effect.input === undefined ? undefined : translation.text(effect.input);
+    saveEffect(sql, target, {
+      ...effect,
+      id: createId(),
+      threadId: target.threadId,
+      seq: effect.seq + shift,
+      input,
+      // With encryption digests are the thread's own.
+      inputDigest: input === undefined ? undefined : sql.sealing.address(target.threadId, input),
+      outcome: effect.outcome === undefined ? undefined : translation.text(effect.outcome),
+      inherited: true,
     });
   }
 }

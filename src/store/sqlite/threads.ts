@@ -12,6 +12,8 @@ export const NUMBERED_TABLES = [
   "langgraph_writes",
   "langgraph_checkpoints",
   "langgraph_tasks",
+  "langgraph_graphs",
+  "langgraph_effects",
   "langgraph_names",
   "langgraph_threads",
 ] as const;

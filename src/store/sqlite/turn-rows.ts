@@ -30,12 +30,18 @@ export interface RawTurn {
   durable: number;
   input_tokens: number;
   output_tokens: number;
+  cached_tokens: number;
+  reasoning_tokens: number;
+  graph: number | null;
+  fingerprint: string | null;
+  validation: string | null;
   checksum: string | null;
 }
 
 export const TURN_COLUMNS =
   "id, graph_id, node_name, turn_type, serialized_state, task_id, created_at, seq, state_format, thread, checkpoint_ns, " +
-  "checkpoint_id, node_ns, node_task_id, run_id, step, attempt, status, durable, input_tokens, output_tokens, checksum";
+  "checkpoint_id, node_ns, node_task_id, run_id, step, attempt, status, durable, input_tokens, output_tokens, cached_tokens, reasoning_tokens, " +
+  "graph, fingerprint, validation, checksum";
 
 const INSERT = `INSERT INTO langgraph_checkpoints (${TURN_COLUMNS}) VALUES (${TURN_COLUMNS.split(", ")
   .map(() => "?")
@@ -68,9 +74,59 @@ export function insertTurn(sql: Sql, thread: number | null, turn: TurnRow): Turn
     turn.durable ? 1 : 0,
     turn.inputTokens,
     turn.outputTokens,
+    turn.cachedTokens,
+    turn.reasoningTokens,
+    turn.graph ?? null,
+    turn.fingerprint ?? null,
+    turn.validation ?? null,
     checksumOf(sealing, turn),
   );
   return turn;
+}
+
+/** What may change in a turn that is saved. */
+export type TurnChange = Partial<
+  Pick<
+    TurnRow,
+    | "status"
+    | "durable"
+    | "inputTokens"
+    | "outputTokens"
+    | "cachedTokens"
+    | "reasoningTokens"
+    | "graph"
+    | "fingerprint"
+    | "validation"
+  >
+>;
+
+const UPDATE = `UPDATE langgraph_checkpoints SET status = ?, durable = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,
+  reasoning_tokens = ?, graph = ?, fingerprint = ?, validation = ?, checksum = ? WHERE id = ?`;
+
+/**
+ * Changes a turn in place, within the caller's transaction.
+ *
+ * @param turn as {@link toTurn} read it in the same transaction, so verified: the new checksum must not vouch for what somebody else
+ *   has changed
+ * @returns the turn as it is now
+ */
+export function updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): TurnRow {
+  const now = { ...turn, ...change };
+  sql.run(
+    UPDATE,
+    now.status ?? null,
+    now.durable ? 1 : 0,
+    now.inputTokens,
+    now.outputTokens,
+    now.cachedTokens,
+    now.reasoningTokens,
+    now.graph ?? null,
+    now.fingerprint ?? null,
+    now.validation ?? null,
+    checksumOf(now.threadId === undefined ? plainSealing : sql.sealing, now),
+    now.id,
+  );
+  return now;
 }
 
 /** Reads a row, verified; rows that others inserted with the seven columns of S1 alone have no checksum to verify. */
@@ -98,6 +154,11 @@ export function toTurn(sql: Sql, row: RawTurn, known?: string): TurnRow {
     durable: row.durable === 1,
     inputTokens: row.input_tokens,
     outputTokens: row.output_tokens,
+    cachedTokens: row.cached_tokens,
+    reasoningTokens: row.reasoning_tokens,
+    graph: row.graph ?? undefined,
+    fingerprint: row.fingerprint ?? undefined,
+    validation: row.validation ?? undefined,
   };
   turn.serializedState = openedState(sealing, turn);
   if (row.thread !== null) turn.nodeNs ??= usualNamespace(turn);
@@ -130,7 +191,7 @@ function usualNamespace(turn: TurnRow): string | undefined {
   return namespaceBelow(turn.ns ?? "", `${turn.nodeName}:${turn.nodeTaskId}`);
 }
 
-/** Over all that never changes; status, durable and tokens are updated in place. */
+/** Over all of the row, what is updated in place too: {@link updateTurn} writes it anew. */
 function checksumOf(sealing: Sealing, turn: TurnRow): string {
   return sealing.checksum(
     turn.threadId ?? "",
@@ -150,5 +211,14 @@ function checksumOf(sealing: Sealing, turn: TurnRow): string {
     turn.runId,
     turn.step,
     turn.attempt,
+    turn.status,
+    turn.durable ? 1 : 0,
+    turn.inputTokens,
+    turn.outputTokens,
+    turn.cachedTokens,
+    turn.reasoningTokens,
+    turn.graph,
+    turn.fingerprint,
+    turn.validation,
   );
 }

@@ -1,6 +1,7 @@
 import { TurnsError } from "../../errors";
 import { namespaceAbove } from "../namespaces";
-import type { NewAction, NewThought, NewWrites, TaskRow, TurnRow } from "../store";
+import type { NewAction, NewThought, NewWrites, PackedText, TaskRow, TurnRow, TurnStatus } from "../store";
+import { graphSeq } from "./graphs";
 import { type Manifest, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
 import { storeChunks } from "./chunks";
@@ -8,7 +9,7 @@ import { claimTask } from "./tasks";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { type Entry, enterThread } from "./tombstones";
 import { turnApart } from "./turn-apart";
-import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS, updateTurn } from "./turn-rows";
 
 const STARTED_AT_STEP = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY seq DESC LIMIT 64`;
@@ -27,9 +28,7 @@ const OF_NODE_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id = ? AND turn_type = ? ORDER BY seq DESC LIMIT 1`;
 const OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
-const SETTLE = "UPDATE langgraph_checkpoints SET status = ?, durable = ? WHERE id = ?";
-const ADD_TOKENS =
-  "UPDATE langgraph_checkpoints SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ? WHERE id = ?";
+const BY_ID = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE id = ?`;
 const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
@@ -55,16 +54,18 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
   });
   const task = claimTask(sql, key, thought.claim, thought.createdAt);
   const attempts = sql.get<{ n: number }>(ATTEMPTS, key.thread, nodeTaskId)?.n ?? 0;
+  const graph = graphSeq(sql, key, thought.graph);
   return insertTurn(sql, key.thread, {
     id: thought.id,
     graphId: task.graphId,
     nodeName: thought.nodeName,
     turnType: "Thought",
-    serializedState: inputOf(sql, key, thought, origin),
+    ...(thought.instead === undefined
+      ? { serializedState: inputOf(sql, key, thought, origin), stateFormat: "checkpoint" }
+      : contentOf(sql, key, thought.instead(), "state")),
     taskId: task.taskId,
     createdAt: thought.createdAt,
     seq: sql.nextSeq(),
-    stateFormat: "checkpoint",
     threadId,
     ns: origin.ns,
     checkpointId: origin.checkpointId,
@@ -77,6 +78,11 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
     durable: false,
     inputTokens: 0,
     outputTokens: 0,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    graph,
+    fingerprint: thought.fingerprint,
+    validation: undefined,
   });
 }
 
@@ -137,6 +143,18 @@ function inputOf(sql: Sql, key: ThreadKey, thought: NewThought, origin: Origin):
   }
 }
 
+/** @param content undefined for a row that is to hold nothing */
+function contentOf(
+  sql: Sql,
+  key: ThreadKey,
+  content: PackedText | undefined,
+  format: "state" | "update",
+): Pick<TurnRow, "serializedState" | "stateFormat"> {
+  if (content === undefined) return { serializedState: "{}", stateFormat: "none" };
+  storeChunks(sql, key, content.parts);
+  return { serializedState: content.text, stateFormat: format };
+}
+
 /** Whether the state of the checkpoint is what the node was called with. */
 function checkpointTells(sql: Sql, { thread }: ThreadKey, keys: readonly string[], origin: Origin): boolean {
   if (!origin.proven || origin.checkpointId === undefined) return false;
@@ -153,17 +171,16 @@ export function insertAction(sql: Sql, action: NewAction): TurnRow {
   });
   const thought = sql.get<RawTurn>(OF_ATTEMPT, key.thread, action.nodeTaskId, action.runId);
   const task = thought === undefined ? claimTask(sql, key, action.claim, action.createdAt) : undefined;
-  storeChunks(sql, key, action.update.parts);
+  const graph = thought === undefined ? graphSeq(sql, key, action.graph) : (thought.graph ?? undefined);
   return insertTurn(sql, key.thread, {
     id: action.id,
     graphId: thought?.graph_id ?? (task as TaskRow).graphId,
     nodeName: action.nodeName,
     turnType: "Action",
-    serializedState: action.update.text,
+    ...contentOf(sql, key, action.update, "update"),
     taskId: thought?.task_id ?? (task as TaskRow).taskId,
     createdAt: action.createdAt,
     seq: sql.nextSeq(),
-    stateFormat: "update",
     threadId: action.threadId,
     ns: thought?.checkpoint_ns ?? namespaceAbove(action.nodeNs),
     checkpointId: thought?.checkpoint_id ?? undefined,
@@ -176,6 +193,11 @@ export function insertAction(sql: Sql, action: NewAction): TurnRow {
     durable: false,
     inputTokens: thought?.input_tokens ?? 0,
     outputTokens: thought?.output_tokens ?? 0,
+    cachedTokens: thought?.cached_tokens ?? 0,
+    reasoningTokens: thought?.reasoning_tokens ?? 0,
+    graph,
+    fingerprint: thought === undefined ? action.fingerprint : (thought.fingerprint ?? undefined),
+    validation: undefined,
   });
 }
 
@@ -205,28 +227,30 @@ function settled(
 ): TurnRow {
   const rawAction = sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Action");
   if (rawAction !== undefined && (rawAction.seq ?? 0) > (thought.seq ?? 0)) {
-    sql.run(SETTLE, settle.status, settle.durable ? 1 : 0, rawAction.id);
-    return { ...toTurn(sql, rawAction, key.threadId), status: settle.status, durable: settle.durable };
+    return updateTurn(sql, toTurn(sql, rawAction, key.threadId), { status: settle.status, durable: settle.durable });
   }
-  const { text, parts } = settle.update();
-  storeChunks(sql, key, parts);
   return insertTurn(sql, key.thread, {
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    serializedState: text,
+    ...contentOf(sql, key, settle.update(thought), "update"),
     createdAt: writes.createdAt,
     seq: sql.nextSeq(),
-    stateFormat: "update",
     status: settle.status,
     durable: settle.durable,
+    validation: undefined,
   });
 }
 
-export function addTokens(sql: Sql, threadId: string, nodeTaskId: string, input: number, output: number): void {
-  const key = threadKey(sql, threadId);
-  const thought = key === undefined ? undefined : sql.get<RawTurn>(OF_NODE_TASK, key.thread, nodeTaskId, "Thought");
-  if (thought !== undefined) sql.run(ADD_TOKENS, input, output, thought.id);
+/** @returns undefined if there is no such turn any more */
+export function saveValidation(
+  sql: Sql,
+  turnId: string,
+  validation: string,
+  status: TurnStatus | undefined,
+): TurnRow | undefined {
+  const row = sql.get<RawTurn>(BY_ID, turnId);
+  return row && updateTurn(sql, toTurn(sql, row), { validation, ...(status === undefined ? {} : { status }) });
 }
 
 export function listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): TurnRow[] {

@@ -1,0 +1,108 @@
+import { chunkAddresses } from "../codec";
+import { TurnsError } from "../errors";
+import { loaded, type UserSerde } from "../serde";
+import type { EffectRow } from "../store/effects";
+import type { Awaitable, PackedText, Store } from "../store/store";
+import { once, quietly, type Values } from "../values";
+import type { ErrorOutcome } from "./options";
+
+/** Inputs and outcomes of effects, to and from what the store keeps: as all values, through the codec or the user's serde. */
+export class EffectContent {
+  readonly #store: Store;
+  readonly #values: Values;
+  readonly #serde: UserSerde | undefined;
+
+  constructor(parts: { store: Store; values: Values; serde: UserSerde | undefined }) {
+    this.#store = parts.store;
+    this.#values = parts.values;
+    this.#serde = parts.serde;
+  }
+
+  /**
+   * Hands over a value's text, as the value is now.
+   *
+   * @throws {TurnsError} UNSERIALIZABLE_VALUE; `commit` was not called then
+   */
+  async packed<T>(
+    threadId: string,
+    value: unknown,
+    what: string,
+    commit: (packed: () => PackedText) => Awaitable<T>,
+  ): Promise<T> {
+    if (this.#serde !== undefined) {
+      return this.#serde.inOrder(this.#serde.dump(value, what), (own) => commit(once(() => this.#values.text(threadId, own))));
+    }
+    const text = once(() => this.#values.text(threadId, value));
+    const done = commit(text);
+    // The store waits for its turn, and what happens to the value meanwhile must not get into it.
+    if (done instanceof Promise) quietly(text);
+    return done;
+  }
+
+  /** @returns besides the text why the result itself could not be saved */
+  async ofResult(threadId: string, result: unknown): Promise<{ text: PackedText | undefined; refused: Error | undefined }> {
+    if (result === undefined) return { text: undefined, refused: undefined };
+    try {
+      return { text: await this.#text(threadId, { result: await this.#own(result) }), refused: undefined };
+    } catch (error) {
+      if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
+      return { text: await this.#text(threadId, { unsaved: error.message }), refused: error };
+    }
+  }
+
+  async ofError(threadId: string, error: unknown): Promise<PackedText> {
+    try {
+      return await this.#text(threadId, { error: await this.#own(error) });
+    } catch {
+      const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
+      const plain = new Error(typeof message === "string" ? message : String(error));
+      if (typeof name === "string") plain.name = name;
+      return this.#text(threadId, { error: await this.#own(plain) });
+    }
+  }
+
+  /** What an effect came to: an object with `result`, `error` or `unsaved`. */
+  async outcomeOf(row: EffectRow): Promise<unknown> {
+    return this.#read(row, row.outcome);
+  }
+
+  async inputOf(row: EffectRow): Promise<unknown> {
+    return loaded(this.#serde, await this.#read(row, row.input));
+  }
+
+  async #read({ threadId }: EffectRow, text: string | undefined): Promise<unknown> {
+    if (text === undefined) return undefined;
+    const chunks = await this.#store.readChunks(threadId, chunkAddresses(text));
+    const value = this.#values.decoded(threadId, text, { generation: "", chunks });
+    if (typeof value !== "object" || value === null) return value;
+    for (const part of ["result", "error"]) {
+      const holder = value as Record<string, unknown>;
+      if (Object.hasOwn(holder, part)) holder[part] = await loaded(this.#serde, holder[part]);
+    }
+    return value;
+  }
+
+  async #own(value: unknown): Promise<unknown> {
+    return this.#serde === undefined ? value : this.#serde.dump(value, "the outcome of an effect");
+  }
+
+  async #text(threadId: string, value: unknown): Promise<PackedText> {
+    return this.#values.text(threadId, value);
+  }
+}
+
+/** @returns what was thrown, when the effect first failed for good */
+export function revived(outcome: unknown): unknown {
+  return (outcome as { error?: unknown } | undefined)?.error;
+}
+
+/** A classification that fails says nothing. */
+export function errorOutcome(onError: ErrorOutcome | ((error: unknown) => ErrorOutcome), error: unknown): ErrorOutcome {
+  if (typeof onError !== "function") return onError;
+  try {
+    const outcome = onError(error);
+    return outcome === "retryable" || outcome === "final" ? outcome : "unknown";
+  } catch {
+    return "unknown";
+  }
+}

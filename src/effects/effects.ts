@@ -1,0 +1,139 @@
+import { z } from "zod";
+import { TurnsError } from "../errors";
+import type { SaverEmitter } from "../events";
+import { ID_RULE, isId } from "../ids";
+import { checkedOptions, type ResolvedOptions } from "../options";
+import { checkedId } from "../run-config";
+import type { EffectRow } from "../store/effects";
+import { SETTLED_AS_HISTORY } from "../store/effects";
+import type { Store } from "../store/store";
+import type { EffectContent } from "./content";
+import { unknownEffect } from "./failures";
+import { isHeldElsewhere } from "./holder";
+import { runningHere } from "./running";
+import { type Effect, toPublicEffect } from "./types";
+
+/** What is known of an effect in doubt, or of one whose undo is. */
+export type EffectResolution =
+  /** It happened, and this is what it came to. */
+  | { outcome: "done"; result?: unknown }
+  /** It did not happen, and may run again. */
+  | { outcome: "not-done" }
+  /** It happened in a run that was lost, and has nothing to do with what is to be done now. */
+  | { outcome: "history" }
+  /** Of an effect whose undo is in doubt or failed. */
+  | { undo: "done" | "not-done" };
+
+/** An effect with what went in and what came of it. */
+export interface EffectDetails extends Effect {
+  input: unknown;
+  result: unknown;
+  /** What its function threw. */
+  error: unknown;
+}
+
+export interface EffectsParts {
+  store: Store;
+  content: EffectContent;
+  options: Pick<ResolvedOptions, "clock">;
+  events: SaverEmitter;
+}
+
+const page = z.strictObject({
+  status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
+  afterSeq: z.number().int().min(0).optional(),
+  limit: z.number().int().min(0).optional(),
+});
+
+const resolution = z.union(
+  [
+    z.strictObject({ outcome: z.literal("done"), result: z.unknown().optional() }),
+    z.strictObject({ outcome: z.enum(["not-done", "history"]) }),
+    z.strictObject({ undo: z.enum(["done", "not-done"]) }),
+  ],
+  'must be { outcome: "done", result? }, { outcome: "not-done" }, { outcome: "history" } or { undo: "done" | "not-done" }',
+);
+
+/** Whether somebody is doing it just now. */
+export function isRunning(row: EffectRow): boolean {
+  return runningHere.has(row.id) || isHeldElsewhere(row.process);
+}
+
+/** The journal of side effects, for people: `saver.effects`. */
+export class Effects {
+  readonly #parts: EffectsParts;
+
+  constructor(parts: EffectsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The effects of a thread, oldest first.
+   *
+   * @param options.status only these; of those read, so a page may hold fewer than `limit`
+   * @throws {TurnsError} INVALID_OPTION
+   */
+  async list(threadId: string, options: z.input<typeof page> = {}): Promise<Effect[]> {
+    const { status, ...query } = checkedOptions(page, options);
+    const rows = await this.#parts.store.listEffects({ threadId: checkedId(threadId, "thread_id", "effects.list"), ...query });
+    const effects = rows.map((row) => toPublicEffect(row, isRunning));
+    return status === undefined ? effects : effects.filter((effect) => effect.status === status);
+  }
+
+  /** @throws {TurnsError} EFFECT_NOT_FOUND, UNDECODABLE_VALUE */
+  async get(effectId: string): Promise<EffectDetails> {
+    const row = await this.#row(effectId);
+    const { result, error } = ((await this.#parts.content.outcomeOf(row)) ?? {}) as { result?: unknown; error?: unknown };
+    return { ...toPublicEffect(row, isRunning), input: await this.#parts.content.inputOf(row), result, error };
+  }
+
+  /**
+   * Settles by hand what nobody else can: an effect in doubt, or an undo that failed or is in doubt. An effect that is done stays done.
+   *
+   * @throws {TurnsError} EFFECT_NOT_FOUND; EFFECT_NOT_IN_DOUBT for one whose outcome is known, or that is running; UNSERIALIZABLE_VALUE
+   */
+  async resolve(effectId: string, settlement: EffectResolution): Promise<Effect> {
+    const settled = await this.#resolve(await this.#row(effectId), checkedOptions(resolution, settlement));
+    if (settled === undefined) throw unknownEffect(effectId);
+    const effect = toPublicEffect(settled, isRunning);
+    this.#parts.events.tell("effect", { what: "resolved", effect });
+    return effect;
+  }
+
+  async #resolve(row: EffectRow, settlement: EffectResolution): Promise<EffectRow | undefined> {
+    const { store, content, options } = this.#parts;
+    const at = options.clock().toISOString();
+    if ("undo" in settlement) {
+      if (row.undoStatus === undefined || row.undoStatus === "done") throw notInDoubt(row, "one whose undo is not in doubt");
+      return store.settleUndo(row.id, { status: settlement.undo === "done" ? "done" : undefined, error: undefined, at });
+    }
+    if (settlement.outcome === "history") {
+      return store.settleEffect(row.id, { status: row.status, outcome: undefined, endedAt: at, settledBy: SETTLED_AS_HISTORY });
+    }
+    if (row.status !== "intent") throw notInDoubt(row, `one that is ${row.status}`);
+    if (isRunning(row)) throw notInDoubt(row, "one that is being done just now");
+    if (settlement.outcome === "not-done") {
+      return store.settleEffect(row.id, { status: "failed", outcome: undefined, endedAt: at, settledBy: "person" });
+    }
+    const { text, refused } = await content.ofResult(row.threadId, settlement.result);
+    if (refused !== undefined) throw refused;
+    return store.settleEffect(row.id, { status: "done", outcome: text, endedAt: at, settledBy: "person" });
+  }
+
+  async #row(effectId: string): Promise<EffectRow> {
+    if (!isId(effectId)) checkedOptions(z.custom<string>(isId, ID_RULE), effectId);
+    const row = await this.#parts.store.getEffect(effectId);
+    if (row === undefined) throw unknownEffect(effectId);
+    return row;
+  }
+}
+
+function notInDoubt(row: EffectRow, found: string): TurnsError {
+  return new TurnsError("EFFECT_NOT_IN_DOUBT", {
+    what: `effect ${JSON.stringify(row.name)} (${row.id})`,
+    expected: "one that is in doubt",
+    found,
+    remedy: "Nothing was changed; saver.effects.list(threadId) shows how it stands.",
+    data: { effectId: row.id, threadId: row.threadId },
+  });
+}

@@ -1,0 +1,106 @@
+import { TurnsError } from "../errors";
+import type { EffectRow } from "../store/effects";
+import type { EffectPlace } from "./context";
+
+const dataOf = (row: EffectRow): Record<string, unknown> => ({
+  threadId: row.threadId,
+  effectId: row.id,
+  name: row.name,
+  label: row.label,
+  key: row.key,
+  nodeName: row.nodeName,
+  nodeTaskId: row.nodeTaskId,
+  tries: row.tries,
+  startedAt: row.startedAt,
+});
+
+const nameOf = (row: EffectRow): string =>
+  `effect ${JSON.stringify(row.name)} (${row.label}) in node ${JSON.stringify(row.nodeName)} of thread ${JSON.stringify(row.threadId)}`;
+
+const SETTLE = (row: EffectRow): string =>
+  `saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "done", result }) or { outcome: "not-done" }`;
+
+export function inDoubt(row: EffectRow, found?: string, cause?: unknown): TurnsError {
+  return new TurnsError("EFFECT_IN_DOUBT", {
+    what: nameOf(row),
+    expected: "an effect whose outcome is known",
+    found: found ?? `one that was begun at ${row.startedAt} and never reported how it ended`,
+    remedy: `It was not run again. Find out whether it happened (its key is ${row.key}), settle it with ${SETTLE(row)}, and resume. With the option \`probe\`, or \`idempotent\` from the beginning on, this goes by itself.`,
+    data: dataOf(row),
+    cause,
+  });
+}
+
+export function lostRun(row: EffectRow): TurnsError {
+  return new TurnsError("EFFECT_IN_DOUBT", {
+    what: nameOf(row),
+    expected: "to know whether this call is a new deed",
+    found: `the same effect (begun at ${row.startedAt}, ${row.status === "done" ? "done" : "outcome unknown"}) of a run, or of a call of a graph without a checkpointer, of which nothing was saved`,
+    remedy: `It was not run again. To go on with a lost run, start it with its task, task_id ${JSON.stringify(row.taskId)}; if this is a new deed, call saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "history" }) and run again. Inputs tell effects apart, durability "async" loses no runs, and subgraphs with a checkpointer no calls.`,
+    data: dataOf(row),
+  });
+}
+
+export function changed(row: EffectRow): TurnsError {
+  return new TurnsError("EFFECT_CHANGED", {
+    what: nameOf(row),
+    expected: "the input that was recorded when it was begun",
+    found: "another one",
+    remedy:
+      'It was not run. Give effects whose order can change an `id`; get an input that a model makes from an effect of its own; or pass onInputChange: "accept" to take the recorded effect for this one.',
+    data: dataOf(row),
+  });
+}
+
+export function notRecorded(row: EffectRow, cause: unknown): TurnsError {
+  return new TurnsError("EFFECT_NOT_RECORDED", {
+    what: nameOf(row),
+    expected: "to commit its outcome",
+    found: "a failing save; the deed itself has been done",
+    remedy: `A retry in this process records it; otherwise it is in doubt: ${SETTLE(row)}.`,
+    data: dataOf(row),
+    cause,
+  });
+}
+
+/** It is done, and its result is not known: that of a value that cannot be saved, or that a person settled without one. */
+export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown): TurnsError {
+  return new TurnsError("UNSERIALIZABLE_VALUE", {
+    what: `the result of ${nameOf(row)}`,
+    expected: "data that comes back as what it was",
+    found: reason,
+    remedy: `The effect is done and will not run again. Return plain data from it (or nothing), and settle this one: ${SETTLE(row)}.`,
+    data: dataOf(row),
+    cause,
+  });
+}
+
+export function gone(row: EffectRow): TurnsError {
+  return new TurnsError("EFFECT_NOT_FOUND", {
+    what: nameOf(row),
+    expected: "its intent in the journal",
+    found: "none: the thread was deleted or rewound meanwhile",
+    remedy: "The deed was done, and there is no thread any more to record it for.",
+    data: dataOf(row),
+  });
+}
+
+export function ended(name: string, { threadId, nodeTaskId }: EffectPlace): TurnsError {
+  return new TurnsError("EFFECT_OUTSIDE_NODE", {
+    what: `effect ${JSON.stringify(name)}`,
+    expected: "a call from within a node, a tool or a task that is at work",
+    found: "one that has ended, or ran into its timeout, and works on",
+    remedy: "Nothing was done: its node may be at the same work again. Await every effect before the node returns.",
+    data: { name, threadId, nodeTaskId },
+  });
+}
+
+export function unknownEffect(effectId: string): TurnsError {
+  return new TurnsError("EFFECT_NOT_FOUND", {
+    what: `effect ${JSON.stringify(effectId)}`,
+    expected: "the id of an effect in the journal",
+    found: "none of that id",
+    remedy: "saver.effects.list(threadId) shows which there are.",
+    data: { effectId },
+  });
+}

@@ -1,0 +1,236 @@
+import type { EffectEvent, SaverEmitter } from "../events";
+import type { ResolvedOptions } from "../options";
+import { type EffectRow, runOf, spotOf } from "../store/effects";
+import type { EffectBeginning, NewEffect, PackedText, Store } from "../store/store";
+import type { TaskNames } from "../run-config";
+import type { Attempt } from "../turns/recorder";
+import { holderOf, isHeldElsewhere } from "./holder";
+import { type EffectContent, errorOutcome, revived } from "./content";
+import type { EffectPlace } from "./context";
+import { changed, ended, gone, inDoubt, lostRun, notRecorded, resultNotSaved } from "./failures";
+import type { CheckedEffect } from "./options";
+import { Ordinals } from "./ordinals";
+import { runningHere } from "./running";
+import { toPublicEffect } from "./types";
+
+export interface JournalParts {
+  store: Store;
+  content: EffectContent;
+  options: Pick<ResolvedOptions, "createId" | "clock" | "logger">;
+  events: SaverEmitter;
+  attemptOf: (runId: string | undefined, nodeTaskId: string) => Attempt | undefined;
+  namesOf: (threadId: string) => TaskNames;
+}
+
+/** A call of `effect()`, numbered. */
+export interface Call {
+  name: string;
+  label: string;
+  labelled: boolean;
+  place: EffectPlace;
+  attempt: Attempt;
+  /** The rows that calls of this attempt have taken. */
+  taken: Set<string>;
+}
+
+interface Outcome {
+  status: "done" | "failed" | "final" | "intent";
+  outcome: PackedText | undefined;
+  settledBy: string | undefined;
+}
+
+type Doing = (key: string) => unknown;
+
+/**
+ * The journal of side effects. Its promise: an effect that is done never runs again, and one whose outcome is unknown never runs again
+ * silently. Therefore `fn` is called only after its intent has been committed by this very call, and no default turns a doubt into a
+ * repetition, LangGraph's retries included.
+ */
+export class EffectJournal {
+  readonly #parts: JournalParts;
+  readonly #ordinals = new Ordinals();
+  /** Outcomes that could not be committed. */
+  readonly #unsaved = new Map<string, Outcome>();
+
+  constructor(parts: JournalParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * @throws {TurnsError} EFFECT_OUTSIDE_NODE for an attempt that has ended: one that ran into its timeout must do nothing any more, since
+   *   its node may be at it again, nor may what a node did not wait for
+   */
+  called(name: string, { id }: CheckedEffect, place: EffectPlace): Call {
+    const attempt = this.#parts.attemptOf(place.runId, place.nodeTaskId);
+    if (attempt === undefined) throw ended(name, place);
+    const { number, taken } = this.#ordinals.next(attempt, name);
+    return { name, label: id === undefined ? `#${number}` : `id:${id}`, labelled: id !== undefined, place, attempt, taken };
+  }
+
+  async run(call: Call, fn: Doing, options: CheckedEffect): Promise<unknown> {
+    const beginning = await this.#begin(call, options);
+    const { kind, row } = beginning;
+    if (kind === "lost") throw lostRun(row);
+    if (kind === "changed") throw changed(row);
+    call.taken.add(row.id);
+    if (kind === "begun") return this.#do(row, fn, options);
+    if (row.status === "intent") return this.#settleDoubt(row, fn, options);
+    this.#tell(row, "replayed");
+    return this.#outcomeOf(row);
+  }
+
+  /** What an effect that has ended came to. */
+  async #outcomeOf(row: EffectRow): Promise<unknown> {
+    const value = (await this.#parts.content.outcomeOf(row)) as { result?: unknown; unsaved?: unknown } | undefined;
+    if (row.status === "final") throw revived(value);
+    if (typeof value?.unsaved === "string") throw resultNotSaved(row, value.unsaved);
+    return value?.result;
+  }
+
+  #begin(call: Call, { input, undo, idempotent, onInputChange }: CheckedEffect): Promise<EffectBeginning> {
+    const { store, content, options, namesOf } = this.#parts;
+    const { place, attempt } = call;
+    const around = attemptsAround(attempt);
+    const outermost = around[0] ?? attempt;
+    const effect: NewEffect = {
+      id: options.createId(),
+      threadId: place.threadId,
+      sawDeletion: attempt.threadId === place.threadId ? attempt.run.sawDeletion : undefined,
+      claim: { ...namesOf(place.threadId), kind: "resume", name: attempt.runId },
+      nodeNs: place.nodeNs,
+      nodeTaskId: place.nodeTaskId,
+      spot: spotOf(around),
+      anchor: place.rootCheckpointId,
+      // A graph that a node runs on another thread has its roots on that of the outermost graph.
+      rootThreadId: outermost.threadId,
+      run: runOf(outermost.nodeTaskId, outermost.runId),
+      graphRun: attempt.run.runId,
+      name: call.name,
+      label: call.label,
+      labelled: call.labelled,
+      taken: [...call.taken],
+      anyInput: onInputChange === "accept",
+      idempotent,
+      undo: undo === false ? "" : undo,
+      input: undefined,
+      process: holderOf(),
+      startedAt: options.clock().toISOString(),
+    };
+    return content.packed(place.threadId, input, `the input of effect ${JSON.stringify(call.name)}`, (packed) =>
+      store.beginEffect({ ...effect, input: input === undefined ? undefined : packed }),
+    );
+  }
+
+  /** Its intent is committed, by this call. */
+  #do(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+    const doing = this.#attempt(row, fn, options).finally(() => runningHere.delete(row.id));
+    runningHere.set(row.id, doing);
+    return doing;
+  }
+
+  async #attempt(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+    this.#tell(row, "begun");
+    let result: unknown;
+    try {
+      result = await fn(row.key);
+    } catch (error) {
+      await this.#failed(row, error, options);
+      throw error;
+    }
+    await this.#done(row, result, undefined);
+    return result;
+  }
+
+  async #failed(row: EffectRow, error: unknown, { onError }: CheckedEffect): Promise<void> {
+    const { content } = this.#parts;
+    const kind = errorOutcome(onError, error);
+    const status = kind === "retryable" ? "failed" : kind === "final" ? "final" : "intent";
+    const outcome = await content.ofError(row.threadId, error);
+    try {
+      await this.#settle(row, { status, outcome, settledBy: undefined });
+    } catch (cause) {
+      // The error of the effect is what its node should see; without a record the effect is in doubt.
+      const { threadId, id: effectId, name } = row;
+      this.#parts.options.logger.error(
+        { threadId, effectId, name, error: String(cause) },
+        "the failure of an effect could not be saved",
+      );
+    }
+    if (kind === "unknown") throw inDoubt(row, "an error that does not tell whether it happened", error);
+  }
+
+  async #done(row: EffectRow, result: unknown, settledBy: string | undefined): Promise<void> {
+    const packed = await this.#parts.content.ofResult(row.threadId, result);
+    await this.#settle(row, { status: "done", outcome: packed.text, settledBy });
+    if (packed.refused !== undefined) throw resultNotSaved(row, packed.refused.message, packed.refused);
+  }
+
+  async #settle(row: EffectRow, outcome: Outcome): Promise<void> {
+    const { store, options } = this.#parts;
+    this.#unsaved.set(row.id, outcome);
+    let settled: EffectRow | undefined;
+    try {
+      settled = await store.settleEffect(row.id, { ...outcome, endedAt: options.clock().toISOString() });
+    } catch (cause) {
+      throw notRecorded(row, cause);
+    }
+    this.#unsaved.delete(row.id);
+    if (settled === undefined) throw gone(row);
+    this.#tell(settled, settled.status === "intent" ? "in-doubt" : settled.status === "done" ? "done" : "failed");
+  }
+
+  /** An intent without a result. In this order: we know it ourselves; the world is asked; the receiver sees to it; a person. */
+  async #settleDoubt(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+    const running = runningHere.get(row.id);
+    if (running !== undefined) return running;
+    const unsaved = this.#unsaved.get(row.id);
+    if (unsaved !== undefined) return this.#saveLate(row, unsaved, fn, options);
+    this.#tell(row, "in-doubt");
+    if (isHeldElsewhere(row.process))
+      throw inDoubt(row, `one that process ${row.process.split(" ", 2).join(" on ")} is doing just now`);
+    if (options.probe !== undefined) return this.#probe(row, fn, options);
+    // The earlier try must have carried the key, and this one must too.
+    if (options.idempotent && row.idempotent) return this.#again(row, fn, options);
+    throw inDoubt(row);
+  }
+
+  async #saveLate(row: EffectRow, outcome: Outcome, fn: Doing, options: CheckedEffect): Promise<unknown> {
+    await this.#settle(row, outcome);
+    const settled = await this.#parts.store.getEffect(row.id);
+    if (settled === undefined) throw gone(row);
+    if (settled.status === "failed") return this.#again(settled, fn, options);
+    if (settled.status === "intent") throw inDoubt(settled);
+    return this.#outcomeOf(settled);
+  }
+
+  async #probe(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+    let found: unknown;
+    try {
+      found = await options.probe?.(row.key);
+    } catch (error) {
+      throw inDoubt(row, "a probe that failed", error);
+    }
+    if (found === undefined) return this.#again(row, fn, options);
+    await this.#done(row, found, "probe");
+    return found;
+  }
+
+  async #again(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+    const { store, options: saver } = this.#parts;
+    const begun = await store.retryEffect(row, holderOf(), saver.clock().toISOString());
+    if (begun === undefined) throw inDoubt(row, "one that somebody else has just taken up");
+    return this.#do(begun, fn, options);
+  }
+
+  #tell(row: EffectRow, what: EffectEvent["what"]): void {
+    const effect = toPublicEffect(row, () => what === "begun");
+    this.#parts.events.tell("effect", { what, effect });
+  }
+}
+
+/** The attempts that this one runs inside of, the outermost first, and itself. */
+function attemptsAround(attempt: Attempt): Attempt[] {
+  const around = [attempt];
+  for (let within = attempt.within; within !== undefined; within = within.within) around.unshift(within);
+  return around;
+}

@@ -1,0 +1,79 @@
+import { z } from "zod";
+import { describe, TurnsError } from "../errors";
+import { ID_RULE, isId } from "../ids";
+import { checkedOptions } from "../options";
+
+/** What an error of an effect's function says about the deed. */
+export type ErrorOutcome = "retryable" | "final" | "unknown";
+
+/** Options of `effect()`. */
+export interface EffectOptions<T> {
+  /**
+   * What the effect is done with: kept for its undo, and compared when the effect is met again. Anything that the state could hold.
+   */
+  input?: unknown;
+  /** The name under which the runner knows its undo; `false`: it needs none (it only reads). */
+  undo?: string | false;
+  /** The receiver honours the key: in doubt, the effect runs again with the same one. */
+  idempotent?: boolean;
+  /**
+   * Asked when the effect is in doubt: what the effect came to, if it happened; undefined if it did not, and the effect then runs. It
+   * must be sure: an answer of undefined while the deed is still on its way lets it happen twice.
+   */
+  probe?: (key: string) => T | undefined | Promise<T | undefined>;
+  /** Tells apart effects of the same name in one node whose order may change. Default: their order. */
+  id?: string;
+  /**
+   * What it means that the function threw. `"retryable"` (default): the deed did not happen, and may be tried again. `"final"`: it never
+   * will, the same error comes again. `"unknown"`: it may have happened (a timeout), so the effect is in doubt.
+   */
+  onError?: ErrorOutcome | ((error: unknown) => ErrorOutcome);
+  /**
+   * When the effect is met again with another input than was recorded: `"refuse"` (default) with EFFECT_CHANGED, or `"accept"` the
+   * recorded effect for this one.
+   */
+  onInputChange?: "refuse" | "accept";
+  /** The config the node was called with, where LangGraph's own cannot be found (no AsyncLocalStorage). */
+  config?: object;
+}
+
+export type CheckedEffect = Omit<EffectOptions<unknown>, "onError" | "onInputChange" | "idempotent"> & {
+  onError: ErrorOutcome | ((error: unknown) => ErrorOutcome);
+  onInputChange: "refuse" | "accept";
+  idempotent: boolean;
+};
+
+const isFunction = (value: unknown): boolean => typeof value === "function";
+const id = z.custom<string>(isId, ID_RULE);
+
+const schema = z.strictObject({
+  input: z.unknown().optional(),
+  undo: z.union([id, z.literal(false)], "must be the name of an undo, or false").optional(),
+  idempotent: z.boolean().default(false),
+  probe: z.custom<CheckedEffect["probe"]>(isFunction, "must be a function of the key").optional(),
+  id: id.optional(),
+  onError: z
+    .custom<CheckedEffect["onError"]>(
+      (value) => isFunction(value) || value === "retryable" || value === "final" || value === "unknown",
+      'must be "retryable", "final", "unknown", or a function that gives one of them',
+    )
+    .default("retryable"),
+  onInputChange: z.enum(["refuse", "accept"]).default("refuse"),
+  config: z.custom<object>((value) => typeof value === "object" && value !== null, "must be the config of the node").optional(),
+});
+
+/** @throws {TurnsError} INVALID_OPTION */
+export function checkedEffect(name: unknown, fn: unknown, options: unknown): CheckedEffect {
+  if (!isId(name)) throw invalid("the name of an effect", ID_RULE, name);
+  if (!isFunction(fn)) throw invalid(`what effect ${JSON.stringify(name)} does`, "a function", fn);
+  return checkedOptions(schema, options ?? {}) as CheckedEffect;
+}
+
+function invalid(what: string, expected: string, found: unknown): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    what,
+    expected,
+    found: describe(found),
+    remedy: 'Call effect("name", (key) => …, options). Nothing was done.',
+  });
+}

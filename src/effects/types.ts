@@ -1,0 +1,69 @@
+import type { EffectRow, UndoStatus } from "../store/effects";
+
+/** An effect as the journal knows it. */
+export interface Effect {
+  id: string;
+  /** Place in the order of everything in the file: when its intent was committed. */
+  seq: number;
+  threadId: string;
+  taskId: string;
+  nodeName: string;
+  nodeNs: string;
+  nodeTaskId: string;
+  name: string;
+  /** Which of the effects of this name in its node task: `#0`, `#1`, … or the id the caller gave. */
+  label: string;
+  /** What its function was called with. */
+  key: string;
+  /**
+   * `done`; `failed`, and may be tried again; `failed-for-good`; `running` in a live process; `in-doubt`: begun, and nobody knows how it
+   * ended.
+   */
+  status: "done" | "failed" | "failed-for-good" | "running" | "in-doubt";
+  /** How often its function was begun. */
+  tries: number;
+  idempotent: boolean;
+  /** The name of its undo, `false` if it needs none, undefined if nothing was said. */
+  undo: string | false | undefined;
+  /** What a rewind has come to with its undo. */
+  undoStatus: UndoStatus | undefined;
+  undoError: string | undefined;
+  startedAt: Date;
+  endedAt: Date | undefined;
+  undoneAt: Date | undefined;
+  /** `probe` or `person`, if not its function told how it ended. */
+  settledBy: string | undefined;
+  /** The thread was copied, and the deed is the source's. */
+  inherited: boolean;
+}
+
+export function toPublicEffect(row: EffectRow, isRunning: (row: EffectRow) => boolean): Effect {
+  return {
+    id: row.id,
+    seq: row.seq,
+    threadId: row.threadId,
+    taskId: row.taskId,
+    nodeName: row.nodeName,
+    nodeNs: row.nodeNs,
+    nodeTaskId: row.nodeTaskId,
+    name: row.name,
+    label: row.label,
+    key: row.key,
+    status: statusOf(row, isRunning),
+    tries: row.tries,
+    idempotent: row.idempotent,
+    undo: row.undo === "" ? false : row.undo,
+    undoStatus: row.undoStatus,
+    undoError: row.undoError,
+    startedAt: new Date(row.startedAt),
+    endedAt: row.endedAt === undefined ? undefined : new Date(row.endedAt),
+    undoneAt: row.undoneAt === undefined ? undefined : new Date(row.undoneAt),
+    settledBy: row.settledBy,
+    inherited: row.inherited,
+  };
+}
+
+function statusOf(row: EffectRow, isRunning: (row: EffectRow) => boolean): Effect["status"] {
+  if (row.status === "intent") return isRunning(row) ? "running" : "in-doubt";
+  return row.status === "final" ? "failed-for-good" : row.status;
+}

@@ -1,0 +1,123 @@
+import type { GraphDocument, NodeFingerprint } from "./fingerprint";
+
+/** What of a node is not what it was: its version label, its source, the edges that leave it, or it is gone. */
+export type NodeChange = "label" | "source" | "edges" | "removed";
+
+/** How a graph differs from what was recorded of it. */
+export interface GraphDifference {
+  /** Of the nodes that had ended and are relied upon: what changed. A resume would build on what these nodes did as they were. */
+  changed: { node: string; what: NodeChange[]; from?: string | undefined; to?: string | undefined }[];
+  /** Nodes that are new, and nodes that are gone and never ended; neither is drift. */
+  added: string[];
+  removed: string[];
+  channels: { added: string[]; removed: string[]; changed: string[] };
+  /** Nodes that had ended and whose code cannot be seen: they may have changed. Version labels tell. */
+  blind: string[];
+  /** Whether a node of the recorded graph is still there by name; without any it is another graph (S3.2). */
+  sameGraph: boolean;
+  /** Whether a resume must not simply go on: a completed node changed or is gone, a channel changed or is gone, or another graph. */
+  drifted: boolean;
+}
+
+/** Paths of nodes, as {@link GraphDocument} has them. */
+export interface Ran {
+  /** Those that durably ended. */
+  completed: Iterable<string>;
+  /** Those that failed or were at work: they run again anyway, and may have changed. */
+  failed?: Iterable<string>;
+}
+
+/**
+ * Compares what was recorded of a graph with what it is now, for the nodes that ended (S2.7, S3.3, S4.2). A node counts as changed
+ * - with labels before and now: if the labels differ, whatever the source;
+ * - else if its source does, or the source of its conditions. A label that is given to an unchanged node, or taken away, is no change;
+ * - and if its edges lead elsewhere.
+ *
+ * Nodes that (also) failed or were in flight are exempt: to change these is what a repair is. Added nodes are fine.
+ */
+export function compareFingerprints(before: GraphDocument, now: GraphDocument, ran: Ran): GraphDifference {
+  const failed = new Set(ran.failed ?? []);
+  const completed = [...new Set(ran.completed)].filter((path) => !failed.has(path) && Object.hasOwn(before.nodes, path)).sort();
+  const changed = completed.flatMap((path) => {
+    const was = before.nodes[path] as NodeFingerprint;
+    const is = Object.hasOwn(now.nodes, path) ? now.nodes[path] : undefined;
+    const what: NodeChange[] = is === undefined ? ["removed"] : changesOf(was, is);
+    return what.length === 0 ? [] : [{ node: path, what, ...labelsOf(was, is, what) }];
+  });
+  const channels = channelChanges(before, now);
+  const names = nodesOf(before);
+  const sameGraph = names.length === 0 || names.some((path) => Object.hasOwn(now.nodes, path));
+  const gone = new Set(changed.filter(({ what }) => what.includes("removed")).map(({ node }) => node));
+  return {
+    changed,
+    added: nodesOf(now).filter((path) => !Object.hasOwn(before.nodes, path)),
+    removed: names.filter((path) => !Object.hasOwn(now.nodes, path) && !gone.has(path)),
+    channels,
+    blind: completed.filter((path) => !gone.has(path) && isBlind(before.nodes[path], now.nodes[path])),
+    sameGraph,
+    drifted: changed.length > 0 || channels.removed.length > 0 || channels.changed.length > 0 || !sameGraph,
+  };
+}
+
+/** The differences in words, one line each; those that are drift first. */
+export function differenceInWords(difference: GraphDifference): string[] {
+  const { changed, added, removed, channels, sameGraph } = difference;
+  return [
+    ...(sameGraph ? [] : ["none of the recorded nodes is in this graph: it is another one"]),
+    ...changed.map(changeInWords),
+    ...channels.removed.map((name) => `channel ${JSON.stringify(name)} of the state is gone`),
+    ...channels.changed.map((name) => `channel ${JSON.stringify(name)} of the state joins values in another way`),
+    ...removed.map((node) => `node ${JSON.stringify(node)}, which had not ended, is gone`),
+    ...added.map((node) => `node ${JSON.stringify(node)} is new`),
+    ...channels.added.map((name) => `channel ${JSON.stringify(name)} of the state is new`),
+  ];
+}
+
+function changeInWords({ node, what, from, to }: GraphDifference["changed"][number]): string {
+  if (what.includes("removed")) return `node ${JSON.stringify(node)}, which had ended, is gone`;
+  const words = what.map((part) => (part === "label" ? `its version, from ${from ?? "?"} to ${to ?? "?"}` : IN_WORDS[part]));
+  return `node ${JSON.stringify(node)}, which had ended, changed: ${words.join(", and ")}`;
+}
+
+const IN_WORDS = { source: "its source", edges: "the edges that leave it", removed: "it is gone" } as const;
+
+function changesOf(was: NodeFingerprint, is: NodeFingerprint): NodeChange[] {
+  if (was.fingerprint === is.fingerprint) return [];
+  const labelled = was.label !== undefined && is.label !== undefined;
+  const changes: NodeChange[] = [];
+  if (labelled && was.label !== is.label) changes.push("label");
+  if (!labelled && was.source !== is.source) changes.push("source");
+  const conditions = !labelled && was.conditions !== is.conditions;
+  if (conditions || JSON.stringify(was.edges) !== JSON.stringify(is.edges)) changes.push("edges");
+  return changes;
+}
+
+function labelsOf(
+  was: NodeFingerprint,
+  is: NodeFingerprint | undefined,
+  what: readonly NodeChange[],
+): { from?: string | undefined; to?: string | undefined } {
+  return what.includes("label") ? { from: was.label, to: is?.label } : {};
+}
+
+function isBlind(was: NodeFingerprint | undefined, is: NodeFingerprint | undefined): boolean {
+  const labelled = was?.label !== undefined && is?.label !== undefined;
+  return !labelled && (was?.blind === true || is?.blind === true);
+}
+
+function channelChanges(before: GraphDocument, now: GraphDocument): GraphDifference["channels"] {
+  const had = Object.keys(before.channels);
+  return {
+    added: Object.keys(now.channels).filter((name) => !Object.hasOwn(before.channels, name)),
+    removed: had.filter((name) => !Object.hasOwn(now.channels, name)),
+    changed: had.filter((name) => {
+      const [was, is] = [before.channels[name], Object.hasOwn(now.channels, name) ? now.channels[name] : undefined];
+      return is !== undefined && (was?.kind !== is.kind || was.hash !== is.hash);
+    }),
+  };
+}
+
+/** What a user calls nodes: not the place where the input enters. */
+function nodesOf(document: GraphDocument): string[] {
+  return Object.keys(document.nodes).filter((path) => path.slice(path.lastIndexOf("|") + 1) !== "__start__");
+}

@@ -1,0 +1,207 @@
+import { basename } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
+import { describe, TurnsError } from "../errors";
+import { checkedOptions } from "../options";
+import { readWhole, type ReadFile, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
+import { inTurn } from "./file-queue";
+import { type FollowedSaver, type FollowOptions, followThread, type ProgressFollower } from "./follow";
+import { type FromThreadOptions, progressOfThread, type ProgressSource } from "./from-thread";
+import { malformedFile } from "./malformed-file";
+import { type ParsedFile, parseFile } from "./parse";
+import * as changes from "./phase-changes";
+import type { PhaseChange } from "./phase-changes";
+import { checkedProgress, type Phase, type PhaseTokens, type Progress } from "./progress";
+import { renderInto, renderProgress } from "./render";
+import { type ResumePoint, resumePointOf } from "./resume-point";
+import { keepingNotes } from "./thread-notes";
+
+export interface CheckpointFileOptions {
+  /** Source of the current time. */
+  clock?: () => Date;
+}
+
+const pathSchema = z.strictObject({
+  path: z.string().refine((path) => path !== "" && !path.includes("\0"), "must be the path of a file"),
+});
+const optionsSchema = z.strictObject({
+  clock: z
+    .custom<() => Date>((value) => typeof value === "function", "must be a function that returns a Date")
+    .default(() => () => new Date()),
+});
+/** How often a file that others change at the same moment is read anew. */
+const TRIES = 20;
+
+/**
+ * CHECKPOINT.md: the progress of a thread for people to read, and to write into (requirement S5). Every change is one whole new file in
+ * the place of the old one; what people wrote stays where it stands. Changes from one process are made one after another, whichever
+ * objects and links they go through. Another process that changes the file at the same moment is noticed, and its change kept, except
+ * in the instant of the rename itself.
+ *
+ * Every method throws a {@link TurnsError}: CHECKPOINT_FILE_MALFORMED naming line and problem, CHECKPOINT_FILE_UNAVAILABLE,
+ * INVALID_OPTION. The file is then what it was before.
+ */
+export class CheckpointFile {
+  readonly path: string;
+  readonly #clock: () => Date;
+  #tidied = false;
+
+  /** @throws {TurnsError} INVALID_OPTION */
+  constructor(path: string, options: CheckpointFileOptions = {}) {
+    this.path = checkedOptions(pathSchema, { path }).path;
+    this.#clock = checkedOptions(optionsSchema, options).clock;
+  }
+
+  /**
+   * The progress of a thread as its turns tell it, with a phase for each task or, with `by: "node"`, for each node at the top of the
+   * graph (S5.6). A thread of which nothing is known has no phases.
+   *
+   * @throws {TurnsError} INVALID_OPTION, and what the saver throws
+   */
+  static async fromThread(saver: ProgressSource, threadId: string, options: FromThreadOptions = {}): Promise<Progress> {
+    return progressOfThread(saver, threadId, options);
+  }
+
+  /**
+   * Keeps a file up to date while runs work on a thread, until it is closed. Neither slows a run nor fails it: what goes wrong with the
+   * file is logged, and tried again after the next event.
+   *
+   * @throws {TurnsError} INVALID_OPTION
+   */
+  static follow(saver: FollowedSaver, threadId: string, path: string, options: FollowOptions = {}): ProgressFollower {
+    const file = new CheckpointFile(path);
+    return followThread(saver, threadId, options, async (by) => {
+      await file.refresh(saver, threadId, by);
+    });
+  }
+
+  /** What the file says; null if there is none. */
+  async read(): Promise<Progress | null> {
+    const target = await this.#reaching(() => targetOf(this.path));
+    const found = await this.#reaching(() => readWhole(target));
+    return found === undefined ? null : this.#parsed(found).progress;
+  }
+
+  /**
+   * Makes the file say this. Phases that it had and that are no more lose their sections; what people wrote there stays.
+   *
+   * @throws {TurnsError} INVALID_OPTION for what is no valid progress
+   */
+  async write(progress: Progress): Promise<void> {
+    const wanted = checkedProgress(progress);
+    await this.#change(() => wanted);
+  }
+
+  /** Writes {@link fromThread}, and keeps the notes that the file has. @returns what the file says now */
+  async refresh(saver: ProgressSource, threadId: string, options: FromThreadOptions = {}): Promise<Progress> {
+    const fresh = await progressOfThread(saver, threadId, options);
+    return this.#change((old) => (old?.threadId === threadId ? keepingNotes(fresh, old) : fresh));
+  }
+
+  /**
+   * Changes one phase. The times follow its status unless they are given.
+   *
+   * @returns what the file says now
+   * @throws {TurnsError} UNKNOWN_PHASE; CHECKPOINT_FILE_UNAVAILABLE also if there is no file yet
+   */
+  async updatePhase(id: string, change: PhaseChange): Promise<Progress> {
+    const given = changes.checkedChange(change);
+    return this.#changePhase(id, () => given);
+  }
+
+  /** Says that a phase is completed, now unless `endedAt` is given. @returns and throws as {@link updatePhase} */
+  async markPhaseComplete(id: string, change: Omit<PhaseChange, "status"> = {}): Promise<Progress> {
+    return this.#changePhase(id, changes.completed(changes.checkedCompletion(change)));
+  }
+
+  /** Says that a phase failed, and why, in a line of its notes. @returns and throws as {@link updatePhase} */
+  async markPhaseFailed(id: string, reason: string, change: Omit<PhaseChange, "status"> = {}): Promise<Progress> {
+    return this.#changePhase(id, changes.failed(changes.checkedReason(reason), changes.checkedCompletion(change)));
+  }
+
+  /** Adds tokens to what a phase has used. @returns and throws as {@link updatePhase} */
+  async logTokens(id: string, tokens: Partial<PhaseTokens>): Promise<Progress> {
+    return this.#changePhase(id, changes.tokensAdded(changes.checkedTokens(tokens)));
+  }
+
+  /** Where the work can go on, by what the phases say; null if there is no file (S5.4). */
+  async getResumePoint(): Promise<ResumePoint | null> {
+    const progress = await this.read();
+    return progress === null ? null : resumePointOf(progress);
+  }
+
+  #changePhase(id: string, next: (phase: Phase) => PhaseChange): Promise<Progress> {
+    return this.#change((old) => {
+      if (old === null) throw this.#unavailable("a file to update", "none");
+      return changes.withPhase(old, id, this.#clock(), next);
+    }, false);
+  }
+
+  /**
+   * Reads, changes and replaces the file; anew if somebody else changed it in between.
+   *
+   * @param overEmpty whether a file without any text may be replaced like one that is not there: nothing is lost with it
+   */
+  async #change(next: (old: Progress | null) => Progress, overEmpty = true): Promise<Progress> {
+    const target = await this.#reaching(() => targetOf(this.path));
+    return inTurn(target, async () => {
+      if (!this.#tidied) await removeLeftBehind(target).catch(() => undefined);
+      this.#tidied = true;
+      for (let tries = 0; tries < TRIES; tries += 1) {
+        const found = await this.#reaching(() => readWhole(target));
+        const old = found === undefined || (overEmpty && isEmpty(found)) ? null : this.#parsed(found);
+        const progress = checkedProgress(next(old?.progress ?? null));
+        if (old !== null && isDeepStrictEqual(old.progress, progress)) return progress;
+        const text = old === null ? renderProgress(progress) : renderInto(old, progress, this.#name);
+        if (await this.#reaching(() => replaceWhole(target, text, found))) return progress;
+      }
+      throw this.#unavailable("a file that nobody else changes all the time", `${TRIES} changes while it was written`);
+    });
+  }
+
+  get #name(): string {
+    return basename(this.path);
+  }
+
+  /** Bytes that are no text would not come back: they are refused, and nothing is lost. */
+  #parsed({ bytes }: ReadFile): ParsedFile {
+    const text = new TextDecoder("utf-8", { ignoreBOM: true });
+    const decoded = text.decode(bytes);
+    if (!bytes.equals(Buffer.from(decoded))) {
+      const line = firstDifference(bytes, Buffer.from(decoded));
+      throw malformedFile(this.#name, { line, expected: "text in UTF-8", found: "bytes that are none" });
+    }
+    return parseFile(decoded, this.#name);
+  }
+
+  async #reaching<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      const { code, message } = error as { code?: unknown; message?: unknown };
+      throw this.#unavailable("a file that can be read and written", String(code ?? message), error);
+    }
+  }
+
+  #unavailable(expected: string, found: string, cause?: unknown): TurnsError {
+    return new TurnsError("CHECKPOINT_FILE_UNAVAILABLE", {
+      what: `the progress file ${describe(this.#name)}`,
+      expected,
+      found,
+      remedy: "Look at the file and its folder; what was there before still is.",
+      data: { path: this.path },
+      cause,
+    });
+  }
+}
+
+function isEmpty({ bytes }: ReadFile): boolean {
+  return bytes.toString().trim() === "";
+}
+
+/** The line, from 1, in which two texts begin to differ. */
+function firstDifference(left: Buffer, right: Buffer): number {
+  let line = 1;
+  for (let index = 0; left[index] === right[index] && index < left.length; index += 1) if (left[index] === 10) line += 1;
+  return line;
+}

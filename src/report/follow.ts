@@ -1,0 +1,130 @@
+import { z } from "zod";
+import { ID_RULE, isId } from "../ids";
+import type { Logger } from "../logger";
+import { checkedOptions } from "../options";
+import type { FromThreadOptions, ProgressSource } from "./from-thread";
+
+export interface FollowOptions extends FromThreadOptions {
+  /** How long the file waits for more to come before it is written, milliseconds. Default 250. */
+  delayMs?: number;
+}
+
+/** What a follower needs of a `TurnSaver` besides. */
+export interface FollowedSaver extends ProgressSource {
+  readonly logger: Logger;
+  readonly events: {
+    on(event: FollowedEvent, listener: (told: object) => void): unknown;
+    off(event: FollowedEvent, listener: (told: object) => void): unknown;
+  };
+}
+
+/** Keeps a file up to date until it is closed. */
+export interface ProgressFollower {
+  /** Writes what is so now; resolves when it is written, or was found impossible and logged. */
+  flush(): Promise<void>;
+  /** {@link flush}, and then no more. Closing twice is fine. */
+  close(): Promise<void>;
+}
+
+type FollowedEvent = "turn" | "checkpoint" | "rewind" | "pruned";
+
+const EVENTS: readonly FollowedEvent[] = ["turn", "checkpoint", "rewind", "pruned"];
+/** Making the file takes at most this share of the time: the larger the thread, the more seldom it is written. */
+const SHARE = 10;
+/** The end of a run is no event; whether it has ended is asked this often. */
+const ASK_AGAIN_MS = 1_000;
+
+const schema = z.strictObject({
+  threadId: z.custom<string>(isId, ID_RULE),
+  by: z.enum(["task", "node"]).default("task"),
+  delayMs: z.number().int().min(0).max(3_600_000).default(250),
+});
+
+/** See `CheckpointFile.follow`. @param refresh brings the file up to date */
+export function followThread(
+  saver: FollowedSaver,
+  thread: string,
+  options: FollowOptions,
+  refresh: (options: FromThreadOptions) => Promise<void>,
+): ProgressFollower {
+  const { threadId, by, delayMs } = checkedOptions(schema, { ...options, threadId: thread });
+  return new Follower(saver, threadId, delayMs, () => refresh({ by }));
+}
+
+class Follower implements ProgressFollower {
+  readonly #saver: FollowedSaver;
+  readonly #threadId: string;
+  readonly #delayMs: number;
+  readonly #refresh: () => Promise<void>;
+  #timer: NodeJS.Timeout | undefined;
+  #question: NodeJS.Timeout | undefined;
+  /** The writes, one after another. */
+  #writing: Promise<void> = Promise.resolve();
+  #lastTookMs = 0;
+  #closed = false;
+  readonly #heard = (told: object): void => {
+    const { threadId } = told as { threadId?: unknown };
+    if (threadId === undefined || threadId === this.#threadId) this.#later(Math.max(this.#delayMs, this.#lastTookMs * SHARE));
+  };
+
+  constructor(saver: FollowedSaver, threadId: string, delayMs: number, refresh: () => Promise<void>) {
+    this.#saver = saver;
+    this.#threadId = threadId;
+    this.#delayMs = delayMs;
+    this.#refresh = refresh;
+    for (const event of EVENTS) saver.events.on(event, this.#heard);
+  }
+
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#question);
+    this.#timer = undefined;
+    this.#writing = this.#writing.then(() => this.#write());
+    await this.#writing;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return this.#writing;
+    this.#closed = true;
+    for (const event of EVENTS) this.#saver.events.off(event, this.#heard);
+    await this.flush();
+  }
+
+  /** Once, however many events come meanwhile: under a steady stream of them the file is still written. */
+  #later(delayMs: number): void {
+    if (this.#closed || this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => void this.flush(), delayMs);
+    // A file alone keeps no process alive; who ends one closes it.
+    this.#timer.unref();
+  }
+
+  /** The file says that the thread is running: it is written once more when that is over. */
+  #awaitEnd(): void {
+    if (this.#closed) return;
+    clearTimeout(this.#question);
+    this.#question = setTimeout(() => void this.#askForEnd(), ASK_AGAIN_MS);
+    this.#question.unref();
+  }
+
+  async #askForEnd(): Promise<void> {
+    const running = await this.#saver.isRunning(this.#threadId).catch(() => false);
+    if (this.#closed) return;
+    if (running) this.#awaitEnd();
+    else await this.flush();
+  }
+
+  /** Never throws. */
+  async #write(): Promise<void> {
+    const begun = performance.now();
+    try {
+      await this.#refresh();
+      if (await this.#saver.isRunning(this.#threadId)) this.#awaitEnd();
+    } catch (error) {
+      this.#saver.logger.warn(
+        { threadId: this.#threadId, error: String(error) },
+        "the progress file could not be brought up to date; it is tried again after the next event",
+      );
+    }
+    this.#lastTookMs = performance.now() - begun;
+  }
+}

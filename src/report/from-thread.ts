@@ -1,0 +1,180 @@
+import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { z } from "zod";
+import { ID_RULE, isId } from "../ids";
+import { checkedOptions } from "../options";
+import type { TaskSpan } from "../store/ownership";
+import type { Turn } from "../turns/types";
+import { failureLine } from "./failure-notes";
+import { type Head, headOf } from "./head";
+import { type Phase, type PhaseStatus, type Progress, type ResumeInfo, sumOf } from "./progress";
+import { resumeInfoOf } from "./resume-point";
+import { type Course, courseOf, liveCourse, nodeOf, tokensOf } from "./turn-course";
+
+/** What a progress file needs of a `TurnSaver`. */
+export interface ProgressSource {
+  listTasks(threadId: string): Promise<readonly TaskSpan[]>;
+  listTurns(threadId: string, options: { afterSeq?: number; limit?: number }): Promise<readonly Turn[]>;
+  inFlight(threadId: string): Promise<readonly Turn[]>;
+  isRunning(threadId: string): Promise<boolean>;
+  turnState(turn: Turn): Promise<Record<string, unknown>>;
+  list(config: { configurable: Record<string, string> }, options: { limit: number }): AsyncIterable<CheckpointTuple>;
+}
+
+export interface FromThreadOptions {
+  /** What a phase is. `"task"` (default): a task of the thread. `"node"`: a node at the top of the graph, over all tasks. */
+  by?: "task" | "node";
+}
+
+const schema = z.strictObject({
+  threadId: z.custom<string>(isId, ID_RULE),
+  by: z.enum(["task", "node"]).default("task"),
+});
+/** How many turns are read at once; in between the event loop runs on. */
+const PAGE = 500;
+
+/** A phase in the making. */
+interface Group {
+  id: string;
+  /** All turns that belong to it, those inside of subgraphs included. */
+  turns: readonly Turn[];
+  status: PhaseStatus;
+  course: Course | undefined;
+  /** Of a task; nodes begin with their first turn. */
+  createdAt: Date | null;
+}
+
+/** What is known of the thread as a whole. */
+interface Situation {
+  head: Head;
+  inFlight: ReadonlySet<string>;
+  running: boolean;
+}
+
+/** See `CheckpointFile.fromThread`. @throws {TurnsError} INVALID_OPTION, and what the saver throws */
+export async function progressOfThread(saver: ProgressSource, thread: string, options: FromThreadOptions): Promise<Progress> {
+  const { threadId, by } = checkedOptions(schema, { ...options, threadId: thread });
+  const turns = await turnsOf(saver, threadId);
+  const situation: Situation = {
+    head: headOf(await newestCheckpoint(saver, threadId)),
+    inFlight: new Set((await saver.inFlight(threadId)).map((turn) => turn.id)),
+    running: await saver.isRunning(threadId),
+  };
+  const groups = by === "node" ? byNode(turns, situation) : byTask(await saver.listTasks(threadId), turns, situation);
+  const phases: Phase[] = [];
+  for (const group of groups) phases.push(await phaseOf(saver, group));
+  return { threadId, phases, resume: resumeOf(phases, groups, situation), totals: sumOf(phases) };
+}
+
+async function turnsOf(saver: ProgressSource, threadId: string): Promise<Turn[]> {
+  const turns: Turn[] = [];
+  for (;;) {
+    const page = await saver.listTurns(threadId, { afterSeq: turns.at(-1)?.seq ?? 0, limit: PAGE });
+    for (const turn of page) turns.push(turn);
+    if (page.length < PAGE) return turns;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** Not by `getTuple`: to the saver that is the beginning of a run, which says what its task is called. */
+async function newestCheckpoint(saver: ProgressSource, threadId: string): Promise<CheckpointTuple | undefined> {
+  for await (const tuple of saver.list({ configurable: { thread_id: threadId, checkpoint_ns: "" } }, { limit: 1 })) return tuple;
+  return undefined;
+}
+
+/** The newest task can go on, or the one before an `updateState`, which is a task without turns. All others are past. */
+function byTask(tasks: readonly TaskSpan[], turns: readonly Turn[], at: Situation): Group[] {
+  const ofTask = grouped(turns, (turn) => turn.taskId);
+  const newest = tasks.at(-1);
+  const isUpdate = at.head.isUpdate && newest !== undefined && !ofTask.has(newest.taskId);
+  const current = isUpdate ? tasks.findLast((task) => ofTask.has(task.taskId)) : newest;
+  return tasks.map((task) => {
+    const own = ofTask.get(task.taskId) ?? [];
+    const course = courseOf(own);
+    const status = task === current ? statusOfCurrentTask(course, at) : pastStatus(course);
+    return { id: task.taskId, turns: own, status, course, createdAt: new Date(task.createdAt) };
+  });
+}
+
+function statusOfCurrentTask(course: Course | undefined, at: Situation): PhaseStatus {
+  const status = liveStatus(course, at);
+  if (status !== undefined) return status;
+  if (!at.head.isUnfinished) return at.running && course === undefined ? "in-progress" : "completed";
+  return course === undefined && !at.running ? "pending" : "in-progress";
+}
+
+function byNode(turns: readonly Turn[], at: Situation): Group[] {
+  const { planned, checkpointId } = at.head;
+  const groups = [...grouped(turns, nodeOf)].map(([id, own]): Group => {
+    const course = courseOf(own);
+    const comesAgain = planned.includes(id) && course?.checkpointId !== checkpointId;
+    const status = liveStatus(course, at) ?? (comesAgain ? "in-progress" : pastStatus(course));
+    return { id, turns: own, status, course, createdAt: null };
+  });
+  const begun = new Set(groups.map((group) => group.id));
+  const toCome = planned.filter((name) => !begun.has(name));
+  return [...groups, ...toCome.map((id): Group => ({ id, turns: [], status: "pending", course: undefined, createdAt: null }))];
+}
+
+/** Undefined if nothing is left to do of what began. */
+function liveStatus(course: Course | undefined, { head, inFlight, running }: Situation): PhaseStatus | undefined {
+  const live = liveCourse(course, head, inFlight);
+  if (live?.failed !== undefined) return running ? "in-progress" : "failed";
+  return live?.open !== undefined || live?.waiting !== undefined ? "in-progress" : undefined;
+}
+
+/** What was left unfinished when the thread went on with something else is not going to be finished. */
+function pastStatus(course: Course | undefined): PhaseStatus {
+  return course?.open !== undefined || course?.failed !== undefined || course?.waiting !== undefined ? "skipped" : "completed";
+}
+
+async function phaseOf(saver: ProgressSource, group: Group): Promise<Phase> {
+  const { id, status, turns, createdAt } = group;
+  const hasBegun = status !== "pending";
+  const hasEnded = hasBegun && status !== "in-progress";
+  return {
+    id,
+    name: id,
+    status,
+    startedAt: hasBegun ? (turns[0]?.createdAt ?? createdAt) : null,
+    endedAt: hasEnded ? (turns.at(-1)?.createdAt ?? createdAt) : null,
+    notes: await notesOf(saver, group),
+    tokens: tokensOf(turns),
+  };
+}
+
+/** Why a phase failed; nothing else that a file could note is in the database. */
+async function notesOf(saver: ProgressSource, { status, course }: Group): Promise<string> {
+  if (course?.failed === undefined || (status !== "failed" && status !== "skipped")) return "";
+  const node = JSON.stringify(course.failed.nodeName);
+  try {
+    const error = (await saver.turnState(course.failed))["output"] as { name?: unknown; message?: unknown } | undefined;
+    const told = [error?.name, error?.message].filter((part) => typeof part === "string" && part !== "");
+    return failureLine(told.length === 0 ? `node ${node}` : `node ${node}, ${told.join(": ")}`);
+  } catch {
+    // Turns may be kept without content.
+    return failureLine(`node ${node}; what with was not kept`);
+  }
+}
+
+function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situation): ResumeInfo {
+  const info = resumeInfoOf(phases);
+  const next = groups.find((group) => group.id === info.nextPhase);
+  if (next === undefined) return info;
+  if (at.running) return { ...info, nextStep: null, canResume: false, reason: "a process is at work on the thread" };
+  const { failed, waiting, open } = liveCourse(next.course, at.head, at.inFlight) ?? {};
+  const step = (said: string, turn: Turn): ResumeInfo => ({ ...info, nextStep: `${said} ${turn.nodeName}` });
+  if (failed !== undefined) return { ...info, nextStep: `repair ${failed.nodeName}, then resume` };
+  if (open !== undefined) return step("resume: it was interrupted at", open);
+  return waiting === undefined ? { ...info, nextStep: "resume" } : step("answer what is asked at", waiting);
+}
+
+function grouped(turns: readonly Turn[], keyOf: (turn: Turn) => string): Map<string, Turn[]> {
+  const groups = new Map<string, Turn[]>();
+  for (const turn of turns) {
+    const key = keyOf(turn);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [turn]);
+    else group.push(turn);
+  }
+  return groups;
+}

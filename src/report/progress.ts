@@ -1,0 +1,123 @@
+import { z } from "zod";
+import { ID_RULE, isId } from "../ids";
+import { checkedOptions } from "../options";
+
+/** Tokens as the models reported them; `cached` are part of the input, `reasoning` part of the output. */
+export interface PhaseTokens {
+  input: number;
+  output: number;
+  cached: number;
+  reasoning: number;
+}
+
+export type PhaseStatus = "pending" | "in-progress" | "completed" | "failed" | "skipped";
+
+/** One phase of the work; in a file made from a thread, one of its tasks or nodes. */
+export interface Phase {
+  /** Unique in the file. */
+  id: string;
+  /** The heading of the phase. */
+  name: string;
+  status: PhaseStatus;
+  startedAt: Date | null;
+  endedAt: Date | null;
+  /** Markdown. */
+  notes: string;
+  tokens: PhaseTokens;
+}
+
+/** Where the work goes on, by ids of phases. */
+export interface ResumeInfo {
+  /** The last phase that was completed. */
+  lastPhase: string | null;
+  /** The first phase that is neither completed nor skipped. */
+  nextPhase: string | null;
+  nextStep: string | null;
+  canResume: boolean;
+  /** Why not; null if and only if it can resume. */
+  reason: string | null;
+}
+
+/** What a progress file says (requirement S5.1). */
+export interface Progress {
+  threadId: string;
+  phases: Phase[];
+  resume: ResumeInfo;
+  /** The sum of the tokens of the phases. */
+  totals: PhaseTokens;
+}
+
+export const TOKEN_KINDS = ["input", "output", "cached", "reasoning"] as const satisfies readonly (keyof PhaseTokens)[];
+export const STATUSES = ["pending", "in-progress", "completed", "failed", "skipped"] as const satisfies readonly PhaseStatus[];
+
+const id = z.custom<string>(isId, ID_RULE);
+/** Minus zero, which no file can tell from zero, becomes zero. */
+const count = z
+  .number()
+  .int()
+  .min(0)
+  .max(Number.MAX_SAFE_INTEGER)
+  .overwrite((value) => value + 0);
+const tokens = z.strictObject({ input: count, output: count, cached: count, reasoning: count });
+
+export const phaseSchema = z.strictObject({
+  id,
+  name: z.string(),
+  status: z.enum(STATUSES),
+  startedAt: z.date().nullable(),
+  endedAt: z.date().nullable(),
+  notes: z.string(),
+  tokens,
+});
+
+const resumeSchema = z
+  .strictObject({
+    lastPhase: id.nullable(),
+    nextPhase: id.nullable(),
+    nextStep: z.string().nullable(),
+    canResume: z.boolean(),
+    reason: z.string().nullable(),
+  })
+  .refine(({ canResume, reason }) => canResume === (reason === null), {
+    path: ["reason"],
+    message: "must be null if it can resume, and a text if it cannot",
+  });
+
+/** What every {@link Progress} keeps to; what it says of its phases agrees with them. */
+export const progressSchema: z.ZodType<Progress> = z
+  .strictObject({ threadId: id, phases: z.array(phaseSchema), resume: resumeSchema, totals: tokens })
+  .superRefine((progress, context) => {
+    const ids = progress.phases.map((phase) => phase.id);
+    const known = new Set(ids);
+    const wrong = (path: (string | number)[], message: string): void => context.addIssue({ code: "custom", path, message });
+    if (known.size < ids.length) {
+      const twice = ids.findIndex((each, index) => ids.indexOf(each) !== index);
+      wrong(["phases", twice, "id"], "must be an id that no other phase has");
+    }
+    for (const field of ["lastPhase", "nextPhase"] as const) {
+      const named = progress.resume[field];
+      if (named !== null && !known.has(named)) wrong(["resume", field], "must be the id of a phase, or null");
+    }
+    const sum = sumOf(progress.phases);
+    const off = TOKEN_KINDS.find((kind) => sum[kind] !== progress.totals[kind]);
+    if (off !== undefined) wrong(["totals", off], "must be the sum over the phases");
+  });
+
+/** @throws {TurnsError} INVALID_OPTION naming the first field that is wrong */
+export function checkedProgress(progress: unknown): Progress {
+  return checkedOptions(progressSchema, progress);
+}
+
+export function noTokens(): PhaseTokens {
+  return { input: 0, output: 0, cached: 0, reasoning: 0 };
+}
+
+export function addedTokens(left: PhaseTokens, right: Partial<PhaseTokens>): PhaseTokens {
+  const sum = noTokens();
+  for (const kind of TOKEN_KINDS) sum[kind] = left[kind] + (right[kind] ?? 0);
+  return sum;
+}
+
+export function sumOf(phases: readonly Pick<Phase, "tokens">[]): PhaseTokens {
+  return phases.reduce((sum, phase) => addedTokens(sum, phase.tokens), noTokens());
+}

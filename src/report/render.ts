@@ -1,0 +1,147 @@
+import { isDeepStrictEqual } from "node:util";
+import { withFailure } from "./failure-notes";
+import { toInline, toQuote } from "./inline-text";
+import { malformedFile } from "./malformed-file";
+import { type LineRange, marker } from "./markdown-blocks";
+import { type ParsedFile, type Section, tryParse } from "./parse";
+import { checkedProgress, type Phase, type Progress } from "./progress";
+import { phaseTable, resumeTable, TITLE } from "./tables";
+import { edited, type LineEdit } from "./text-lines";
+
+const END = marker("end");
+
+/**
+ * A progress as Markdown. `parseProgress` reads it back as it was.
+ *
+ * @throws {TurnsError} INVALID_OPTION for what is no valid progress
+ */
+export function renderProgress(progress: Progress): string {
+  const { threadId, phases, resume } = checkedProgress(progress);
+  const head = [
+    marker("progress", "1"),
+    "",
+    titleLine(threadId),
+    "",
+    ...phaseTable(progress),
+    "",
+    ...resumeTable(resume),
+    "",
+    END,
+  ];
+  return `${[...head, ...phases.flatMap((phase) => ["", ...sectionLines(phase)])].join("\n")}\n`;
+}
+
+/**
+ * A progress in the place of the one a file shows: lines whose content has not changed stay as they are, people's text stays where it
+ * is, new phases come behind the ones before them.
+ *
+ * @throws {TurnsError} INVALID_OPTION; CHECKPOINT_FILE_MALFORMED if the text around hides what is put in, which has to be seen before
+ *   anything is written
+ */
+export function renderInto(file: ParsedFile, progress: Progress, name: string): string {
+  const wanted = checkedProgress(progress);
+  // People's text may end in a code fence that is not closed: what is put in behind it would not be found again.
+  for (const place of [behindItsMatters, closeBehind]) {
+    const text = edited(file.text, editsOf(file, wanted, place));
+    const again = tryParse(text);
+    if ("file" in again && isDeepStrictEqual(again.file.progress, wanted)) return text;
+  }
+  const expected = "text that leaves room for the phases (no open code fence, comment or HTML)";
+  throw malformedFile(name, { line: file.head.to, expected, found: "text that hides what is put in behind this line" });
+}
+
+function editsOf(file: ParsedFile, progress: Progress, place: Place): LineEdit[] {
+  const { progress: old, sections } = file;
+  const edits: LineEdit[] = [];
+  if (old.threadId !== progress.threadId) edits.push({ ...file.title, insert: [titleLine(progress.threadId)] });
+  replaced(edits, file.phaseTable, phaseTable(old), phaseTable(progress));
+  replaced(edits, file.resumeTable, resumeTable(old.resume), resumeTable(progress.resume));
+  const added = new Map<number, string[]>();
+  let behind = file.head.to;
+  for (const phase of progress.phases) {
+    const section = sections.get(phase.id);
+    if (section === undefined) {
+      const at = place(file, behind);
+      const before = added.get(at);
+      added.set(at, before === undefined ? sectionLines(phase) : [...before, "", ...sectionLines(phase)]);
+    } else {
+      edits.push(...sectionEdits(file, section, phase));
+      behind = section.to;
+    }
+  }
+  for (const [at, lines] of added) edits.push({ from: at, to: at, insert: setOff(file, at, at, lines) });
+  const ids = new Set(progress.phases.map((phase) => phase.id));
+  for (const section of sections.values()) if (!ids.has(section.id)) edits.push(...removal(file, section));
+  return edits;
+}
+
+function replaced(edits: LineEdit[], range: LineRange, before: readonly string[], after: readonly string[]): void {
+  if (!isDeepStrictEqual(before, after)) edits.push({ from: range.from, to: range.to, insert: after });
+}
+
+function sectionEdits(file: ParsedFile, section: Section, phase: Phase): LineEdit[] {
+  const edits: LineEdit[] = [];
+  if (section.name !== phase.name) edits.push({ ...section.heading, insert: [headingLine(phase)] });
+  if (section.notes === phase.notes) return edits;
+  const { quote, heading } = section;
+  if (phase.notes === "") return quote === undefined ? edits : [...edits, taken(file, quote, heading.to)];
+  const at = quote ?? { from: heading.to, to: heading.to };
+  return [...edits, { from: at.from, to: at.to, insert: setOff(file, at.from, at.to, toQuote(phase.notes)) }];
+}
+
+/** A phase that is no more. What people wrote inside its block stays, and so do its notes, under their heading: they may be people's. */
+function removal(file: ParsedFile, section: Section): LineEdit[] {
+  const { quote, heading, notes } = section;
+  const isNoted = withFailure(notes, "") !== "";
+  const ours: LineRange[] = [
+    { from: section.from, to: section.from + 1 },
+    ...(isNoted ? [] : [heading]),
+    ...(isNoted || quote === undefined ? [] : [quote]),
+    { from: section.to - 1, to: section.to },
+  ];
+  return ours.map((range) => taken(file, range, 0));
+}
+
+/** Takes lines out, and the empty line above them if there is one below as well. */
+function taken(file: ParsedFile, range: LineRange, notAbove: number): LineEdit {
+  const aboveIsBlank = range.from > notAbove && isBlank(file, range.from - 1);
+  if (aboveIsBlank) return { from: range.from - 1, to: range.to, insert: isBlank(file, range.to) ? [] : [""] };
+  return { from: range.from, to: range.to, insert: isBlank(file, range.to) || range.from === 0 ? [] : [""] };
+}
+
+/** Lines with an empty one above and below, unless it is there. */
+function setOff(file: ParsedFile, from: number, to: number, lines: readonly string[]): string[] {
+  const above = from === 0 || isBlank(file, from - 1) ? [] : [""];
+  const below = to >= file.text.lines.length || isBlank(file, to) ? [] : [""];
+  return [...above, ...lines, ...below];
+}
+
+function isBlank(file: ParsedFile, line: number): boolean {
+  return (file.text.lines[line] ?? "").trim() === "";
+}
+
+type Place = (file: ParsedFile, behind: number) => number;
+
+/** Behind what people wrote under a phase, before the next phase or a heading that begins something else. */
+function behindItsMatters(file: ParsedFile, behind: number): number {
+  return file.breaks.find((line) => line >= behind) ?? file.text.lines.length;
+}
+
+function closeBehind(_file: ParsedFile, behind: number): number {
+  return behind;
+}
+
+function titleLine(threadId: string): string {
+  return `# ${TITLE}${toInline(threadId)}`;
+}
+
+function headingLine(phase: Phase): string {
+  return `## ${toInline(phase.name)}`.trimEnd();
+}
+
+function sectionLines(phase: Phase): string[] {
+  const notes = phase.notes === "" ? [] : [...toQuote(phase.notes), ""];
+  // A comment ends at its first "-->".
+  const id = JSON.stringify(phase.id).replaceAll(">", "\\u003e");
+  return [marker("phase", id), "", headingLine(phase), "", ...notes, END];
+}

@@ -1,0 +1,105 @@
+import type { EffectContent } from "../effects/content";
+import { isRunning } from "../effects/effects";
+import { toPublicEffect } from "../effects/types";
+import type { EffectEvent, SaverEmitter } from "../events";
+import type { EffectRow } from "../store/effects";
+import type { Store, UndoOutcome } from "../store/store";
+import type { Found } from "./coverage";
+import { goneMeanwhile, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
+import type { KnownUndo, UndoCall } from "./undos";
+
+/** How much of an undo's error is kept with the effect. */
+const ERROR_LENGTH = 1_000;
+
+export interface CompensationParts {
+  store: Store;
+  content: EffectContent;
+  now: () => string;
+  events: SaverEmitter;
+}
+
+/**
+ * Undoes effects one after the other, newest first. Each is marked as begun before its undo is called, and as done before the next one
+ * begins, so that after a crash it is known which ran, which did not, and of which one (at most) nobody can know.
+ *
+ * @throws {TurnsError} UNDO_FAILED; EFFECT_IN_DOUBT for an undo whose earlier call is in doubt; EFFECT_NOT_RECORDED; THREAD_DELETED; and
+ *   what the store throws. The effects undone by then stay marked, and the same call goes on where it was
+ */
+export async function compensate(parts: CompensationParts, rewindId: string, effects: readonly Found[]): Promise<void> {
+  for (const { row, undo } of effects) if (undo !== undefined) await undoOne(parts, rewindId, row, undo);
+}
+
+async function undoOne(parts: CompensationParts, rewindId: string, row: EffectRow, undo: KnownUndo): Promise<void> {
+  const call = await callFor(parts, row);
+  if (row.undoStatus !== undefined && (await isUndone(row, undo, call))) {
+    await mark(parts, row, { status: "done", error: undefined }, false);
+    return;
+  }
+  await mark(parts, row, { status: "begun", error: undefined }, false);
+  try {
+    await undo.run(call);
+  } catch (error) {
+    throw undoFailed(row, rewindId, await markedFailed(parts, row, error));
+  }
+  await mark(parts, row, { status: "done", error: undefined }, true);
+}
+
+/** An undo that was called before, and did not end well. Without a probe the earlier call counts for what it is on record as. */
+async function isUndone(row: EffectRow, undo: KnownUndo, call: UndoCall): Promise<boolean> {
+  if (undo.probe === undefined) {
+    if (row.undoStatus === "begun" && !undo.idempotent) throw undoInDoubt(row);
+    return false;
+  }
+  try {
+    return (await undo.probe(call)) === true;
+  } catch (error) {
+    throw undoInDoubt(row, error ?? new Error("the probe threw nothing"));
+  }
+}
+
+async function callFor({ content }: CompensationParts, row: EffectRow): Promise<UndoCall> {
+  const outcome = (await content.outcomeOf(row)) as { result?: unknown } | undefined;
+  const inDoubt = row.status === "intent";
+  return {
+    key: row.key,
+    input: await content.inputOf(row),
+    result: inDoubt ? undefined : outcome?.result,
+    inDoubt,
+    effect: toPublicEffect(row, isRunning),
+  };
+}
+
+/** @param ran whether the undo was called in between */
+async function mark(
+  { store, now, events }: CompensationParts,
+  row: EffectRow,
+  outcome: Pick<UndoOutcome, "status" | "error">,
+  ran: boolean,
+): Promise<void> {
+  let marked: EffectRow | undefined;
+  try {
+    marked = await store.settleUndo(row.id, { ...outcome, at: now() });
+  } catch (cause) {
+    if (!ran || outcome.status !== "done") throw cause;
+    throw undoNotRecorded(row, cause);
+  }
+  if (marked === undefined) throw goneMeanwhile(row, ran);
+  const what: EffectEvent["what"] | undefined =
+    outcome.status === "done" ? "undone" : outcome.status === "failed" ? "undo-failed" : undefined;
+  if (what !== undefined) events.tell("effect", { what, effect: toPublicEffect(marked, isRunning) });
+}
+
+/** @returns what to tell as the cause: that the failure could not be saved leaves the undo in doubt, and hides nothing */
+async function markedFailed(parts: CompensationParts, row: EffectRow, error: unknown): Promise<unknown> {
+  try {
+    await mark(parts, row, { status: "failed", error: textOf(error) }, true);
+    return error;
+  } catch (unsaved) {
+    return new AggregateError([error, unsaved], "the undo failed, and so did the save of its failure");
+  }
+}
+
+function textOf(error: unknown): string {
+  const { message } = (error ?? {}) as { message?: unknown };
+  return (typeof message === "string" ? message : String(error)).slice(0, ERROR_LENGTH);
+}

@@ -1,0 +1,118 @@
+import { differenceInWords, type GraphDifference } from "../guards/compare";
+import { describe, TurnsError } from "../errors";
+import type { TurnSaver } from "../saver";
+import type { PregelLike } from "../turns/pregel";
+import { plannedTasks } from "../turns/planned";
+import { driftOf } from "./drift";
+import { type RunNodes, runNodesOf } from "./run-nodes";
+import { type Unfinished, unfinishedOf } from "./unfinished";
+
+/** The newest checkpoint format that LangGraph has, of those this package was tested with. */
+const NEWEST_FORMAT = 4;
+
+/** How a thread's last run stands, before anything is done about it. */
+export interface Assessment {
+  nodes: RunNodes;
+  /** The input checkpoint that the run began with. */
+  inputId: string | undefined;
+  unfinished: Unfinished | undefined;
+  /** How the graph differs from what the run was recorded with; undefined if nothing is known of that. */
+  difference: GraphDifference | undefined;
+  /** In words, why a resume must not simply go on; empty if it may. */
+  drift: readonly string[];
+  /** What speaks against going on. The most serious one. */
+  obstacle: TurnsError | undefined;
+}
+
+export interface AssessParts {
+  saver: TurnSaver;
+  graph: PregelLike;
+  graphId: string | undefined;
+}
+
+/**
+ * Looks at a thread as a resume does (S3.2, S4.2, S4.3): is there anything, can it be read, is it of this graph, did the graph change.
+ * It changes nothing, and throws only what the database itself throws.
+ */
+export async function assess({ saver, graph, graphId }: AssessParts, threadId: string): Promise<Assessment> {
+  const inputId = await saver.latestInput(threadId);
+  const nodes = await runNodesOf(saver, threadId, inputId);
+  const none = { nodes, inputId, unfinished: undefined, difference: undefined, drift: [] };
+  let due: string[];
+  try {
+    const head = await saver.getTuple({ configurable: { thread_id: threadId } });
+    if (head === undefined) return { ...none, obstacle: nothingToResume(threadId) };
+    if (head.checkpoint.v > NEWEST_FORMAT) return { ...none, obstacle: newerFormat(threadId, head.checkpoint.v) };
+    due = plannedTasks("", head.checkpoint, head.metadata ?? { source: "loop", step: 0, parents: {} }).map(({ name }) => name);
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return { ...none, obstacle: error };
+  }
+  const recorded = (await saver.listTasks(threadId)).at(-1)?.graphId;
+  if (graphId !== undefined && recorded !== undefined && recorded !== graphId) {
+    return { ...none, obstacle: wrongGraph(threadId, `graph id ${describe(graphId)}`, `a run of graph id ${describe(recorded)}`) };
+  }
+  const difference = await driftOf(saver, graph, threadId, nodes);
+  if (difference?.sameGraph === false) {
+    return { ...none, difference, obstacle: wrongGraph(threadId, "a run of this graph", "one of which no node is in this graph") };
+  }
+  const gone = goneOf(graph, nodes, due);
+  const drift = [...(difference?.drifted === true ? differenceInWords(difference) : []), ...gone];
+  // What is due in nodes that are gone, LangGraph takes for finished.
+  const unfinished = gone.length > 0 ? { nodes: due, waits: false } : await unfinishedOf(saver, graph, threadId);
+  const isOver = unfinished === undefined && nodes.failed.length === 0 && nodes.inFlight.length === 0;
+  const obstacle = drift.length > 0 && !isOver ? graphChanged(threadId, drift) : undefined;
+  return { nodes, inputId, unfinished, difference, drift: isOver ? [] : drift, obstacle };
+}
+
+/** Nodes that are to run, and are not in the graph any more. */
+function goneOf(graph: PregelLike, { failed, inFlight, waiting }: RunNodes, due: readonly string[]): string[] {
+  const top = [...failed, ...inFlight, ...waiting].filter(({ path }) => !path.includes("|")).map(({ node }) => node);
+  const names = [...new Set([...top, ...due])].filter((name) => !Object.hasOwn(graph.nodes, name));
+  return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
+}
+
+export function isUnreadable(error: unknown): error is TurnsError {
+  return (["CHECKPOINT_CORRUPTED", "UNDECODABLE_VALUE", "CHECKPOINT_UNREADABLE"] as const).some((code) => TurnsError.is(error, code));
+}
+
+export function nothingToResume(threadId: string): TurnsError {
+  return new TurnsError("NOTHING_TO_RESUME", {
+    what: `resume of thread ${describe(threadId)}`,
+    expected: "a thread with at least one checkpoint",
+    found: "none",
+    remedy: "The run ended before its input was saved, or the id is another one; pass `input` to begin, or invoke the graph with it.",
+    data: { threadId },
+  });
+}
+
+function graphChanged(threadId: string, drift: readonly string[]): TurnsError {
+  return new TurnsError("GRAPH_CHANGED", {
+    what: `resume of thread ${describe(threadId)}`,
+    expected: "the graph as it was when its completed nodes ran",
+    found: drift.join("; "),
+    remedy:
+      'Put the nodes back as they were; give them the version label they had if only their source text changed; or pass drift: "restart" to begin the run anew, or "ignore" to go on with what was done.',
+    data: { threadId, changes: drift },
+  });
+}
+
+function wrongGraph(threadId: string, expected: string, found: string): TurnsError {
+  return new TurnsError("WRONG_GRAPH", {
+    what: `resume of thread ${describe(threadId)}`,
+    expected,
+    found,
+    remedy: "Resume the thread with the graph it was run with. Nothing was changed.",
+    data: { threadId },
+  });
+}
+
+function newerFormat(threadId: string, found: number): TurnsError {
+  return new TurnsError("SCHEMA_TOO_NEW", {
+    what: `the newest checkpoint of thread ${describe(threadId)}`,
+    expected: `a checkpoint format up to ${NEWEST_FORMAT}`,
+    found: `format ${found}`,
+    remedy: "It was written by a newer LangGraph; update LangGraph and this package. Nothing was changed.",
+    data: { threadId, format: found },
+  });
+}

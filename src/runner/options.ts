@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { type GateDefaults, gateDefaultFields, type Validator, validatorSchema } from "../guards/gate-options";
+import type { GatesOptions } from "../guards/gates";
+import type { Versions } from "../guards/fingerprint";
+import { checkedOptions } from "../options";
+import { ID_RULE, isId } from "../ids";
+import { undosSchema, type Undos } from "../rewind/undos";
+
+/** What a {@link GraphRunner} is told of a node, by its name or its path (`sub|a`). */
+export interface NodeOptions extends GateDefaults {
+  /** It may run again after a crash without a warning (S2.9). */
+  idempotent?: boolean | undefined;
+  /** With a version label the node's code counts as changed when the label does, and not when its source does; see docs/drift.md. */
+  version?: string | undefined;
+  /** The node's confidence gate (S3.4); see docs/drift.md. */
+  validate?: Validator | undefined;
+}
+
+export interface GraphRunnerOptions {
+  /**
+   * What happens to new input on a thread whose last run is unfinished. `"refuse"` (default) with UNFINISHED_WORK; `"finish"` resumes
+   * it first, and refuses if it then waits for a person; `"abandon"` lets the new input replace it, as LangGraph does by itself.
+   */
+  onUnfinished?: "refuse" | "finish" | "abandon";
+  nodes?: Readonly<Record<string, NodeOptions>>;
+  /** What goes for the gates of all nodes that have one and do not say otherwise. */
+  gates?: GateDefaults;
+  /** How the effects of this graph are undone in a rewind, by the name that `effect()` gives; see docs/effects.md. */
+  undos?: Undos;
+  /**
+   * What a resume does when nodes that had ended, or the state, changed since (S4.2, S4.3). `"restart"` (default): it warns, says what
+   * changed, and begins the run anew from its input, as a new branch of the thread's history. `"refuse"`: GRAPH_CHANGED.
+   * `"ignore"`: it goes on with what was done.
+   */
+  drift?: "restart" | "refuse" | "ignore";
+  /** What a resume does when the thread's newest checkpoint cannot be read: as `drift`. Default `"restart"`. */
+  onCorrupted?: "restart" | "refuse";
+  /** The graph's id; a thread that another graph ran on is refused with WRONG_GRAPH. Default: the thread's id. */
+  graphId?: string;
+  /** Keeps a CHECKPOINT.md up to date while a run works: its path, or what makes one of the thread's id. */
+  checkpointFile?: string | ((threadId: string) => string);
+}
+
+const isFunction = (value: unknown): boolean => typeof value === "function";
+
+const schema = z.strictObject({
+  onUnfinished: z.enum(["refuse", "finish", "abandon"]).default("refuse"),
+  nodes: z
+    .record(
+      z.string(),
+      z.strictObject({
+        ...gateDefaultFields,
+        idempotent: z.boolean().optional(),
+        version: z.string().optional(),
+        validate: validatorSchema.optional(),
+      }),
+    )
+    .default({}),
+  // Checked where the gates are made, which names what is wrong.
+  gates: z.custom<GateDefaults>(() => true).optional(),
+  undos: undosSchema.default({}),
+  drift: z.enum(["restart", "refuse", "ignore"]).default("restart"),
+  onCorrupted: z.enum(["restart", "refuse"]).default("restart"),
+  graphId: z.custom<string>(isId, ID_RULE).optional(),
+  checkpointFile: z
+    .custom<GraphRunnerOptions["checkpointFile"]>(
+      (value) => isFunction(value) || (typeof value === "string" && value !== ""),
+      "must be a path, or a function that makes one of a thread's id",
+    )
+    .optional(),
+});
+
+export type CheckedRunnerOptions = z.output<typeof schema>;
+
+/** @throws {TurnsError} INVALID_OPTION */
+export function checkedRunnerOptions(options: GraphRunnerOptions): CheckedRunnerOptions {
+  return checkedOptions(schema, options);
+}
+
+/** What the saver has to know of the graph's nodes. */
+export function attachOptionsOf({ nodes, gates }: CheckedRunnerOptions): { versions: Versions; gates: GatesOptions } {
+  const versions: Record<string, string> = {};
+  const gated: NonNullable<GatesOptions["nodes"]> = {};
+  for (const [name, { idempotent: _, version, validate, ...gate }] of Object.entries(nodes)) {
+    if (version !== undefined) versions[name] = version;
+    if (validate !== undefined) (gated as Record<string, unknown>)[name] = { ...gate, validate };
+  }
+  return { versions, gates: { nodes: gated, defaults: gates } };
+}

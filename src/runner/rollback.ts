@@ -1,0 +1,41 @@
+import { TurnsError } from "../errors";
+import type { TurnSaver } from "../saver";
+import type { Undos } from "../rewind/undos";
+
+/** What a gate's VALIDATION_FAILED says about itself. */
+interface FailedGate {
+  threadId: string;
+  nodeName: string;
+  nodeTaskId: string;
+  turnId: string | undefined;
+  confidence: number;
+  maxRollbacks: number;
+}
+
+/** @returns undefined for an error that is no gate's, or of one that is not to roll back */
+export function rollbackAsked(error: unknown): FailedGate | undefined {
+  if (!TurnsError.is(error, "VALIDATION_FAILED") || error.data["onFailure"] !== "rollback") return undefined;
+  return error.data as unknown as FailedGate;
+}
+
+/**
+ * Goes back to the checkpoint that the node started from, its effects undone (S3.4). How often is counted in the database, by node task,
+ * whose id stays the same: a run that crashes in between does not roll back for ever.
+ *
+ * @returns whether it did; false if the node has been rolled back as often as it may
+ */
+export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate): Promise<boolean> {
+  const reason = `gate:${gate.nodeTaskId}`;
+  const { threadId, nodeName: node, confidence, maxRollbacks } = gate;
+  const before = await saver.countRewinds(threadId, reason);
+  if (before >= maxRollbacks) {
+    saver.logger.warn({ threadId, node, confidence, rollbacks: before }, `node ${JSON.stringify(node)} was rolled back as often as it may be`);
+    return false;
+  }
+  saver.logger.warn(
+    { threadId, node, confidence, rollback: before + 1, maxRollbacks },
+    `node ${JSON.stringify(node)} failed its validation: the run goes back to the checkpoint before it`,
+  );
+  await saver.rewindToTurn({ threadId, turnId: gate.turnId, nodeTaskId: gate.nodeTaskId, reason }, undos);
+  return true;
+}

@@ -1,0 +1,89 @@
+/** `intent`: begun, and not known how it ended. `failed` may run again, `final` failed for good. */
+export type EffectStatus = "intent" | "done" | "failed" | "final";
+export type UndoStatus = "begun" | "done" | "failed";
+
+/** `settledBy` of what somebody settled as belonging to the past. */
+export const SETTLED_AS_HISTORY = "history";
+
+/** A row of the journal of side effects. */
+export interface EffectRow {
+  seq: number;
+  id: string;
+  threadId: string;
+  /** The thread's rewind epoch when it began: node task ids repeat after a rewind. */
+  epoch: number;
+  taskId: string;
+  nodeName: string;
+  nodeNs: string;
+  nodeTaskId: string;
+  /** The node's namespace without task ids; see {@link pathOf}. */
+  path: string;
+  /** Where in the course of its graphs; see {@link spotOf}. */
+  spot: string;
+  /** The root checkpoint whose node tasks it is a part of. */
+  anchor: string | undefined;
+  /** The root node task and its attempt; see {@link runOf}. */
+  run: string;
+  /** The outermost graph run, until a root checkpoint of it is saved that the effect ran under, or a later one. */
+  unsavedRun: string | undefined;
+  name: string;
+  /** Which of the effects of this name in the node task. */
+  label: string;
+  /** What the outside world may tell a repetition by. */
+  key: string;
+  idempotent: boolean;
+  /** The name of its undo; empty if it needs none; undefined if nothing was said. */
+  undo: string | undefined;
+  inputDigest: string | undefined;
+  /** Codec text. */
+  input: string | undefined;
+  status: EffectStatus;
+  /** Codec text of the result, or of the error. */
+  outcome: string | undefined;
+  tries: number;
+  process: string;
+  startedAt: string;
+  endedAt: string | undefined;
+  /** Who told the outcome, if not the effect's own function. */
+  settledBy: string | undefined;
+  undoStatus: UndoStatus | undefined;
+  undoError: string | undefined;
+  undoneAt: string | undefined;
+  /** In a copied thread: the deed is the source's, and so is its undo. */
+  inherited: boolean;
+}
+
+/** The names of the nodes on the way to an effect: `a:1|2|b:3` → `a|2|b`. */
+export function pathOf(nodeNs: string): string {
+  return nodeNs
+    .split("|")
+    .map((segment) => segment.slice(0, segment.includes(":") ? segment.lastIndexOf(":") : undefined))
+    .join("|");
+}
+
+/**
+ * Where node tasks stand in their graphs, the outermost first: the step, and for a task that was sent or called its index, `2|1.0`.
+ * A graph that is begun anew gives it again.
+ */
+export function spotOf(tasks: readonly { step: number; path: readonly unknown[] }[]): string {
+  return tasks
+    .map(({ step, path }) => `${step}${path[0] === "__pregel_push" ? `.${JSON.stringify(path.slice(1))}` : ""}`)
+    .join("|");
+}
+
+/** The steps of a spot. Of two tasks of the same steps the index tells that they are not the same one. */
+export function stepsOf(spot: string): string {
+  return spot.replaceAll(/\.[^|]*/g, "");
+}
+
+/**
+ * One attempt of one node task of the outermost graph. What happens in it, at whatever depth and on whatever thread, begins anew with
+ * the next attempt.
+ */
+export function runOf(rootNodeTaskId: string, attemptId: string): string {
+  return `${rootNodeTaskId}/${attemptId}`;
+}
+
+export function rootTaskOf(run: string): string {
+  return run.slice(0, run.indexOf("/"));
+}

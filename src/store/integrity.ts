@@ -1,0 +1,77 @@
+/**
+ * What is wrong with a row:
+ *
+ * - `unreadable` SQLite itself finds the file damaged
+ * - `checksum` the row, the chunk or the list is not what was saved
+ * - `sealing` it does not open with the keys at hand, or stands unencrypted in an encrypted database
+ * - `format` a column holds what is never written there
+ * - `reference` what the row refers to is not there
+ * - `list` the elements of a list have gaps, or its base does not fit
+ * - `sequence` the row's number is greater than the file's counter, used twice, or out of order
+ * - `superseded` versions of one row contradict each other
+ * - `thread` the row belongs to no thread
+ * - `task` no task owns the row
+ * - `turn` an Action without its Thought
+ * - `archive` an archive of a rewind is not whole
+ */
+export type ProblemKind =
+  | "unreadable"
+  | "checksum"
+  | "sealing"
+  | "format"
+  | "reference"
+  | "list"
+  | "sequence"
+  | "superseded"
+  | "thread"
+  | "task"
+  | "turn"
+  | "archive";
+
+/** Something that `saver.verify()` found: identifiers and numbers, never contents. */
+export interface IntegrityProblem {
+  kind: ProblemKind;
+  table: string;
+  /** Undefined for what belongs to no thread, or to none that is there. */
+  threadId: string | undefined;
+  /** The row, by its ids. */
+  where: Readonly<Record<string, string | number | null>>;
+  expected: string;
+  found: string;
+}
+
+/** How many rows were looked at. */
+export interface VerifyCounts {
+  /** Older versions of checkpoints among them. */
+  checkpoints: number;
+  /** Parts of values. */
+  values: number;
+  lists: number;
+  /** Elements of lists. */
+  items: number;
+  writes: number;
+  turns: number;
+  effects: number;
+  graphs: number;
+  tasks: number;
+  names: number;
+  rewinds: number;
+  /** Rows that rewinds keep. */
+  archived: number;
+}
+
+/** What one step has looked at, and found. */
+export interface VerifyStep {
+  /** The table that comes next; undefined when all is done. */
+  table: string | undefined;
+  threads: number;
+  checked: Partial<VerifyCounts>;
+  problems: readonly IntegrityProblem[];
+  /** What is worth knowing and no damage. */
+  remarks: readonly IntegrityProblem[];
+}
+
+/** A walk through the file, a moment at a time. */
+export interface Verification {
+  step(): VerifyStep | Promise<VerifyStep>;
+}

@@ -1,0 +1,128 @@
+import { type EffectRow, rootTaskOf, stepsOf } from "../effects";
+import type { NewEffect } from "../store";
+import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import { SETTLED_AS_HISTORY } from "../effects";
+import type { Sql } from "./sql";
+import { type ThreadKey, threadIdOf } from "./thread-keys";
+
+const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
+/** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
+const OF_EARLIER_ATTEMPTS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
+  AND path = ?2 AND ${IS_OPEN} ORDER BY seq`;
+const OF_LOST_RUNS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND unsaved_run <> ?3 AND path = ?2 AND ${IS_OPEN}
+  ORDER BY seq`;
+const OF_NODE_TASK = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? AND node_task_id = ? ORDER BY seq`;
+const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
+const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
+const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
+  WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0`;
+
+export interface OrphanCall extends NewEffect {
+  path: string;
+  inputDigest: string | undefined;
+  /** The task that this call certainly belongs to. */
+  taskId: string | undefined;
+  unsavedRun: string | undefined;
+}
+
+/**
+ * LangGraph derives a node task's id from the checkpoint it starts from. Where a checkpoint was not kept, the same work comes again
+ * under another id: in a graph without a checkpointer, after the node around it began anew; and with durability "exit", after a crash,
+ * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it.
+ *
+ * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph. Where
+ * neither can tell, nobody knows whether the call is the same deed.
+ *
+ * @returns an effect that may be this call's, if nobody can know
+ */
+export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
+  const lost = lostEffects(sql, key, call);
+  const ours = lost.filter((row) => row.taskId === call.taskId);
+  const orphans = [...earlierCalls(sql, key, call), ...ours].toSorted((left, right) => left.seq - right.seq);
+  const known = knownTwin(orphans, call);
+  if (known !== undefined) {
+    book(sql, key, known.nodeTaskId, call);
+    return undefined;
+  }
+  return orphans.find((row) => isUndecided(row, call));
+}
+
+/** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
+export function lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
+  return lostEffects(sql, key, call).find(
+    (row) =>
+      row.taskId !== call.taskId &&
+      row.status !== "failed" &&
+      row.name === call.name &&
+      (row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest)),
+  );
+}
+
+/** A root checkpoint has been saved: what these runs have done before is not lost any more. */
+export function runsAreSaved(sql: Sql, graphRuns: readonly string[]): void {
+  if (graphRuns.length === 0) return;
+  for (const row of sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
+    const { thread } = row;
+    const key = { thread, threadId: threadIdOf(sql, thread) };
+    saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
+  }
+}
+
+function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
+  const isThere = ({ spot }: EffectRow): boolean => spot === call.spot;
+  const equal = orphans.filter(
+    ({ name, inputDigest }) => name === call.name && call.inputDigest !== undefined && inputDigest === call.inputDigest,
+  );
+  return equal.find(isThere) ?? equal[0] ?? orphans.find(isThere);
+}
+
+/** Same effect, at another point of the course, and no inputs that tell: a node of a loop, or the course is another one. */
+function isUndecided(row: EffectRow, call: OrphanCall): boolean {
+  if (row.name !== call.name || row.status === "failed") return false;
+  if (row.inputDigest !== undefined && call.inputDigest !== undefined) return false;
+  return stepsOf(row.spot) !== stepsOf(call.spot);
+}
+
+function book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): void {
+  const { nodeNs, nodeTaskId, anchor, run, spot, unsavedRun } = call;
+  for (const raw of sql.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
+    saveEffect(sql, key, { ...toEffect(sql, key.threadId, raw), nodeNs, nodeTaskId, anchor, run, spot, unsavedRun });
+  }
+}
+
+/** Of earlier attempts of the same root node task, in graphs that it has begun anew. */
+function earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
+  if (!call.nodeNs.includes("|")) return [];
+  const root = rootTaskOf(call.run);
+  return sql
+    .all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`)
+    .map((row) => toEffect(sql, key.threadId, row))
+    .filter((row) => row.nodeTaskId !== call.nodeTaskId && isOfGraphBegunAnew(sql, key, row, call));
+}
+
+/**
+ * Whether a graph around the effect was begun anew since, or keeps no checkpoints. A graph that went on gives its node tasks the ids
+ * that they had: where those differ, the two are different visits of one node.
+ */
+function isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: OrphanCall): boolean {
+  const before = row.nodeNs.split("|");
+  const now = call.nodeNs.split("|");
+  for (let depth = 1; depth < before.length; depth += 1) {
+    if (before[depth - 1] !== now[depth - 1]) return false;
+    // A number counts the graphs that a node calls, and is a part of the namespace of that graph.
+    if (/^\d+$/.test(before[depth] ?? "")) continue;
+    const graph = before.slice(0, depth).join("|");
+    if (sql.get(ANY_OF_NS, key.thread, graph) === undefined) return true;
+    if (sql.get(BEGUN_SINCE, key.thread, graph, row.seq) !== undefined) return true;
+  }
+  return false;
+}
+
+/** Of runs of which nothing was saved that came after. */
+function lostEffects(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
+  return sql
+    .all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun)
+    .map((row) => toEffect(sql, key.threadId, row))
+    .filter((row) => row.nodeTaskId !== call.nodeTaskId);
+}

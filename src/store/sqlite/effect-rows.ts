@@ -1,0 +1,177 @@
+import type { Part } from "../../sealing";
+import { verifyChecksum } from "../checksum";
+import type { EffectRow, EffectStatus, UndoStatus } from "../effects";
+import { effectIdentity } from "./identities";
+import type { Sql } from "./sql";
+import type { ThreadKey } from "./thread-keys";
+
+/** A row of `langgraph_effects` as SQLite returns it. */
+export interface RawEffect {
+  seq: number;
+  thread: number;
+  id: string;
+  epoch: number;
+  task_id: string;
+  node_name: string;
+  node_ns: string;
+  node_task_id: string;
+  path: string;
+  spot: string;
+  anchor: string | null;
+  run: string;
+  unsaved_run: string | null;
+  name: string;
+  label: string;
+  effect_key: string;
+  idempotent: number;
+  undo: string | null;
+  input_digest: string | null;
+  status: EffectStatus;
+  tries: number;
+  process: string;
+  started_at: string;
+  ended_at: string | null;
+  settled_by: string | null;
+  undo_status: UndoStatus | null;
+  undo_error: string | null;
+  undone_at: string | null;
+  inherited: number;
+  content: string | Uint8Array;
+  checksum: string;
+}
+
+export const EFFECT_COLUMNS =
+  "seq, thread, id, epoch, task_id, node_name, node_ns, node_task_id, path, spot, anchor, run, unsaved_run, name, label, effect_key, idempotent, undo, " +
+  "input_digest, status, tries, process, started_at, ended_at, settled_by, undo_status, undo_error, undone_at, " +
+  "inherited, content, checksum";
+
+/** An effect is updated in place and whole: its checksum is over all of it. */
+const SAVE = `INSERT OR REPLACE INTO langgraph_effects (${EFFECT_COLUMNS}) VALUES (${EFFECT_COLUMNS.split(", ")
+  .map(() => "?")
+  .join(", ")})`;
+
+export function saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): EffectRow {
+  const { input, outcome } = effect;
+  const content = sql.sealing.seal(key.threadId, effectIdentity(effect.id), JSON.stringify({ input, outcome }));
+  sql.run(
+    SAVE,
+    effect.seq,
+    key.thread,
+    effect.id,
+    effect.epoch,
+    effect.taskId,
+    effect.nodeName,
+    effect.nodeNs,
+    effect.nodeTaskId,
+    effect.path,
+    effect.spot,
+    effect.anchor ?? null,
+    effect.run,
+    effect.unsavedRun ?? null,
+    effect.name,
+    effect.label,
+    effect.key,
+    effect.idempotent ? 1 : 0,
+    effect.undo ?? null,
+    effect.inputDigest ?? null,
+    effect.status,
+    effect.tries,
+    effect.process,
+    effect.startedAt,
+    effect.endedAt ?? null,
+    effect.settledBy ?? null,
+    effect.undoStatus ?? null,
+    effect.undoError ?? null,
+    effect.undoneAt ?? null,
+    effect.inherited ? 1 : 0,
+    content,
+    sql.sealing.checksum(key.threadId, ...partsOf(effect)),
+  );
+  return effect;
+}
+
+/** Reads a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function toEffect(sql: Sql, threadId: string, row: RawEffect): EffectRow {
+  const content = contentOf(sql.sealing.open(threadId, effectIdentity(row.id), row.content));
+  const effect: EffectRow = {
+    seq: row.seq,
+    id: row.id,
+    threadId,
+    epoch: row.epoch,
+    taskId: row.task_id,
+    nodeName: row.node_name,
+    nodeNs: row.node_ns,
+    nodeTaskId: row.node_task_id,
+    path: row.path,
+    spot: row.spot,
+    anchor: row.anchor ?? undefined,
+    run: row.run,
+    unsavedRun: row.unsaved_run ?? undefined,
+    name: row.name,
+    label: row.label,
+    key: row.effect_key,
+    idempotent: row.idempotent === 1,
+    undo: row.undo ?? undefined,
+    inputDigest: row.input_digest ?? undefined,
+    input: content.input,
+    status: row.status,
+    outcome: content.outcome,
+    tries: row.tries,
+    process: row.process,
+    startedAt: row.started_at,
+    endedAt: row.ended_at ?? undefined,
+    settledBy: row.settled_by ?? undefined,
+    undoStatus: row.undo_status ?? undefined,
+    undoError: row.undo_error ?? undefined,
+    undoneAt: row.undone_at ?? undefined,
+    inherited: row.inherited === 1,
+  };
+  const computed = sql.sealing.checksum(threadId, ...partsOf(effect));
+  verifyChecksum(row.checksum, computed, `effect ${JSON.stringify(row.name)} (${row.id})`, { threadId, effectId: row.id });
+  return effect;
+}
+
+/** A text that is no JSON is damaged, which the checksum tells. */
+function contentOf(text: string): Pick<EffectRow, "input" | "outcome"> {
+  try {
+    const { input, outcome } = JSON.parse(text) as Partial<Record<string, string>>;
+    return { input, outcome };
+  } catch {
+    return { input: text, outcome: text };
+  }
+}
+
+function partsOf(effect: EffectRow): Part[] {
+  return [
+    effect.seq,
+    effect.id,
+    effect.epoch,
+    effect.taskId,
+    effect.nodeName,
+    effect.nodeNs,
+    effect.nodeTaskId,
+    effect.path,
+    effect.spot,
+    effect.anchor,
+    effect.run,
+    effect.unsavedRun,
+    effect.name,
+    effect.label,
+    effect.key,
+    effect.idempotent ? 1 : 0,
+    effect.undo,
+    effect.inputDigest,
+    effect.input,
+    effect.status,
+    effect.outcome,
+    effect.tries,
+    effect.process,
+    effect.startedAt,
+    effect.endedAt,
+    effect.settledBy,
+    effect.undoStatus,
+    effect.undoError,
+    effect.undoneAt,
+    effect.inherited ? 1 : 0,
+  ];
+}

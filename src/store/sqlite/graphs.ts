@@ -1,0 +1,46 @@
+import type { GraphReference, GraphRow } from "../store";
+import type { Sql } from "./sql";
+import { push } from "./prune-rows";
+import { type ThreadKey, threadKey } from "./thread-keys";
+
+const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
+const INSERT = "INSERT INTO langgraph_graphs (seq, thread, digest, document) VALUES (?, ?, ?, ?)";
+const OF_TURNS = `SELECT c.id, c.graph FROM json_each(?) AS j CROSS JOIN langgraph_checkpoints AS c ON c.id = j.value
+  WHERE c.thread = ? AND c.graph IS NOT NULL ORDER BY c.seq`;
+const DOCUMENT = "SELECT digest, document FROM langgraph_graphs WHERE thread = ? AND seq = ?";
+/** A turn in the archive of a rewind may come back and need its graph. */
+const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
+  AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS c WHERE c.thread = ?1 AND c.graph = langgraph_graphs.seq)
+  AND NOT EXISTS (SELECT 1 FROM langgraph_archive WHERE thread_id = ?2)`;
+
+/**
+ * The seq of the graph's row, which is written with the first turn that refers to it, and so is older than every turn that does. A
+ * rewind may have taken it away since, so nobody remembers seqs.
+ */
+export function graphSeq(sql: Sql, { thread }: ThreadKey, graph: GraphReference | undefined): number | undefined {
+  if (graph === undefined) return undefined;
+  const known = sql.get<{ seq: number }>(OF_DIGEST, thread, graph.digest);
+  if (known !== undefined) return known.seq;
+  const seq = sql.nextSeq();
+  sql.run(INSERT, seq, thread, graph.digest, graph.document());
+  return seq;
+}
+
+/** The graphs that these turns ran in, oldest turn first. Turns without one are in none. */
+export function graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly string[]): GraphRow[] {
+  const key = threadKey(sql, threadId);
+  if (key === undefined) return [];
+  const turns = new Map<number, string[]>();
+  for (const { id, graph } of sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
+    push(turns, graph, id);
+  }
+  return [...turns].flatMap(([seq, ids]) => {
+    const row = sql.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
+    return row === undefined ? [] : [{ ...row, turnIds: ids }];
+  });
+}
+
+/** Removes the graphs whose turns were pruned. */
+export function deleteUnusedGraphs(sql: Sql, key: ThreadKey): void {
+  sql.run(DELETE_UNUSED, key.thread, key.threadId);
+}

@@ -1,0 +1,143 @@
+import { chunkAddresses } from "../../codec";
+import { toHead } from "./checkpoints";
+import { type RawEffect, toEffect } from "./effect-rows";
+import { type RawTurn, toTurn } from "./turn-rows";
+import type { Owner, VerifyContext, Where } from "./verify-context";
+import type { SnapshotRow } from "./verify-snapshots";
+import { openChunk } from "./verify-values";
+import { type Phase, walk } from "./verify-walk";
+import type { StoredWriteRow } from "./verify-writes";
+import { openWrites } from "./writes";
+
+interface ArchiveRow {
+  rewind_id: string;
+  thread_id: string;
+  ordinal: number;
+  tbl: string;
+  change: "deleted" | "revived";
+  row: string;
+}
+type Row = Record<string, string | number | null | Uint8Array>;
+
+const TABLE = "langgraph_archive";
+const REWIND = "SELECT seq, thread_id FROM langgraph_rewinds WHERE id = ?";
+const BEFORE = `SELECT 1 FROM ${TABLE} WHERE rewind_id = ? AND ordinal = ?`;
+const THREAD = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
+const ADDRESSES = `SELECT json_extract(row, '$.address') FROM ${TABLE} WHERE thread_id = ? AND tbl = 'langgraph_chunks'`;
+const GIVEN_UP = "SELECT 1 FROM langgraph_rewinds WHERE thread_id = ? AND seq > ? AND archived = 0 AND taken_back_at IS NULL";
+
+/** What rewinds keep: each row is verified as it would be in its table. Lists are not put together: a part of one is there. */
+export function archives(only: Owner | undefined): Phase {
+  const range = only === undefined ? {} : { where: "thread_id = ?", bound: [only.threadId] };
+  const addresses = new ArchivedAddresses();
+  return walk<ArchiveRow>({
+    table: TABLE,
+    counts: "archived",
+    keys: ["rewind_id", "ordinal"],
+    ...range,
+    limit: 8,
+    check: (ctx, row) => checkArchived(ctx, row, addresses),
+  });
+}
+
+function checkArchived(ctx: VerifyContext, archived: ArchiveRow, addresses: ArchivedAddresses): void {
+  const { rewind_id: rewindId, thread_id: threadId, ordinal, tbl, change } = archived;
+  const where = { rewindId, ordinal };
+  const wrong = (expected: string, found: string): void => ctx.problem("archive", threadId, where, expected, found);
+  const rewind = ctx.sql.get<{ seq: number; thread_id: string }>(REWIND, rewindId);
+  if (rewind?.thread_id !== threadId) return wrong("a row of a rewind of the thread", "one of none");
+  if (ordinal !== 1 && ctx.sql.get(BEFORE, rewindId, ordinal - 1) === undefined)
+    wrong("rows without gaps", `none at ${ordinal - 1}`);
+  const thread = ctx.sql.get<{ thread: number }>(THREAD, threadId)?.thread;
+  const owner = thread === undefined ? undefined : ctx.owner(thread);
+  if (owner === undefined) return ctx.problem("thread", threadId, where, "a row of a thread", "a thread that is not there");
+  const row = ctx.attempt(threadId, where, () => parsed(archived.row));
+  if (row === undefined) return;
+  const columns = columnsOf(ctx, tbl);
+  const missing = columns.find((column) => row[column] === undefined);
+  if (columns.length === 0 || missing !== undefined) return wrong(`a row of ${tbl}`, `one without ${missing ?? "a table"}`);
+  if (row["thread"] !== thread) wrong(`a row of thread number ${thread}`, String(row["thread"]));
+  const { seq } = row;
+  if (typeof seq === "number" && !(seq < rewind.seq)) wrong(`a seq before the rewind, ${rewind.seq}`, String(seq));
+  const isThere = typeof seq === "number" && tbl !== "langgraph_items" && isStored(ctx, tbl, owner, seq);
+  if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
+  if (change === "revived" && !isThere) wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
+  const texts = ctx.attempt(threadId, where, () => opened(ctx, owner, tbl, row)) ?? [];
+  checkReferences(ctx, owner, where, texts, rewind.seq, addresses);
+}
+
+/** What a row refers to is in its table, or comes back with a later rewind, which has to be taken back before this one. */
+function checkReferences(
+  ctx: VerifyContext,
+  owner: Owner,
+  where: Where,
+  texts: readonly string[],
+  rewind: number,
+  archived: ArchivedAddresses,
+): void {
+  // The archive of a later rewind was pruned: this one cannot be taken back any more.
+  const elsewhere = (address: string): boolean =>
+    archived.has(ctx, owner, address) || ctx.sql.get(GIVEN_UP, owner.threadId, rewind) !== undefined;
+  for (const text of texts) ctx.refersTo(owner, where, text, elsewhere);
+}
+
+function parsed(text: string): Row {
+  const row = JSON.parse(text) as Record<string, string | number | null | { hex: string }>;
+  return Object.fromEntries(
+    Object.entries(row).map(([column, value]) => [
+      column,
+      typeof value === "object" && value !== null ? Buffer.from(value.hex, "hex") : value,
+    ]),
+  );
+}
+
+/** The texts that a row refers to chunks in. @throws for a row that does not verify */
+function opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): string[] {
+  const { sql } = ctx;
+  const { threadId } = owner;
+  switch (table) {
+    case "langgraph_snapshots": {
+      const { channels } = toHead(sql, threadId, row as unknown as SnapshotRow);
+      return [...channels.values()].flatMap(({ pointer }) => (pointer?.kind === "inline" ? [pointer.text] : []));
+    }
+    case "langgraph_writes": {
+      const writes = row as unknown as StoredWriteRow;
+      return [openWrites(sql, threadId, writes, writes.checkpoint_ns, writes.checkpoint_id)];
+    }
+    case "langgraph_checkpoints":
+      return [toTurn(sql, row as unknown as RawTurn, threadId).serializedState];
+    case "langgraph_chunks":
+      return [openChunk(ctx, owner, row as unknown as Parameters<typeof openChunk>[2])];
+    case "langgraph_effects": {
+      const { input, outcome } = toEffect(sql, threadId, row as unknown as RawEffect);
+      return [input ?? "", outcome ?? ""].filter((text) => chunkAddresses(text).length > 0);
+    }
+    default:
+      return [];
+  }
+}
+
+function columnsOf(ctx: VerifyContext, table: string): string[] {
+  return ctx.sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?)", table).map(({ name }) => name);
+}
+
+function isStored(ctx: VerifyContext, table: string, { thread }: Owner, seq: number): boolean {
+  const known = ["langgraph_snapshots", "langgraph_writes", "langgraph_checkpoints", "langgraph_chunks", "langgraph_lists"];
+  const rest = ["langgraph_tasks", "langgraph_effects", "langgraph_graphs"];
+  if (![...known, ...rest].includes(table)) return false;
+  return ctx.sql.get(`SELECT 1 FROM ${table} WHERE thread = ? AND seq = ?`, thread, seq) !== undefined;
+}
+
+/** Addresses of the chunks in a thread's archives, read once for as long as no row of the thread is deleted or brought back. */
+class ArchivedAddresses {
+  #of = "";
+  #addresses: ReadonlySet<string> = new Set();
+
+  has(ctx: VerifyContext, owner: Owner, address: string): boolean {
+    if (this.#of !== owner.generation) {
+      this.#addresses = new Set(ctx.sql.rows<[string]>(ADDRESSES, owner.threadId).map(([one]) => one));
+      this.#of = owner.generation;
+    }
+    return this.#addresses.has(address);
+  }
+}

@@ -1,0 +1,169 @@
+import { chunkAddresses } from "../../codec";
+import { TurnsError } from "../../errors";
+import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
+import { isBusy, sqliteCode } from "./failures";
+import type { Sql } from "./sql";
+import type { ThreadKey } from "./thread-keys";
+import { SeqSet } from "./verify-seqs";
+
+export type Where = IntegrityProblem["where"];
+
+/** A thread as the rows of the other tables are held against it. */
+export interface Owner extends ThreadKey {
+  epoch: number;
+  prunedSeq: number;
+}
+
+const THREAD = "SELECT thread, thread_id, generation, epoch, pruned_seq FROM langgraph_threads WHERE thread = ?";
+const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
+
+/**
+ * What the checks of all tables share. Every check proves what it reports within one transaction: between two of them others save,
+ * prune and rewind, and a row that is there now says nothing of what was there before.
+ */
+export class VerifyContext {
+  readonly sql: Sql;
+  /** The number of the only thread to look at. */
+  readonly only: number | undefined;
+  /** When the step should end. */
+  until = 0;
+  table = "";
+  threads = 0;
+  readonly #seqs = new SeqSet();
+  readonly #owners = new Map<number, Owner | undefined>();
+  /** The newest number of the file. */
+  sequence = 0;
+  #checked: Partial<VerifyCounts> = {};
+  #problems: IntegrityProblem[] = [];
+  #remarks: IntegrityProblem[] = [];
+
+  constructor(sql: Sql, only: number | undefined) {
+    this.sql = sql;
+    this.only = only;
+  }
+
+  /** A new transaction begins: what was read in the last one no longer counts. */
+  begin(until: number): void {
+    this.until = until;
+    this.#owners.clear();
+    this.sequence = this.sql.currentSeq();
+  }
+
+  get isOver(): boolean {
+    return Date.now() >= this.until;
+  }
+
+  /** What was found since the last call. Not reset at the beginning of a step: one that met a lock is tried again. */
+  take(table: string | undefined): VerifyStep {
+    const step = { table, threads: this.threads, checked: this.#checked, problems: this.#problems, remarks: this.#remarks };
+    this.threads = 0;
+    this.#checked = {};
+    this.#problems = [];
+    this.#remarks = [];
+    return step;
+  }
+
+  count(name: keyof VerifyCounts): void {
+    this.#checked[name] = (this.#checked[name] ?? 0) + 1;
+  }
+
+  problem(kind: ProblemKind, threadId: string | undefined, where: Where, expected: string, found: string): void {
+    this.#problems.push({ kind, table: this.table, threadId, where, expected, found });
+  }
+
+  remark(kind: ProblemKind, threadId: string | undefined, where: Where, expected: string, found: string): void {
+    this.#remarks.push({ kind, table: this.table, threadId, where, expected, found });
+  }
+
+  /** Does what may throw for damaged contents. @returns undefined, and the problem on record, if it did */
+  attempt<T>(threadId: string | undefined, where: Where, work: () => T): T | undefined {
+    try {
+      return work();
+    } catch (error) {
+      this.failed(error, threadId, where);
+      return undefined;
+    }
+  }
+
+  /** @throws what says nothing about the row */
+  failed(error: unknown, threadId: string | undefined, where: Where): void {
+    if (isBusy(error) || TurnsError.is(error, "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
+    const code = sqliteCode(error);
+    if (code !== "") return this.problem("unreadable", threadId, where, "rows that SQLite can read", code);
+    if (!TurnsError.is(error)) {
+      // A parser's own message may quote what it could not parse.
+      const name = error instanceof Error ? error.name : "Error";
+      return this.problem(
+        "format",
+        threadId,
+        where,
+        "contents in the format they are written in",
+        `contents that do not parse (${name})`,
+      );
+    }
+    const isSealing = ["ENCRYPTED", "NOT_ENCRYPTED", "UNKNOWN_KEY", "WRONG_KEY"].includes(error.code);
+    const kind = isSealing ? "sealing" : error.code === "CHECKPOINT_CORRUPTED" ? "checksum" : "format";
+    this.problem(kind, threadId, where, "the row as it was saved", error.message);
+  }
+
+  owner(thread: number): Owner | undefined {
+    if (this.#owners.has(thread)) return this.#owners.get(thread);
+    const row = this.sql.get<{ thread: number; thread_id: string; generation: number; epoch: number; pruned_seq: number }>(
+      THREAD,
+      thread,
+    );
+    const owner = row && {
+      threadId: row.thread_id,
+      thread: row.thread,
+      generation: `${row.thread}.${row.generation}`,
+      epoch: row.epoch,
+      prunedSeq: row.pruned_seq,
+    };
+    this.#owners.set(thread, owner);
+    return owner;
+  }
+
+  /** The thread a row belongs to, with its number held against the file's and the thread's. */
+  entered(row: { thread: number; seq?: number }, where: Where): Owner | undefined {
+    const owner = this.owner(row.thread);
+    if (owner === undefined)
+      this.problem("thread", undefined, where, "a row of a thread", `thread number ${row.thread}, which there is not`);
+    if (row.seq !== undefined) this.numbered(row.seq, owner, where);
+    return owner;
+  }
+
+  /** S3.1: numbers are taken from one counter, each once, those of a thread's rows after the thread's own. */
+  numbered(seq: number, owner: Owner | undefined, where: Where): void {
+    const threadId = owner?.threadId;
+    if (!(seq > 0 && seq <= this.sequence)) {
+      return this.problem("sequence", threadId, where, `a seq from 1 to ${this.sequence}`, String(seq));
+    }
+    if (owner !== undefined && seq <= owner.thread) {
+      this.problem("sequence", threadId, where, `a seq behind ${owner.thread}, where the thread begins`, String(seq));
+    }
+    if (this.#seqs.add(seq)) return;
+    const others = this.#seqs.others(this.sql, seq, this.table);
+    if (others !== undefined)
+      this.problem("sequence", threadId, where, "a seq that is used once", `${seq}, which ${others} has too`);
+  }
+
+  hasChunk(thread: number, address: string): boolean {
+    return this.sql.get(CHUNK, thread, address) !== undefined;
+  }
+
+  /** The parts of values that a text refers to must be there. @param elsewhere where else they may be */
+  refersTo(owner: Owner, where: Where, text: string, elsewhere: (address: string) => boolean = () => false): void {
+    for (const address of this.attempt(owner.threadId, where, () => chunkAddresses(text)) ?? []) {
+      this.refersToChunk(owner, where, address, elsewhere);
+    }
+  }
+
+  refersToChunk(owner: Owner, where: Where, address: string, elsewhere: (address: string) => boolean = () => false): void {
+    if (this.hasChunk(owner.thread, address) || elsewhere(address)) return;
+    this.problem("reference", owner.threadId, where, `a chunk with address ${address.slice(0, 12)}…`, "none");
+  }
+}
+
+export function isTime(text: string): boolean {
+  return !Number.isNaN(Date.parse(text));
+}

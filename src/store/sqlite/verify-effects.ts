@@ -1,0 +1,53 @@
+import { type RawEffect, toEffect } from "./effect-rows";
+import type { VerifyContext } from "./verify-context";
+import { type Phase, walk } from "./verify-walk";
+
+interface GraphRow {
+  seq: number;
+  thread: number;
+  digest: string;
+  document: string;
+}
+
+/** An effect may outlive its turn: what happened outside stays true whatever is rewound here. */
+export function effects(only: number | undefined): Phase {
+  const range = only === undefined ? {} : { where: "thread = ?", bound: [only] };
+  return walk<RawEffect>({
+    table: "langgraph_effects",
+    counts: "effects",
+    keys: ["seq"],
+    ...range,
+    limit: 20,
+    check: checkEffect,
+  });
+}
+
+function checkEffect(ctx: VerifyContext, row: RawEffect): void {
+  const where = { seq: row.seq, id: row.id };
+  const owner = ctx.entered(row, where);
+  if (owner === undefined) return;
+  const effect = ctx.attempt(owner.threadId, where, () => toEffect(ctx.sql, owner.threadId, row));
+  if (effect === undefined) return;
+  for (const text of [effect.input, effect.outcome]) if (text !== undefined) ctx.refersTo(owner, where, text);
+  if (effect.epoch <= owner.epoch) return;
+  ctx.problem("sequence", owner.threadId, where, `an epoch up to the thread's, ${owner.epoch}`, String(effect.epoch));
+}
+
+/** Whether a document is the one that was stored under the digest. */
+export type IsGraph = (digest: string, document: string) => boolean;
+
+export function graphs(only: number | undefined, isGraph: IsGraph): Phase {
+  const range = only === undefined ? { keys: ["seq"] } : { keys: ["digest"], where: "thread = ?", bound: [only] };
+  return walk<GraphRow>({
+    table: "langgraph_graphs",
+    counts: "graphs",
+    ...range,
+    limit: 20,
+    check(ctx, row) {
+      const where = { seq: row.seq };
+      const owner = ctx.entered(row, where);
+      if (isGraph(row.digest, row.document)) return;
+      ctx.problem("checksum", owner?.threadId, where, `the document of digest ${row.digest.slice(0, 12)}…`, "another text");
+    },
+  });
+}

@@ -1,0 +1,54 @@
+import { isTime, type Owner, type VerifyContext } from "./verify-context";
+import { type Phase, walk } from "./verify-walk";
+
+interface RewindRow {
+  at: number;
+  id: string;
+  thread_id: string;
+  target_task_id: string;
+  target_seq: number;
+  seq: number;
+  archived: number;
+  created_at: string;
+  taken_back_at: string | null;
+  status: string;
+}
+
+const TABLE = "langgraph_rewinds";
+const THREAD = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
+const ARCHIVED = "SELECT 1 FROM langgraph_archive WHERE rewind_id = ? LIMIT 1";
+const BETWEEN = "SELECT seq FROM langgraph_snapshots WHERE thread = ? AND seq > ? AND seq < ? LIMIT 1";
+
+export function rewinds(only: Owner | undefined): Phase {
+  const range = only === undefined ? {} : { where: "thread_id = ?", bound: [only.threadId] };
+  return walk<RewindRow>({
+    table: TABLE,
+    counts: "rewinds",
+    keys: ["rowid"],
+    columns: "rowid AS at, *",
+    ...range,
+    limit: 20,
+    check: checkRewind,
+  });
+}
+
+function checkRewind(ctx: VerifyContext, row: RewindRow): void {
+  const { id, thread_id: threadId, target_seq: target, seq } = row;
+  const where = { id };
+  const thread = ctx.sql.get<{ thread: number }>(THREAD, threadId)?.thread;
+  if (thread === undefined) return ctx.problem("thread", threadId, where, "a rewind of a thread", "a thread that is not there");
+  if (!isTime(row.created_at)) ctx.problem("format", threadId, where, "a time in created_at", "none");
+  const isArchived = ctx.sql.get(ARCHIVED, id) !== undefined;
+  const archiveOk = isArchived === (row.status === "done" && row.archived === 1 && row.taken_back_at === null);
+  if (!archiveOk) ctx.problem("archive", threadId, where, isArchived ? "no archive" : "an archive", isArchived ? "one" : "none");
+  // Until a rewind is done its numbers are not final.
+  if (row.status !== "done") return;
+  ctx.numbered(seq, ctx.owner(thread), where);
+  const takenBack = row.taken_back_at;
+  if (takenBack !== null && !isTime(takenBack)) ctx.problem("format", threadId, where, "a time in taken_back_at", "none");
+  if (target >= seq) ctx.problem("sequence", threadId, where, `a target before the rewind, ${seq}`, String(target));
+  const between = takenBack === null ? ctx.sql.get<{ seq: number }>(BETWEEN, thread, target, seq) : undefined;
+  if (between !== undefined) {
+    ctx.problem("sequence", threadId, where, "nothing left of what was rewound", `a checkpoint with seq ${between.seq}`);
+  }
+}

@@ -1,0 +1,96 @@
+import type { Pointer } from "../store";
+import { type Row, toHead } from "./checkpoints";
+import type { Owner, VerifyContext, Where } from "./verify-context";
+import { ListDigests } from "./verify-digests";
+import { type Phase, walk, walkGroups } from "./verify-walk";
+import { checkVersions } from "./verify-versions";
+
+type ListPointer = Extract<Pointer, { kind: "list" }>;
+export interface SnapshotRow extends Row {
+  superseded_by: number | null;
+}
+
+const TABLE = "langgraph_snapshots";
+const NEXT_THREAD = `SELECT min(thread) AS next FROM ${TABLE} WHERE thread > ?`;
+const THIS_THREAD = `SELECT min(thread) AS next FROM ${TABLE} WHERE thread = ? AND thread > ?`;
+const STORED = `SELECT 1 FROM ${TABLE} WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
+const KEY = ["checkpoint_ns", "checkpoint_id"] as const;
+
+/** Thread by thread, so that the digests of a thread's lists go on from each other. */
+export function snapshots(only: number | undefined): Phase {
+  const digests = new ListDigests();
+  const ofThread = (thread: number): Phase =>
+    walk<SnapshotRow>({
+      table: TABLE,
+      counts: "checkpoints",
+      keys: ["seq"],
+      where: "thread = ?",
+      bound: [thread],
+      limit: 8,
+      check: (ctx, row) => checkSnapshot(ctx, row, digests),
+    });
+  return only === undefined ? walkGroups(TABLE, NEXT_THREAD, [], ofThread) : walkGroups(TABLE, THIS_THREAD, [only], ofThread);
+}
+
+export function whereOf(row: { seq: number; checkpoint_ns: string; checkpoint_id: string }): Record<string, string | number> {
+  return { seq: row.seq, checkpointNs: row.checkpoint_ns, checkpointId: row.checkpoint_id };
+}
+
+function checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDigests): boolean {
+  const where = whereOf(row);
+  const known = ctx.owner(row.thread);
+  const lists = known === undefined ? [] : listsIn(ctx, known, row);
+  const outcomes = lists.map((pointer) => outcomeOf(ctx, known as Owner, pointer, digests));
+  if (outcomes.includes(undefined)) return true;
+  const owner = ctx.entered(row, where);
+  if (owner === undefined) return false;
+  const head = ctx.attempt(owner.threadId, where, () => toHead(ctx.sql, owner.threadId, row));
+  checkVersions(ctx, owner, TABLE, KEY, row, where);
+  checkParent(ctx, owner, row, where);
+  if (head === undefined) return false;
+  for (const { pointer } of head.channels.values()) {
+    if (pointer?.kind === "inline") ctx.refersTo(owner, where, pointer.text);
+    else if (pointer?.kind === "whole") ctx.refersToChunk(owner, where, pointer.address);
+  }
+  lists.forEach((pointer, index) => {
+    const found = outcomes[index] as string;
+    if (found === "") return;
+    const at = { ...where, list: pointer.list, length: pointer.length };
+    ctx.problem("checksum", owner.threadId, at, `${pointer.length} elements with digest ${pointer.digest.slice(0, 12)}…`, found);
+  });
+  return false;
+}
+
+/** Without a word about what does not verify: that is told once, when the row's lists are through. */
+function listsIn(ctx: VerifyContext, owner: Owner, row: SnapshotRow): ListPointer[] {
+  try {
+    const pointers = [...toHead(ctx.sql, owner.threadId, row).channels.values()].map(({ pointer }) => pointer);
+    return pointers.filter((pointer) => pointer?.kind === "list");
+  } catch {
+    return [];
+  }
+}
+
+/** @returns what is wrong, nothing as an empty text, undefined if the list takes longer */
+function outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, digests: ListDigests): string | undefined {
+  try {
+    const outcome = digests.outcome(ctx, owner, pointer);
+    if (outcome === undefined) return undefined;
+    if ("broken" in outcome) return outcome.broken;
+    return outcome.digest === pointer.digest ? "" : `elements with digest ${outcome.digest.slice(0, 12)}…`;
+  } catch (error) {
+    return `elements that do not open (${error instanceof Error ? error.name : "Error"})`;
+  }
+}
+
+function checkParent(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): void {
+  const parent = row.parent_checkpoint_id;
+  if (parent === null || ctx.sql.get(STORED, row.thread, row.checkpoint_ns, parent) !== undefined) return;
+  const tell = owner.prunedSeq > 0 ? "remark" : "problem";
+  ctx[tell]("reference", owner.threadId, where, `checkpoint ${parent}, its parent`, "none of that id");
+}
+
+/** Whether the checkpoint is stored, in any version. */
+export function isStored(ctx: VerifyContext, thread: number, ns: string, checkpointId: string): boolean {
+  return ctx.sql.get(STORED, thread, ns, checkpointId) !== undefined;
+}

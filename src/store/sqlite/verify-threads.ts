@@ -1,0 +1,163 @@
+import { isId } from "../../ids";
+import { sealedKeyId } from "../../sealing";
+import { isTime, type Owner, type VerifyContext } from "./verify-context";
+import { type Phase, walk } from "./verify-walk";
+
+interface ThreadRow {
+  thread: number;
+  thread_id: string;
+  created_at: string;
+  epoch: number;
+  generation: number;
+  pruned_seq: number;
+  unswept: number;
+}
+interface TaskRow {
+  thread: number;
+  seq: number;
+  task_id: string;
+  graph_id: string;
+  created_at: string;
+}
+interface NameRow {
+  thread: number;
+  name: string;
+  checkpoint_ns: string;
+  checkpoint_id: string;
+  created_at: string;
+}
+
+const NO_SEQ = "SELECT id FROM langgraph_checkpoints WHERE thread = ? AND seq IS NULL LIMIT 1";
+const FINAL = "SELECT 1 FROM langgraph_tombstones WHERE thread_id = ? AND final = 1";
+const EPOCHS = `SELECT coalesce(sum(1 + (taken_back_at IS NOT NULL)), 0) AS n FROM langgraph_rewinds
+  WHERE thread_id = ? AND status = 'done'`;
+const FIRST_TASK = "SELECT min(seq) AS seq FROM langgraph_tasks WHERE thread = ?";
+const FIRST_ROW = `SELECT min(seq) AS seq FROM (
+  SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ?1 UNION ALL
+  SELECT min(seq) FROM langgraph_writes WHERE thread = ?1 UNION ALL
+  SELECT min(seq) FROM langgraph_checkpoints WHERE thread = ?1)`;
+const NAMED = `SELECT 1 FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL`;
+
+/** The one counter of the file, and the wrapped keys; both are read whole when the file is opened. */
+export function settings(): Phase {
+  return walk<{ name: string; value: unknown }>({
+    table: "langgraph_settings",
+    keys: ["name"],
+    limit: 10,
+    check(ctx, { name, value }) {
+      const keyId = value instanceof Uint8Array ? sealedKeyId(value) : undefined;
+      if (keyId === undefined || name !== `key:${keyId}`) {
+        ctx.problem(
+          "sealing",
+          undefined,
+          { name },
+          "a wrapped key under its own name",
+          keyId === undefined ? "none" : `key ${keyId}`,
+        );
+      }
+    },
+  });
+}
+
+export function sequence(): Phase {
+  return {
+    table: "langgraph_sequence",
+    next(ctx) {
+      const rows = ctx.sql.all<{ value: number }>("SELECT value FROM langgraph_sequence");
+      const value = rows[0]?.value;
+      if (rows.length !== 1 || value === undefined || value < 0 || !Number.isSafeInteger(value)) {
+        ctx.problem("sequence", undefined, {}, "one counter, not below 0", `${rows.length} with ${String(value)}`);
+      }
+      return false;
+    },
+  };
+}
+
+export function threads(only: number | undefined): Phase {
+  const range = only === undefined ? {} : { where: "thread = ?", bound: [only] };
+  return walk<ThreadRow>({ table: "langgraph_threads", keys: ["thread"], ...range, limit: 20, check: checkThread });
+}
+
+function checkThread(ctx: VerifyContext, row: ThreadRow): void {
+  const { thread, thread_id: threadId } = row;
+  const where = { thread };
+  ctx.threads += 1;
+  ctx.numbered(thread, undefined, where);
+  if (!isId(threadId)) ctx.problem("format", threadId, where, "a thread id", "none");
+  if (!isTime(row.created_at)) ctx.problem("format", threadId, where, "a time in created_at", "none");
+  if (row.generation < 0 || row.unswept < 0)
+    ctx.problem("format", threadId, where, "counters that are not below 0", "one that is");
+  if (!(row.pruned_seq >= 0 && row.pruned_seq <= ctx.sequence)) {
+    ctx.problem("sequence", threadId, where, `a pruned_seq up to ${ctx.sequence}`, String(row.pruned_seq));
+  }
+  const epochs = ctx.sql.get<{ n: number }>(EPOCHS, threadId)?.n ?? 0;
+  if (row.epoch < epochs) ctx.problem("sequence", threadId, where, `an epoch of ${epochs} or more`, String(row.epoch));
+  const unnumbered = ctx.sql.get<{ id: string }>(NO_SEQ, thread);
+  if (unnumbered !== undefined && ctx.only !== undefined) {
+    ctx.problem("format", threadId, { ...where, id: unnumbered.id }, "turns with a seq", "one without");
+  }
+  if (ctx.sql.get(FINAL, threadId) !== undefined) {
+    ctx.problem("thread", threadId, where, "no thread where one was deleted for good", "a thread");
+  }
+  checkOwned(ctx, thread, threadId);
+}
+
+/** Whatever is saved belongs to a task, which takes its number first. */
+function checkOwned(ctx: VerifyContext, thread: number, threadId: string): void {
+  const row = ctx.sql.get<{ seq: number | null }>(FIRST_ROW, thread)?.seq ?? undefined;
+  const task = ctx.sql.get<{ seq: number | null }>(FIRST_TASK, thread)?.seq ?? undefined;
+  if (row === undefined || (task !== undefined && task < row)) return;
+  const found = task === undefined ? "none" : `one that begins at ${task}`;
+  ctx.problem("task", threadId, { thread, seq: row }, "a task that begins before the thread's first row", found);
+}
+
+export function tombstones(only: Owner | undefined): Phase {
+  const range = only === undefined ? {} : { where: "thread_id = ?", bound: [only.threadId] };
+  return walk<{ thread_id: string; deleted_at: number }>({
+    table: "langgraph_tombstones",
+    keys: ["thread_id"],
+    ...range,
+    limit: 100,
+    check(ctx, { thread_id: threadId, deleted_at: deletedAt }) {
+      if (!isId(threadId)) ctx.problem("format", undefined, {}, "a thread id", "none");
+      if (!(deletedAt > 0)) ctx.problem("format", threadId, {}, "the time of a deletion", String(deletedAt));
+    },
+  });
+}
+
+export function tasks(only: number | undefined): Phase {
+  const range = only === undefined ? { keys: ["thread", "seq"] } : { keys: ["seq"], where: "thread = ?", bound: [only] };
+  return walk<TaskRow>({
+    table: "langgraph_tasks",
+    counts: "tasks",
+    ...range,
+    limit: 100,
+    check(ctx, row) {
+      const where = { thread: row.thread, seq: row.seq };
+      const owner = ctx.entered(row, where);
+      const { task_id: taskId, graph_id: graphId } = row;
+      if (!isId(taskId) || !isId(graphId)) ctx.problem("format", owner?.threadId, where, "ids of a task and a graph", "none");
+      if (!isTime(row.created_at)) ctx.problem("format", owner?.threadId, where, "a time in created_at", "none");
+    },
+  });
+}
+
+export function names(only: number | undefined): Phase {
+  const range = only === undefined ? { keys: ["thread", "name"] } : { keys: ["name"], where: "thread = ?", bound: [only] };
+  return walk<NameRow>({
+    table: "langgraph_names",
+    counts: "names",
+    ...range,
+    limit: 100,
+    check(ctx, row) {
+      const { thread, name, checkpoint_ns: ns, checkpoint_id: checkpointId } = row;
+      const where = { thread, name };
+      const owner = ctx.entered({ thread }, where);
+      if (!isId(name)) ctx.problem("format", owner?.threadId, where, "a name", "none");
+      if (!isTime(row.created_at)) ctx.problem("format", owner?.threadId, where, "a time in created_at", "none");
+      if (ctx.sql.get(NAMED, thread, ns, checkpointId) !== undefined) return;
+      ctx.problem("reference", owner?.threadId, where, `checkpoint ${checkpointId}, which has the name`, "none of that id");
+    },
+  });
+}

@@ -1,0 +1,48 @@
+import type { Owner, VerifyContext, Where } from "./verify-context";
+
+interface Versioned {
+  seq: number;
+  thread: number;
+  superseded_by: number | null;
+}
+
+/** Of the rows with one key all but one are superseded, each by a newer one. @param key columns, with the thread */
+export function checkVersions<R extends Versioned>(
+  ctx: VerifyContext,
+  owner: Owner,
+  table: string,
+  key: readonly (keyof R & string)[],
+  row: R,
+  where: Where,
+): void {
+  const same = ["thread", ...key].map((column) => `${column} = ?`).join(" AND ");
+  const values = [row.thread, ...key.map((column) => row[column] as string | number)];
+  if (row.superseded_by === null) {
+    const newer = ctx.sql.get<{ seq: number }>(
+      `SELECT seq FROM ${table} WHERE ${same} AND superseded_by IS NULL AND seq > ? LIMIT 1`,
+      ...values,
+      row.seq,
+    );
+    if (newer !== undefined) {
+      ctx.problem(
+        "superseded",
+        owner.threadId,
+        where,
+        "one version that is not superseded",
+        `another one, with seq ${newer.seq}`,
+      );
+    }
+    return;
+  }
+  const newer =
+    row.superseded_by > row.seq && ctx.sql.get(`SELECT 1 FROM ${table} WHERE ${same} AND seq = ?`, ...values, row.superseded_by);
+  if (newer === false || newer === undefined) {
+    ctx.problem(
+      "superseded",
+      owner.threadId,
+      where,
+      "a newer version that supersedes it",
+      `seq ${row.superseded_by}, which is none`,
+    );
+  }
+}

@@ -1,0 +1,89 @@
+import type { VerifyCounts } from "../integrity";
+import type { VerifyContext } from "./verify-context";
+
+type Key = string | number;
+
+/** One table, or one way of looking at it. */
+export interface Phase {
+  readonly table: string;
+  /** Looks at some rows. @returns whether there are more */
+  next(ctx: VerifyContext): boolean;
+}
+
+export interface TableWalk<R> {
+  table: string;
+  counts?: keyof VerifyCounts;
+  /** Columns that tell the rows apart and that an index has in this order; `rowid` is selected as `at`. */
+  keys: readonly string[];
+  columns?: string;
+  where?: string;
+  bound?: readonly Key[];
+  /** How many rows are in memory at once. */
+  limit: number;
+  /** @returns true if the row was too much for one step; it comes again, and nothing may be on record of it yet */
+  check: (ctx: VerifyContext, row: R) => boolean | void;
+}
+
+/** Goes through a table in the order of its keys, a few rows at a time. */
+export function walk<R extends object>({
+  table,
+  counts,
+  keys,
+  columns = "*",
+  where = "TRUE",
+  bound = [],
+  limit,
+  check,
+}: TableWalk<R>): Phase {
+  const order = `ORDER BY ${keys.join(", ")} LIMIT ${limit}`;
+  const first = `SELECT ${columns} FROM ${table} WHERE ${where} ${order}`;
+  const behind = keys.length === 1 ? `${keys[0]} > ?` : `(${keys.join(", ")}) > (${keys.map(() => "?").join(", ")})`;
+  const following = `SELECT ${columns} FROM ${table} WHERE ${where} AND ${behind} ${order}`;
+  let after: Key[] | undefined;
+  return {
+    table,
+    next(ctx) {
+      const rows = after === undefined ? ctx.sql.all<R>(first, ...bound) : ctx.sql.all<R>(following, ...bound, ...after);
+      for (const row of rows) {
+        if (checked(ctx, row)) return true;
+        after = keys.map((key) => (row as Record<string, Key>)[key === "rowid" ? "at" : key] as Key);
+        if (counts !== undefined) ctx.count(counts);
+        if (ctx.isOver) return true;
+      }
+      return rows.length === limit;
+    },
+  };
+
+  function checked(ctx: VerifyContext, row: R): boolean {
+    try {
+      return check(ctx, row) === true;
+    } catch (error) {
+      const where = Object.fromEntries(keys.map((key) => [key, (row as Record<string, Key>)[key] ?? null]));
+      ctx.failed(error, undefined, where);
+      return false;
+    }
+  }
+}
+
+/**
+ * Goes through a table group by group: where an index has the rows of a group in order, and not those of all groups.
+ *
+ * @param groups a statement that gives the next group behind the one it is given
+ */
+export function walkGroups(table: string, groups: string, bound: readonly Key[], inGroup: (group: number) => Phase): Phase {
+  let group = -1;
+  let rows: Phase | undefined;
+  return {
+    table,
+    next(ctx) {
+      if (rows === undefined) {
+        const found = ctx.sql.get<{ next: number | null }>(groups, ...bound, group)?.next;
+        if (found === undefined || found === null) return false;
+        group = found;
+        rows = inGroup(group);
+      }
+      if (!rows.next(ctx)) rows = undefined;
+      return true;
+    },
+  };
+}

@@ -1,0 +1,34 @@
+import type { VerifyContext } from "./verify-context";
+import { isStored, whereOf } from "./verify-snapshots";
+import { checkVersions } from "./verify-versions";
+import { type Phase, walk } from "./verify-walk";
+import { openWrites, type WriteRow } from "./writes";
+
+export interface StoredWriteRow extends WriteRow {
+  thread: number;
+  checkpoint_ns: string;
+  checkpoint_id: string;
+  superseded_by: number | null;
+}
+
+const TABLE = "langgraph_writes";
+const KEY = ["checkpoint_ns", "checkpoint_id", "node_task_id", "idx"] as const;
+
+export function writes(only: number | undefined): Phase {
+  const range = only === undefined ? {} : { where: "thread = ?", bound: [only] };
+  return walk<StoredWriteRow>({ table: TABLE, counts: "writes", keys: ["seq"], ...range, limit: 20, check: checkWrites });
+}
+
+function checkWrites(ctx: VerifyContext, row: StoredWriteRow): void {
+  const where = { ...whereOf(row), nodeTaskId: row.node_task_id, idx: row.idx };
+  const owner = ctx.entered(row, where);
+  if (owner === undefined) return;
+  const { checkpoint_ns: ns, checkpoint_id: checkpointId } = row;
+  const entries = ctx.attempt(owner.threadId, where, () => openWrites(ctx.sql, owner.threadId, row, ns, checkpointId));
+  if (entries !== undefined) ctx.refersTo(owner, where, entries);
+  checkVersions(ctx, owner, TABLE, KEY, row, where);
+  // With durability "exit" writes come before their checkpoint, and a crash in between leaves them alone.
+  if (!isStored(ctx, row.thread, ns, checkpointId)) {
+    ctx.remark("reference", owner.threadId, where, `checkpoint ${checkpointId}, which the writes belong to`, "none of that id");
+  }
+}

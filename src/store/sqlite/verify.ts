@@ -1,0 +1,68 @@
+import { unknownThread } from "../unknown-thread";
+import type { VerifyStep } from "../integrity";
+import type { Sql } from "./sql";
+import { threadKey } from "./thread-keys";
+import { archives } from "./verify-archive";
+import { type Owner, VerifyContext } from "./verify-context";
+import { effects, graphs, type IsGraph } from "./verify-effects";
+import { file } from "./verify-file";
+import { rewinds } from "./verify-rewinds";
+import { snapshots } from "./verify-snapshots";
+import { names, sequence, settings, tasks, threads, tombstones } from "./verify-threads";
+import { turns } from "./verify-turns";
+import { chunks, items, lists } from "./verify-values";
+import type { Phase } from "./verify-walk";
+import { writes } from "./verify-writes";
+
+/** How long one transaction goes on. */
+const STEP_MS = 20;
+
+/** A walk through all tables. @throws {TurnsError} THREAD_NOT_FOUND */
+export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): () => VerifyStep {
+  const key = threadId === undefined ? undefined : threadKey(sql, threadId);
+  if (threadId !== undefined && key === undefined) throw unknownThread(threadId);
+  const ctx = new VerifyContext(sql, key?.thread);
+  const only = key === undefined ? undefined : ctx.owner(key.thread);
+  const phases = phasesOf(only, isGraph);
+  let index = 0;
+  return () => {
+    ctx.begin(Date.now() + STEP_MS);
+    for (let phase = phases[index]; phase !== undefined && !ctx.isOver; phase = phases[index]) {
+      if (!isMore(ctx, phase)) index += 1;
+    }
+    return ctx.take(phases[index]?.table);
+  };
+}
+
+/** A page that SQLite cannot read ends the look at its table, and is on record. */
+function isMore(ctx: VerifyContext, phase: Phase): boolean {
+  ctx.table = phase.table;
+  try {
+    return phase.next(ctx);
+  } catch (error) {
+    ctx.failed(error, undefined, {});
+    return false;
+  }
+}
+
+/** The file first: what SQLite cannot read explains the rest. Archives last: a rewind meanwhile moves rows into them. */
+function phasesOf(only: Owner | undefined, isGraph: IsGraph): Phase[] {
+  const thread = only?.thread;
+  return [
+    ...(only === undefined ? [file(), sequence(), settings()] : []),
+    threads(thread),
+    tombstones(only),
+    tasks(thread),
+    snapshots(thread),
+    chunks(thread),
+    lists(thread),
+    items(thread),
+    writes(thread),
+    turns(thread),
+    graphs(thread, isGraph),
+    effects(thread),
+    names(thread),
+    rewinds(only),
+    archives(only),
+  ];
+}

@@ -1,0 +1,77 @@
+import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
+import type { AttachedGraph } from "./attached-graph";
+import { JOURNAL } from "./journal-key";
+import { RECORDER_NAME, type TurnRecorder } from "./recorder";
+
+type Handled<K extends keyof TurnRecorder> = TurnRecorder[K] extends (...args: infer A) => unknown ? A : never;
+
+/**
+ * The face that a saver's one recorder has for one graph: callbacks do not say which graph runs, so the handler does. Where several see
+ * the same run (a graph inside another, both attached; the same one twice), the recorder takes it from the first that reports it; which
+ * graph a run belongs to is decided by the outermost run.
+ */
+export class RecorderFace extends BaseCallbackHandler {
+  readonly name = RECORDER_NAME;
+  override readonly awaitHandlers = true;
+  override readonly raiseError = true;
+  readonly recorder: TurnRecorder;
+  readonly graph: AttachedGraph;
+
+  constructor(recorder: TurnRecorder, graph: AttachedGraph) {
+    super();
+    this.recorder = recorder;
+    this.graph = graph;
+  }
+
+  /** What `effect()` looks for. */
+  get [JOURNAL](): unknown {
+    return this.recorder[JOURNAL];
+  }
+
+  /** The declared type has another order; core calls with the run's type before its name. */
+  override handleChainStart(
+    ...[, inputs, runId, parentRunId, tags, metadata, , runName]: Handled<"handleChainStart">
+  ): Promise<void> {
+    return this.recorder.chainStarts(this.graph, inputs, { runId, parentRunId, tags, metadata, runName });
+  }
+
+  override handleChainEnd(...args: Handled<"handleChainEnd">): Promise<void> {
+    return this.recorder.handleChainEnd(...args);
+  }
+
+  override handleChainError(...args: Handled<"handleChainError">): Promise<void> {
+    return this.recorder.handleChainError(...args);
+  }
+
+  override handleToolStart(...args: Handled<"handleToolStart">): void {
+    this.recorder.handleToolStart(...args);
+  }
+
+  override handleToolEnd(...args: Handled<"handleToolEnd">): void {
+    this.recorder.handleToolEnd(...args);
+  }
+
+  override handleToolError(...args: Handled<"handleToolError">): void {
+    this.recorder.handleToolError(...args);
+  }
+
+  override handleChatModelStart(...args: Handled<"handleChatModelStart">): void {
+    this.recorder.handleChatModelStart(...args);
+  }
+
+  override handleLLMStart(...args: Handled<"handleLLMStart">): void {
+    this.recorder.handleLLMStart(...args);
+  }
+
+  override handleLLMNewToken(...args: Handled<"handleLLMNewToken">): Promise<void> {
+    return this.recorder.handleLLMNewToken(...args);
+  }
+
+  override handleLLMEnd(...args: Handled<"handleLLMEnd">): Promise<void> {
+    return this.recorder.handleLLMEnd(...args);
+  }
+
+  override handleLLMError(...args: Handled<"handleLLMError">): void {
+    this.recorder.handleLLMError(...args);
+  }
+}

@@ -1,0 +1,125 @@
+import type { LLMResult } from "@langchain/core/outputs";
+import type { TokenCounts } from "../store/store";
+
+/** Whose call of a model it is. */
+export interface ModelCaller {
+  threadId: string;
+  nodeTaskId: string;
+  /** The run of the attempt; undefined if not known: then it is the newest attempt of the node task. */
+  attemptRunId: string | undefined;
+}
+
+interface ModelRun {
+  caller: ModelCaller;
+  outerRunId: string | undefined;
+  /** What was reported and handed on so far. */
+  booked: TokenCounts;
+  lastChunk: unknown;
+}
+
+const NONE: TokenCounts = { input: 0, output: 0, cached: 0, reasoning: 0 };
+
+/**
+ * What calls of models report about tokens, each count once: a stream tells some with its chunks and all of it at its end. What its
+ * chunks have told stays true if it breaks.
+ */
+export class ModelRuns {
+  readonly #runs = new Map<string, ModelRun>();
+
+  /** @param outerRunId the outermost run around it, by which a call that never reports its end is forgotten */
+  started(runId: string, caller: ModelCaller, outerRunId: string | undefined): void {
+    // A handler that is both bound to a graph and passed at invoke is called twice for one run.
+    if (!this.#runs.has(runId)) this.#runs.set(runId, { caller, outerRunId, booked: NONE, lastChunk: undefined });
+  }
+
+  /** @returns what is to be booked now */
+  streamed(runId: string, chunk: unknown): { caller: ModelCaller; tokens: TokenCounts } | undefined {
+    const run = this.#runs.get(runId);
+    if (run === undefined || chunk === undefined || run.lastChunk === chunk) return undefined;
+    run.lastChunk = chunk;
+    const tokens = usageOfMessage((chunk as { message?: unknown }).message);
+    if (isNone(tokens)) return undefined;
+    run.booked = each((count) => run.booked[count] + tokens[count]);
+    return { caller: run.caller, tokens };
+  }
+
+  /** @returns what is still to be booked */
+  ended(runId: string, result: LLMResult): { caller: ModelCaller; tokens: TokenCounts } | undefined {
+    const run = this.#runs.get(runId);
+    this.#runs.delete(runId);
+    if (run === undefined) return undefined;
+    const usage = usageOf(result);
+    const tokens = each((count) => Math.max(usage[count] - run.booked[count], 0));
+    return isNone(tokens) ? undefined : { caller: run.caller, tokens };
+  }
+
+  failed(runId: string): void {
+    this.#runs.delete(runId);
+  }
+
+  /** A stream that was broken off never reports its end. */
+  forget(outerRunId: string): void {
+    for (const [runId, run] of this.#runs) if (run.outerRunId === outerRunId) this.#runs.delete(runId);
+  }
+}
+
+function usageOf(result: LLMResult): TokenCounts {
+  const usage = result.generations.flatMap((candidates) => usageOfCandidates(candidates)).reduce(sum, NONE);
+  if (!isNone(usage)) return usage;
+  const output = result.llmOutput as { tokenUsage?: OlderUsage; estimatedTokenUsage?: OlderUsage } | undefined;
+  const older = olderUsage(output?.tokenUsage);
+  return isNone(older) ? olderUsage(output?.estimatedTokenUsage) : older;
+}
+
+/** Several answers to one prompt: providers put the usage of the whole call on each of them. */
+function usageOfCandidates(candidates: readonly object[]): TokenCounts[] {
+  const different = new Map<string, TokenCounts>();
+  for (const candidate of candidates) {
+    const usage = usageOfMessage((candidate as { message?: unknown }).message);
+    different.set(JSON.stringify(usage), usage);
+  }
+  return [...different.values()];
+}
+
+interface MessageUsage {
+  input_tokens?: unknown;
+  output_tokens?: unknown;
+  input_token_details?: { cache_read?: unknown };
+  output_token_details?: { reasoning?: unknown };
+}
+
+interface OlderUsage {
+  promptTokens?: unknown;
+  completionTokens?: unknown;
+}
+
+function usageOfMessage(message: unknown): TokenCounts {
+  const usage = (message as { usage_metadata?: MessageUsage } | undefined)?.usage_metadata;
+  return {
+    input: counted(usage?.input_tokens),
+    output: counted(usage?.output_tokens),
+    cached: counted(usage?.input_token_details?.cache_read),
+    reasoning: counted(usage?.output_token_details?.reasoning),
+  };
+}
+
+function olderUsage(usage: OlderUsage | undefined): TokenCounts {
+  return { ...NONE, input: counted(usage?.promptTokens), output: counted(usage?.completionTokens) };
+}
+
+/** Models report what they like: what is no count is none, and an estimate may be a fraction. */
+function counted(value: unknown): number {
+  return typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : 0;
+}
+
+function each(count: (name: keyof TokenCounts) => number): TokenCounts {
+  return { input: count("input"), output: count("output"), cached: count("cached"), reasoning: count("reasoning") };
+}
+
+function sum(one: TokenCounts, other: TokenCounts): TokenCounts {
+  return each((count) => one[count] + other[count]);
+}
+
+function isNone(usage: TokenCounts): boolean {
+  return usage.input + usage.output + usage.cached + usage.reasoning === 0;
+}
