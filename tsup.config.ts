@@ -16,5 +16,5 @@ export default defineConfig({
   treeshake: false,
   shims: false,
   removeNodeProtocol: false,
-  external: [/^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^zod($|\/)/],
+  external: [/^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^markdown-it($|\/)/, /^zod($|\/)/],
 });

@@ -151,7 +151,7 @@ describe("S3.3 fingerprints: what changes them", () => {
   });
 
   test("S3.3 a version label stands for all code, by path or by name; the edges count beside it", () => {
-    const graph = (text: string, to: string, condition: () => string = () => "b") =>
+    const graph = (text: string, to: "b" | "c", condition: () => string = () => "b") =>
       new StateGraph(State)
         .addNode("a", writing(text))
         .addNode("b", () => ({}))
@@ -161,7 +161,7 @@ describe("S3.3 fingerprints: what changes them", () => {
         .addEdge(START, "c")
         .addConditionalEdges("a", condition, [to])
         .compile();
-    const a = (text: string, to: string, label: string, condition?: () => string) =>
+    const a = (text: string, to: "b" | "c", label: string, condition?: () => string) =>
       fingerprintOf(graph(text, to, condition), { a: label }).nodes["a"]?.fingerprint;
     expect(a("x", "b", "1")).toBe(a("y", "b", "1", () => "c"));
     expect(a("x", "b", "1")).not.toBe(a("x", "b", "2"));
@@ -206,7 +206,7 @@ interface Spec {
 
 const specs = fc.integer({ min: 2, max: 6 }).chain((count) =>
   fc.record({
-    bodies: fc.array(fc.constantFrom("a", "b", "c"), { minLength: count, maxLength: count }),
+    bodies: fc.array(fc.constantFrom<string[]>("a", "b", "c"), { minLength: count, maxLength: count }),
     extra: fc.uniqueArray(fc.tuple(fc.nat(count - 1), fc.nat(count - 1)), { selector: String, maxLength: 4 }),
   }),
 );

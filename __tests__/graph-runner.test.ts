@@ -154,7 +154,8 @@ describe("S2.5 runner: unfinished work", () => {
     await expect(runner.invoke({ log: ["new"] }, { threadId: "t" })).rejects.toThrow(
       expect.objectContaining({ code: "UNFINISHED_WORK" }),
     );
-    expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "b", "c"] });
+    // The other process compiled the same source another way, which a source hash takes for a change.
+    expect(await runner.resume({ threadId: "t", drift: "ignore" })).toEqual({ log: ["in", "a", "b", "c"] });
     saver.close();
   });
 
@@ -177,10 +178,14 @@ describe("S2.5 runner: unfinished work", () => {
     await new Promise((resolve) => die.on("close", resolve));
     expect((await saver.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
     await saver.copyThread("t", "u");
-    await new GraphRunner(fragileGraph(saver, { now: false }), { nodes: { b: { idempotent: true } } }).resume({ threadId: "u" });
-    expect(warnings).toEqual([]);
-    await new GraphRunner(fragileGraph(saver, { now: false })).resume({ threadId: "t" });
-    expect(warnings).toEqual([expect.stringContaining('node "b" was at work when the run stopped')]);
+    // The other process compiled the same source another way, which a source hash takes for a change.
+    const drift = "ignore";
+    const repeats = (): string[] => warnings.filter((message) => message.includes("was at work when the run stopped"));
+    const declared = new GraphRunner(fragileGraph(saver, { now: false }), { nodes: { b: { idempotent: true } }, drift });
+    await declared.resume({ threadId: "u" });
+    expect(repeats()).toEqual([]);
+    await new GraphRunner(fragileGraph(saver, { now: false }), { drift }).resume({ threadId: "t" });
+    expect(repeats()).toEqual([expect.stringContaining('node "b" was at work when the run stopped')]);
     saver.close();
   });
 

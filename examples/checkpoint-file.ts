@@ -49,7 +49,7 @@ saver.close();
 const text = readFileSync(file.path, "utf8");
 const done = await file.read();
 console.log(`after the repair: ${done?.phases.map(({ id, status }) => `${id} ${status}`).join(", ")}`);
-console.log(`notes of print: ${done?.phases[1]?.notes.trim()}`);
+console.log(`notes of print: ${done?.phases[1]?.notes}`);
 console.log(`last line: ${text.trim().split("\n").at(-1)}`);
 assert.deepEqual(
   done?.phases.map(({ status }) => status),

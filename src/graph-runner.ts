@@ -2,7 +2,8 @@ import { describe, TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
 import { CheckpointFile } from "./report/checkpoint-file";
-import type { CompensationReport, RewindReport, RewindRequest } from "./rewind/plan";
+import type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
+import type { CompensationReport } from "./rewind/summary";
 import { checkedId } from "./run-config";
 import { assess, type Assessment, isUnreadable, nothingToResume } from "./runner/assess";
 import { attachOptionsOf, type CheckedRunnerOptions, checkedRunnerOptions, type GraphRunnerOptions } from "./runner/options";
@@ -108,7 +109,10 @@ export class GraphRunner<G extends RunnableGraph> {
     const release = await this.#taken(options);
     try {
       const start = await this.#admitted(input, options);
-      const first = (await this.graph.stream(start.input, configOf(options, start, this.#options.graphId))) as AsyncIterable<unknown>;
+      const first = (await this.graph.stream(
+        start.input,
+        configOf(options, start, this.#options.graphId),
+      )) as AsyncIterable<unknown>;
       return thenRelease(this.#streamed(first, options), release);
     } catch (error) {
       await release();
@@ -142,6 +146,11 @@ export class GraphRunner<G extends RunnableGraph> {
   /** {@link TurnSaver.rewind}, with the runner's undos. @throws as there */
   async rewind(request: RewindRequest): Promise<RewindReport> {
     return this.saver.rewind(request, this.#options.undos);
+  }
+
+  /** {@link TurnSaver.finishRewind}, with the runner's undos. @throws as there */
+  async finishRewind(request: FinishRequest): Promise<RewindReport | undefined> {
+    return this.saver.finishRewind(request, this.#options.undos);
   }
 
   /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws {TurnsError} UNKNOWN_TASK */
@@ -250,9 +259,9 @@ export class GraphRunner<G extends RunnableGraph> {
       this.events.tell("drift", { threadId, changes: found.drift, report: found.difference, policy });
     }
     if (policy === "refuse") throw obstacle;
-    const { log } = { log: this.saver.logger };
     if (policy === "ignore") {
-      log.warn({ threadId, changes: found.drift }, "the graph changed since its completed nodes ran; the run goes on with what they did");
+      const told = { threadId, changes: found.drift };
+      this.saver.logger.warn(told, "the graph changed since its completed nodes ran; the run goes on with what they did");
       await this.#warnOfRepeats(threadId);
       return onward;
     }
@@ -282,7 +291,8 @@ export class GraphRunner<G extends RunnableGraph> {
       what: `a run of thread ${describe(threadId)}`,
       expected: "a thread that is not being rewound",
       found: `a rewind to task ${describe(rewind.targetTaskId)} that began at ${rewind.createdAt} and has not ended`,
-      remedy: "Call rewind with the same task again, which goes on where it was; or saver.abandonRewind(rewindId) to give it up.",
+      remedy:
+        "Call runner.finishRewind({ threadId }), which goes on where it was; or saver.abandonRewind(rewindId) to give it up.",
       data: { threadId, rewindId: rewind.id, toTask: rewind.targetTaskId },
     });
   }
@@ -322,8 +332,15 @@ async function* thenRelease<T>(chunks: AsyncIterable<T>, release: () => Promise<
 }
 
 function configOf(options: RunOptions, start: Start, ownGraphId: string | undefined): Record<string, unknown> {
-  const { threadId, taskId, graphId, onUnfinished: _, drift: __, configurable, ...config } = options as RunOptions &
-    Record<string, unknown>;
+  const {
+    threadId,
+    taskId,
+    graphId,
+    onUnfinished: _,
+    drift: __,
+    configurable,
+    ...config
+  } = options as RunOptions & Record<string, unknown>;
   const graph = graphId ?? ownGraphId;
   const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graph === undefined ? {} : { graph_id: graph }) };
   const from = start.checkpointId === undefined ? {} : { checkpoint_id: start.checkpointId };

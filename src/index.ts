@@ -1,5 +1,14 @@
 export { type SqliteDatabase, TurnSaver } from "./saver";
-export { GraphRunner, type GraphRunnerOptions, type ResumeOptions, type RunnableGraph, type RunOptions } from "./graph-runner";
+export {
+  GraphRunner,
+  type GraphRunnerOptions,
+  type NodeOptions,
+  type NodeOutcome,
+  type ResumeOptions,
+  type RunnableGraph,
+  type RunOptions,
+  type ThreadStatus,
+} from "./graph-runner";
 export { CheckpointPersister } from "./turns/checkpoint-persister";
 export { effect } from "./effects/effect";
 export type { EffectOptions, ErrorOutcome } from "./effects/options";
@@ -12,7 +21,7 @@ export type { IntegrityProblem, ProblemKind, VerifyCounts } from "./store/integr
 export type { RotationReport } from "./rotate-keys";
 export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing";
 export type { Logger } from "./logger";
-export type { SaverEvents } from "./events";
+export type { DriftEvent, EffectEvent, SaverEvents, ValidationEvent } from "./events";
 export type { LangGraphCheckpoint, Turn } from "./turns/types";
 export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/request";
 export type { RunDeletionReport } from "./retention/runs";
@@ -22,7 +31,7 @@ export type { RewindReport, RewindRequest } from "./rewind/plan";
 export type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./rewind/summary";
 export type { Undo, UndoCall, Undos } from "./rewind/undos";
 export type { RewindCounts, RewindRow, RunRow, ThreadRow, TokenCounts, TurnStatus, TurnType } from "./store/store";
-export type { TurnToRedact } from "./turns/redaction";
+export type { TurnToRedact } from "./turns/turn-to-redact";
 export type { Tokens, TokenUsage } from "./turns/token-usage";
 export type { TaskSpan } from "./store/ownership";
 export { importOfficial, type ImportOptions, type ImportReport } from "./import/import-official";
@@ -34,3 +43,8 @@ export type { FromThreadOptions, ProgressSource } from "./report/from-thread";
 export type { PhaseChange } from "./report/phase-changes";
 export type { Phase, PhaseStatus, PhaseTokens, Progress, ResumeInfo } from "./report/progress";
 export type { ResumePoint } from "./report/resume-point";
+export type { AttachOptions } from "./turns/attach";
+export type { GraphDifference } from "./guards/compare";
+export type { GraphDocument, NodeFingerprint } from "./guards/fingerprint";
+export type { GateDefaults, GateOptions, ValidationContext, Validator } from "./guards/gate-options";
+export type { Validation } from "./guards/verdict";

@@ -5,7 +5,7 @@ import { describe, TurnsError } from "./errors";
 import { expectationOf } from "./expectation";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
-import type { TurnToRedact } from "./turns/redaction";
+import type { TurnToRedact } from "./turns/turn-to-redact";
 
 /** Options of {@link TurnSaver}. All are optional. */
 export interface TurnSaverOptions {

@@ -214,6 +214,8 @@ CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, s
 
 CREATE UNIQUE INDEX langgraph_chunks_by_address ON langgraph_chunks (thread, address);
 
+CREATE INDEX langgraph_effects_by_anchor ON langgraph_effects (thread, anchor);
+
 CREATE UNIQUE INDEX langgraph_effects_by_id ON langgraph_effects (id);
 
 CREATE INDEX langgraph_effects_by_node_task ON langgraph_effects (thread, node_task_id);

@@ -4,13 +4,17 @@ import { join } from "node:path";
 
 const folders: string[] = [];
 
-/** A path in a fresh folder; the folder goes when the process of the tests ends. */
+/** A path in a fresh folder; the folder goes when the tests of the file have ended, or the process where there are none. */
 export function tempFile(name = "agent.db"): string {
   const folder = mkdtempSync(join(tmpdir(), "turns-"));
   folders.push(folder);
   return join(folder, name);
 }
 
-process.on("exit", () => {
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-});
+function removeAll(): void {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+}
+
+// Jest gives tests a `process` of their own, whose "exit" never comes.
+if (typeof afterAll === "function") afterAll(removeAll);
+else process.on("exit", removeAll);

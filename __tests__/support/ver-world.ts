@@ -1,4 +1,5 @@
-import { copyFileSync } from "node:fs";
+import { copyFileSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
 import { SystemMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import { CheckpointPersister, TurnSaver, type TurnSaverOptions } from "../../src/index";
@@ -56,6 +57,9 @@ async function withEffects(path: string, options: TurnSaverOptions): Promise<voi
       nodeNs: turn!.nodeNs!,
       nodeTaskId: turn!.nodeTaskId!,
       anchor: undefined,
+      spot: "1",
+      rootThreadId: THREAD,
+      graphRun: "run",
       run: "run",
       name,
       label: "0",
@@ -93,6 +97,11 @@ export function copyOf(path: string): string {
   const copy = tempFile();
   copyFileSync(path, copy);
   return copy;
+}
+
+/** Hundreds of copies would fill a disk until the tests end. */
+export function forget(copy: string): void {
+  rmSync(dirname(copy), { recursive: true, force: true });
 }
 
 /** Changes a file behind everybody's back. */

@@ -12,8 +12,8 @@ export function withFailure(notes: string, line: string): string {
   const lines = notes.split("\n");
   const kept = lines.filter((each) => !each.startsWith(BEGINS));
   const same = kept.length === lines.length;
-  // The empty line that set it off goes with it.
-  const others = same ? notes : kept.join("\n").replace(/\n+$/, "");
+  // The empty lines that set it off go with it.
+  const others = same ? notes : kept.join("\n").replace(/^\n+|\n+$/g, "");
   if (line === "") return others;
   return others === "" ? line : `${others}${others.endsWith("\n") ? "" : "\n"}\n${line}`;
 }

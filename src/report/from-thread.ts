@@ -147,7 +147,7 @@ async function notesOf(saver: ProgressSource, { status, course }: Group): Promis
   if (course?.failed === undefined || (status !== "failed" && status !== "skipped")) return "";
   const node = JSON.stringify(course.failed.nodeName);
   try {
-    const error = (await saver.turnState(course.failed))["output"] as { name?: unknown; message?: unknown } | undefined;
+    const error = (await saver.turnState(course.failed))["error"] as { name?: unknown; message?: unknown } | undefined;
     const told = [error?.name, error?.message].filter((part) => typeof part === "string" && part !== "");
     return failureLine(told.length === 0 ? `node ${node}` : `node ${node}, ${told.join(": ")}`);
   } catch {

@@ -50,11 +50,18 @@ export async function assess({ saver, graph, graphId }: AssessParts, threadId: s
   }
   const recorded = (await saver.listTasks(threadId)).at(-1)?.graphId;
   if (graphId !== undefined && recorded !== undefined && recorded !== graphId) {
-    return { ...none, obstacle: wrongGraph(threadId, `graph id ${describe(graphId)}`, `a run of graph id ${describe(recorded)}`) };
+    return {
+      ...none,
+      obstacle: wrongGraph(threadId, `graph id ${describe(graphId)}`, `a run of graph id ${describe(recorded)}`),
+    };
   }
   const difference = await driftOf(saver, graph, threadId, nodes);
   if (difference?.sameGraph === false) {
-    return { ...none, difference, obstacle: wrongGraph(threadId, "a run of this graph", "one of which no node is in this graph") };
+    return {
+      ...none,
+      difference,
+      obstacle: wrongGraph(threadId, "a run of this graph", "one of which no node is in this graph"),
+    };
   }
   const gone = goneOf(graph, nodes, due);
   const drift = [...(difference?.drifted === true ? differenceInWords(difference) : []), ...gone];
@@ -73,7 +80,9 @@ function goneOf(graph: PregelLike, { failed, inFlight, waiting }: RunNodes, due:
 }
 
 export function isUnreadable(error: unknown): error is TurnsError {
-  return (["CHECKPOINT_CORRUPTED", "UNDECODABLE_VALUE", "CHECKPOINT_UNREADABLE"] as const).some((code) => TurnsError.is(error, code));
+  return (["CHECKPOINT_CORRUPTED", "UNDECODABLE_VALUE", "CHECKPOINT_UNREADABLE"] as const).some((code) =>
+    TurnsError.is(error, code),
+  );
 }
 
 export function nothingToResume(threadId: string): TurnsError {
@@ -81,7 +90,8 @@ export function nothingToResume(threadId: string): TurnsError {
     what: `resume of thread ${describe(threadId)}`,
     expected: "a thread with at least one checkpoint",
     found: "none",
-    remedy: "The run ended before its input was saved, or the id is another one; pass `input` to begin, or invoke the graph with it.",
+    remedy:
+      "The run ended before its input was saved, or the id is another one; pass `input` to begin, or invoke the graph with it.",
     data: { threadId },
   });
 }

@@ -29,15 +29,16 @@ export async function restarted(
   }
   const before = begun?.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;
   if (before !== undefined && (await readable(saver, threadId, before)) !== undefined) return { input, checkpointId: before };
-  await saver.put({ configurable: { thread_id: threadId, checkpoint_ns: "" } }, emptyCheckpoint(), { source: "fork", step: -2, parents: {} }, {});
+  await saver.put(
+    { configurable: { thread_id: threadId, checkpoint_ns: "" } },
+    emptyCheckpoint(),
+    { source: "fork", step: -2, parents: {} },
+    {},
+  );
   return { input, checkpointId: undefined };
 }
 
-async function readable(
-  saver: TurnSaver,
-  threadId: string,
-  checkpointId: string | undefined,
-): ReturnType<TurnSaver["getTuple"]> {
+async function readable(saver: TurnSaver, threadId: string, checkpointId: string | undefined): ReturnType<TurnSaver["getTuple"]> {
   if (checkpointId === undefined) return undefined;
   try {
     return await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } });

@@ -12,6 +12,11 @@ interface FailedGate {
   maxRollbacks: number;
 }
 
+interface Origin {
+  checkpointNs: string;
+  checkpointId: string;
+}
+
 /** @returns undefined for an error that is no gate's, or of one that is not to roll back */
 export function rollbackAsked(error: unknown): FailedGate | undefined {
   if (!TurnsError.is(error, "VALIDATION_FAILED") || error.data["onFailure"] !== "rollback") return undefined;
@@ -22,20 +27,35 @@ export function rollbackAsked(error: unknown): FailedGate | undefined {
  * Goes back to the checkpoint that the node started from, its effects undone (S3.4). How often is counted in the database, by node task,
  * whose id stays the same: a run that crashes in between does not roll back for ever.
  *
- * @returns whether it did; false if the node has been rolled back as often as it may
+ * @returns whether it did; false if the node has been rolled back as often as it may, or nobody knows where it started
+ * @throws {TurnsError} what the rewind is refused with, EFFECT_UNCOMPENSATED and its like; the run then stands where the node failed
  */
 export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate): Promise<boolean> {
   const reason = `gate:${gate.nodeTaskId}`;
   const { threadId, nodeName: node, confidence, maxRollbacks } = gate;
   const before = await saver.countRewinds(threadId, reason);
   if (before >= maxRollbacks) {
-    saver.logger.warn({ threadId, node, confidence, rollbacks: before }, `node ${JSON.stringify(node)} was rolled back as often as it may be`);
+    saver.logger.warn(
+      { threadId, node, confidence, rollbacks: before },
+      `node ${JSON.stringify(node)} was rolled back as often as it may be`,
+    );
     return false;
   }
+  const from = await startOf(saver, gate);
+  if (from === undefined) return false;
   saver.logger.warn(
     { threadId, node, confidence, rollback: before + 1, maxRollbacks },
     `node ${JSON.stringify(node)} failed its validation: the run goes back to the checkpoint before it`,
   );
-  await saver.rewindToTurn({ threadId, turnId: gate.turnId, nodeTaskId: gate.nodeTaskId, reason }, undos);
+  await saver.rewindToCheckpoint({ threadId, ...from, reason }, undos, true);
   return true;
+}
+
+/** The checkpoint that the node's Thought started from; undefined if its turns could not be saved. */
+async function startOf(saver: TurnSaver, { threadId, turnId }: FailedGate): Promise<Origin | undefined> {
+  const task = (await saver.listTasks(threadId)).at(-1);
+  const turns = task === undefined ? [] : await saver.listTurns(threadId, { afterSeq: task.firstSeq - 1 });
+  const turn = turns.find(({ id }) => id === turnId);
+  const { checkpointNs, checkpointId } = turn ?? {};
+  return checkpointNs === undefined || checkpointId === undefined ? undefined : { checkpointNs, checkpointId };
 }

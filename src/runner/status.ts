@@ -61,7 +61,8 @@ function reasonOf(found: {
   rewind: string | undefined;
 }): ThreadStatus["reason"] {
   if (found.running) return { code: "THREAD_RUNNING", message: "a live process is running it" };
-  if (found.rewind !== undefined) return { code: "REWIND_UNFINISHED", message: `rewind ${found.rewind} was begun and has not ended` };
+  if (found.rewind !== undefined)
+    return { code: "REWIND_UNFINISHED", message: `rewind ${found.rewind} was begun and has not ended` };
   if (found.obstacle !== undefined) return { code: found.obstacle.code, message: found.obstacle.message };
   return found.finished ? { code: "FINISHED", message: "nothing is left to do" } : undefined;
 }

@@ -25,9 +25,7 @@ export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId
   const head = await saver.getTuple(config);
   if (head === undefined) return undefined;
   const state = await (graph as unknown as GraphWithState).getState(config);
-  const taken = (head.pendingWrites ?? []).filter(
-    ([, channel]) => channel === RESUME || !Object.hasOwn(WRITES_IDX_MAP, channel),
-  );
+  const taken = (head.pendingWrites ?? []).filter(([, channel]) => channel === RESUME || !Object.hasOwn(WRITES_IDX_MAP, channel));
   if (state.next.length === 0 && taken.length === 0) return undefined;
   const due = state.tasks.filter((task) => state.next.includes(task.name));
   return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0) };

@@ -2,28 +2,10 @@ import { copyOf, decode, encode, type EncodeOptions, NO_COPY } from "../codec";
 import { describe, TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import type { Logger } from "../logger";
-import type { PackedText, TurnStatus, TurnType } from "../store/store";
+import type { PackedText, TurnStatus } from "../store/store";
 import { once } from "../values";
 import { asRecord } from "./state-of-turn";
-
-/** What the option `redact` is asked about: a turn that is about to be saved. */
-export interface TurnToRedact {
-  threadId: string;
-  /** If the run named them. */
-  graphId?: string;
-  taskId?: string;
-  nodeName: string;
-  nodeNs: string;
-  nodeTaskId: string;
-  turnType: TurnType;
-  /** Only Actions have one. */
-  status?: TurnStatus;
-  /**
-   * What the node was called with (Thought), what it returned, or its error or interrupts (Action): a copy, which may be changed.
-   * Values that the codec cannot save are not in it.
-   */
-  state: Record<string, unknown>;
-}
+import type { TurnToRedact } from "./turn-to-redact";
 
 /** What a turn's row is to hold: what it always holds, a value instead, or nothing. */
 export type Content = { as: "full"; value: unknown } | { as: "redacted"; value: unknown } | { as: "none"; value?: undefined };

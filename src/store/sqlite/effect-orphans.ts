@@ -1,9 +1,8 @@
-import { type EffectRow, rootTaskOf, stepsOf } from "../effects";
+import { type EffectRow, rootTaskOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
 import type { NewEffect } from "../store";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
-import { SETTLED_AS_HISTORY } from "../effects";
 import type { Sql } from "./sql";
-import { type ThreadKey, threadIdOf } from "./thread-keys";
+import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 
 const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
 /** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
@@ -18,6 +17,17 @@ const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkp
 const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
   WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0`;
 
+/** The checkpoints that somebody edited into this one, newest first. */
+const EDITED = `WITH RECURSIVE before (id, source, parent) AS (
+  SELECT checkpoint_id, source, parent_checkpoint_id FROM langgraph_snapshots
+  WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id = ?2 AND superseded_by IS NULL
+  UNION SELECT s.checkpoint_id, s.source, s.parent_checkpoint_id FROM before CROSS JOIN langgraph_snapshots AS s
+  WHERE before.source = 'update' AND s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = before.parent AND s.superseded_by IS NULL
+) SELECT id FROM before WHERE id <> ?2`;
+const OF_ANCHOR = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`;
+const HAS_ENDED = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND node_task_id = ?
+  AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
+
 export interface OrphanCall extends NewEffect {
   path: string;
   inputDigest: string | undefined;
@@ -29,10 +39,11 @@ export interface OrphanCall extends NewEffect {
 /**
  * LangGraph derives a node task's id from the checkpoint it starts from. Where a checkpoint was not kept, the same work comes again
  * under another id: in a graph without a checkpointer, after the node around it began anew; and with durability "exit", after a crash,
- * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it.
+ * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it. So it is with a
+ * node that failed, when somebody repairs the state (`updateState`) and resumes.
  *
- * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph. Where
- * neither can tell, nobody knows whether the call is the same deed.
+ * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph, unless
+ * the state was edited. Where neither can tell, nobody knows whether the call is the same deed.
  *
  * @returns an effect that may be this call's, if nobody can know
  */
@@ -40,12 +51,13 @@ export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Effect
   const lost = lostEffects(sql, key, call);
   const ours = lost.filter((row) => row.taskId === call.taskId);
   const orphans = [...earlierCalls(sql, key, call), ...ours].toSorted((left, right) => left.seq - right.seq);
-  const known = knownTwin(orphans, call);
+  const edited = beforeEdit(sql, key, call);
+  const known = knownTwin(orphans, call) ?? edited.find((row) => hasSameInput(row, call));
   if (known !== undefined) {
     book(sql, key, known.nodeTaskId, call);
     return undefined;
   }
-  return orphans.find((row) => isUndecided(row, call));
+  return orphans.find((row) => isUndecided(row, call)) ?? edited.find((row) => isComparable(row, call) === false);
 }
 
 /** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
@@ -63,25 +75,41 @@ export function lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow 
 export function runsAreSaved(sql: Sql, graphRuns: readonly string[]): void {
   if (graphRuns.length === 0) return;
   for (const row of sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
-    const { thread } = row;
-    const key = { thread, threadId: threadIdOf(sql, thread) };
+    const key = threadKey(sql, threadIdOf(sql, row.thread)) as ThreadKey;
     saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
   }
 }
 
 function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
   const isThere = ({ spot }: EffectRow): boolean => spot === call.spot;
-  const equal = orphans.filter(
-    ({ name, inputDigest }) => name === call.name && call.inputDigest !== undefined && inputDigest === call.inputDigest,
-  );
+  const equal = orphans.filter((row) => hasSameInput(row, call));
   return equal.find(isThere) ?? equal[0] ?? orphans.find(isThere);
 }
 
 /** Same effect, at another point of the course, and no inputs that tell: a node of a loop, or the course is another one. */
 function isUndecided(row: EffectRow, call: OrphanCall): boolean {
-  if (row.name !== call.name || row.status === "failed") return false;
-  if (row.inputDigest !== undefined && call.inputDigest !== undefined) return false;
-  return stepsOf(row.spot) !== stepsOf(call.spot);
+  return isComparable(row, call) === false && stepsOf(row.spot) !== stepsOf(call.spot);
+}
+
+function hasSameInput({ name, inputDigest }: EffectRow, call: OrphanCall): boolean {
+  return name === call.name && inputDigest !== undefined && inputDigest === call.inputDigest;
+}
+
+/** Whether inputs tell if an effect that happened, or may have, is this call's; undefined for one that is not in question. */
+function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall): boolean | undefined {
+  if (name !== call.name || status === "failed") return undefined;
+  return inputDigest !== undefined && call.inputDigest !== undefined;
+}
+
+/** Of node tasks that had not ended when somebody edited the state that they ran on. */
+function beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
+  const root = call.rootThreadId === key.threadId ? key : threadKey(sql, call.rootThreadId);
+  if (root === undefined || call.anchor === undefined) return [];
+  return sql
+    .all<{ id: string }>(EDITED, root.thread, call.anchor)
+    .flatMap(({ id }) => sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id))
+    .map((row) => toEffect(sql, key.threadId, row))
+    .filter((row) => sql.get(HAS_ENDED, root.thread, row.anchor ?? "", rootTaskOf(row.run)) === undefined);
 }
 
 function book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): void {

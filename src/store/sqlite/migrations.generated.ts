@@ -233,6 +233,7 @@ CREATE TABLE langgraph_effects (
 CREATE UNIQUE INDEX langgraph_effects_by_id ON langgraph_effects (id);
 CREATE INDEX langgraph_effects_by_node_task ON langgraph_effects (thread, node_task_id);
 CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
+CREATE INDEX langgraph_effects_by_anchor ON langgraph_effects (thread, anchor);
 CREATE INDEX langgraph_effects_unsaved ON langgraph_effects (unsaved_run) WHERE unsaved_run IS NOT NULL;
 CREATE INDEX langgraph_effects_by_seq ON langgraph_effects (thread);
 

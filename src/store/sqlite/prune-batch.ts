@@ -10,10 +10,11 @@ const DELETE_WRITES = `DELETE FROM langgraph_writes ${OF_THREAD}`;
 const DELETE_TURNS = `DELETE FROM langgraph_checkpoints ${OF_THREAD}`;
 const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
-/** Settled effects that no rewind reaches any more, and no run: the checkpoint they ran under was saved, and is gone. */
+/** Settled effects that no rewind reaches any more, and no run: the checkpoint they ran under, perhaps
+ * another thread's, was saved, and is gone. */
 const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE thread = ?1 AND status <> 'intent' AND unsaved_run IS NULL AND seq <= ?2
   AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
-    WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = langgraph_effects.anchor)`;
+    WHERE s.checkpoint_id = langgraph_effects.anchor AND s.checkpoint_ns = '')`;
 const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
 const NO_ARCHIVE = "UPDATE langgraph_rewinds SET archived = 0 WHERE id = ?";
 const NOTE = "UPDATE langgraph_threads SET pruned_seq = max(pruned_seq, ?), unswept = unswept + ? WHERE thread = ?";
