@@ -129,6 +129,7 @@ describe("S1.5 a rewind is exact", () => {
         turns: gone("langgraph_checkpoints"),
         values: gone("langgraph_chunks"),
         tasks: gone("langgraph_tasks"),
+        effects: gone("langgraph_effects"),
       });
       const left = new Set((after["langgraph_tasks"] as { seq: number }[]).map(({ seq }) => seq));
       const went = (before["langgraph_tasks"] as { seq: number; task_id: string }[]).filter(({ seq }) => !left.has(seq));

@@ -1,6 +1,6 @@
 import { HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, END, interrupt, MessagesAnnotation, Send, START, StateGraph } from "@langchain/langgraph";
-import type { TurnSaver } from "../../src/index";
+import { effect, type TurnSaver } from "../../src/index";
 import { dieNow } from "./s1-tools";
 
 export const KEY = Buffer.from("6b1f0c93d2a4e58717c90ab3fe5d62480199aabbccddeeff1122334455667788", "hex").toString("base64");
@@ -35,7 +35,10 @@ export function secretGraph(saver: TurnSaver) {
     .addEdge("s2", END)
     .compile();
   const graph = new StateGraph(State)
-    .addNode("plan", () => ({ log: [`plan ${SECRET}`], messages: [new HumanMessage(`${SECRET} plan ${"x".repeat(400)}`)] }))
+    .addNode("plan", async () => {
+      const draft = () => ({ log: [`plan ${SECRET}`], messages: [new HumanMessage(`${SECRET} plan ${"x".repeat(400)}`)] });
+      return effect("draft", draft, { input: { about: `${SECRET} ${"y".repeat(400)}` }, undo: false });
+    })
     .addNode("work", (packet: { part: string }) => ({ log: [`work ${packet.part}`] }))
     .addNode("sub", sub)
     .addNode("ask", (state) => {

@@ -78,6 +78,8 @@ export const REWOUND = [
   "langgraph_lists",
   "langgraph_items",
   "langgraph_tasks",
+  "langgraph_graphs",
+  "langgraph_effects",
 ];
 
 export class World {

@@ -135,9 +135,10 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     takeBack: write(takeBack),
     reseal: write(reseal),
     retireKeys: write(retireKeys),
-    startVerify: read((_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) => ({
-      step: read(startVerify(sql, threadId, isGraph)),
-    })),
+    startVerify: read((_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) => {
+      const step = startVerify(sql, threadId, isGraph);
+      return { step: () => commits.alone(step) };
+    }),
     close: () => {
       db.close();
     },

@@ -26,6 +26,8 @@ const ATTEMPTS =
   "SELECT count(*) AS n FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought'";
 const OF_NODE_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id = ? AND turn_type = ? ORDER BY seq DESC LIMIT 1`;
+const ACTION_OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
+  WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Action' ORDER BY seq DESC LIMIT 1`;
 const OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
 const BY_ID = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE id = ?`;
@@ -225,7 +227,10 @@ function settled(
   settle: NonNullable<NewWrites["settle"]>,
   thought: TurnRow,
 ): TurnRow {
-  const rawAction = sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Action");
+  // An earlier attempt that timed out may have ended since, and its Action be the newest.
+  const rawAction =
+    sql.get<RawTurn>(ACTION_OF_ATTEMPT, key.thread, writes.nodeTaskId, thought.runId ?? null) ??
+    sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Action");
   if (rawAction !== undefined && (rawAction.seq ?? 0) > (thought.seq ?? 0)) {
     return updateTurn(sql, toTurn(sql, rawAction, key.threadId), { status: settle.status, durable: settle.durable });
   }

@@ -46,7 +46,7 @@ export class VerifyContext {
   begin(until: number): void {
     this.until = until;
     this.#owners.clear();
-    this.sequence = this.sql.currentSeq();
+    this.sequence = this.attempt(undefined, {}, () => this.sql.currentSeq()) ?? Number.MAX_SAFE_INTEGER;
   }
 
   get isOver(): boolean {

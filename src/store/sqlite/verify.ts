@@ -17,7 +17,7 @@ import { writes } from "./verify-writes";
 /** How long one transaction goes on. */
 const STEP_MS = 20;
 
-/** A walk through all tables. @throws {TurnsError} THREAD_NOT_FOUND */
+/** A walk through all tables, to be called outside of any transaction. @throws {TurnsError} THREAD_NOT_FOUND */
 export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): () => VerifyStep {
   const key = threadId === undefined ? undefined : threadKey(sql, threadId);
   if (threadId !== undefined && key === undefined) throw unknownThread(threadId);
@@ -26,12 +26,24 @@ export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsG
   const phases = phasesOf(only, isGraph);
   let index = 0;
   return () => {
-    ctx.begin(Date.now() + STEP_MS);
-    for (let phase = phases[index]; phase !== undefined && !ctx.isOver; phase = phases[index]) {
-      if (!isMore(ctx, phase)) index += 1;
-    }
+    readTogether(sql, () => {
+      ctx.begin(Date.now() + STEP_MS);
+      for (let phase = phases[index]; phase !== undefined && !ctx.isOver; phase = phases[index]) {
+        if (!isMore(ctx, phase)) index += 1;
+      }
+    });
     return ctx.take(phases[index]?.table);
   };
+}
+
+/** One state of the file for all of the work. Where a page is damaged a COMMIT fails, even if nothing was written. */
+function readTogether({ db }: Sql, work: () => void): void {
+  db.exec("BEGIN");
+  try {
+    work();
+  } finally {
+    if (db.inTransaction) db.exec("ROLLBACK");
+  }
 }
 
 /** A page that SQLite cannot read ends the look at its table, and is on record. */
