@@ -48,6 +48,7 @@ function goOn({ shape, durability }: Case, db: string, deeds: Deeds, options: Ef
   return run(durability === "exit" ? { log: [] } : null, config).finally(() => saver.close());
 }
 
+const only = process.env["EFF_ONLY"];
 const DONE_AT_DEATH: Record<Point, { deeds: number; known: boolean }> = {
   "before intent": { deeds: 0, known: true },
   "after intent": { deeds: 0, known: false },

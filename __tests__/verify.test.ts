@@ -4,7 +4,7 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { MemorySaver } from "@langchain/langgraph";
 import fc from "fast-check";
-import { TurnSaver, type TurnSaverOptions } from "../src/index";
+import type { TurnSaver, TurnSaverOptions } from "../src/index";
 import { Lab } from "./support/diff-harness";
 import { graphs, runRandom } from "./support/diff-random";
 import { KEY, SECRET } from "./support/enc-graph";
@@ -422,7 +422,7 @@ describe("S3.1 beside whatever else goes on", () => {
       expect(report.problems).toEqual([]);
       checkpoints = Math.max(checkpoints, report.checked.checkpoints);
     }
-    child.stdin!.write("stop\n");
+    child.stdin.write("stop\n");
     const [code] = (await once(child, "exit")) as [number];
     expect(code).toBe(0);
     expect(checkpoints).toBeGreaterThan(10);

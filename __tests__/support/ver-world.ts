@@ -73,7 +73,7 @@ async function withEffects(path: string, options: TurnSaverOptions): Promise<voi
       startedAt: "2026-11-21T00:00:00.000Z",
     });
     const ended = { status: "done", outcome: packed, endedAt: "2026-11-21T00:00:01.000Z", settledBy: undefined } as const;
-    if (name === "mail") await store.settleEffect(row.id, ended as never);
+    if (name === "mail") await store.settleEffect(row.id, ended);
   }
   store.close();
 }

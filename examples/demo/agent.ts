@@ -3,10 +3,14 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import type { TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, type TurnSaver, type Undos } from "langgraph-checkpoint-turns";
 import { contradicts, crossCheck, extractFacts, reportLine, TOPICS, type Fact, type Finding, type TextFile } from "./facts";
 import type { Ledger } from "./ledger";
 import { ScriptedModel } from "./model";
+import type { Outbox } from "./outbox";
+
+/** All tasks run on this thread. */
+export const THREAD = "skarholm";
 
 /** The plan: five tasks, in this order, on one thread. */
 export const TASKS = ["1-plan", "2-read", "3-extract", "4-cross-check", "5-report"] as const;
@@ -19,6 +23,8 @@ interface Material {
   texts: TextFile[];
   facts: Fact[];
   findings: Finding[];
+  /** What the post office answered to our letters. */
+  receipts: string[];
   lines: string[];
 }
 
@@ -44,8 +50,14 @@ export interface AgentSettings {
   reportFile: string;
   /** How long one item of work takes, milliseconds. */
   pace: number;
-  /** Called when a half has done some of its items and not yet the others. */
-  onHalfway?: (taskId: TaskId, node: string) => Promise<void>;
+  outbox: Outbox;
+  /** Called when a letter is out and its receipt has not come yet. */
+  onPosted?: (node: string, subject: string) => Promise<void>;
+}
+
+/** How to undo what the agent does to the world: the name is the one its effect gives. */
+export function undosFor(outbox: Outbox): Undos {
+  return { retract: ({ key, input }) => outbox.write("retracted", key, (input as { subject: string }).subject) };
 }
 
 /** The agent: plan → (work_a ∥ work_b) → review, once per task. */
@@ -68,14 +80,35 @@ export function createAgent(settings: AgentSettings) {
       return { plan: halves, drafts: null, notes: [`${items.length} items, split ${halves.a.length} and ${halves.b.length}`] };
     });
 
+  /** A letter to the lighthouse museum: sent once for each topic, however often the node around it runs. */
+  const inquire = (node: string, subject: string): Promise<string> => {
+    const receipt = `accepted: ${subject}`;
+    const { outbox } = settings;
+    return effect(
+      "letter",
+      async (key) => {
+        outbox.write("sent", key, subject);
+        await settings.onPosted?.(node, subject);
+        return receipt;
+      },
+      {
+        id: subject,
+        input: { subject },
+        undo: "retract",
+        // Asked when nobody knows whether the letter went out.
+        probe: (key) => (outbox.has("sent", key) ? receipt : undefined),
+      },
+    );
+  };
+
   const work = (half: Half) => (state: AgentState) =>
     inLedger(state, `work_${half}`, async () => {
       const items = state.plan[half];
       const draft: Partial<Material> = {};
-      for (const [index, item] of items.entries()) {
-        if (index === Math.ceil(items.length / 2)) await settings.onHalfway?.(state.task, `work_${half}`);
+      for (const item of items) {
         await sleep(settings.pace);
         merge(draft, workOn(state.task, item, state.material, settings.textsFolder));
+        if (state.task === "4-cross-check") merge(draft, { receipts: [await inquire(`work_${half}`, item)] });
       }
       return { drafts: { [half]: draft }, notes: [summary(draft)] };
     });
@@ -130,11 +163,14 @@ function merge(into: Partial<Material>, more: Partial<Material>): void {
   }
 }
 
-function summary({ files, texts, facts, findings, lines }: Partial<Material>): string {
+function summary({ files, texts, facts, findings, receipts, lines }: Partial<Material>): string {
   if (files !== undefined) return `${files.length} files listed`;
   if (texts !== undefined)
     return `${texts.length} texts, ${texts.reduce((sum, { text }) => sum + text.split(/\s+/).length, 0)} words`;
   if (facts !== undefined) return `${facts.length} facts`;
-  if (findings !== undefined) return `${findings.length} topics checked, contradictions: ${findings.filter(contradicts).length}`;
+  if (findings !== undefined) {
+    const found = `${findings.length} topics, contradictions: ${findings.filter(contradicts).length}`;
+    return `${found}, letters: ${receipts?.length ?? 0}`;
+  }
   return `${lines?.length ?? 0} lines of the report`;
 }

@@ -1,35 +1,37 @@
 // The director: starts the agent in a process of its own, kills it, starts another, rewinds, and checks that every promise was kept.
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
-import { createAgent, TASKS } from "./agent";
 import { Ledger } from "./ledger";
 import type { Message } from "./messages";
+import { Outbox } from "./outbox";
+import { brokenPromises, check, letters, of, stateAfter } from "./promises";
 import { perform, type Performance } from "./stage";
-import { event, explain, heading, ledgerTable, promise, rewindReport, say, taskBegins, turnRow } from "./timeline";
+import { summarise } from "./summary";
+import { effectLine, event, explain, heading, rewindReport, say, taskBegins, turnRow } from "./timeline";
 
-const NODES = ["planner", "work_a", "work_b", "review"];
 const KILL_IN = "4-cross-check work_b";
+/** The letters of that body: the first one has its receipt when the process dies, the second one is out, the third one is not. */
+const [RECORDED, IN_DOUBT, UNSENT] = ["range in nautical miles", "number of keepers", "year of electrification"] as const;
 
 const startedAt = Date.now();
 const folder = mkdtempSync(path.join(tmpdir(), "turns-demo-"));
 const ledger = new Ledger(path.join(folder, "ledger.txt"));
+const outbox = new Outbox(path.join(folder, "outbox.txt"));
 const reportFile = path.join(folder, "report.md");
-let broken = 0;
 
 try {
   introduce();
   const first = await actOne();
   const second = await actTwo(first);
   const third = await actThree(first);
-  await summarise(second, third);
+  await summarise(folder, KILL_IN, second, third);
+  explain(`The demo took ${seconds()} s.`);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
-if (broken > 0) {
-  say(`\n${broken} promises were not kept.`);
+if (brokenPromises() > 0) {
+  say(`\n${brokenPromises()} promises were not kept.`);
   process.exitCode = 1;
 }
 
@@ -44,24 +46,32 @@ function introduce(): void {
     "Thought is committed; when the node has ended its Action is, together with its output. A Thought",
     "without an Action is work in flight. `seq` is the order of everything in the file (checkpoints take",
     "numbers too), `attempt` counts how often the same piece of work was begun.",
+    "",
+    "In task 4 the agent also writes letters to a museum, one for each topic. A letter is an effect: its",
+    "intent is committed before it is sent, its receipt after. The outbox is a file that only grows.",
   );
 }
 
 async function actOne(): Promise<Performance> {
   heading("1. The agent runs, and is killed");
   let siblingDone = false;
-  let halfway = false;
-  const performance = await perform(["run", folder, KILL_IN], (message, worker) => {
+  let posted = false;
+  const performance = await perform(["run", folder, `work_b ${IN_DOUBT}`], (message, worker) => {
     show(message);
-    if (message.type === "halfway") halfway = true;
+    if (message.type === "posted") posted = true;
     if (isDone(message, "4-cross-check", "work_a")) siblingDone = true;
-    if (!halfway || !siblingDone || worker.killed) return;
-    event(`kill -9 ${worker.pid}: work_b of task 4 has done half of its work, work_a beside it has ended`);
+    if (!posted || !siblingDone || worker.killed) return;
+    event(`kill -9 ${worker.pid}: work_b of task 4 has just sent its second letter and has no receipt yet; work_a has ended`);
     worker.kill("SIGKILL");
   });
   say();
   check(performance.signal === "SIGKILL", "the process died of SIGKILL in the middle of a node");
   check(began(KILL_IN) === 1 && ended(KILL_IN) === 0, "work_b of task 4 had begun and not ended");
+  const out = outbox.entries("sent").map(({ subject }) => subject);
+  check(
+    out.includes(RECORDED) && out.includes(IN_DOUBT) && !out.includes(UNSENT) && !letters(performance, "done").includes(IN_DOUBT),
+    "of the three letters of work_b one was sent and recorded, one sent and not recorded, one not sent",
+  );
   return performance;
 }
 
@@ -78,6 +88,16 @@ async function actTwo(first: Performance): Promise<Performance> {
   check(inFlight.join() === KILL_IN, "in flight was exactly what the crash interrupted: work_b of task 4");
   check(of(performance, "refused")[0]?.code === "UNFINISHED_WORK", "new input was refused while work was unfinished");
   check(resumed.join() === "work_b#2,review#1", "the resume ran work_b again, then review, and nothing else of task 4");
+  check(
+    letters(performance, "replayed").join() === RECORDED,
+    "the recorded letter was not sent again: the journal gave its receipt",
+  );
+  const doubts = of(performance, "effect").filter(({ event }) => event.effect.settledBy === "probe");
+  check(
+    letters(performance, "in-doubt").join() === IN_DOUBT && doubts.length === 1,
+    "the one in flight was in doubt; the effect's probe found it in the outbox, and it was not sent again",
+  );
+  check(isSentOnce(6), "six letters went out, each exactly once");
   const repeated = [...ledger.count("began")].filter(([, times]) => times > 1);
   check(repeated.join() === `${KILL_IN},2`, "of all node bodies so far, only work_b of task 4 began more than once");
   check(contradictions() === 3, "the report names the three contradictions in the texts");
@@ -88,7 +108,11 @@ async function actTwo(first: Performance): Promise<Performance> {
 
 async function actThree(first: Performance): Promise<Performance> {
   heading("3. Back to the end of task 3, and on from there");
-  explain("A rewind deletes all that came after a task, in one transaction, or nothing. First it is asked", "what would go.");
+  explain(
+    "A rewind undoes the effects behind a task, newest first, and deletes all that came after it, in one",
+    "transaction, or nothing. First it is asked what would go.",
+  );
+  const sent = outbox.entries("sent").map(({ key }) => key);
   say();
   const performance = await perform(["rewind", folder], show);
   const [dryRun, done] = of(performance, "rewind").map(({ report }) => report);
@@ -102,52 +126,19 @@ async function actThree(first: Performance): Promise<Performance> {
     stateAfter(performance, "rewind") === stateAfter(first, "3-extract"),
     "the state is that of the end of task 3, value for value",
   );
+  const retracted = outbox.entries("retracted").map(({ key }) => key);
+  const undone = of(performance, "effect").flatMap(({ event }) => (event.what === "undone" ? [event.effect] : []));
+  check(
+    retracted.length === 6 && retracted.toSorted().join() === sent.toSorted().join(),
+    "each of the six letters was retracted, once",
+  );
+  check(
+    undone.map(({ key }) => key).join() === retracted.join() &&
+      undone.every(({ seq }, at) => at === 0 || seq < (undone[at - 1]?.seq ?? 0)),
+    "the newest one first",
+  );
+  check(isSentOnce(12), "tasks 4 and 5 ran again, and sent six letters of their own, with keys of their own");
   return performance;
-}
-
-async function summarise(second: Performance, third: Performance): Promise<void> {
-  heading("Summary");
-  say("How often each node body began, by a ledger that only the bodies write to:");
-  say();
-  ledgerTable(ledger.count("began"), TASKS, NODES);
-  say();
-  const once = TASKS.slice(0, 3).flatMap((task) => NODES.map((node) => `${task} ${node}`));
-  const twice = TASKS.slice(3).flatMap((task) => NODES.map((node) => `${task} ${node}`));
-  check(
-    once.every((body) => began(body) === 1),
-    "tasks 1 to 3 ran once: neither the crash nor the rewind repeated any of it",
-  );
-  check(
-    twice.every((body) => began(body) === (body === KILL_IN ? 3 : 2)),
-    "tasks 4 and 5 ran twice because of the rewind; work_b of task 4 once more because of the crash",
-  );
-  const states = [stateAfter(second, "5-report"), stateAfter(third, "5-report")];
-  check(states[0] !== undefined && states[0] === states[1], "the state at the end is the same before and after the rewind");
-  check(
-    readFileSync(reportFile, "utf8") === (await withoutCrash()),
-    "the report is the one that a run without crash and rewind writes",
-  );
-  say();
-  const size = statSync(path.join(folder, "agent.db")).size;
-  say(`The database file has ${Math.round(size / 1024)} KiB, the archive of the rewind included. The demo took ${seconds()} s.`);
-}
-
-/** The same agent in memory, undisturbed; what it writes is what must come out. */
-async function withoutCrash(): Promise<string> {
-  const saver = TurnSaver.fromPath(":memory:");
-  const file = path.join(folder, "undisturbed.md");
-  const runner = new GraphRunner(
-    createAgent({
-      saver,
-      ledger: new Ledger(path.join(folder, "undisturbed.txt")),
-      textsFolder: fileURLToPath(new URL("texts", import.meta.url)),
-      reportFile: file,
-      pace: 0,
-    }),
-  );
-  for (const taskId of TASKS) await runner.invoke({ task: taskId }, { threadId: "undisturbed", taskId });
-  saver.close();
-  return readFileSync(file, "utf8");
 }
 
 function show(message: Message): void {
@@ -167,28 +158,17 @@ function show(message: Message): void {
       return event(`warning: ${message.message}`);
     case "rewind":
       return rewindReport(message.report);
-    case "halfway":
+    case "effect":
+      return effectLine(message.event);
+    case "posted":
     case "state":
       return;
   }
 }
 
-function check(kept: boolean, text: string): void {
-  if (!kept) broken += 1;
-  promise(kept, text);
-}
-
-function of<T extends Message["type"]>(performance: Performance, type: T): Extract<Message, { type: T }>[] {
-  return performance.messages.filter((message): message is Extract<Message, { type: T }> => message.type === type);
-}
-
 function isDone(message: Message, taskId: string, node: string): boolean {
   if (message.type !== "turn" || message.turn.turnType !== "Action") return false;
   return message.turn.taskId === taskId && message.turn.nodeName === node;
-}
-
-function stateAfter(performance: Performance, after: string): string | undefined {
-  return of(performance, "state").find((message) => message.after === after)?.digest;
 }
 
 function began(body: string): number {
@@ -205,4 +185,10 @@ function contradictions(): number {
 
 function seconds(): string {
   return ((Date.now() - startedAt) / 1000).toFixed(1);
+}
+
+/** Whether so many letters went out, and none twice. */
+function isSentOnce(letterCount: number): boolean {
+  const keys = outbox.entries("sent").map(({ key }) => key);
+  return keys.length === letterCount && new Set(keys).size === letterCount;
 }

@@ -1,11 +1,12 @@
 import { writeSync } from "node:fs";
-import type { RewindReport, Turn } from "langgraph-checkpoint-turns";
+import type { EffectEvent, RewindReport, Turn } from "langgraph-checkpoint-turns";
 
 /** What a worker process tells the director, one JSON object a line. */
 export type Message =
   | { type: "task"; taskId: string }
   | { type: "turn"; turn: Turn; note: string }
-  | { type: "halfway"; taskId: string; node: string }
+  | { type: "posted"; node: string; subject: string }
+  | { type: "effect"; event: EffectEvent }
   | { type: "in-flight"; turns: Turn[] }
   | { type: "refused"; code: string }
   | { type: "warning"; message: string }

@@ -1,4 +1,4 @@
-import type { RewindReport, Turn } from "langgraph-checkpoint-turns";
+import type { EffectEvent, RewindReport, TokenUsage, Turn } from "langgraph-checkpoint-turns";
 
 const coloured = process.stdout.isTTY === true && (process.env["NO_COLOR"] ?? "") === "";
 const paint =
@@ -48,11 +48,25 @@ export function event(text: string): void {
   say(`  ${bold(">>")} ${text}`);
 }
 
-export function rewindReport({ dryRun, tasks, removed }: RewindReport): void {
+const FATES: Partial<Record<EffectEvent["what"], string>> = {
+  done: "sent, and its receipt is recorded",
+  replayed: "has a receipt from before the crash: not sent again",
+  "in-doubt": "was begun before the crash, and nobody knows whether it went out",
+  undone: "retracted by its undo",
+};
+
+/** Its intent is not told: mostly the next line says how it ended. */
+export function effectLine({ what, effect }: EffectEvent): void {
+  const fate = what === "done" && effect.settledBy === "probe" ? "is out, says the probe: not sent again" : FATES[what];
+  if (fate !== undefined) say(`        ${bold("letter")}   ${effect.label.slice("id:".length)}: ${fate}`);
+}
+
+export function rewindReport({ dryRun, tasks, removed, effects }: RewindReport): void {
   const counts = `${removed.turns} turns, ${removed.checkpoints} checkpoints, ${removed.writes} writes`;
   event(
     `${dryRun ? "dry run: would delete" : "done: deleted, and kept in the archive,"} tasks ${tasks.join(" and ")}: ${counts}`,
   );
+  event(`${dryRun ? "it would undo" : "it undid"} ${effects.undone.length} effects, newest first`);
 }
 
 export function promise(kept: boolean, text: string): void {
@@ -65,5 +79,13 @@ export function ledgerTable(counts: ReadonlyMap<string, number>, tasks: readonly
   for (const task of tasks) {
     const cells = nodes.map((node) => String(counts.get(`${task} ${node}`) ?? 0).padStart(9));
     say(`  ${task.padEnd(16)}${cells.join("")}`);
+  }
+}
+
+export function tokenTable({ byNode, total, rewound }: TokenUsage): void {
+  say(dim(`  ${"node".padEnd(16)}${"in".padStart(9)}${"out".padStart(9)}`));
+  const all = [...byNode, { nodeName: "all", ...total }, { nodeName: "rewound", ...rewound }];
+  for (const { nodeName, input, output } of all) {
+    say(`  ${nodeName.padEnd(16)}${String(input).padStart(9)}${String(output).padStart(9)}`);
   }
 }

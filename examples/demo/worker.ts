@@ -4,11 +4,12 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { GraphRunner, TurnsError, TurnSaver, type Turn } from "langgraph-checkpoint-turns";
-import { createAgent, TASKS, type TaskId } from "./agent";
+import { createAgent, TASKS, THREAD, type TaskId, undosFor } from "./agent";
 import { Ledger } from "./ledger";
 import { tell } from "./messages";
+import { Outbox } from "./outbox";
 
-const threadId = "skarholm";
+const threadId = THREAD;
 const PACE_MS = 30;
 /** A worker that waits to be killed and is not ends by itself. */
 const NOT_KILLED_MS = 10_000;
@@ -18,25 +19,32 @@ const silent = (): void => undefined;
 const saver = TurnSaver.fromPath(path.join(folder, "agent.db"), {
   logger: { debug: silent, info: silent, warn: (_, message) => tell({ type: "warning", message }), error: silent },
 });
+const outbox = new Outbox(path.join(folder, "outbox.txt"));
 const agent = createAgent({
   saver,
   ledger: new Ledger(path.join(folder, "ledger.txt")),
   textsFolder: fileURLToPath(new URL("texts", import.meta.url)),
   reportFile: path.join(folder, "report.md"),
   pace: PACE_MS,
-  onHalfway: async (taskId, node) => {
-    if (`${taskId} ${node}` !== killIn) return;
-    tell({ type: "halfway", taskId, node });
+  outbox,
+  onPosted: async (node, subject) => {
+    if (`${node} ${subject}` !== killIn) return;
+    await told;
+    tell({ type: "posted", node, subject });
     await sleep(NOT_KILLED_MS);
   },
 });
-const runner = new GraphRunner(agent);
+const runner = new GraphRunner(agent, { undos: undosFor(outbox), checkpointFile: path.join(folder, "CHECKPOINT.md") });
 
 // Events come synchronously; a turn's note is read from its state, which is asynchronous, so they queue up.
 let told: Promise<void> = Promise.resolve();
 saver.events.on("turn", (turn) => {
   // An Action comes twice: when the node has returned, and again when its output is committed. The second one counts.
   if (turn.turnType === "Thought" || turn.durable) told = told.then(() => tellTurn(turn));
+});
+
+saver.events.on("effect", (event) => {
+  told = told.then(() => tell({ type: "effect", event }));
 });
 
 if (role === "resume") await resume();
@@ -73,7 +81,9 @@ async function resume(): Promise<void> {
 async function rewind(): Promise<void> {
   const request = { threadId, toTask: "3-extract", tasks: TASKS };
   tell({ type: "rewind", report: await runner.rewind({ ...request, dryRun: true }) });
-  tell({ type: "rewind", report: await runner.rewind(request) });
+  const report = await runner.rewind(request);
+  await told;
+  tell({ type: "rewind", report });
   await tellState("rewind");
 }
 
