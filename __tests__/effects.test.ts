@@ -257,6 +257,92 @@ describe("errors of the function", () => {
     expect(deeds.lines()).toEqual(["mail", "charge"]);
   });
 
+  test("a further try within the node is the same effect, also for the next run; without input or id it is refused", async () => {
+    for (const options of [{ input: 1 }, { id: "x" }, {}]) {
+      const keys: string[] = [];
+      let fail = true;
+      const a = async () => {
+        const act = () =>
+          effect(
+            "act",
+            (key) => {
+              keys.push(key);
+              if (keys.length === 1) throw new Error("503");
+              return "done";
+            },
+            options,
+          );
+        const log = await act().catch(act);
+        if (fail) throw new Error("once");
+        return { log: [log] };
+      };
+      const graph = attached(open(fresh()), line({ a }));
+      const error = await refusal(graph.invoke(empty, thread()));
+      fail = false;
+      if (Object.keys(options).length === 0) expect(error).toMatchObject({ code: "EFFECT_CHANGED" });
+      else {
+        expect((await graph.invoke(null, thread())).log).toEqual(["done"]);
+        expect(keys).toHaveLength(2);
+        expect(new Set(keys).size).toBe(1);
+      }
+      closeAll();
+    }
+  });
+
+  test.each([{}, { input: 1 }, { id: "x" }])(
+    "a node that tries again what is in doubt (%j) is refused again, and fails although it caught that",
+    async (options) => {
+      let calls = 0;
+      const a = async () => {
+        for (let index = 0; index < 3; index += 1) {
+          await effect(
+            "act",
+            () => {
+              calls += 1;
+              throw new Error("timeout");
+            },
+            { ...options, onError: "unknown" },
+          ).catch(() => undefined);
+        }
+        return { log: ["as if nothing had happened"] };
+      };
+      const graph = attached(open(fresh()), line({ a, b: () => ({ log: ["b"] }) }));
+      expect(await refusal(graph.invoke(empty, thread()))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+      expect(calls).toBe(1);
+      expect((await graph.getState(thread())).next).toEqual(["a"]);
+    },
+  );
+
+  test("a ToolNode, which tells errors to the model, does not get it to try again what is in doubt", async () => {
+    let calls = 0;
+    const pay = tool(
+      () =>
+        effect(
+          "pay",
+          () => {
+            calls += 1;
+            throw new Error("timeout");
+          },
+          { onError: "unknown" },
+        ),
+      { name: "pay", description: "pays", schema: z.object({}) },
+    );
+    const saver = open(fresh());
+    const model = () => ({
+      messages: [new AIMessage({ content: "", tool_calls: [{ id: "c", name: "pay", args: {}, type: "tool_call" }] })],
+    });
+    const builder = new StateGraph(MessagesAnnotation)
+      .addNode("model", model)
+      .addNode("tools", new ToolNode([pay]))
+      .addEdge(START, "model")
+      .addEdge("model", "tools")
+      .addEdge("tools", "model");
+    const graph = saver.attach(builder.compile({ checkpointer: saver }));
+    expect(await refusal(graph.invoke({ messages: [] }, thread()))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    expect(await refusal(graph.invoke(null, thread()))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    expect(calls).toBe(1);
+  });
+
   test("what is no Error, or cannot be saved, is an outcome too", async () => {
     for (const thrown of ["text", Object.assign(new Error("with a function"), { call: () => 1 })]) {
       const { start, resume } = oneEffect<never>(
@@ -826,7 +912,7 @@ describe("the store", () => {
 
   test("encrypted, nothing of inputs, results and errors stands in the file", async () => {
     const path = fresh();
-    const encryption = { key: Buffer.alloc(32, 7).toString("base64") };
+    const encryption = { key: "6b1f0c93d2a4e58717c90ab3fe5d62480199aabbccddeeff1122334455667788" };
     const saver = open(path, { encryption });
     const secret = "Zq7xSwordfish";
     let fail = true;

@@ -74,6 +74,14 @@ describe("examples", () => {
     expect(output).toContain("node bodies that began, in both processes: fetch, convert, convert, store");
   });
 
+  test("S2.9 examples: effects, an issue that a killed process has opened is not opened again", async () => {
+    const output = await outputOf("effects.ts");
+    expect(output).toContain("run: killed by SIGKILL");
+    expect(output).toContain("look: refused with EFFECT_IN_DOUBT: open issue, begun 1 time");
+    expect(output).toContain("resume: the issue is the one that was opened");
+    expect(output).toContain("issues that were opened, by all three processes: 1");
+  });
+
   test("S1.9 examples: rewind says what would go, deletes that, refuses an unknown task, and can be taken back", async () => {
     const output = await outputOf("rewind.ts");
     expect(output).toContain("dry run: tasks tuesday, wednesday would go");

@@ -1,7 +1,7 @@
 import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
 import { chain, Log } from "./support/s1-graph";
 import { runProgram } from "./support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, sqlOn } from "./support/s1-tools";
@@ -296,7 +296,8 @@ describe("S3.7 copyThread", () => {
 
 describe("S3.7 deleteThread", () => {
   test("S3.7 leaves nothing in any table that knows threads, and nothing of another thread goes", async () => {
-    const runner = new GraphRunner(chain(saver));
+    const journaled = chain(saver, async (node) => void (await effect(`deed of ${node}`, () => "done", { undo: false })));
+    const runner = new GraphRunner(journaled);
     for (const threadId of ["x", "y"]) {
       for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId.padEnd(300, ".")] }, { threadId, taskId });
       await saver.rewind({ threadId, toTask: "two" });
@@ -444,7 +445,9 @@ describe("S4.7 across processes that share only the file", () => {
       expect(db.prepare(`SELECT count(*) FROM ${table} AS NEW WHERE ${when}`).pluck().get()).toBe(0);
       db.close();
       expect((await chain(saver).getState(at("x"))).values).toEqual({ log });
-      expect(await new GraphRunner(chain(saver)).resume({ threadId: "x" })).toEqual({ log: [begin, "a", "b", "c"] });
+      // The other process compiled the same source another way, which a source hash takes for a change.
+      const here = new GraphRunner(chain(saver), { drift: "ignore" });
+      expect(await here.resume({ threadId: "x" })).toEqual({ log: [begin, "a", "b", "c"] });
       const resumed = runProgram("s1-graph-child.ts", path, "x", "resume");
       expect(resumed.out).toEqual([{ ran: [], state: { log: [begin, "a", "b", "c"] } }]);
       const attempts = (await saver.listTurns("x")).filter((turn) => turn.turnType === "Thought" && turn.attempt > 1);

@@ -231,7 +231,8 @@ export class GraphRunner<G extends RunnableGraph> {
     if (isTimeTravel || policy === "abandon") return start;
     let unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
     if (policy === "finish" && unfinished?.waits === false) {
-      const again = { threadId } as RunOptions<G>;
+      // All but what names the new input's own task.
+      const again = { ...options, taskId: undefined, configurable: { ...options.configurable, task_id: undefined } };
       await this.#invoked(await this.#resumed(null, again, undefined), again);
       unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
     }
@@ -275,7 +276,7 @@ export class GraphRunner<G extends RunnableGraph> {
 
   async #begunAnew(threadId: string, found: Assessment, instead: unknown): Promise<Start> {
     const obstacle = found.obstacle as TurnsError;
-    const start = await restarted(this.saver, threadId, found.inputId, instead);
+    const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
     if (start === undefined) throw obstacle;
     this.saver.logger.warn(
       { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId },

@@ -46,7 +46,7 @@ import { addressOf, checkedId, configurableOf, taskNamesOf, type TaskNames } fro
 import { Saving } from "./saving";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
-import type { RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
+import type { LastRun, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
 import { attachedGraph, attachRecorder, type AttachOptions, isRecorded } from "./turns/attach";
@@ -218,12 +218,12 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * The id of the newest checkpoint of a thread that brought input: where its last run began.
+   * The run that a thread's newest checkpoint is of.
    *
    * @internal for GraphRunner
    */
-  async latestInput(threadId: string): Promise<string | undefined> {
-    return this.#store.latestInput(checkedId(threadId, "thread_id", "latestInput"));
+  async lastRun(threadId: string): Promise<LastRun | undefined> {
+    return this.#store.lastRun(checkedId(threadId, "thread_id", "lastRun"));
   }
 
   /** Nothing to do: the schema is there when the saver is. For programs that come from savers that have to be set up. */
@@ -535,7 +535,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * Removes old checkpoints of one thread or of all, with their writes and turns, and the values nobody needs any more; the file gets
    * smaller. What stays reads exactly as before; see docs/retention.md for what always stays. The event `pruned` tells the report.
    *
-   * @throws {TurnsError} INVALID_OPTION if none of `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND
+   * @throws {TurnsError} INVALID_OPTION if none of `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND, REWIND_UNFINISHED
    */
   async prune(request: PruneRequest): Promise<PruneReport> {
     const report = await prune(this.#pruneParts(), request);
@@ -553,7 +553,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * event `pruned` tells the report.
    *
    * @returns how much went, and which checkpoints stay because others cannot be read without them
-   * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING before anything has been deleted
+   * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING, REWIND_UNFINISHED before anything has been deleted
    */
   async deleteForRuns(runIds: readonly string[]): Promise<RunDeletionReport> {
     const report = await deleteForRuns(this.#pruneParts(), runIds);

@@ -72,7 +72,6 @@ CREATE TABLE langgraph_effects (
   ended_at     TEXT,
   settled_by   TEXT,
   undo_status  TEXT CHECK (undo_status IN ('begun', 'done', 'failed')),
-  undo_error   TEXT,
   undone_at    TEXT,
   inherited    INTEGER NOT NULL DEFAULT 0 CHECK (inherited IN (0, 1)),
   content      ANY NOT NULL,

@@ -67,13 +67,17 @@ export function runner(shape: Shape, { saver, deeds, at, options }: Crash): (inp
     saver.attach(flow);
     return (input, config) => flow.invoke(input as never, config);
   }
+  const small = (name: string) => async () => {
+    await effect(name, () => deeds.do(name), { probe: () => (deeds.count(name) > 0 ? null : undefined) as never });
+    return {};
+  };
   const retryPolicy = { maxAttempts: 2, initialInterval: 1, jitter: false, retryOn: () => true, logWarning: false };
   const builder = line(
-    { first: async () => void (await effect("first", () => deeds.do("first"))) ?? {}, n: bodyOf(shape, saver, act) },
+    { first: small("first"), n: bodyOf(shape, saver, act) },
     { n: shape === "retried" ? { retryPolicy } : {} },
   );
   if (shape === "parallel") {
-    builder.addNode("side", async () => void (await effect("side", () => deeds.do("side"))) ?? {});
+    builder.addNode("side", small("side"));
     builder.addEdge("first", "side");
   }
   const graph = saver.attach(builder.compile({ checkpointer: saver }));

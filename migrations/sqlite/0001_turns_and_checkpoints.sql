@@ -186,7 +186,8 @@ CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, dige
 -- began behind its target, after their undos. An effect is found by its node task, name and label (its ordinal in the node task,
 -- unless the caller named it); `path` is node_ns without the task ids and `spot` its steps and Sends, by which an effect is found again
 -- when the graph it ran in was begun anew. `anchor` is the root checkpoint it ran under, `run` the root node task and its attempt,
--- `unsaved_run` the graph run that it is a part of, until a root checkpoint of that run is saved. `process` is who holds the intent. `epoch` is the thread's when it began. `content` is a JSON object of input and outcome, each codec text.
+-- `unsaved_run` the graph run that it is a part of, until a root checkpoint of that run is saved. `process` is who holds the intent. `epoch` is the thread's when it began. `content` is a JSON object of input and
+-- outcome, each codec text, and of what a failed undo threw.
 --   status       'intent' begun, outcome unknown · 'done' · 'failed' may run again · 'final' failed for good
 --   undo         name of the undo, '' for an effect that needs none, absent if nothing was said
 --   undo_status  'begun' outcome unknown · 'done' · 'failed'
@@ -218,7 +219,6 @@ CREATE TABLE langgraph_effects (
   ended_at     TEXT,
   settled_by   TEXT,
   undo_status  TEXT CHECK (undo_status IN ('begun', 'done', 'failed')),
-  undo_error   TEXT,
   undone_at    TEXT,
   inherited    INTEGER NOT NULL DEFAULT 0 CHECK (inherited IN (0, 1)),
   content      ANY NOT NULL,

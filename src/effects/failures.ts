@@ -52,6 +52,16 @@ export function changed(row: EffectRow): TurnsError {
   });
 }
 
+export function unclear(row: EffectRow): TurnsError {
+  return new TurnsError("EFFECT_CHANGED", {
+    what: nameOf(row),
+    expected: "to know whether this call is another try or another effect",
+    found: "one of the same name that failed in the same attempt, and neither an input nor an id to tell them apart",
+    remedy: "It was not run. Give each effect an `id` or an `input`, or try again within its function.",
+    data: dataOf(row),
+  });
+}
+
 export function notRecorded(row: EffectRow, cause: unknown): TurnsError {
   return new TurnsError("EFFECT_NOT_RECORDED", {
     what: nameOf(row),

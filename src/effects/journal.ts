@@ -1,3 +1,4 @@
+import { TurnsError } from "../errors";
 import type { EffectEvent, SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import { type EffectRow, runOf, spotOf } from "../store/effects";
@@ -7,9 +8,9 @@ import type { Attempt } from "../turns/recorder";
 import { holderOf, isHeldElsewhere } from "./holder";
 import { type EffectContent, errorOutcome, revived } from "./content";
 import type { EffectPlace } from "./context";
-import { changed, ended, gone, inDoubt, lostRun, notRecorded, resultNotSaved } from "./failures";
+import { changed, ended, gone, inDoubt, lostRun, notRecorded, resultNotSaved, unclear } from "./failures";
 import type { CheckedEffect } from "./options";
-import { Ordinals } from "./ordinals";
+import { type Course, Courses, nextOrdinal } from "./courses";
 import { runningHere } from "./running";
 import { toPublicEffect } from "./types";
 
@@ -29,8 +30,7 @@ export interface Call {
   labelled: boolean;
   place: EffectPlace;
   attempt: Attempt;
-  /** The rows that calls of this attempt have taken. */
-  taken: Set<string>;
+  course: Course;
 }
 
 interface Outcome {
@@ -41,6 +41,9 @@ interface Outcome {
 
 type Doing = (key: string) => unknown;
 
+/** The effect may have happened, or has happened, and its node does not know what it came to. */
+const UNSETTLED = ["EFFECT_IN_DOUBT", "EFFECT_CHANGED", "EFFECT_NOT_RECORDED", "UNSERIALIZABLE_VALUE"] as const;
+
 /**
  * The journal of side effects. Its promise: an effect that is done never runs again, and one whose outcome is unknown never runs again
  * silently. Therefore `fn` is called only after its intent has been committed by this very call, and no default turns a doubt into a
@@ -48,7 +51,7 @@ type Doing = (key: string) => unknown;
  */
 export class EffectJournal {
   readonly #parts: JournalParts;
-  readonly #ordinals = new Ordinals();
+  readonly #courses = new Courses();
   /** Outcomes that could not be committed. */
   readonly #unsaved = new Map<string, Outcome>();
 
@@ -63,16 +66,49 @@ export class EffectJournal {
   called(name: string, { id }: CheckedEffect, place: EffectPlace): Call {
     const attempt = this.#parts.attemptOf(place.runId, place.nodeTaskId);
     if (attempt === undefined) throw ended(name, place);
-    const { number, taken } = this.#ordinals.next(attempt, name);
-    return { name, label: id === undefined ? `#${number}` : `id:${id}`, labelled: id !== undefined, place, attempt, taken };
+    const course = this.#courses.of(attempt);
+    const label = id === undefined ? `#${nextOrdinal(course, name)}` : `id:${id}`;
+    return { name, label, labelled: id !== undefined, place, attempt, course };
   }
 
   async run(call: Call, fn: Doing, options: CheckedEffect): Promise<unknown> {
-    const beginning = await this.#begin(call, options);
-    const { kind, row } = beginning;
+    let row: EffectRow | undefined;
+    try {
+      const beginning = await this.#begin(call, options);
+      row = beginning.row;
+      const result = await this.#run(beginning, fn, options);
+      this.#forgive(call, row.id);
+      return result;
+    } catch (error) {
+      if (row !== undefined) this.#remember(call, row.id, error);
+      throw error;
+    }
+  }
+
+  /**
+   * The error with which a node has to fail although it ended well: it caught, or its ToolNode told a model, that nobody knows whether
+   * something was done. Whoever goes on from there may do it again.
+   */
+  swallowed(attempt: Attempt): TurnsError | undefined {
+    return [...this.#courses.of(attempt).refused.values()][0];
+  }
+
+  #remember({ attempt, course }: Call, effectId: string, error: unknown): void {
+    course.unhappy.add(effectId);
+    if (!(UNSETTLED as readonly unknown[]).includes((error as { code?: unknown } | undefined)?.code)) return;
+    if (!TurnsError.is(error)) return;
+    for (const around of attemptsAround(attempt)) this.#courses.of(around).refused.set(effectId, error);
+  }
+
+  #forgive({ attempt, course }: Call, effectId: string): void {
+    course.unhappy.delete(effectId);
+    for (const around of attemptsAround(attempt)) this.#courses.of(around).refused.delete(effectId);
+  }
+
+  async #run({ kind, row }: EffectBeginning, fn: Doing, options: CheckedEffect): Promise<unknown> {
     if (kind === "lost") throw lostRun(row);
     if (kind === "changed") throw changed(row);
-    call.taken.add(row.id);
+    if (kind === "unclear") throw row.status === "intent" ? inDoubt(row) : unclear(row);
     if (kind === "begun") return this.#do(row, fn, options);
     if (row.status === "intent") return this.#settleDoubt(row, fn, options);
     this.#tell(row, "replayed");
@@ -108,7 +144,8 @@ export class EffectJournal {
       name: call.name,
       label: call.label,
       labelled: call.labelled,
-      taken: [...call.taken],
+      taken: call.course.taken,
+      unhappy: [...call.course.unhappy],
       anyInput: onInputChange === "accept",
       idempotent,
       undo: undo === false ? "" : undo,

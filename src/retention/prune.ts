@@ -25,7 +25,7 @@ const THREADS_PER_PAGE = 100;
  *
  * Threads that are running are pruned like others: what a run goes on from is the newest checkpoint of its namespace, which stays.
  *
- * @throws {TurnsError} INVALID_OPTION; for a single thread THREAD_NOT_FOUND and what its pruning throws
+ * @throws {TurnsError} INVALID_OPTION; for a single thread THREAD_NOT_FOUND, REWIND_UNFINISHED and what its pruning throws
  */
 export async function prune(parts: PruneParts, request: PruneRequest): Promise<PruneReport> {
   const checked = checkedPrune(request);

@@ -3,6 +3,7 @@ import { ID_RULE, isId } from "../ids";
 import { checkedOptions } from "../options";
 import { refuseWhileRunning } from "../rewind/plan";
 import type { PruneCounts } from "../store/store";
+import { unfinishedRewind } from "../store/unfinished-rewind";
 import { type PruneParts, sizeNow } from "./prune";
 import { giveBack } from "./space";
 import { addCounts, NOTHING, pruneThread } from "./thread";
@@ -20,13 +21,17 @@ const schema = z.strictObject({ runIds: z.array(z.custom<string>(isId, ID_RULE))
 /**
  * Deletes the checkpoints of some runs in all threads, with their writes and turns.
  *
- * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING before anything has been deleted
+ * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING, REWIND_UNFINISHED before anything has been deleted
  */
 export async function deleteForRuns(parts: PruneParts, ids: readonly string[]): Promise<RunDeletionReport> {
   const { runIds } = checkedOptions(schema, { runIds: ids });
   const { store, isAlive } = parts;
   const threads = await store.threadsOfRuns(runIds);
-  for (const threadId of threads) refuseWhileRunning(threadId, (await store.listRuns(threadId)).filter(isAlive));
+  for (const threadId of threads) {
+    refuseWhileRunning(threadId, (await store.listRuns(threadId)).filter(isAlive));
+    const rewind = await store.unfinishedRewind(threadId);
+    if (rewind !== undefined) throw unfinishedRewind(rewind, `deleting runs of thread ${JSON.stringify(threadId)}`);
+  }
   const before = await sizeNow(store);
   const total = { ...NOTHING };
   const kept: { threadId: string; checkpointNs: string; checkpointId: string }[] = [];

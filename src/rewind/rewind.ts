@@ -1,9 +1,10 @@
 import { describe, TurnsError } from "../errors";
 import type { EffectRow } from "../store/effects";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
+import { unfinishedRewind } from "../store/unfinished-rewind";
 import { compensate, type CompensationParts } from "./compensate";
 import { coverageOf, effectsReport, type Found, lookedThrough, refuseGaps } from "./coverage";
-import { notUnfinished, undoInDoubt, undoneMeanwhile, unfinishedRewind } from "./failures";
+import { notUnfinished, undoInDoubt, undoneMeanwhile } from "./failures";
 import {
   checkedCheckpointRequest,
   checkedFinish,

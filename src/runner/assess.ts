@@ -1,6 +1,7 @@
 import { differenceInWords, type GraphDifference } from "../guards/compare";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
+import type { LastRun } from "../store/store";
 import type { PregelLike } from "../turns/pregel";
 import { plannedTasks } from "../turns/planned";
 import { driftOf } from "./drift";
@@ -13,8 +14,8 @@ const NEWEST_FORMAT = 4;
 /** How a thread's last run stands, before anything is done about it. */
 export interface Assessment {
   nodes: RunNodes;
-  /** The input checkpoint that the run began with. */
-  inputId: string | undefined;
+  /** Undefined if nothing has run. */
+  run: LastRun | undefined;
   unfinished: Unfinished | undefined;
   /** How the graph differs from what the run was recorded with; undefined if nothing is known of that. */
   difference: GraphDifference | undefined;
@@ -35,9 +36,9 @@ export interface AssessParts {
  * It changes nothing, and throws only what the database itself throws.
  */
 export async function assess({ saver, graph, graphId }: AssessParts, threadId: string): Promise<Assessment> {
-  const inputId = await saver.latestInput(threadId);
-  const nodes = await runNodesOf(saver, threadId, inputId);
-  const none = { nodes, inputId, unfinished: undefined, difference: undefined, drift: [] };
+  const run = await saver.lastRun(threadId);
+  const nodes = await runNodesOf(saver, threadId, run);
+  const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [] };
   let due: string[];
   try {
     const head = await saver.getTuple({ configurable: { thread_id: threadId } });
@@ -48,7 +49,8 @@ export async function assess({ saver, graph, graphId }: AssessParts, threadId: s
     if (!isUnreadable(error)) throw error;
     return { ...none, obstacle: error };
   }
-  const recorded = (await saver.listTasks(threadId)).at(-1)?.graphId;
+  // A run that was given no graph id has the thread's.
+  const recorded = run?.graphId === threadId ? undefined : run?.graphId;
   if (graphId !== undefined && recorded !== undefined && recorded !== graphId) {
     return {
       ...none,
@@ -56,26 +58,35 @@ export async function assess({ saver, graph, graphId }: AssessParts, threadId: s
     };
   }
   const difference = await driftOf(saver, graph, threadId, nodes);
-  if (difference?.sameGraph === false) {
+  // One that says it is the same graph has changed as a whole.
+  if (difference?.sameGraph === false && (graphId === undefined || graphId !== recorded)) {
     return {
       ...none,
       difference,
       obstacle: wrongGraph(threadId, "a run of this graph", "one of which no node is in this graph"),
     };
   }
-  const gone = goneOf(graph, nodes, due);
+  const gone = goneOf(graph, nodes, run?.branch[0], due);
   const drift = [...(difference?.drifted === true ? differenceInWords(difference) : []), ...gone];
   // What is due in nodes that are gone, LangGraph takes for finished.
   const unfinished = gone.length > 0 ? { nodes: due, waits: false } : await unfinishedOf(saver, graph, threadId);
-  const isOver = unfinished === undefined && nodes.failed.length === 0 && nodes.inFlight.length === 0;
+  // What is over does not build on anything any more.
+  const isOver = unfinished === undefined;
   const obstacle = drift.length > 0 && !isOver ? graphChanged(threadId, drift) : undefined;
-  return { nodes, inputId, unfinished, difference, drift: isOver ? [] : drift, obstacle };
+  return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, obstacle };
 }
 
-/** Nodes that are to run, and are not in the graph any more. */
-function goneOf(graph: PregelLike, { failed, inFlight, waiting }: RunNodes, due: readonly string[]): string[] {
-  const top = [...failed, ...inFlight, ...waiting].filter(({ path }) => !path.includes("|")).map(({ node }) => node);
-  const names = [...new Set([...top, ...due])].filter((name) => !Object.hasOwn(graph.nodes, name));
+/** Nodes that are to run from the newest checkpoint on, and are not in the graph any more. */
+function goneOf(
+  graph: PregelLike,
+  { failed, inFlight, waiting }: RunNodes,
+  headId: string | undefined,
+  due: readonly string[],
+): string[] {
+  const begun = [...failed, ...inFlight, ...waiting].filter(
+    ({ path, checkpointId }) => !path.includes("|") && checkpointId === headId,
+  );
+  const names = [...new Set([...begun.map(({ node }) => node), ...due])].filter((name) => !Object.hasOwn(graph.nodes, name));
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
 }
 
@@ -112,7 +123,8 @@ function wrongGraph(threadId: string, expected: string, found: string): TurnsErr
     what: `resume of thread ${describe(threadId)}`,
     expected,
     found,
-    remedy: "Resume the thread with the graph it was run with. Nothing was changed.",
+    remedy:
+      "Resume the thread with the graph it was run with. If it is this one, all of whose nodes were replaced: a graph that has a graphId of its own counts as changed then. Nothing was changed.",
     data: { threadId },
   });
 }

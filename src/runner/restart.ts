@@ -1,6 +1,6 @@
-import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { type CheckpointTuple, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { TurnSaver } from "../saver";
-import { isUnreadable } from "./assess";
+import { type AssessParts, isUnreadable } from "./assess";
 
 /** How LangGraph is called. */
 export interface Start {
@@ -18,32 +18,59 @@ export interface Start {
  * @returns undefined if neither is there
  */
 export async function restarted(
-  saver: TurnSaver,
+  { saver, graph }: Pick<AssessParts, "saver" | "graph">,
   threadId: string,
   inputId: string | undefined,
   input: unknown,
 ): Promise<Start | undefined> {
   const begun = await readable(saver, threadId, inputId);
-  if (input === undefined || input === null) {
-    return begun === undefined ? undefined : { input: null, checkpointId: inputId };
-  }
+  const isGiven = input !== undefined && input !== null;
+  if (!isGiven && begun === undefined) return undefined;
   const before = begun?.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;
-  if (before !== undefined && (await readable(saver, threadId, before)) !== undefined) return { input, checkpointId: before };
-  await saver.put(
-    { configurable: { thread_id: threadId, checkpoint_ns: "" } },
-    emptyCheckpoint(),
-    { source: "fork", step: -2, parents: {} },
-    {},
-  );
-  return { input, checkpointId: undefined };
+  const from = isGiven ? await readable(saver, threadId, before) : begun;
+  // LangGraph reads the newest checkpoint too, wherever it goes on from.
+  if (from === undefined || !(await isReadable(saver, threadId))) await putHead({ saver, graph }, threadId, from);
+  return { input: isGiven ? input : null, checkpointId: isGiven ? from && before : inputId };
 }
 
-async function readable(saver: TurnSaver, threadId: string, checkpointId: string | undefined): ReturnType<TurnSaver["getTuple"]> {
+/** A copy of a checkpoint, or an empty one, becomes the thread's newest. */
+async function putHead(
+  { saver, graph }: Pick<AssessParts, "saver" | "graph">,
+  threadId: string,
+  from: CheckpointTuple | undefined,
+): Promise<void> {
+  const { id, ts } = emptyCheckpoint();
+  const parent = from === undefined ? {} : { checkpoint_id: from.checkpoint.id };
+  await saver.put(
+    { configurable: { thread_id: threadId, checkpoint_ns: "", ...parent }, callbacks: graph.config?.callbacks },
+    from === undefined ? { ...emptyCheckpoint(), id, ts } : { ...from.checkpoint, id, ts },
+    { ...from?.metadata, source: "fork", step: from?.metadata?.step ?? -2, parents: {} },
+    {},
+  );
+}
+
+async function isReadable(saver: TurnSaver, threadId: string): Promise<boolean> {
+  return (await orUnreadable(() => saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: "" } }))) !== UNREADABLE;
+}
+
+async function readable(
+  saver: TurnSaver,
+  threadId: string,
+  checkpointId: string | undefined,
+): Promise<CheckpointTuple | undefined> {
   if (checkpointId === undefined) return undefined;
+  const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } };
+  const found = await orUnreadable(() => saver.getTuple(config));
+  return found === UNREADABLE ? undefined : found;
+}
+
+const UNREADABLE = Symbol("unreadable");
+
+async function orUnreadable<T>(read: () => Promise<T>): Promise<T | typeof UNREADABLE> {
   try {
-    return await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } });
+    return await read();
   } catch (error) {
     if (!isUnreadable(error)) throw error;
-    return undefined;
+    return UNREADABLE;
   }
 }

@@ -6,6 +6,7 @@ import type { Undos } from "../rewind/undos";
 interface FailedGate {
   threadId: string;
   nodeName: string;
+  nodeNs: string;
   nodeTaskId: string;
   turnId: string | undefined;
   confidence: number;
@@ -42,7 +43,13 @@ export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate)
     return false;
   }
   const from = await startOf(saver, gate);
-  if (from === undefined) return false;
+  if (from === undefined) {
+    saver.logger.warn(
+      { threadId, node },
+      `node ${JSON.stringify(node)} failed its validation, and nobody knows where it started`,
+    );
+    return false;
+  }
   saver.logger.warn(
     { threadId, node, confidence, rollback: before + 1, maxRollbacks },
     `node ${JSON.stringify(node)} failed its validation: the run goes back to the checkpoint before it`,
@@ -51,11 +58,15 @@ export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate)
   return true;
 }
 
-/** The checkpoint that the node's Thought started from; undefined if its turns could not be saved. */
-async function startOf(saver: TurnSaver, { threadId, turnId }: FailedGate): Promise<Origin | undefined> {
-  const task = (await saver.listTasks(threadId)).at(-1);
-  const turns = task === undefined ? [] : await saver.listTurns(threadId, { afterSeq: task.firstSeq - 1 });
-  const turn = turns.find(({ id }) => id === turnId);
-  const { checkpointNs, checkpointId } = turn ?? {};
-  return checkpointNs === undefined || checkpointId === undefined ? undefined : { checkpointNs, checkpointId };
+/**
+ * The checkpoint that the node started from: its turn knows it, and where turns are not kept, a node of the outermost graph started from
+ * the newest.
+ */
+async function startOf(saver: TurnSaver, { threadId, nodeNs, turnId }: FailedGate): Promise<Origin | undefined> {
+  const run = await saver.lastRun(threadId);
+  const turns = turnId === undefined ? [] : await saver.listTurns(threadId, { afterSeq: Math.max(0, (run?.sinceSeq ?? 0) - 1) });
+  const { checkpointNs, checkpointId } = turns.find(({ id }) => id === turnId) ?? {};
+  if (checkpointNs !== undefined && checkpointId !== undefined) return { checkpointNs, checkpointId };
+  const head = turnId === undefined && !nodeNs.includes("|") ? run?.branch[0] : undefined;
+  return head === undefined ? undefined : { checkpointNs: "", checkpointId: head };
 }

@@ -1,7 +1,7 @@
 import { inspectableError } from "./error-text";
 import { nodePathOf } from "../guards/path";
 import type { TurnSaver } from "../saver";
-import type { TurnStatus } from "../store/store";
+import type { LastRun, TurnStatus } from "../store/store";
 import type { Turn } from "../turns/types";
 
 /** What is known of the last attempt of a node task. */
@@ -11,6 +11,8 @@ export interface NodeOutcome {
   path: string;
   nodeNs: string;
   nodeTaskId: string;
+  /** The checkpoint that it started from, of its own graph; undefined with durability "exit". */
+  checkpointId: string | undefined;
   taskId: string;
   attempt: number;
   /** Undefined while it is at work. */
@@ -29,22 +31,19 @@ export interface NodeOutcome {
 export interface RunNodes {
   /** They durably ended: a resume does not run them again. */
   completed: NodeOutcome[];
+  /** Those whose last attempt failed, also where an error handler or the node around them has dealt with it. */
   failed: NodeOutcome[];
   inFlight: NodeOutcome[];
   /** They wait for a person's answer. */
   waiting: NodeOutcome[];
 }
 
-/**
- * @param since the input checkpoint of the run; undefined: all that is known. Checkpoint ids grow with time, so what started from a
- *   greater one belongs to it
- */
-export async function runNodesOf(saver: TurnSaver, threadId: string, since: string | undefined): Promise<RunNodes> {
-  const latest = new Map<string, Turn>();
-  for (const turn of await turnsOfLastTask(saver, threadId)) {
-    if (since === undefined || turn.checkpointId === undefined || turn.checkpointId >= since) latest.set(turn.nodeTaskId, turn);
-  }
+/** @param run undefined: nothing has run */
+export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<RunNodes> {
   const nodes: RunNodes = { completed: [], failed: [], inFlight: [], waiting: [] };
+  if (run === undefined) return nodes;
+  const latest = new Map<string, Turn>();
+  for (const turn of await turnsOf(saver, threadId, run)) latest.set(turn.nodeTaskId, turn);
   for (const turn of await saver.inFlight(threadId)) {
     nodes.inFlight.push(outcomeOf(turn));
     latest.delete(turn.nodeTaskId);
@@ -58,10 +57,23 @@ export async function runNodesOf(saver: TurnSaver, threadId: string, since: stri
   return nodes;
 }
 
-/** A run is at most what its task was, since tasks begin with an input. */
-async function turnsOfLastTask(saver: TurnSaver, threadId: string): Promise<Turn[]> {
-  const task = (await saver.listTasks(threadId)).at(-1);
-  return task === undefined ? [] : saver.listTurns(threadId, { afterSeq: task.firstSeq - 1 });
+/**
+ * The turns of the run's own branch. A run that was begun anew, or forked, has left others of the same time behind; a graph inside a
+ * node is of the branch that the node is of.
+ */
+async function turnsOf(saver: TurnSaver, threadId: string, { sinceSeq, inputId, branch }: LastRun): Promise<Turn[]> {
+  const turns = await saver.listTurns(threadId, { afterSeq: Math.max(0, sinceSeq - 1) });
+  // Without its input the branch is not known to its beginning.
+  if (inputId === undefined) return turns;
+  const known = new Set(branch);
+  const standing = new Map<string, boolean>();
+  return turns.filter(({ nodeNs, nodeName, checkpointId }) => {
+    // A graph with a memory of its own has a stable namespace without task id: it is of the node of that name that ran last.
+    if (nodeNs.includes("|")) return standing.get(nodeNs.slice(0, nodeNs.indexOf("|"))) ?? true;
+    const isOwn = checkpointId === undefined || known.has(checkpointId);
+    standing.set(nodeNs, isOwn).set(nodeName, isOwn);
+    return isOwn;
+  });
 }
 
 function outcomeOf(turn: Turn): NodeOutcome {
@@ -70,6 +82,7 @@ function outcomeOf(turn: Turn): NodeOutcome {
     path: nodePathOf(turn.nodeNs),
     nodeNs: turn.nodeNs,
     nodeTaskId: turn.nodeTaskId,
+    checkpointId: turn.checkpointId,
     taskId: turn.taskId,
     attempt: turn.attempt,
     status: turn.status,

@@ -1,5 +1,6 @@
 import type { GraphDifference } from "../guards/compare";
 import type { Effect } from "../effects/types";
+import type { TurnSaver } from "../saver";
 import { assess, type AssessParts } from "./assess";
 import type { NodeOutcome, RunNodes } from "./run-nodes";
 
@@ -19,9 +20,9 @@ export interface ThreadStatus extends RunNodes {
   resumable: boolean;
   /** Why not; the codes are those of the errors in docs/errors.md, and `FINISHED`. */
   reason: { code: string; message: string } | undefined;
-  /** What of the graph is not what it was. */
+  /** What speaks against going on (`changes`, in words), and all that differs; undefined if the graph of the run is not known. */
   drift: { changes: readonly string[]; report: GraphDifference } | undefined;
-  /** Effects that somebody has to settle, unless they are retried or probed by themselves. */
+  /** Effects of the last run that somebody has to settle, unless they are retried or probed by themselves. */
   inDoubt: readonly Effect[];
 }
 
@@ -29,18 +30,15 @@ export type { NodeOutcome };
 
 export async function statusOf(parts: AssessParts, threadId: string): Promise<ThreadStatus> {
   const { saver } = parts;
-  const [task] = (await saver.listTasks(threadId)).slice(-1);
   const running = await saver.isRunning(threadId);
-  const { nodes, unfinished, difference, drift, obstacle } = await assess(parts, threadId);
-  const unfinishedRewind = await saver.unfinishedRewind(threadId);
-  const isEmpty = task === undefined && obstacle?.code === "NOTHING_TO_RESUME";
-  const isBusy = nodes.failed.length + nodes.inFlight.length + nodes.waiting.length > 0;
-  const finished = !isEmpty && obstacle === undefined && unfinished === undefined && !isBusy;
-  const reason = reasonOf({ running, finished, obstacle, rewind: unfinishedRewind?.id });
+  const { nodes, run, unfinished, difference, drift, obstacle } = await assess(parts, threadId);
+  const rewind = await saver.unfinishedRewind(threadId);
+  const finished = !running && obstacle === undefined && unfinished === undefined;
+  const reason = reasonOf({ running, finished, obstacle, rewind: rewind?.id });
   return {
     threadId,
-    graphId: task?.graphId,
-    taskId: task?.taskId,
+    graphId: run?.graphId,
+    taskId: run?.taskId,
     running,
     finished,
     ...nodes,
@@ -48,10 +46,14 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
     resumable: reason === undefined,
     reason,
     drift: difference === undefined ? undefined : { changes: drift, report: difference },
-    inDoubt: (await saver.effects.list(threadId)).filter(
-      ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
-    ),
+    inDoubt: run === undefined ? [] : await inDoubt(saver, threadId, Math.min(run.sinceSeq - 1, rewind?.targetSeq ?? Infinity)),
   };
+}
+
+async function inDoubt(saver: TurnSaver, threadId: string, afterSeq: number): Promise<Effect[]> {
+  return (await saver.effects.list(threadId, { afterSeq: Math.max(0, afterSeq) })).filter(
+    ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
+  );
 }
 
 function reasonOf(found: {

@@ -345,6 +345,19 @@ export interface TaskRow {
   createdAt: string;
 }
 
+/** The run that a thread's newest checkpoint is of: what led to it since its input. Other branches of the history are no part of it. */
+export interface LastRun {
+  /** Of the newest interval in which something ran. */
+  taskId: string | undefined;
+  graphId: string | undefined;
+  /** The checkpoint that brought the run's input; undefined if none did, or it is gone. */
+  inputId: string | undefined;
+  /** What belongs to the run has at least this seq. */
+  sinceSeq: number;
+  /** The ids of its checkpoints in the root namespace whose node tasks led to the newest one, which comes first. */
+  branch: readonly string[];
+}
+
 export interface ThreadRow {
   threadId: string;
   createdAt: string;
@@ -387,8 +400,10 @@ export interface NewEffect {
   label: string;
   /** Whether the caller named the label; an ordinal may also be found by its input. */
   labelled: boolean;
-  /** Rows that other calls of the same attempt have taken. */
-  taken: readonly string[];
+  /** Which row each call of the same attempt has taken, by the call's id; the store keeps it. */
+  taken: Map<string, string>;
+  /** Rows of the same attempt that failed or are in doubt: a call of the same input tries such a one again. */
+  unhappy: readonly string[];
   /** Whether a recorded input that differs is to be overlooked. */
   anyInput: boolean;
   idempotent: boolean;
@@ -399,10 +414,11 @@ export interface NewEffect {
 }
 
 /**
- * `begun`: the intent is committed, go. `found`: the row tells. `changed`: there is one, of another input. `lost`: one like it belongs
+ * `begun`: the intent is committed, go. `found`: the row tells. `changed`: there is one, of another input. `unclear`: one like it has
+ * just failed, and nothing tells whether this call tries it again. `lost`: one like it belongs
  * to a run, or to a call of a graph, of which nothing was saved, and nobody can know whether this call is the same deed.
  */
-export type EffectBeginning = { kind: "begun" | "found" | "changed" | "lost"; row: EffectRow };
+export type EffectBeginning = { kind: "begun" | "found" | "changed" | "unclear" | "lost"; row: EffectRow };
 
 /** How an effect ended. */
 export interface EffectSettlement {
@@ -568,8 +584,8 @@ export interface Store {
     checkpointId: string | undefined,
     remembered: Remembered,
   ): Awaitable<StoredCheckpoint | undefined>;
-  /** The id of the newest checkpoint that brought input to the root graph. */
-  latestInput(threadId: string): Awaitable<string | undefined>;
+  /** How far back the newest checkpoint's run goes; undefined if there is neither a checkpoint nor a task. */
+  lastRun(threadId: string): Awaitable<LastRun | undefined>;
   /** One page, greatest checkpoint id first. */
   listCheckpoints(query: CheckpointQuery): Awaitable<readonly CheckpointHead[]>;
   /** Undefined if the checkpoint has gone since its head was read. */

@@ -42,7 +42,7 @@ export interface StartedRun {
 }
 
 /**
- * Where the recorder's observations go. `nodeStarts` may throw, which stops the node before its work, and `nodeEnds` of a node that
+ * Where the recorder's observations go. `graphStarts` and `nodeStarts` may throw, which stops the run before its work, and `nodeEnds` of a node that
  * ended well, which makes LangGraph take it for failed: for a result that must not be built upon.
  */
 export interface TurnSink {
@@ -59,7 +59,7 @@ export interface TurnSink {
 /**
  * Sees each node execution from the inside of LangGraph's callback system (internals, section 4). LangGraph awaits
  * `handleChainStart` before a node's body because of `awaitHandlers`, and stops the node if it throws because of `raiseError`. A throw
- * from an end handler fails a node after its work is done, so that only a gate does it on purpose.
+ * from an end handler fails a node after its work is done, so that only a gate does it on purpose, and the journal of effects.
  */
 export class TurnRecorder extends BaseCallbackHandler {
   readonly name = RECORDER_NAME;
@@ -67,7 +67,7 @@ export class TurnRecorder extends BaseCallbackHandler {
   override readonly raiseError = true;
 
   /** What `effect()` looks for. */
-  [JOURNAL]: unknown;
+  [JOURNAL]: { swallowed(attempt: Attempt): Error | undefined } | undefined;
 
   readonly #sink: TurnSink;
   readonly #attempts = new Map<string, Attempt>();
@@ -120,7 +120,15 @@ export class TurnRecorder extends BaseCallbackHandler {
       }
       return;
     }
-    if (isGraph) await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
+    if (!isGraph) return;
+    try {
+      await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
+    } catch (error) {
+      // LangGraph reports no end of a run that was refused.
+      this.#graphRuns.delete(runId);
+      this.#lineage.leave(runId);
+      throw error;
+    }
   }
 
   override async handleChainEnd(outputs: ChainValues, runId: string): Promise<void> {
@@ -205,7 +213,9 @@ export class TurnRecorder extends BaseCallbackHandler {
    * (a timeout) and still works.
    */
   liveAttemptOf(runId: string | undefined, nodeTaskId: string): Attempt | undefined {
-    return runId === undefined || this.#lineage.has(runId) ? this.attemptOf(runId, nodeTaskId) : undefined;
+    if (runId !== undefined && !this.#lineage.has(runId)) return undefined;
+    const attempt = this.attemptOf(runId, nodeTaskId);
+    return attempt !== undefined && this.#attempts.has(attempt.runId) ? attempt : undefined;
   }
 
   /** The newest attempt of a node task need not be the one that calls: one that has timed out may still be at work. */
@@ -225,7 +235,12 @@ export class TurnRecorder extends BaseCallbackHandler {
     if (attempt === undefined || status !== "error" || attempt.run.runId === runId) this.#lineage.leave(runId);
     this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
-    if (attempt !== undefined) return this.#sink.nodeEnds(attempt, status, outcome);
+    if (attempt !== undefined) {
+      const failure = status === "ok" ? this[JOURNAL]?.swallowed(attempt) : undefined;
+      if (failure === undefined) return this.#sink.nodeEnds(attempt, status, outcome);
+      await this.#sink.nodeEnds(attempt, "error", outcomeOfError(failure));
+      throw failure;
+    }
     const threadId = this.#graphRuns.get(runId);
     this.#graphRuns.delete(runId);
     if (threadId !== undefined) await this.#sink.graphEnds(threadId, runId);

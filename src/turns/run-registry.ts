@@ -1,8 +1,8 @@
 import { describe, type TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning } from "../rewind/plan";
-import { unfinishedRewind } from "../rewind/failures";
 import type { RewindRow, RunRow, Store } from "../store/store";
+import { unfinishedRewind } from "../store/unfinished-rewind";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /** Without a node at work and without a commit, a run that never reported its end (a stream that was broken off) is over. */

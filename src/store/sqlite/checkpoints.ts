@@ -2,6 +2,7 @@ import { verifyChecksum } from "../checksum";
 import type {
   CheckpointHead,
   CheckpointQuery,
+  LastRun,
   NewCheckpoint,
   NewValue,
   Pointer,
@@ -17,7 +18,7 @@ import { placeList, readList } from "./lists";
 import { isSame, type Manifest, manifestText, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
-import { claimTask } from "./tasks";
+import { claimTask, lastRunTask } from "./tasks";
 import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
 import { enterThread, isThere } from "./tombstones";
 import { turnApart } from "./turn-apart";
@@ -42,6 +43,8 @@ export interface Row {
   checksum: string;
 }
 
+/** A chain of parents that has no end is none that LangGraph made. */
+const MAX_DEPTH = 1_000_000;
 const COLUMNS =
   "seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id, created_at, delta, body, channels, metadata, " +
   "checksum";
@@ -49,8 +52,21 @@ const LIVE = "superseded_by IS NULL";
 const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
 const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
 const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
-const LATEST_INPUT = `SELECT checkpoint_id AS id FROM langgraph_snapshots
-  WHERE thread = ? AND checkpoint_ns = '' AND source = 'input' AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
+/**
+ * From the head back to the input it came of. CROSS JOIN keeps the order: each parent is one look-up. What was done on the grounds of a
+ * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
+ */
+const LAST_BRANCH = `WITH RECURSIVE branch(id, parent, source, seq, depth, next, next_seq) AS (
+  SELECT * FROM (SELECT checkpoint_id, parent_checkpoint_id, source, seq, 0, NULL, NULL FROM langgraph_snapshots
+    WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1)
+  UNION ALL SELECT s.checkpoint_id, s.parent_checkpoint_id, s.source, s.seq, depth + 1, branch.source, branch.seq
+    FROM branch CROSS JOIN langgraph_snapshots AS s
+    ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
+    WHERE branch.source <> 'input' AND branch.depth < ${MAX_DEPTH})
+  SELECT id, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
+      SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
+        AND o.checkpoint_id > branch.id AND o.seq < next_seq)) AS led
+    FROM branch ORDER BY depth`;
 const EARLIER = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND seq < ? AND ${LIVE} ORDER BY seq DESC LIMIT 64`;
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
@@ -267,10 +283,22 @@ function findPointer(
   }
 }
 
-/** Its row is not verified: whoever wants the checkpoint reads it. */
-export function latestInput(sql: Sql, threadId: string): string | undefined {
+/** The rows are not verified: whoever wants a checkpoint reads it. */
+export function lastRun(sql: Sql, threadId: string): LastRun | undefined {
   const key = threadKey(sql, threadId);
-  return key === undefined ? undefined : sql.get<{ id: string }>(LATEST_INPUT, key.thread)?.id;
+  if (key === undefined) return undefined;
+  const task = lastRunTask(sql, key);
+  const branch = sql.all<{ id: string; source: string; seq: number; led: number }>(LAST_BRANCH, key.thread);
+  const first = branch.at(-1);
+  const input = first?.source === "input" ? first : undefined;
+  if (task === undefined && first === undefined) return undefined;
+  return {
+    taskId: task?.taskId,
+    graphId: task?.graphId,
+    inputId: input?.id,
+    sinceSeq: input?.seq ?? task?.seq ?? first?.seq ?? 0,
+    branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
+  };
 }
 
 export function getCheckpoint(

@@ -33,7 +33,6 @@ export interface RawEffect {
   ended_at: string | null;
   settled_by: string | null;
   undo_status: UndoStatus | null;
-  undo_error: string | null;
   undone_at: string | null;
   inherited: number;
   content: string | Uint8Array;
@@ -42,7 +41,7 @@ export interface RawEffect {
 
 export const EFFECT_COLUMNS =
   "seq, thread, id, epoch, task_id, node_name, node_ns, node_task_id, path, spot, anchor, run, unsaved_run, name, label, effect_key, idempotent, undo, " +
-  "input_digest, status, tries, process, started_at, ended_at, settled_by, undo_status, undo_error, undone_at, " +
+  "input_digest, status, tries, process, started_at, ended_at, settled_by, undo_status, undone_at, " +
   "inherited, content, checksum";
 
 /** An effect is updated in place and whole: its checksum is over all of it. */
@@ -51,8 +50,8 @@ const SAVE = `INSERT OR REPLACE INTO langgraph_effects (${EFFECT_COLUMNS}) VALUE
   .join(", ")})`;
 
 export function saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): EffectRow {
-  const { input, outcome } = effect;
-  const content = sql.sealing.seal(key.threadId, effectIdentity(effect.id), JSON.stringify({ input, outcome }));
+  const { input, outcome, undoError } = effect;
+  const content = sql.sealing.seal(key.threadId, effectIdentity(effect.id), JSON.stringify({ input, outcome, undoError }));
   sql.run(
     SAVE,
     effect.seq,
@@ -81,7 +80,6 @@ export function saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): EffectR
     effect.endedAt ?? null,
     effect.settledBy ?? null,
     effect.undoStatus ?? null,
-    effect.undoError ?? null,
     effect.undoneAt ?? null,
     effect.inherited ? 1 : 0,
     content,
@@ -122,7 +120,7 @@ export function toEffect(sql: Sql, threadId: string, row: RawEffect): EffectRow 
     endedAt: row.ended_at ?? undefined,
     settledBy: row.settled_by ?? undefined,
     undoStatus: row.undo_status ?? undefined,
-    undoError: row.undo_error ?? undefined,
+    undoError: content.undoError,
     undoneAt: row.undone_at ?? undefined,
     inherited: row.inherited === 1,
   };
@@ -132,12 +130,12 @@ export function toEffect(sql: Sql, threadId: string, row: RawEffect): EffectRow 
 }
 
 /** A text that is no JSON is damaged, which the checksum tells. */
-function contentOf(text: string): Pick<EffectRow, "input" | "outcome"> {
+function contentOf(text: string): Pick<EffectRow, "input" | "outcome" | "undoError"> {
   try {
-    const { input, outcome } = JSON.parse(text) as Partial<Record<string, string>>;
-    return { input, outcome };
+    const { input, outcome, undoError } = JSON.parse(text) as Partial<Record<string, string>>;
+    return { input, outcome, undoError };
   } catch {
-    return { input: text, outcome: text };
+    return { input: text, outcome: text, undoError: undefined };
   }
 }
 

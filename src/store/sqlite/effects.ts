@@ -24,6 +24,14 @@ const EPOCH = "SELECT epoch FROM langgraph_threads WHERE thread = ?";
  * its input, since effects that run side by side can come in another order next time.
  */
 export function beginEffect(sql: Sql, call: NewEffect): EffectBeginning {
+  // A transaction that the lock has thrown back is run again.
+  call.taken.delete(call.id);
+  const beginning = beginningOf(sql, call);
+  if (beginning.kind === "begun" || beginning.kind === "found") call.taken.set(call.id, beginning.row.id);
+  return beginning;
+}
+
+function beginningOf(sql: Sql, call: NewEffect): EffectBeginning {
   const key = enterThread(sql, call.threadId, call.startedAt, {
     begins: call.claim.kind === "begin",
     belongs: ({ thread }) => sql.get(TURN, thread, call.nodeTaskId) !== undefined,
@@ -36,12 +44,14 @@ export function beginEffect(sql: Sql, call: NewEffect): EffectBeginning {
   const { rows, undecided } = knownEffects(sql, key, orphanCall(sql, key, call, inputDigest));
   const row = matching(rows, call, inputDigest);
   if (row === undefined) {
+    const failed = failedTwin(rows, call, inputDigest);
+    if (failed !== undefined) return { kind: "unclear", row: failed };
     if (undecided !== undefined) return { kind: "lost", row: undecided };
     if (input !== undefined) storeChunks(sql, key, input.parts);
     return { kind: "begun", row: insert(sql, key, call, { input: input?.text, inputDigest }) };
   }
   const differs = row.inputDigest !== undefined && inputDigest !== undefined && row.inputDigest !== inputDigest;
-  if (differs && !call.anyInput) return { kind: "changed", row };
+  if (differs && !call.anyInput && row.status !== "failed") return { kind: "changed", row };
   if (row.status !== "failed") return { kind: "found", row };
   if (differs && input !== undefined) storeChunks(sql, key, input.parts);
   const { idempotent, undo } = call;
@@ -77,10 +87,20 @@ function unsavedRun(sql: Sql, key: ThreadKey, { anchor, rootThreadId, graphRun }
 }
 
 function matching(rows: readonly EffectRow[], call: NewEffect, digest: string | undefined): EffectRow | undefined {
-  const labelled = rows.find((row) => row.label === call.label && !call.taken.includes(row.id));
-  if (call.labelled || digest === undefined || labelled?.inputDigest === digest) return labelled;
-  const free = rows.find((row) => row.inputDigest === digest && !call.taken.includes(row.id));
-  return free ?? labelled;
+  if (call.labelled) return rows.find((row) => row.label === call.label);
+  const again = rows.find((row) => digest !== undefined && row.inputDigest === digest && call.unhappy.includes(row.id));
+  if (again !== undefined) return again;
+  const taken = new Set(call.taken.values());
+  const free = rows.filter((row) => !taken.has(row.id));
+  const ordinal = free.find((row) => row.label === call.label);
+  if (digest === undefined || ordinal?.inputDigest === digest) return ordinal;
+  return free.find((row) => row.inputDigest === digest) ?? ordinal;
+}
+
+/** An effect without input that failed in this attempt: a new one of its name may be a further try, or another deed. */
+function failedTwin(rows: readonly EffectRow[], call: NewEffect, digest: string | undefined): EffectRow | undefined {
+  if (call.labelled || digest !== undefined) return undefined;
+  return rows.find((row) => row.inputDigest === undefined && row.label.startsWith("#") && call.unhappy.includes(row.id));
 }
 
 function insert(

@@ -1,6 +1,6 @@
 import type { EncryptionOption } from "../../sealing";
 import type { NewCheckpoint, Store } from "../store";
-import { getCheckpoint, hydrate, latestInput, listCheckpoints, putCheckpoint } from "./checkpoints";
+import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, prepareConnection } from "./connection";
 import { deltaHistory } from "./delta";
@@ -77,7 +77,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     putCheckpoint: write((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint))),
     putWrites: write(putWrites),
     getCheckpoint: read(getCheckpoint),
-    latestInput: read(latestInput),
+    lastRun: read(lastRun),
     listCheckpoints: read(listCheckpoints),
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),

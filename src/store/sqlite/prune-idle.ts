@@ -1,4 +1,5 @@
 import type { PruneCounts, RunRow } from "../store";
+import { unfinishedRewind } from "./rewind-records";
 import { listRuns } from "./runs";
 import type { Sql } from "./sql";
 import { threadKey } from "./thread-keys";
@@ -18,7 +19,8 @@ const SIZE = `SELECT
   (SELECT count(*) FROM langgraph_chunks WHERE thread = ?1) AS chunks`;
 
 /**
- * Whether nothing was saved on the thread since a moment, so that it may go whole: a thread with a named checkpoint never does.
+ * Whether nothing was saved on the thread since a moment, so that it may go whole: a thread with a named checkpoint never
+ * does, nor one with a rewind that was begun and not finished.
  *
  * @param before milliseconds since the epoch
  * @returns how much it holds; undefined if it stays
@@ -31,6 +33,7 @@ export function idleThread(
 ): PruneCounts | undefined {
   const key = threadKey(sql, threadId);
   if (key === undefined || sql.get(NAMED, key.thread) !== undefined || listRuns(sql, threadId).some(isAlive)) return undefined;
+  if (unfinishedRewind(sql, threadId) !== undefined) return undefined;
   const saved = sql.get<{ at: number }>(LAST_SAVED, key.thread);
   if (saved === undefined || saved.at >= before) return undefined;
   return sql.get<PruneCounts>(SIZE, key.thread);

@@ -1,7 +1,9 @@
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
+import { unfinishedRewind as refusedByRewind } from "../unfinished-rewind";
 import { addDeltaAncestors } from "./prune-delta";
 import { keepBelow, keptByCriteria, liveVersion, type Places, placesOf } from "./prune-keep";
 import { factsOf, keyOf, type Stored, type ThreadFacts } from "./prune-rows";
+import { unfinishedRewind } from "./rewind-records";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
@@ -16,8 +18,15 @@ export function pruneStamp(sql: Sql, { thread }: ThreadKey): string {
   return sql.get<{ stamp: string | null }>(STAMP, thread)?.stamp ?? "";
 }
 
-/** What goes from a thread, in an order in which every beginning of it can go alone: a subgraph's before the root's they belong to. */
+/**
+ * What goes from a thread, in an order in which every beginning of it can go alone: a subgraph's before the root's they belong to.
+ *
+ * @throws {TurnsError} REWIND_UNFINISHED: effects have been undone for its sake, so its target must stay one. A rewind that begins
+ *   after the plan was made changes the stamp, and the plan is made anew
+ */
 export function planOf(sql: Sql, key: ThreadKey, wish: PruneWish): PrunePlan {
+  const rewind = unfinishedRewind(sql, key.threadId);
+  if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
   const facts = factsOf(sql, key);
   const places = placesOf(sql, facts);
   const wanted = wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);

@@ -39,6 +39,11 @@ export function currentTask(sql: Sql, { thread }: ThreadKey): TaskRow | undefine
   return toTask(sql.get<Row>(CURRENT, thread));
 }
 
+/** The newest interval in which something ran. */
+export function lastRunTask(sql: Sql, { thread }: ThreadKey): TaskRow | undefined {
+  return toTask(sql.get<Row>(LAST_RUN, thread));
+}
+
 export function listTasks(sql: Sql, threadId: string): TaskRow[] {
   const key = threadKey(sql, threadId);
   return key === undefined ? [] : sql.all<Row>(ALL, key.thread).map((row) => toTask(row) as TaskRow);

@@ -1,0 +1,28 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+
+export interface Told {
+  signal: NodeJS.Signals | null;
+  result?: { log: string[] };
+  code?: string;
+  message?: string;
+}
+
+/** Runs `run-child.ts` to its end. */
+export function inAnotherProcess(...given: string[]): Promise<Told> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "run-child.ts"), ...given], {
+      env: { ...process.env, NODE_OPTIONS: "" },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let out = "";
+    let err = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+    child.on("error", reject);
+    child.on("close", (code, signal) => {
+      if (code !== 0 && signal === null) reject(new Error(`child ended with ${code}: ${err}`));
+      else resolve({ signal, ...(JSON.parse(out === "" ? "{}" : out) as object) });
+    });
+  });
+}
