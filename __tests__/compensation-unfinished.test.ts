@@ -1,7 +1,7 @@
-import { GraphRunner, type UndoCall } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver, type UndoCall } from "langgraph-checkpoint-turns";
 import { TurnRecorder } from "../src/turns/recorder";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "./support/eff-world";
-import { rowsOfThread } from "./support/s1-tools";
+import { rowsOfThread, sqlOn } from "./support/s1-tools";
 import { choresOn, config, deeds, doing, stateRows, undoing, undone, undosOf } from "./support/undo-world";
 
 afterEach(closeAll);
@@ -104,16 +104,14 @@ describe("S3.5 while a rewind is unfinished", () => {
 
   test("S3.5 a prune that was planned before the rewind began does nothing any more", async () => {
     const { saver, undos, path, ledger } = await lived();
-    let rewound: Promise<unknown> | undefined;
     const slow = {
       back: async (call: UndoCall) => {
         await new Promise((resolve) => setTimeout(resolve, 20));
         undos.back(call);
       },
     };
-    // The first batch begins the rewind: what the prune has planned is then out of date.
     const pruned = saver.prune({ threadId: "t", keepLast: 1, batchSize: 1 });
-    rewound = saver.rewind(TO_A, slow);
+    const rewound = saver.rewind(TO_A, slow);
     const [prune, rewind] = await Promise.allSettled([pruned, rewound]);
     // Whoever came first, the other one was refused: never is an effect undone for a rewind that cannot end any more.
     if (rewind.status === "rejected") {
@@ -326,4 +324,50 @@ test("S3.5 a run that is refused as it begins is forgotten by the recorder, so t
   await recorder.chainStarts(undefined, {}, run);
   await recorder.handleChainEnd({}, "r");
   expect(started).toEqual(["r", "r", "end of r"]);
+});
+
+describe("S3.5 somebody who takes a live rewind for dead, as another host may", () => {
+  /** Undoes `four`, in the course of which the mark of the rewinding process runs out and `meanwhile` happens; then goes on. */
+  async function overtaken(meanwhile: (other: TurnSaver, ledger: Deeds) => Promise<void>) {
+    const { saver, path, ledger } = await lived();
+    const other = open(path);
+    const undoesOnce = {
+      run: async (call: UndoCall) => {
+        undoing(ledger)(call);
+        if ((call.input as { what: string }).what !== "four") return;
+        sqlOn(path, "UPDATE langgraph_runs SET host = 'elsewhere', beat_at = 0");
+        await meanwhile(other, ledger);
+      },
+      probe: (call: UndoCall) => undone(ledger).includes((call.input as { what: string }).what),
+    };
+    return { saver, path, ledger, undos: { back: undoesOnce }, error: await refusal(saver.rewind(TO_A, { back: undoesOnce })) };
+  }
+
+  test("S3.5 and goes on with it: what that one undid is not undone again", async () => {
+    const { error, ledger, saver, undos } = await overtaken(async (other, deedsDone) => {
+      const back = (call: UndoCall) => {
+        if ((call.input as { what: string }).what === "two") throw new Error("no way back");
+        undoing(deedsDone)(call);
+      };
+      const probe = () => true;
+      await refusal(other.rewind(TO_A, { back: { run: back, probe } }));
+    });
+    expect(error).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
+    expect(undone(ledger)).toEqual(["four", "three"]);
+    await saver.rewind(TO_A, undos);
+    expect(undone(ledger)).toEqual(["four", "three", "two"]);
+  });
+
+  test("S3.5 and gives it up: nothing more is undone", async () => {
+    const { error, ledger, saver } = await overtaken(async (other) => {
+      const { id } = (await other.unfinishedRewind("t"))!;
+      const { data } = await refusal(other.abandonRewind(id));
+      await other.effects.resolve(data!["effectId"] as string, { undo: "done" });
+      await other.abandonRewind(id);
+    });
+    expect(error).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
+    expect(undone(ledger)).toEqual(["four"]);
+    expect(await saver.unfinishedRewind("t")).toBeUndefined();
+    expect(await saver.effects.list("t")).toHaveLength(4);
+  });
 });

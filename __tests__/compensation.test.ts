@@ -386,6 +386,7 @@ describe("S3.5 an undo that fails", () => {
     await task("a");
     await task("b", "one");
     const back = () => {
+      // eslint-disable-next-line @typescript-eslint/only-throw-error -- that is the point
       throw undefined;
     };
     expect(await refusal(saver.rewind(TO_A, { back }))).toMatchObject({ code: "UNDO_FAILED" });

@@ -100,7 +100,7 @@ describe("S2.9 the journal against a model", () => {
           expect([deedOf(one), deeds.count(deedOf(one))]).toEqual([deedOf(one), final.has(deedOf(one)) ? 0 : 1]);
         closeAll();
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   }, 120_000);
 });

@@ -90,6 +90,14 @@ describe("examples", () => {
     expect(output).toContain("taken back: written on monday; written on tuesday; written on wednesday");
   });
 
+  test("S3.5 examples: rewind-with-undo cancels the newest first, stops where an undo fails, and goes on there", async () => {
+    const output = await outputOf("rewind-with-undo.ts");
+    expect(output).toContain("covered: true; to undo: theatre by cancel, hotel by cancel");
+    expect(output.match(/^ {2}cancelled: .*$/gm)).toEqual(["  cancelled: theatre", "  cancelled: hotel"]);
+    expect(output).toContain("UNDO_FAILED: the hotel does not answer\nin the world: train, hotel; turns on the thread: 6");
+    expect(output).toContain("in the world: train; turns on the thread: 2");
+  });
+
   test("S2.5 examples: human-in-the-loop waits for an answer, refuses new input meanwhile, and goes on with the answer", async () => {
     const output = await outputOf("human-in-the-loop.ts");
     expect(output).toContain("refused with UNFINISHED_WORK");
@@ -110,6 +118,20 @@ describe("examples", () => {
     expect(output).toContain("last completed: draft; next: print; can resume: true");
     expect(output).toContain("after the repair: draft completed, print completed");
     expect(output).toContain("notes of print: I fetched some. – Ada\nlast line: Paper is in the cellar.");
+  });
+
+  test("S4.4 S4.7 examples: repair-from-outside mends node 3 and resumes in another process, nodes 1 and 2 did what they do once", async () => {
+    const output = await outputOf("repair-from-outside/repair.ts");
+    expect(output).toContain("completed create_issue, send_message; failed publish; resumable: true");
+    expect(output).toContain('node "send_message", which had ended, changed: its source');
+    expect(output.match(/^side effect ".*": 1$/gm)).toHaveLength(3);
+  });
+
+  test("S3.3 examples: drift shows each policy, and a version label that answers for source", async () => {
+    const output = await outputOf("drift.ts");
+    expect(output).toContain("ignore: fetched on monday, summarised");
+    expect(output).toContain("restart: fetched on tuesday, in another way, summarised");
+    expect(output).toContain("its version, from 1 to 2");
   });
 
   test("S1.5 examples: checkpoint-persister saves, loads and deletes turns without LangGraph", async () => {

@@ -100,7 +100,7 @@ export class GraphRunner<G extends RunnableGraph> {
 
   /**
    * {@link invoke} as LangGraph's stream; every stream mode passes through. The chunks have the type that the graph's own `stream`
-   * gives for the mode. After a rollback the stream goes on with the chunks of the new attempt.
+   * gives for the mode. After a rollback the stream goes on with the chunks of the new attempt; those of the failed one were given already.
    *
    * @throws as invoke
    */

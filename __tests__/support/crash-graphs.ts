@@ -19,6 +19,9 @@ export class Ledger {
   }
 }
 
+/** The child that is killed compiled the same source another way, which a source hash takes for a change. */
+const OTHER_COMPILER = { drift: "ignore" } as const;
+
 /** Called at every point at which a process could die. */
 export type Point = (name: string) => void;
 
@@ -93,7 +96,7 @@ export function mixedGraph(saver: TurnSaver, ledger: Ledger, point: Point) {
     .addEdge("h", "z")
     .addEdge("z", END)
     .compile({ checkpointer: saver });
-  return new GraphRunner(graph);
+  return new GraphRunner(graph, OTHER_COMPILER);
 }
 
 /** A functional entrypoint with tasks one after another and side by side. */
@@ -117,7 +120,7 @@ export function functionalGraph(saver: TurnSaver, ledger: Ledger, point: Point) 
     point("end flow");
     return last;
   });
-  return new GraphRunner(flow);
+  return new GraphRunner(flow, OTHER_COMPILER);
 }
 
 /** Tells each commit as a point: behind a Thought, a provisional and a durable Action, and a checkpoint. */

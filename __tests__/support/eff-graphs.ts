@@ -65,7 +65,7 @@ export function runner(shape: Shape, { saver, deeds, at, options }: Crash): (inp
       return [await two()];
     });
     saver.attach(flow);
-    return (input, config) => flow.invoke(input as never, config);
+    return (input, config) => flow.invoke(input, config);
   }
   const small = (name: string) => async () => {
     await effect(name, () => deeds.do(name), { probe: () => (deeds.count(name) > 0 ? null : undefined) as never });

@@ -73,7 +73,7 @@ export function line(nodes: Record<string, NodeBody>, options: Record<string, ob
   let last: string = START;
   for (const [name, body] of Object.entries(nodes)) {
     builder.addNode(name, body as never, options[name] as never);
-    builder.addEdge(last as never, name as never);
+    builder.addEdge(last, name);
     last = name;
   }
   return builder;

@@ -10,8 +10,13 @@ export interface Told {
 
 /** Runs `run-child.ts` to its end. */
 export function inAnotherProcess(...given: string[]): Promise<Told> {
+  return scriptTold("run-child.ts", given);
+}
+
+/** Runs a script of this folder that prints one line of JSON. */
+export function scriptTold(script: string, given: string[]): Promise<Told> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "run-child.ts"), ...given], {
+    const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, script), ...given], {
       env: { ...process.env, NODE_OPTIONS: "" },
       stdio: ["ignore", "pipe", "pipe"],
     });

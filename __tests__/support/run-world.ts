@@ -57,7 +57,7 @@ export function lineGraph(
   return builder.compile({ checkpointer: saver });
 }
 
-/** A runner of {@link lineGraph}, each node with a version label, so that its source does not count: `a@2` is node a of version 2. */
+/** A runner of {@link lineGraph}, each node and the state with a version label, so that source does not count: `a@2` is node a of version 2. */
 export function line(
   at: Pick<World, "saver" | "ledger">,
   labelled: string[],
@@ -71,7 +71,7 @@ export function line(
     bodies,
   );
   const versions = Object.fromEntries(nodes.map(([name, version = "1"]) => [name, { version, ...options.nodes?.[name] }]));
-  return new GraphRunner(graph, { ...options, nodes: { ...options.nodes, ...versions } });
+  return new GraphRunner(graph, { stateVersion: "1", ...options, nodes: { ...options.nodes, ...versions } });
 }
 
 export const breaks: Body = () => {

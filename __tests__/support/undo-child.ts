@@ -12,16 +12,19 @@ const point = (what: string): void => {
   points.push(what);
   if (points.length === Number(killAt)) dieNow();
 };
-const db = new Database(dbPath);
-const saver = new TurnSaver(db, { logger: quietLogger() });
-pointAtCommits(db, point);
-try {
-  const report = await saver.rewind(
-    { threadId: "t", toTask: "a" },
-    crashUndos(kind as Kind, new Deeds(ledger), new Deeds(calls), point),
-  );
-  process.stdout.write(JSON.stringify({ points, undone: report.effects.undone.map(({ name }) => name) }));
-} catch (error) {
-  process.stdout.write(JSON.stringify({ points, code: (error as { code?: string }).code }));
+
+async function main(): Promise<void> {
+  const db = new Database(dbPath);
+  const saver = new TurnSaver(db, { logger: quietLogger() });
+  pointAtCommits(db, point);
+  const undos = crashUndos(kind as Kind, new Deeds(ledger), new Deeds(calls), point);
+  try {
+    const report = await saver.rewind({ threadId: "t", toTask: "a" }, undos);
+    process.stdout.write(JSON.stringify({ points, undone: report.effects.undone.map(({ name }) => name) }));
+  } catch (error) {
+    process.stdout.write(JSON.stringify({ points, code: (error as { code?: string }).code }));
+  }
+  saver.close();
 }
-saver.close();
+
+void main();

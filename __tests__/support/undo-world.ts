@@ -1,7 +1,7 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { effect, type Undo, type UndoCall, type Undos } from "langgraph-checkpoint-turns";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
-import { Deeds, Log, thread } from "./eff-world";
+import { type Deeds, Log, thread } from "./eff-world";
 import { dump } from "./s1-tools";
 
 /** One effect that a node has. */

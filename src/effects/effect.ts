@@ -1,3 +1,4 @@
+import { type SpanAttributes, spanned } from "../tracing";
 import { contextOf } from "./context";
 import type { EffectJournal } from "./journal";
 import { checkedEffect, type EffectOptions } from "./options";
@@ -19,5 +20,12 @@ export async function effect<T>(name: string, fn: (key: string) => T | Promise<T
   const checked = checkedEffect(name, fn, options);
   const { journal, place } = contextOf<EffectJournal>(name, checked.config);
   // Before the first await: effects that are called side by side are numbered in the order of their calls.
-  return journal.run(journal.called(name, checked, place), fn, checked) as Promise<T>;
+  const call = journal.called(name, checked, place);
+  const { threadId, nodeNs } = place;
+  const attributes = (): SpanAttributes => ({
+    "langgraph.thread_id": threadId,
+    "langgraph.checkpoint_ns": nodeNs,
+    "effect.name": name,
+  });
+  return spanned(`effect ${name}`, attributes, () => journal.run(call, fn, checked)) as Promise<T>;
 }

@@ -66,7 +66,7 @@ const schema = z.strictObject({
 export function checkedEffect(name: unknown, fn: unknown, options: unknown): CheckedEffect {
   if (!isId(name)) throw invalid("the name of an effect", ID_RULE, name);
   if (!isFunction(fn)) throw invalid(`what effect ${JSON.stringify(name)} does`, "a function", fn);
-  return checkedOptions(schema, options ?? {}) as CheckedEffect;
+  return checkedOptions(schema, options ?? {});
 }
 
 function invalid(what: string, expected: string, found: unknown): TurnsError {

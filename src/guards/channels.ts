@@ -9,16 +9,19 @@ const OWN = /^(__(?!root__)|branch:|join:)/;
 export interface ChannelFingerprint {
   kind: string;
   hash?: string;
+  /** The version that the user gave the state; it then stands for the hash. */
+  label?: string;
 }
 
 /** The channels of a graph's state schema, by name. Values, defaults and types are no part of them. */
-export function channelsOf(graph: object): Record<string, ChannelFingerprint> {
+export function channelsOf(graph: object, label?: string): Record<string, ChannelFingerprint> {
   const channels = field(graph, "channels");
   if (typeof channels !== "object" || channels === null || isProxy(channels)) return {};
   const found: [string, ChannelFingerprint][] = [];
   for (const name of Object.keys(channels).sort()) {
     const channel = field(channels, name);
-    if (!OWN.test(name) && typeof channel === "object" && channel !== null) found.push([name, channelOf(channel)]);
+    if (!OWN.test(name) && typeof channel === "object" && channel !== null)
+      found.push([name, { ...channelOf(channel), ...(label === undefined ? {} : { label }) }]);
   }
   return Object.fromEntries(found);
 }

@@ -112,7 +112,9 @@ function channelChanges(before: GraphDocument, now: GraphDocument): GraphDiffere
     removed: had.filter((name) => !Object.hasOwn(now.channels, name)),
     changed: had.filter((name) => {
       const [was, is] = [before.channels[name], Object.hasOwn(now.channels, name) ? now.channels[name] : undefined];
-      return is !== undefined && (was?.kind !== is.kind || was.hash !== is.hash);
+      if (is === undefined || was === undefined) return false;
+      const labelled = was.label !== undefined && is.label !== undefined;
+      return was.kind !== is.kind || (labelled ? was.label !== is.label : was.hash !== is.hash);
     }),
   };
 }

@@ -52,11 +52,11 @@ export type Versions = Readonly<Record<string, string>>;
  *
  * @returns the same for the same graph, in every process
  */
-export function fingerprintOf(graph: object, versions: Versions = {}): GraphDocument {
+export function fingerprintOf(graph: object, versions: Versions = {}, stateVersion?: string): GraphDocument {
   const nodes: Record<string, NodeFingerprint> = {};
   collect(graph, "", versions, nodes, new Set());
   const sorted = Object.fromEntries(Object.entries(nodes).sort(([a], [b]) => (a < b ? -1 : 1)));
-  const channels = channelsOf(graph);
+  const channels = channelsOf(graph, stateVersion);
   return { digest: hashOf({ nodes: sorted, channels }), nodes: sorted, channels };
 }
 

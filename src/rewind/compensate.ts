@@ -5,7 +5,7 @@ import type { EffectEvent, SaverEmitter } from "../events";
 import type { EffectRow } from "../store/effects";
 import type { Store, UndoOutcome } from "../store/store";
 import type { Found } from "./coverage";
-import { goneMeanwhile, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
+import { goneMeanwhile, takenOver, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
 import type { KnownUndo, UndoCall } from "./undos";
 
 /** How much of an undo's error is kept with the effect. */
@@ -23,7 +23,7 @@ export interface CompensationParts {
  * begins, so that after a crash it is known which ran, which did not, and of which one (at most) nobody can know.
  *
  * @throws {TurnsError} UNDO_FAILED; EFFECT_IN_DOUBT for an undo whose earlier call is in doubt; EFFECT_NOT_RECORDED; THREAD_DELETED; and
- *   what the store throws. The effects undone by then stay marked, and the same call goes on where it was
+ *   STATE_INVARIANT_VIOLATED if somebody else went on with the rewind, or gave it up; what the store throws. The effects undone by then stay marked, and the same call goes on where it was
  */
 export async function compensate(parts: CompensationParts, rewindId: string, effects: readonly Found[]): Promise<void> {
   for (const { row, undo } of effects) if (undo !== undefined) await undoOne(parts, rewindId, row, undo);
@@ -35,7 +35,10 @@ async function undoOne(parts: CompensationParts, rewindId: string, row: EffectRo
     await mark(parts, row, { status: "done", error: undefined }, false);
     return;
   }
-  await mark(parts, row, { status: "begun", error: undefined }, false);
+  // Another host may have taken this process for dead: then the rewind is its, and not even its end is ours to wait for.
+  await mark(parts, row, { status: "begun", error: undefined }, false, (found, unfinished) => {
+    if (unfinished?.id !== rewindId || !isSame(found, row)) throw takenOver(row);
+  });
   try {
     await undo.run(call);
   } catch (error) {
@@ -69,16 +72,24 @@ async function callFor({ content }: CompensationParts, row: EffectRow): Promise<
   };
 }
 
-/** @param ran whether the undo was called in between */
+function isSame(found: EffectRow, seen: EffectRow): boolean {
+  return found.undoStatus === seen.undoStatus && found.status === seen.status && found.tries === seen.tries;
+}
+
+/**
+ * @param ran whether the undo was called in between
+ * @param guard as that of {@link Store.settleUndo}
+ */
 async function mark(
   { store, now, events }: CompensationParts,
   row: EffectRow,
   outcome: Pick<UndoOutcome, "status" | "error">,
   ran: boolean,
+  guard?: Parameters<Store["settleUndo"]>[2],
 ): Promise<void> {
   let marked: EffectRow | undefined;
   try {
-    marked = await store.settleUndo(row.id, { ...outcome, at: now() });
+    marked = await store.settleUndo(row.id, { ...outcome, at: now() }, guard);
   } catch (cause) {
     if (!ran || outcome.status !== "done") throw cause;
     throw undoNotRecorded(row, cause);

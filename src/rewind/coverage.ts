@@ -30,7 +30,7 @@ function found(row: EffectRow, undos: ReadonlyMap<string, KnownUndo>): Found {
   return {
     row,
     undo: verdict === "undo" ? registered : undefined,
-    summary: { id, name, label, node: node, taskId, status, undo, verdict },
+    summary: { id, name, label, node, taskId, status, undo, verdict },
   };
 }
 

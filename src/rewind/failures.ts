@@ -97,6 +97,16 @@ export function goneMeanwhile(row: EffectRow, ran: boolean): TurnsError {
   });
 }
 
+export function takenOver(row: EffectRow): TurnsError {
+  return new TurnsError("STATE_INVARIANT_VIOLATED", {
+    what: undoOf(row),
+    expected: "an effect, and a rewind, that nobody else has to do with meanwhile",
+    found: "a change: somebody else went on with this rewind, or gave it up, or settled the effect",
+    remedy: "It was not called. Rewind again to go on from how things stand. Nothing was deleted by this call.",
+    data: dataOf(row),
+  });
+}
+
 export function notUnfinished(rewind: RewindRow): TurnsError {
   return new TurnsError("REWIND_CONFLICT", {
     what: `giving up rewind ${rewind.id}`,

@@ -24,8 +24,8 @@ import { checkedUndos, type KnownUndo, type Undos } from "./undos";
 
 /** While it is held nobody begins a run on the thread. */
 export interface ThreadHold {
-  isOwn(run: RunRow): boolean;
-  release(): Promise<void>;
+  isOwn: (run: RunRow) => boolean;
+  release: () => Promise<void>;
 }
 
 export interface RewindParts extends CompensationParts {

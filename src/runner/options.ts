@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { type GateDefaults, gateDefaultFields, type Validator, validatorSchema } from "../guards/gate-options";
 import type { GatesOptions } from "../guards/gates";
-import type { Versions } from "../guards/fingerprint";
 import { checkedOptions } from "../options";
 import { ID_RULE, isId } from "../ids";
+import type { AttachOptions } from "../turns/attach";
 import { undosSchema, type Undos } from "../rewind/undos";
 
 /** What a {@link GraphRunner} is told of a node, by its name or its path (`sub|a`). */
@@ -23,6 +23,8 @@ export interface GraphRunnerOptions {
    */
   onUnfinished?: "refuse" | "finish" | "abandon";
   nodes?: Readonly<Record<string, NodeOptions>>;
+  /** Version label of the state: with one, a reducer counts as changed when the label does, and not when its source does. */
+  stateVersion?: string;
   /** What goes for the gates of all nodes that have one and do not say otherwise. */
   gates?: GateDefaults;
   /** How the effects of this graph are undone in a rewind, by the name that `effect()` gives; see docs/effects.md. */
@@ -56,6 +58,7 @@ const schema = z.strictObject({
       }),
     )
     .default({}),
+  stateVersion: z.string().optional(),
   // Checked where the gates are made, which names what is wrong.
   gates: z.custom<GateDefaults>(() => true).optional(),
   undos: undosSchema.default({}),
@@ -78,12 +81,12 @@ export function checkedRunnerOptions(options: GraphRunnerOptions): CheckedRunner
 }
 
 /** What the saver has to know of the graph's nodes. */
-export function attachOptionsOf({ nodes, gates }: CheckedRunnerOptions): { versions: Versions; gates: GatesOptions } {
+export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOptions): AttachOptions {
   const versions: Record<string, string> = {};
   const gated: NonNullable<GatesOptions["nodes"]> = {};
   for (const [name, { idempotent: _, version, validate, ...gate }] of Object.entries(nodes)) {
     if (version !== undefined) versions[name] = version;
     if (validate !== undefined) (gated as Record<string, unknown>)[name] = { ...gate, validate };
   }
-  return { versions, gates: { nodes: gated, defaults: gates } };
+  return { versions, stateVersion, gates: { nodes: gated, defaults: gates } };
 }

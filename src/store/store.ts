@@ -640,7 +640,15 @@ export interface Store {
   retryEffect(seen: EffectRow, process: string, at: string): Awaitable<EffectRow | undefined>;
   /** @returns undefined if there is no such effect any more: its thread was deleted, or it was rewound */
   settleEffect(effectId: string, settlement: EffectSettlement): Awaitable<EffectRow | undefined>;
-  settleUndo(effectId: string, outcome: UndoOutcome): Awaitable<EffectRow | undefined>;
+  /**
+   * @param guard is shown the effect and its thread's unfinished rewind, within the transaction; what it throws leaves all as it is
+   * @returns as {@link settleEffect}
+   */
+  settleUndo(
+    effectId: string,
+    outcome: UndoOutcome,
+    guard?: (found: EffectRow, unfinished: RewindRow | undefined) => void,
+  ): Awaitable<EffectRow | undefined>;
   getEffect(effectId: string): Awaitable<EffectRow | undefined>;
   /** Oldest first. */
   listEffects(query: { threadId: string; afterSeq?: number; limit?: number }): Awaitable<readonly EffectRow[]>;

@@ -14,6 +14,8 @@ import { RecorderFace } from "./recorder-face";
 export interface AttachOptions {
   /** Version labels of nodes, by path (`sub|a`) or name: with one, a node's code counts as changed when its label does (docs/drift.md). */
   versions?: Versions | undefined;
+  /** Version label of the state: with one, a reducer counts as changed when the label does, and not when its source does. */
+  stateVersion?: string | undefined;
   /** Which nodes have a confidence gate. */
   gates?: GatesOptions | undefined;
 }
@@ -25,6 +27,7 @@ export interface AttachingSaver {
 
 const attachOptions = z.strictObject({
   versions: z.record(z.string(), z.string()).optional(),
+  stateVersion: z.string().optional(),
   // Checked by themselves, so that they are named as everywhere.
   gates: z.custom<GatesOptions>(() => true).optional(),
 });
@@ -36,8 +39,8 @@ const attachOptions = z.strictObject({
  * @throws {TurnsError} INVALID_GRAPH for anything but a compiled graph that was compiled with this saver; INVALID_OPTION
  */
 export function attachRecorder(graph: unknown, recorder: TurnRecorder, saver: AttachingSaver, options: AttachOptions = {}): void {
-  const { versions, gates } = checkedOptions(attachOptions, options);
-  const resolved = { versions, gates: gates && resolveGates(gates) };
+  const { versions, stateVersion, gates } = checkedOptions(attachOptions, options);
+  const resolved = { versions, stateVersion, gates: gates && resolveGates(gates) };
   const pregel = pregelOf(graph);
   if (pregel.checkpointer !== saver) {
     throw new TurnsError("INVALID_GRAPH", {

@@ -3,12 +3,20 @@ import type { Gate, Gates } from "../guards/gate-options";
 import { nodePathOf } from "../guards/path";
 import type { GraphReference } from "../store/store";
 
+interface Configuration {
+  versions: Versions | undefined;
+  stateVersion: string | undefined;
+  gates: Gates | undefined;
+}
+
 /** What is known of a graph that the recorder is attached to: what it is made of, and which of its nodes have gates. */
 export class AttachedGraph {
   readonly #graph: object;
   #document: GraphDocument;
   #reference: GraphReference;
   #gates: Gates = {};
+  #versions: Versions = {};
+  #stateVersion: string | undefined;
 
   constructor(graph: object) {
     this.#graph = graph;
@@ -26,9 +34,11 @@ export class AttachedGraph {
   }
 
   /** Takes the place of what was given before; undefined changes nothing. */
-  configure({ versions, gates }: { versions: Versions | undefined; gates: Gates | undefined }): void {
-    if (versions !== undefined) {
-      this.#document = fingerprintOf(this.#graph, versions);
+  configure({ versions, stateVersion, gates }: Configuration): void {
+    if (versions !== undefined || stateVersion !== undefined) {
+      this.#versions = versions ?? this.#versions;
+      this.#stateVersion = stateVersion ?? this.#stateVersion;
+      this.#document = fingerprintOf(this.#graph, this.#versions, this.#stateVersion);
       this.#reference = referenceTo(this.#document);
     }
     if (gates !== undefined) this.#gates = gates;

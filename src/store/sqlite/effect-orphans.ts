@@ -8,8 +8,9 @@ const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_H
 /** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
 const OF_EARLIER_ATTEMPTS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
   AND path = ?2 AND ${IS_OPEN} ORDER BY seq`;
-const OF_LOST_RUNS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND unsaved_run <> ?3 AND path = ?2 AND ${IS_OPEN}
-  ORDER BY seq`;
+/** Of itself SQLite would read all effects of the thread for each call; of lost runs there are hardly ever any. */
+const OF_LOST_RUNS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects INDEXED BY langgraph_effects_unsaved
+  WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?3 AND thread = ?1 AND path = ?2 AND ${IS_OPEN} ORDER BY seq`;
 const OF_NODE_TASK = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? AND node_task_id = ? ORDER BY seq`;
 const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
@@ -24,6 +25,7 @@ const EDITED = `WITH RECURSIVE before (id, source, parent) AS (
   UNION SELECT s.checkpoint_id, s.source, s.parent_checkpoint_id FROM before CROSS JOIN langgraph_snapshots AS s
   WHERE before.source = 'update' AND s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = before.parent AND s.superseded_by IS NULL
 ) SELECT id FROM before WHERE id <> ?2`;
+const TASK_OF_TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
 const OF_ANCHOR = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`;
 const HAS_ENDED = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND node_task_id = ?
   AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
@@ -49,7 +51,7 @@ export interface OrphanCall extends NewEffect {
  */
 export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
   const lost = lostEffects(sql, key, call);
-  const ours = lost.filter((row) => row.taskId === call.taskId);
+  const ours = lost.filter((row) => taskOf(sql, row, call) === call.taskId);
   const orphans = [...earlierCalls(sql, key, call), ...ours].toSorted((left, right) => left.seq - right.seq);
   const edited = beforeEdit(sql, key, call);
   const known = knownTwin(orphans, call) ?? edited.find((row) => hasSameInput(row, call));
@@ -64,11 +66,22 @@ export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Effect
 export function lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
   return lostEffects(sql, key, call).find(
     (row) =>
-      row.taskId !== call.taskId &&
+      taskOf(sql, row, call) !== call.taskId &&
       row.status !== "failed" &&
       row.name === call.name &&
       (row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest)),
   );
+}
+
+/** On the thread of the outermost graph: a thread that one of its nodes runs a graph on has tasks of its own. */
+function taskOf(sql: Sql, row: EffectRow, { rootThreadId }: OrphanCall): string {
+  return rootTaskName(sql, rootThreadId, row.run) ?? row.taskId;
+}
+
+/** The task of a root node task, by its turn. */
+export function rootTaskName(sql: Sql, rootThreadId: string, run: string): string | undefined {
+  const root = threadKey(sql, rootThreadId);
+  return root && sql.get<{ task_id: string }>(TASK_OF_TURN, root.thread, rootTaskOf(run))?.task_id;
 }
 
 /** A root checkpoint has been saved: what these runs have done before is not lost any more. */

@@ -1,8 +1,9 @@
 import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effects";
-import type { EffectBeginning, EffectSettlement, NewEffect, UndoOutcome } from "../store";
+import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import { storeChunks } from "./chunks";
-import { adoptOrphans, lostTwin, type OrphanCall } from "./effect-orphans";
+import { adoptOrphans, lostTwin, type OrphanCall, rootTaskName } from "./effect-orphans";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import { unfinishedRewind } from "./rewind-records";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
@@ -55,7 +56,9 @@ function beginningOf(sql: Sql, call: NewEffect): EffectBeginning {
   if (row.status !== "failed") return { kind: "found", row };
   if (differs && input !== undefined) storeChunks(sql, key, input.parts);
   const { idempotent, undo } = call;
-  const renewed = { idempotent, undo, ...(differs ? { input: input?.text, inputDigest } : {}) };
+  // It did not happen, so it may be repaired; with another input it is another deed to its receiver.
+  const anew = (): Partial<EffectRow> => ({ input: input?.text, inputDigest, key: nextKey(sql, key, row.key) });
+  const renewed = { idempotent, undo, ...(differs ? anew() : {}) };
   return { kind: "begun", row: begunAgain(sql, key, { ...row, ...renewed }, call.process, call.startedAt) };
 }
 
@@ -74,7 +77,7 @@ function orphanCall(sql: Sql, key: ThreadKey, call: NewEffect, inputDigest: stri
     ...call,
     path: pathOf(call.nodeNs),
     inputDigest,
-    taskId: turnsTask(sql, key, call) ?? call.claim.taskId,
+    taskId: rootTaskName(sql, call.rootThreadId, call.run) ?? turnsTask(sql, key, call) ?? call.claim.taskId,
     unsavedRun: unsavedRun(sql, key, call),
   };
 }
@@ -175,14 +178,15 @@ function turnsTask(sql: Sql, key: ThreadKey, call: NewEffect): string | undefine
   return undefined;
 }
 
+function nextKey(sql: Sql, key: ThreadKey, before: string): string {
+  return sql.sealing.checksum(key.threadId, "effect key", key.thread, before);
+}
+
 /** What a copied thread tries again after a failure is its own deed. */
 function begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, process: string, at: string): EffectRow {
   const { tries } = row;
   const begun = { status: "intent", tries: tries + 1, process, startedAt: at, endedAt: undefined, outcome: undefined } as const;
-  const own =
-    row.inherited && row.status === "failed"
-      ? { inherited: false, key: sql.sealing.checksum(key.threadId, "effect key", key.thread, row.key) }
-      : {};
+  const own = row.inherited && row.status === "failed" ? { inherited: false, key: nextKey(sql, key, row.key) } : {};
   return saveEffect(sql, key, { ...row, ...begun, ...own, settledBy: undefined });
 }
 
@@ -205,9 +209,15 @@ export function settleEffect(sql: Sql, effectId: string, settlement: EffectSettl
   return saveEffect(sql, key, { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy });
 }
 
-export function settleUndo(sql: Sql, effectId: string, { status, error, at }: UndoOutcome): EffectRow | undefined {
+export function settleUndo(
+  sql: Sql,
+  effectId: string,
+  { status, error, at }: UndoOutcome,
+  guard?: (found: EffectRow, unfinished: RewindRow | undefined) => void,
+): EffectRow | undefined {
   const found = effectOf(sql, effectId);
   if (found === undefined) return undefined;
+  guard?.(found.row, unfinishedRewind(sql, found.key.threadId));
   const undoneAt = status === "done" ? at : undefined;
   return saveEffect(sql, found.key, { ...found.row, undoStatus: status, undoError: error, undoneAt });
 }

@@ -1,0 +1,56 @@
+// A thread stopped half-way, and the graph changed meanwhile: what a resume does, by policy, and how a version label answers for source.
+import assert from "node:assert/strict";
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
+import { GraphRunner, type GraphRunnerOptions, TurnSaver } from "langgraph-checkpoint-turns";
+
+const State = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (old, added) => old.concat(added), default: () => [] }),
+});
+const saver = TurnSaver.fromPath(":memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+type Node = () => { log: string[] };
+
+/** fetch → summarise, as of some deployment. */
+function deployed(fetch: Node, summarise: Node, options: GraphRunnerOptions = {}) {
+  const graph = new StateGraph(State)
+    .addNode("fetch", fetch)
+    .addNode("summarise", summarise)
+    .addEdge(START, "fetch")
+    .addEdge("fetch", "summarise")
+    .compile({ checkpointer: saver });
+  return new GraphRunner(graph, options);
+}
+
+const fails: Node = () => {
+  throw new Error("no model today");
+};
+const monday: Node = () => ({ log: ["fetched on monday"] });
+const tuesday: Node = () => ({ log: ["fetched on tuesday, in another way"] });
+const works: Node = () => ({ log: ["summarised"] });
+
+// Without labels: fetch ended in Monday's version, summarise failed.
+for (const threadId of ["refuse", "ignore", "restart"] as const) {
+  await assert.rejects(deployed(monday, fails).invoke({ log: [] }, { threadId }), /no model today/);
+}
+saver.events.on("drift", ({ changes, policy }) => console.log(`drift, policy ${policy}: ${changes.join("; ")}`));
+
+await assert.rejects(deployed(tuesday, works, { drift: "refuse" }).resume({ threadId: "refuse" }), { code: "GRAPH_CHANGED" });
+const mended = await deployed(monday, works, { drift: "refuse" }).resume({ threadId: "refuse" });
+console.log(`only the failed node changed: ${mended.log.join(", ")}`);
+assert.deepEqual(mended.log, ["fetched on monday", "summarised"]);
+
+const ignored = await deployed(tuesday, works, { drift: "ignore" }).resume({ threadId: "ignore" });
+console.log(`ignore: ${ignored.log.join(", ")}`);
+assert.deepEqual(ignored.log, ["fetched on monday", "summarised"]);
+
+const anew = await deployed(tuesday, works).resume({ threadId: "restart" });
+console.log(`restart: ${anew.log.join(", ")}`);
+assert.deepEqual(anew.log, ["fetched on tuesday, in another way", "summarised"]);
+
+// With a label, "the same version" is what you say it is: a refactoring is no drift, and a changed import can be one.
+const labelled = (version: string): GraphRunnerOptions => ({ drift: "refuse", nodes: { fetch: { version } } });
+await assert.rejects(deployed(monday, fails, labelled("1")).invoke({ log: [] }, { threadId: "labelled" }));
+await assert.rejects(deployed(monday, works, labelled("2")).resume({ threadId: "labelled" }), /its version, from 1 to 2/);
+const same = await deployed(tuesday, works, labelled("1")).resume({ threadId: "labelled" });
+console.log(`same label, other source: ${same.log.join(", ")}`);
+assert.deepEqual(same.log, ["fetched on monday", "summarised"]);
+saver.close();

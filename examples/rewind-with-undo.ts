@@ -1,0 +1,67 @@
+// A trip is booked in three tasks. The plans change: the runner goes back to the end of the first task, and takes back what the other two
+// did in the world, newest first. One of the undos fails at first, and the same call goes on there.
+import assert from "node:assert/strict";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { effect, GraphRunner, TurnsError, TurnSaver, type UndoCall } from "langgraph-checkpoint-turns";
+
+/** The world: what is booked there, by the key of the effect, and whether its switchboard answers. */
+const bookings = new Map<string, string>();
+let lineIsDead = true;
+const world = (): string => [...bookings.values()].join(", ") || "nothing";
+
+const State = Annotation.Root({
+  wanted: Annotation<string>,
+  trip: Annotation<string[]>({ reducer: (old, added) => old.concat(added), default: () => [] }),
+});
+
+async function book({ wanted }: typeof State.State) {
+  const booked = await effect("book", (key) => (bookings.set(key, wanted), `${wanted} booked`), {
+    input: { wanted },
+    undo: "cancel",
+  });
+  return { trip: [booked] };
+}
+
+/** Called with the key, the input and the result of the effect that it undoes. */
+const cancel = {
+  run({ key, input }: UndoCall<{ wanted: string }, string>) {
+    if (input.wanted === "hotel" && lineIsDead) throw new Error("the hotel does not answer");
+    bookings.delete(key);
+    console.log(`  cancelled: ${input.wanted}`);
+  },
+  // After a crash in the middle of a cancellation: was it done? Without a probe a person would have to say.
+  probe: ({ key }: UndoCall) => !bookings.has(key),
+};
+
+const builder = new StateGraph(State).addNode("book", book).addEdge(START, "book").addEdge("book", END);
+const saver = TurnSaver.fromPath(":memory:");
+const runner = new GraphRunner(builder.compile({ checkpointer: saver }), { undos: { cancel } });
+const threadId = "trip";
+
+for (const wanted of ["train", "hotel", "theatre"]) await runner.invoke({ wanted }, { threadId, taskId: wanted });
+console.log(`in the world: ${world()}`);
+
+const report = await runner.compensationReport(threadId, "train");
+console.log(
+  `covered: ${report.covered}; to undo: ${report.effects.map(({ taskId, undo }) => `${taskId} by ${undo}`).join(", ")}`,
+);
+assert.equal(report.coverage, 1);
+
+console.log("rewind to the end of task train:");
+const error = await runner.rewind({ threadId, toTask: "train" }).catch((reason: unknown) => reason);
+assert(TurnsError.is(error, "UNDO_FAILED"));
+console.log(`  ${error.code}: ${(error.cause as Error).message}`);
+console.log(`in the world: ${world()}; turns on the thread: ${(await saver.listTurns(threadId)).length}`);
+assert.equal((await saver.listTurns(threadId)).length, 6, "nothing is deleted before all is undone");
+
+await assert.rejects(runner.invoke({ wanted: "museum" }, { threadId }), { code: "REWIND_UNFINISHED" });
+console.log("no run begins meanwhile: REWIND_UNFINISHED");
+
+lineIsDead = false;
+console.log("the same call again:");
+const done = await runner.rewind({ threadId, toTask: "train" });
+console.log(`  undone now: ${done.effects.undone.length}, before: ${done.effects.undoneBefore.length}`);
+console.log(`in the world: ${world()}; turns on the thread: ${(await saver.listTurns(threadId)).length}`);
+assert.equal(world(), "train");
+assert.deepEqual((await runner.graph.getState({ configurable: { thread_id: threadId } })).values.trip, ["train booked"]);
+saver.close();
