@@ -28,7 +28,7 @@ function fork(saver: TurnSaver, ledger: Deeds, siblingMs: number) {
 
 function judging(verdicts: number[], undos: GraphRunnerOptions["undos"]): GraphRunnerOptions {
   const validate = (): number => verdicts.shift() ?? 1;
-  return { undos, nodes: { judged: { validate, onFailure: "rollback" } } } as GraphRunnerOptions;
+  return { undos, nodes: { judged: { validate, onFailure: "rollback" } } };
 }
 
 const inTurns = (ledger: Deeds, name: string): string[] => ledger.lines().filter((line) => line.endsWith(` ${name}`));

@@ -63,7 +63,7 @@ test("S3.5 whatever happened, and wherever undos fail: exactly the done effects 
         const [number, part, index] = name.split(".") as [string, "outer" | "left" | "inner", string];
         return given[Number(number)]![part][Number(index)]!;
       };
-      const last = given.map(({ task }) => task).lastIndexOf(target.taskId);
+      const last = given.map(({ task }): string => task).lastIndexOf(target.taskId);
       const happened = ledger.lines().map((line) => line.slice("do ".length));
       const expected = happened.filter((name) => Number(name.split(".")[0]) > last && kindOf(name) === "done").toReversed();
       const toUndo = behind.filter(({ name }) => kindOf(name) === "done").map(({ name }) => name);

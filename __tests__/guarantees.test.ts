@@ -112,5 +112,21 @@ test("S1.11 state-management.md has the section, its table and the Thought/Actio
 test("S1.11 a decision record says why turns are saved separately", () => {
   const [first = ""] = readdirSync(path.join(root, "docs", "decisions")).sort();
   expect(first).toContain("turns-are-saved-separately");
-  expect(read("docs", "decisions", first)).toMatch(/recover|resume/i);
+  expect(read("docs", "decisions", first)).toContain("completed turns are not run again");
+});
+
+test("Docs: state-management.md names every table and every column of the turns and of the journal", () => {
+  const sql = read("migrations", "sqlite", "0001_turns_and_checkpoints.sql");
+  const text = read("docs", "architecture", "state-management.md");
+  const tables = [...sql.matchAll(/^CREATE TABLE (\w+)/gm)].map((match) => match[1]!);
+  expect(tables.length).toBeGreaterThan(10);
+  expect(tables.filter((table) => !text.includes(`\`${table}\``))).toEqual([]);
+  const columnsOf = (table: string): string[] => {
+    const [, body = ""] = new RegExp(`^CREATE TABLE ${table} \\(\\n([^;]*?)\\n\\)`, "m").exec(sql) ?? [];
+    return [...body.matchAll(/^ {2}(\w+) +(?:TEXT|INTEGER|ANY)/gm)].map((match) => match[1]!);
+  };
+  for (const table of ["langgraph_checkpoints", "langgraph_effects"]) {
+    expect(columnsOf(table).length).toBeGreaterThan(20);
+    expect(columnsOf(table).filter((column) => !text.includes(`\`${column}\``))).toEqual([]);
+  }
 });

@@ -251,12 +251,12 @@ export class GraphRunner<G extends RunnableGraph> {
       await this.#warnOfRepeats(threadId);
       return onward;
     }
-    if (TurnsError.is(obstacle, "NOTHING_TO_RESUME")) {
+    if (obstacle.code === "NOTHING_TO_RESUME") {
       if (instead === undefined || instead === null) throw nothingToResume(threadId);
       return { input: instead, checkpointId: undefined };
     }
     const policy = this.#policyFor(obstacle, options);
-    if (TurnsError.is(obstacle, "GRAPH_CHANGED")) {
+    if (obstacle.code === "GRAPH_CHANGED") {
       this.events.tell("drift", { threadId, changes: found.drift, report: found.difference, policy });
     }
     if (policy === "refuse") throw obstacle;
@@ -270,7 +270,7 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   #policyFor(obstacle: TurnsError, options: RunOptions<G>): "restart" | "refuse" | "ignore" {
-    if (TurnsError.is(obstacle, "GRAPH_CHANGED")) return options.drift ?? this.#options.drift;
+    if (obstacle.code === "GRAPH_CHANGED") return options.drift ?? this.#options.drift;
     return isUnreadable(obstacle) ? this.#options.onCorrupted : "refuse";
   }
 

@@ -43,6 +43,6 @@ export function pointAtCommits(db: SqliteDatabase, point: Point): void {
       point("committed");
       return result;
     };
-    return Object.assign((...args: unknown[]) => asIs(...args), { immediate }) as Transaction;
+    return Object.assign((...args: unknown[]): unknown => asIs(...args), { immediate });
   };
 }

@@ -6,7 +6,8 @@ export async function inspectableError(saver: TurnSaver, turn: Turn): Promise<{ 
   try {
     const { error } = (await saver.turnState(turn)) as { error?: { name?: unknown; message?: unknown } };
     if (error === undefined) return undefined;
-    return { name: String(error.name ?? "Error"), message: String(error.message ?? "") };
+    const { name, message } = error;
+    return { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : "" };
   } catch {
     return undefined;
   }

@@ -209,6 +209,7 @@ export function settleEffect(sql: Sql, effectId: string, settlement: EffectSettl
   return saveEffect(sql, key, { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy });
 }
 
+/** What is undone stays undone, whoever comes late and says otherwise. */
 export function settleUndo(
   sql: Sql,
   effectId: string,
@@ -218,6 +219,7 @@ export function settleUndo(
   const found = effectOf(sql, effectId);
   if (found === undefined) return undefined;
   guard?.(found.row, unfinishedRewind(sql, found.key.threadId));
+  if (found.row.undoStatus === "done") return found.row;
   const undoneAt = status === "done" ? at : undefined;
   return saveEffect(sql, found.key, { ...found.row, undoStatus: status, undoError: error, undoneAt });
 }
