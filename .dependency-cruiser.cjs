@@ -1,6 +1,6 @@
 const driver = "(^|/)node_modules/(@types/)?better-sqlite3/";
 const factory = "^src/store/sqlite/index\\.ts$";
-const mayBuildTheStore = "^src/(saver|turns/checkpoint-persister|import/import-official)\\.ts$";
+const mayBuildTheStore = "^src/(assembly|turns/checkpoint-persister|import/import-official)\\.ts$";
 
 /** Which room may know which: see "The rooms" in CONTRIBUTING.md. @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {
@@ -60,7 +60,8 @@ module.exports = {
     {
       name: "guards-know-no-store",
       severity: "error",
-      comment: "Fingerprints and gates look at graphs and at what nodes return; who keeps that is not their affair. Nor are runs.",
+      comment:
+        "Fingerprints and gates look at graphs and at what nodes return; who keeps that is not their affair. Nor are runs.",
       from: { path: "^src/guards/" },
       to: { path: "^src/(store|turns|effects|rewind|runner|report|values)/|^src/(saver|graph-runner)\\.ts$" },
     },

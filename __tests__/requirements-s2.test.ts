@@ -104,7 +104,11 @@ function layers(saver: TurnSaver, ran: string[], broken: boolean) {
   const node = (name: string, update: object) => () => {
     ran.push(name);
     if (broken && name === "build") throw new Error("no tools");
-    return { tasks: new Map([[name, "done"]]), messages: [new AIMessage({ content: `${name} is done`, id: name })], ...update };
+    return {
+      tasks: new Map<string, "done" | "open">([[name, "done"]]),
+      messages: [new AIMessage({ content: `${name} is done`, id: name })],
+      ...update,
+    };
   };
   return new StateGraph(Rich)
     .addNode(

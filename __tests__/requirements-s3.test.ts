@@ -1,4 +1,4 @@
-import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, line, open } from "./support/eff-world";
 
 afterEach(closeAll);

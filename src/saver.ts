@@ -10,13 +10,13 @@ import {
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
-import { Beginnings } from "./beginnings";
+import { assembled, type SqliteDatabase } from "./assembly";
+import type { Beginnings } from "./beginnings";
 import { chunkAddresses } from "./codec";
-import { EffectContent } from "./effects/content";
-import { Effects } from "./effects/effects";
-import { EffectJournal } from "./effects/journal";
+import type { EffectContent } from "./effects/content";
+import type { Effects } from "./effects/effects";
 import { describe, TurnsError } from "./errors";
-import { SaverEmitter } from "./events";
+import type { SaverEmitter } from "./events";
 import { verify, type VerifyReport, type VerifyRequest } from "./integrity/verify";
 import type { GraphDocument } from "./guards/fingerprint";
 import { listTuples } from "./list";
@@ -25,10 +25,10 @@ import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOpt
 import { listNames, nameCheckpoint, type NamedCheckpoint, type NameRequest } from "./retention/names";
 import { prune, type PruneParts } from "./retention/prune";
 import type { PruneReport, PruneRequest } from "./retention/request";
-import { Retention } from "./retention/retention";
+import type { Retention } from "./retention/retention";
 import { deleteForRuns, type RunDeletionReport } from "./retention/runs";
-import { SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
-import { loaded, loadedRecord, UserSerde } from "./serde";
+import { type SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
+import { loaded, loadedRecord, type UserSerde } from "./serde";
 import type { CheckpointRewindRequest, FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 import { rotateKeys, type RotationReport } from "./rotate-keys";
 import {
@@ -42,30 +42,26 @@ import {
 } from "./rewind/rewind";
 import type { CompensationReport } from "./rewind/summary";
 import type { Undos } from "./rewind/undos";
-import { addressOf, checkedId, configurableOf, taskNamesOf, type TaskNames } from "./run-config";
-import { Saving } from "./saving";
+import { addressOf, checkedId, configurableOf } from "./run-config";
+import type { RunNames } from "./run-names";
+import type { Saving } from "./saving";
 import { taskSpans, type TaskSpan } from "./store/ownership";
-import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
 import type { LastRun, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
-import { attachedGraph, attachRecorder, type AttachOptions, isRecorded } from "./turns/attach";
+import { attachedGraph, attachRecorder, type AttachOptions } from "./turns/attach";
 import { inFlight, surroundings } from "./turns/in-flight";
-import { JOURNAL } from "./turns/journal-key";
-import { PendingFailures } from "./turns/pending-failures";
 import { isAlive } from "./turns/process-identity";
 import { refuseNoTurn, toPublicTurn } from "./turns/public-turn";
-import { Redaction } from "./turns/redaction";
-import { TurnRecorder } from "./turns/recorder";
+import type { TurnRecorder } from "./turns/recorder";
 import { type RecordedGraph, recordedGraphsOf } from "./turns/recorded-graphs";
-import { RunRegistry } from "./turns/run-registry";
+import type { RunRegistry } from "./turns/run-registry";
 import { stateOfTurn } from "./turns/state-of-turn";
 import { type TokenUsage, tokenUsageOf } from "./turns/token-usage";
-import { TurnLog } from "./turns/turn-log";
 import type { Turn } from "./turns/types";
-import { Values } from "./values";
+import type { Values } from "./values";
 
-export type { SqliteDatabase } from "./store/sqlite";
+export type { SqliteDatabase } from "./assembly";
 
 const THREADS_PER_PAGE = 100;
 const rewindToTakeBack = z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
@@ -95,13 +91,12 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #serde: UserSerde | undefined;
   readonly #content: EffectContent;
   readonly #runs: RunRegistry;
-  readonly #failures: PendingFailures;
   readonly #recorder: TurnRecorder;
   readonly #space: SpaceKeeper;
   readonly #retention: Retention | undefined;
   /** What the newest run of a thread was told about its task: the callbacks of its nodes do not carry it. */
-  readonly #names = new Map<string, TaskNames>();
-  readonly #beginnings = new Beginnings();
+  readonly #names: RunNames;
+  readonly #beginnings: Beginnings;
   readonly #saving: Saving;
 
   /**
@@ -117,60 +112,21 @@ export class TurnSaver extends BaseCheckpointSaver {
     const resolved = resolveOptions(options);
     super(resolved.serde);
     beginTracing();
+    const parts = assembled(source, resolved);
     this.#options = resolved;
-    this.#serde = resolved.serde && new UserSerde(resolved.serde);
-    this.events = new SaverEmitter(this.#options.logger);
-    this.#store = openSqliteStore(source, this.#options);
-    this.#values = new Values(this.#options, (threadId, text) => this.#store.address(threadId, text));
-    const { logger, createId, clock } = this.#options;
-    this.#runs = new RunRegistry({ store: this.#store, log: logger, createId, clock });
-    this.#failures = new PendingFailures(this.#runs);
-    this.#space = new SpaceKeeper(this.#store, logger);
-    const { retention } = this.#options;
-    const now = (): number => clock().getTime();
-    this.#retention =
-      retention &&
-      new Retention({ store: this.#store, options: retention, now, log: logger, events: this.events, space: this.#space });
-    const redaction = new Redaction(this.#options, this.events);
-    if (!redaction.recordsTurns) {
-      logger.debug({}, 'turns: "off": what is in flight, tokens and the history of turns will not be known');
-    }
-    this.#recorder = new TurnRecorder(
-      new TurnLog({
-        store: this.#store,
-        values: this.#values,
-        serde: this.#serde,
-        options: this.#options,
-        events: this.events,
-        runs: this.#runs,
-        failures: this.#failures,
-        redaction,
-        namesOf: (threadId) => this.#names.get(threadId) ?? { taskId: undefined, graphId: undefined },
-        runEnded: (threadId) => this.#names.delete(threadId),
-      }),
-    );
-    this.#content = new EffectContent({ store: this.#store, values: this.#values, serde: this.#serde });
-    const journaled = { store: this.#store, content: this.#content, options: this.#options, events: this.events };
-    this.effects = new Effects(journaled);
-    this.#recorder[JOURNAL] = new EffectJournal({
-      ...journaled,
-      attemptOf: (runId, nodeTaskId) => this.#recorder.liveAttemptOf(runId, nodeTaskId),
-      namesOf: (threadId) => this.#names.get(threadId) ?? { taskId: undefined, graphId: undefined },
-    });
-    this.#saving = new Saving({
-      options: this.#options,
-      store: this.#store,
-      values: this.#values,
-      serde: this.#serde,
-      runs: this.#runs,
-      failures: this.#failures,
-      redaction,
-      beginnings: this.#beginnings,
-      retention: this.#retention,
-      events: this.events,
-      isRecorded: (config) => isRecorded(config.callbacks, this.#recorder),
-      namesOf: (config, at) => rememberNames(this.#names, config, at),
-    });
+    this.events = parts.events;
+    this.effects = parts.effects;
+    this.#store = parts.store;
+    this.#values = parts.values;
+    this.#serde = parts.serde;
+    this.#content = parts.content;
+    this.#runs = parts.runs;
+    this.#recorder = parts.recorder;
+    this.#space = parts.space;
+    this.#retention = parts.retention;
+    this.#names = parts.names;
+    this.#beginnings = parts.beginnings;
+    this.#saving = parts.saving;
   }
 
   /** Opens or creates a database file; `":memory:"` lives as long as the saver. @throws as the constructor */
@@ -245,7 +201,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     // LangGraph's own suite holds a missing thread_id to "not found" here.
     if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
-    if (at.ns === "") rememberNames(this.#names, config, at);
+    if (at.ns === "") this.#names.remember(config, at);
     const found = this.#beginnings.isOne(config, at) ? this.#store.deletionOf(at.threadId) : undefined;
     if (found !== undefined) this.#beginnings.began(config, at, found instanceof Promise ? await found : found);
     return readTuple(this.#tupleParts(), at);
@@ -301,7 +257,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     if (this.#serde !== undefined) await this.#serde.settled();
     // The real time, whatever the clock option says: it is compared with the time in checkpoint ids.
     await this.#store.deleteThread(id, Date.now(), final);
-    this.#names.delete(id);
+    this.#names.forget(id);
     this.#values.forget(id);
     this.#retention?.forget(id);
     this.#space.later();
@@ -540,7 +496,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   async prune(request: PruneRequest): Promise<PruneReport> {
     const report = await prune(this.#pruneParts(), request);
     for (const threadId of report.dryRun ? [] : report.deletedThreads) {
-      this.#names.delete(threadId);
+      this.#names.forget(threadId);
       this.#values.forget(threadId);
       this.#retention?.forget(threadId);
     }
@@ -650,14 +606,6 @@ export class TurnSaver extends BaseCheckpointSaver {
       nextVersion: (current) => this.getNextVersion(current),
     };
   }
-}
-
-/** What a run says about its task holds for its thread until the next one says something else. */
-function rememberNames(names: Map<string, TaskNames>, config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
-  const told = taskNamesOf(config, "a save");
-  if (at.ns === "" && told.taskId === undefined && told.graphId === undefined) names.delete(at.threadId);
-  else if (at.ns === "") names.set(at.threadId, told);
-  return told;
 }
 
 function isPlainRecord(value: unknown): value is Record<string, unknown> {

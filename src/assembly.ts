@@ -1,0 +1,79 @@
+import { Beginnings } from "./beginnings";
+import { EffectContent } from "./effects/content";
+import { Effects } from "./effects/effects";
+import { EffectJournal } from "./effects/journal";
+import { SaverEmitter } from "./events";
+import type { ResolvedOptions } from "./options";
+import { Retention } from "./retention/retention";
+import { SpaceKeeper } from "./retention/space";
+import { RunNames } from "./run-names";
+import { Saving } from "./saving";
+import { UserSerde } from "./serde";
+import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
+import type { Store } from "./store/store";
+import { isRecorded } from "./turns/attach";
+import { JOURNAL } from "./turns/journal-key";
+import { PendingFailures } from "./turns/pending-failures";
+import { TurnRecorder } from "./turns/recorder";
+import { Redaction } from "./turns/redaction";
+import { RunRegistry } from "./turns/run-registry";
+import { TurnLog } from "./turns/turn-log";
+import { Values } from "./values";
+
+export type { SqliteDatabase } from "./store/sqlite";
+
+/** What a saver is made of. */
+export interface Assembly {
+  events: SaverEmitter;
+  store: Store;
+  values: Values;
+  serde: UserSerde | undefined;
+  content: EffectContent;
+  effects: Effects;
+  runs: RunRegistry;
+  recorder: TurnRecorder;
+  space: SpaceKeeper;
+  retention: Retention | undefined;
+  names: RunNames;
+  beginnings: Beginnings;
+  saving: Saving;
+}
+
+/** Opens the database and puts a saver together: the one place where every room meets every other. @throws what opening throws */
+export function assembled(source: SqliteDatabase | string, options: ResolvedOptions): Assembly {
+  const { logger, createId, clock } = options;
+  const serde = options.serde && new UserSerde(options.serde);
+  const events = new SaverEmitter(logger);
+  const store = openSqliteStore(source, options);
+  const values = new Values(options, (threadId, text) => store.address(threadId, text));
+  const runs = new RunRegistry({ store, log: logger, createId, clock });
+  const failures = new PendingFailures(runs);
+  const space = new SpaceKeeper(store, logger);
+  const now = (): number => clock().getTime();
+  const retention = options.retention && new Retention({ store, options: options.retention, now, log: logger, events, space });
+  const redaction = new Redaction(options, events);
+  if (!redaction.recordsTurns) {
+    logger.debug({}, 'turns: "off": what is in flight, tokens and the history of turns will not be known');
+  }
+  const names = new RunNames();
+  const namesOf = (threadId: string): ReturnType<RunNames["of"]> => names.of(threadId);
+  const common = { store, values, serde, options, events, runs, failures, redaction };
+  const recorder = new TurnRecorder(new TurnLog({ ...common, namesOf, runEnded: (threadId) => names.forget(threadId) }));
+  const content = new EffectContent({ store, values, serde });
+  const journaled = { store, content, options, events };
+  recorder[JOURNAL] = new EffectJournal({
+    ...journaled,
+    attemptOf: (runId, nodeTaskId) => recorder.liveAttemptOf(runId, nodeTaskId),
+    namesOf,
+  });
+  const beginnings = new Beginnings();
+  const saving = new Saving({
+    ...common,
+    beginnings,
+    retention,
+    isRecorded: (config) => isRecorded(config.callbacks, recorder),
+    namesOf: (config, at) => names.remember(config, at),
+  });
+  const effects = new Effects(journaled);
+  return { events, store, values, serde, content, effects, runs, recorder, space, retention, names, beginnings, saving };
+}
