@@ -63,7 +63,7 @@ module.exports = {
       comment:
         "Fingerprints and gates look at graphs and at what nodes return; who keeps that is not their affair. Nor are runs.",
       from: { path: "^src/guards/" },
-      to: { path: "^src/(store|turns|effects|rewind|runner|report|values)/|^src/(saver|graph-runner)\\.ts$" },
+      to: { path: "^src/(store|turns|effects|rewind|runner|report|values)/|^src/(assembly|saver|graph-runner)\\.ts$" },
     },
     {
       name: "report-knows-no-store",
@@ -84,7 +84,7 @@ module.exports = {
       severity: "error",
       comment: "A rewind knows effects; the journal knows neither rewinds nor gates nor runners.",
       from: { path: "^src/effects/" },
-      to: { path: "^src/(rewind|guards|runner|report|retention|integrity|import)/|^src/(saver|graph-runner)\\.ts$" },
+      to: { path: "^src/(rewind|guards|runner|report|retention|integrity|import)/|^src/(assembly|saver|graph-runner)\\.ts$" },
     },
     {
       name: "nobody-below-knows-the-runner",
@@ -97,7 +97,7 @@ module.exports = {
       severity: "error",
       comment: "They are given a store and what else they need; the saver calls them.",
       from: { path: "^src/(rewind|integrity|retention|values|sealing|turns)/" },
-      to: { path: "^src/(saver|graph-runner)\\.ts$", dependencyTypesNot: ["type-only"] },
+      to: { path: "^src/(assembly|saver|graph-runner)\\.ts$", dependencyTypesNot: ["type-only"] },
     },
     {
       name: "opentelemetry-belongs-to-tracing",
