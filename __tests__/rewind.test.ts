@@ -1,7 +1,7 @@
 import { copyFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { type RewindParts, rewindThread } from "../src/rewind/rewind";
 import { type Act, REWOUND, seen, THREAD, type View, withoutIds, World } from "./support/rewind-world";
 import { chain } from "./support/s1-graph";
@@ -291,8 +291,11 @@ async function threeTasks(
 ): Promise<{ path: string; saver: TurnSaver; runner: GraphRunner<ReturnType<typeof chain>> }> {
   const path = tempFile();
   const saver = TurnSaver.fromPath(path, { logger: quiet });
-  const runner = new GraphRunner(chain(saver));
-  for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [word(taskId)] }, { threadId: "t", taskId });
+  const deed = async (node: string): Promise<void> => void (await effect(`deed of ${node}`, () => node, { undo: false }));
+  await new GraphRunner(chain(saver, deed)).invoke({ log: [word("one")] }, { threadId: "t", taskId: "one" });
+  // Another graph from the second task on, so that there is one behind the first.
+  const runner = new GraphRunner(chain(saver, deed), { nodes: { a: { version: "2" } } });
+  for (const taskId of ["two", "three"]) await runner.invoke({ log: [word(taskId)] }, { threadId: "t", taskId });
   await runner.invoke({ log: ["else"] }, { threadId: "other", taskId: "one" });
   return { path, saver, runner };
 }
