@@ -72,6 +72,7 @@ export function assembled(source: SqliteDatabase | string, options: ResolvedOpti
     beginnings,
     retention,
     isRecorded: (config) => isRecorded(config.callbacks, recorder),
+    endedInDoubt: (nodeTaskId) => recorder.endedInDoubt(nodeTaskId),
     namesOf: (config, at) => names.remember(config, at),
   });
   const effects = new Effects(journaled);

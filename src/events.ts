@@ -1,6 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { Effect } from "./effects/types";
 import type { GraphDifference } from "./guards/compare";
+import type { ValidationContext } from "./guards/gate-options";
 import type { Validation } from "./guards/verdict";
 import type { Logger } from "./logger";
 import type { PrunedEvent } from "./retention/request";
@@ -17,14 +18,7 @@ export interface EffectEvent {
 }
 
 /** What a gate found, and of what. `turnId` is undefined if the Action could not be saved. */
-export interface ValidationEvent extends Validation {
-  threadId: string;
-  taskId: string;
-  nodeName: string;
-  nodeNs: string;
-  nodeTaskId: string;
-  step: number;
-  attempt: number;
+export interface ValidationEvent extends Validation, Omit<ValidationContext, "input"> {
   turnId: string | undefined;
 }
 
@@ -35,6 +29,8 @@ export interface DriftEvent {
   /** Undefined where turns were recorded without their graph. */
   report: GraphDifference | undefined;
   policy: "restart" | "refuse" | "ignore";
+  /** What the run has done: a new branch of it would do it again. */
+  effects: readonly Pick<Effect, "name" | "label" | "key">[];
 }
 
 /** What a saver tells those who listen. Listeners run synchronously, after the commit they speak of. */

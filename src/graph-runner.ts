@@ -5,13 +5,16 @@ import { CheckpointFile } from "./report/checkpoint-file";
 import type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 import type { CompensationReport } from "./rewind/summary";
 import { checkedId } from "./run-config";
-import { assess, type Assessment, isUnreadable, nothingToResume } from "./runner/assess";
+import { assess, type Assessment, nothingToResume } from "./runner/assess";
 import { attachOptionsOf, type CheckedRunnerOptions, checkedRunnerOptions, type GraphRunnerOptions } from "./runner/options";
+import { inWords, repeatedBy, restartInDoubt } from "./runner/repeated";
 import { restarted, type Start } from "./runner/restart";
 import { rollBack, rollbackAsked } from "./runner/rollback";
 import { statusOf, type ThreadStatus } from "./runner/status";
 import { isResume, unfinishedOf, unfinishedWork } from "./runner/unfinished";
+import { isUnreadable } from "./runner/unreadable";
 import { TurnSaver } from "./saver";
+import { unfinishedRewind } from "./store/unfinished-rewind";
 import { pregelOf, type PregelLike } from "./turns/pregel";
 import type { Turn } from "./turns/types";
 
@@ -64,6 +67,8 @@ export class GraphRunner<G extends RunnableGraph> {
   readonly saver: TurnSaver;
   readonly #pregel: PregelLike;
   readonly #options: CheckedRunnerOptions;
+  /** Streams that nobody has begun to read, or read to the end: their threads are free when nobody can any more. */
+  readonly #unread = new FinalizationRegistry<() => Promise<void>>((release) => void release());
 
   /**
    * Attaches the graph's saver to it.
@@ -113,7 +118,9 @@ export class GraphRunner<G extends RunnableGraph> {
         start.input,
         configOf(options, start, this.#options.graphId),
       )) as AsyncIterable<unknown>;
-      return thenRelease(this.#streamed(first, options), release);
+      const chunks = thenRelease(this.#streamed(first, options), release);
+      this.#unread.register(chunks, release);
+      return chunks;
     } catch (error) {
       await release();
       throw error;
@@ -126,8 +133,8 @@ export class GraphRunner<G extends RunnableGraph> {
    * cannot be read, the run begins anew or is refused, as the options `drift` and `onCorrupted` say (S4.2, S4.3).
    *
    * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint and no `input` is given; GRAPH_CHANGED, WRONG_GRAPH,
-   *   SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING, REWIND_UNFINISHED, INVALID_CONFIG; EFFECT_IN_DOUBT from an effect; and
-   *   what the graph throws
+   *   SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING, REWIND_UNFINISHED, INVALID_CONFIG; EFFECT_IN_DOUBT from an effect,
+   *   and if a run would begin anew with effects in doubt; and what the graph throws
    */
   async resume(options: ResumeOptions<G>): Promise<Result<G>> {
     const { command, input, ...run } = options as ResumeOptions<G> & { input?: unknown };
@@ -257,7 +264,8 @@ export class GraphRunner<G extends RunnableGraph> {
     }
     const policy = this.#policyFor(obstacle, options);
     if (obstacle.code === "GRAPH_CHANGED") {
-      this.events.tell("drift", { threadId, changes: found.drift, report: found.difference, policy });
+      const { done } = await repeatedBy(this.saver, threadId, found.run);
+      this.events.tell("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: done });
     }
     if (policy === "refuse") throw obstacle;
     if (policy === "ignore") {
@@ -276,26 +284,20 @@ export class GraphRunner<G extends RunnableGraph> {
 
   async #begunAnew(threadId: string, found: Assessment, instead: unknown): Promise<Start> {
     const obstacle = found.obstacle as TurnsError;
+    const { done, open } = await repeatedBy(this.saver, threadId, found.run);
+    if (open.length > 0) throw restartInDoubt(threadId, open, obstacle);
     const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
     if (start === undefined) throw obstacle;
     this.saver.logger.warn(
-      { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId },
-      `the run begins anew as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}`,
+      { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId, effects: done },
+      `the run begins anew as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}${inWords(done)}`,
     );
     return start;
   }
 
   async #refuseUnfinishedRewind(threadId: string): Promise<void> {
     const rewind = await this.saver.unfinishedRewind(threadId);
-    if (rewind === undefined) return;
-    throw new TurnsError("REWIND_UNFINISHED", {
-      what: `a run of thread ${describe(threadId)}`,
-      expected: "a thread that is not being rewound",
-      found: `a rewind to task ${describe(rewind.targetTaskId)} that began at ${rewind.createdAt} and has not ended`,
-      remedy:
-        "Call runner.finishRewind({ threadId }), which goes on where it was; or saver.abandonRewind(rewindId) to give it up.",
-      data: { threadId, rewindId: rewind.id, toTask: rewind.targetTaskId },
-    });
+    if (rewind !== undefined) throw unfinishedRewind(rewind, `a run of thread ${describe(threadId)}`);
   }
 
   async #warnOfRepeats(threadId: string): Promise<void> {

@@ -15,6 +15,14 @@ export function writesToKeep(writes: readonly PendingWrite[]): readonly PendingW
 }
 
 /**
+ * The writes of a task whose failure its error handler must not take over: with the marker, LangGraph would count the task as done, and a
+ * resume would run the handler and never again the node.
+ */
+export function withoutHandler(writes: PendingWrite[]): PendingWrite[] {
+  return writes.filter(([channel]) => channel !== ERROR_SOURCE_NODE);
+}
+
+/**
  * Special channels have fixed negative indices and a row each; the others take their place in the list and share one. Of two writes
  * with one index the later counts.
  *

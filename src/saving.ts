@@ -7,7 +7,7 @@ import type { SaverEmitter } from "./events";
 import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
 import { refuseMalformed, refuseNoWrites } from "./malformed";
 import type { ResolvedOptions } from "./options";
-import { type Entry, settlementOf, toRows, updateOf, writesToKeep } from "./pending-writes";
+import { type Entry, settlementOf, toRows, updateOf, withoutHandler, writesToKeep } from "./pending-writes";
 import type { Retention } from "./retention/retention";
 import { addressOf, type Address, checkedId, type TaskNames } from "./run-config";
 import type { UserSerde } from "./serde";
@@ -34,6 +34,8 @@ export interface SavingParts {
   events: SaverEmitter;
   /** Whether a run carries our recorder. */
   isRecorded: (config: RunnableConfig) => boolean;
+  /** Whether a node task has left an effect in doubt. */
+  endedInDoubt: (nodeTaskId: string) => boolean;
   /** What the run says about its task; remembered for the callbacks of its nodes, which do not carry it. */
   namesOf: (config: RunnableConfig, at: { threadId: string; ns: string }) => TaskNames;
 }
@@ -144,11 +146,12 @@ export class Saving {
     return saved.then(remember);
   }
 
-  async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+  async putWrites(config: RunnableConfig, given: PendingWrite[], taskId: string): Promise<void> {
     const address = addressOf(config, "putWrites");
     const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
     const nodeTaskId = checkedId(taskId, "task id", "putWrites");
-    refuseNoWrites(writes);
+    refuseNoWrites(given);
+    const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
     try {
       const settlement = settlementOf(writes);
       const sawDeletion = this.#parts.beginnings.of(config, at);

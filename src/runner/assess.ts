@@ -5,8 +5,10 @@ import type { LastRun } from "../store/store";
 import type { PregelLike } from "../turns/pregel";
 import { plannedTasks } from "../turns/planned";
 import { driftOf } from "./drift";
+import { lastRunOf } from "./last-run";
 import { type RunNodes, runNodesOf } from "./run-nodes";
 import { type Unfinished, unfinishedOf } from "./unfinished";
+import { isUnreadable } from "./unreadable";
 
 /** The newest checkpoint format that LangGraph has, of those this package was tested with. */
 const NEWEST_FORMAT = 4;
@@ -36,7 +38,7 @@ export interface AssessParts {
  * It changes nothing, and throws only what the database itself throws.
  */
 export async function assess({ saver, graph, graphId }: AssessParts, threadId: string): Promise<Assessment> {
-  const run = await saver.lastRun(threadId);
+  const run = await lastRunOf(saver, threadId);
   const nodes = await runNodesOf(saver, threadId, run);
   const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [] };
   let due: string[];
@@ -88,12 +90,6 @@ function goneOf(
   );
   const names = [...new Set([...begun.map(({ node }) => node), ...due])].filter((name) => !Object.hasOwn(graph.nodes, name));
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
-}
-
-export function isUnreadable(error: unknown): error is TurnsError {
-  return (["CHECKPOINT_CORRUPTED", "UNDECODABLE_VALUE", "CHECKPOINT_UNREADABLE"] as const).some((code) =>
-    TurnsError.is(error, code),
-  );
 }
 
 export function nothingToResume(threadId: string): TurnsError {

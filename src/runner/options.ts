@@ -27,7 +27,7 @@ export interface GraphRunnerOptions {
   stateVersion?: string;
   /** What goes for the gates of all nodes that have one and do not say otherwise. */
   gates?: GateDefaults;
-  /** How the effects of this graph are undone in a rewind, by the name that `effect()` gives; see docs/effects.md. */
+  /** How the effects of this graph are undone in a rewind, by the name that `effect()` gives; see docs/rewind.md. */
   undos?: Undos;
   /**
    * What a resume does when nodes that had ended, or the state, changed since (S4.2, S4.3). `"restart"` (default): it warns, says what

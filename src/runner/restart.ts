@@ -1,6 +1,7 @@
 import { type CheckpointTuple, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { TurnSaver } from "../saver";
-import { type AssessParts, isUnreadable } from "./assess";
+import type { AssessParts } from "./assess";
+import { orUnreadable, UNREADABLE } from "./unreadable";
 
 /** How LangGraph is called. */
 export interface Start {
@@ -62,15 +63,4 @@ async function readable(
   const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } };
   const found = await orUnreadable(() => saver.getTuple(config));
   return found === UNREADABLE ? undefined : found;
-}
-
-const UNREADABLE = Symbol("unreadable");
-
-async function orUnreadable<T>(read: () => Promise<T>): Promise<T | typeof UNREADABLE> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!isUnreadable(error)) throw error;
-    return UNREADABLE;
-  }
 }

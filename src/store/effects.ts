@@ -76,6 +76,11 @@ export function stepsOf(spot: string): string {
   return spot.replaceAll(/\.[^|]*/g, "");
 }
 
+/** The Sends of a spot without its steps. */
+export function sendsOf(spot: string): string {
+  return spot.replaceAll(/(^|\|)\d+/g, "$1");
+}
+
 /**
  * One attempt of one node task of the outermost graph. What happens in it, at whatever depth and on whatever thread, begins anew with
  * the next attempt.

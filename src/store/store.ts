@@ -356,6 +356,8 @@ export interface LastRun {
   sinceSeq: number;
   /** The ids of its checkpoints in the root namespace whose node tasks led to the newest one, which comes first. */
   branch: readonly string[];
+  /** Its updates and forks, newest first. `behind`: how many ids of `branch` are not older than it. */
+  changes: readonly { id: string; parentId: string | undefined; seq: number; behind: number }[];
 }
 
 export interface ThreadRow {

@@ -15,7 +15,7 @@ export interface GatekeeperParts {
 }
 
 /**
- * Asks a node's gate about what it returned (requirement S3.4), after its Action is committed and before LangGraph saves its writes, so
+ * Asks a node's gate about what it returned, or hands over to a parent (requirement S3.4), after its Action is committed and before LangGraph saves its writes, so
  * that no superstep builds on it yet. What the gate found is stored with the Action; that it cannot be stored is logged and lets nothing
  * through that the gate would not.
  *

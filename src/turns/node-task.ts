@@ -19,6 +19,14 @@ export function nodeTaskIdOf(nodeNs: string): string {
   return nodeNs.slice(nodeNs.lastIndexOf(":") + 1);
 }
 
+/** The node task whose failure this one handles, undefined for all but error handlers: they run in the namespace of what failed. */
+export function handledTaskOf({ path, nodeNs }: NodeTaskInfo): string | undefined {
+  // A Send has its index in this place, and a functional task the path of its caller.
+  if (path[0] !== PUSH || typeof path[1] !== "string") return undefined;
+  const above = nodeNs.slice(0, Math.max(nodeNs.lastIndexOf("|"), 0));
+  return above === "" ? undefined : nodeTaskIdOf(above);
+}
+
 /**
  * Tells whether a checkpoint yields this node task. LangGraph derives a task's id from the id of the checkpoint it starts from, so
  * equality is proof, and the only one there is: the node's run does not carry the checkpoint's id. Task ids of error handlers derive

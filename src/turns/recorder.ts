@@ -5,7 +5,8 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import type { SawDeletion, TokenCounts, TurnStatus } from "../store/store";
 import { JOURNAL } from "./journal-key";
 import type { AttachedGraph } from "./attached-graph";
-import { type NodeTaskInfo, nodeTaskIdOf } from "./node-task";
+import { handledTaskOf, type NodeTaskInfo, nodeTaskIdOf } from "./node-task";
+import { Doubts } from "./recorder-doubts";
 import { type ModelCaller, ModelRuns } from "./recorder-models";
 
 export const RECORDER_NAME = "langgraph_checkpoint_turns_recorder";
@@ -43,7 +44,7 @@ export interface StartedRun {
 
 /**
  * Where the recorder's observations go. `graphStarts` and `nodeStarts` may throw, which stops the run before its work, and `nodeEnds` of a node that
- * ended well, which makes LangGraph take it for failed: for a result that must not be built upon.
+ * ended well or hands over to a parent, which makes LangGraph take it for failed: for a result that must not be built upon.
  */
 export interface TurnSink {
   /** What a run finds that begins now. */
@@ -59,7 +60,8 @@ export interface TurnSink {
 /**
  * Sees each node execution from the inside of LangGraph's callback system (internals, section 4). LangGraph awaits
  * `handleChainStart` before a node's body because of `awaitHandlers`, and stops the node if it throws because of `raiseError`. A throw
- * from an end handler fails a node after its work is done, so that only a gate does it on purpose, and the journal of effects.
+ * from an end handler fails a node after its work is done, so that only a gate does it on purpose, and the journal of effects. LangGraph
+ * leaves a graph for its parent by throwing a ParentCommand: a throw from the error handler takes its place.
  */
 export class TurnRecorder extends BaseCallbackHandler {
   readonly name = RECORDER_NAME;
@@ -74,6 +76,7 @@ export class TurnRecorder extends BaseCallbackHandler {
   readonly #graphRuns = new Map<string, string>();
   readonly #lineage = new Lineage();
   readonly #modelRuns = new ModelRuns();
+  readonly #doubts = new Doubts();
 
   constructor(sink: TurnSink) {
     super();
@@ -112,6 +115,7 @@ export class TurnRecorder extends BaseCallbackHandler {
       this.#lineage.isAttempt(runId, attempt);
       // A throw passes through: this is the one place where a node can still be stopped.
       try {
+        this.#doubts.refuseHandler(handledTaskOf(task));
         await this.#sink.nodeStarts(attempt, inputs, hasOwnInput(task));
       } catch (error) {
         this.#attempts.delete(runId);
@@ -229,6 +233,14 @@ export class TurnRecorder extends BaseCallbackHandler {
     this.#modelRuns.started(runId, { ...caller, attemptRunId: attempt?.runId }, attempt?.run.runId);
   }
 
+  /**
+   * Whether the last attempt of a node task has left an effect of which nobody knows what it came to. An error handler must not pass over
+   * it: it would lead on to where the deed is done again, and a resume has to find the node, not its handler.
+   */
+  endedInDoubt(nodeTaskId: string): boolean {
+    return this.#doubts.has(nodeTaskId);
+  }
+
   async #ended(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
     const attempt = this.#attempts.get(runId);
     // One that timed out may go on behind everybody's back: what it still does is found by its run, until the outermost run is over.
@@ -236,11 +248,14 @@ export class TurnRecorder extends BaseCallbackHandler {
     this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
     if (attempt !== undefined) {
-      const failure = status === "ok" ? this[JOURNAL]?.swallowed(attempt) : undefined;
+      const doubt = this[JOURNAL]?.swallowed(attempt);
+      this.#doubts.ended(attempt.nodeTaskId, attempt.run.runId, doubt);
+      const failure = status === "ok" || status === "handoff" ? doubt : undefined;
       if (failure === undefined) return this.#sink.nodeEnds(attempt, status, outcome);
       await this.#sink.nodeEnds(attempt, "error", outcomeOfError(failure));
       throw failure;
     }
+    this.#doubts.forget(runId);
     const threadId = this.#graphRuns.get(runId);
     this.#graphRuns.delete(runId);
     if (threadId !== undefined) await this.#sink.graphEnds(threadId, runId);
@@ -327,8 +342,10 @@ function statusOfError(error: unknown): TurnStatus {
   return name === "GraphInterrupt" || name === "NodeInterrupt" || name === "GraphBubbleUp" ? "interrupted" : "error";
 }
 
+/** Of a handoff it is the Command: what the node returned, or the graph inside of it, and what a parent will apply. */
 function outcomeOfError(error: unknown): unknown {
-  const { name, message, interrupts } = (error ?? {}) as { name?: unknown; message?: unknown; interrupts?: unknown };
+  const { name, message, interrupts, command } = (error ?? {}) as Record<string, unknown>;
+  if (name === "ParentCommand" && command !== undefined) return command;
   if (Array.isArray(interrupts)) return { interrupts: interrupts as unknown[] };
   return {
     error: { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : String(error) },

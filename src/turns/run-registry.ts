@@ -1,19 +1,37 @@
-import { describe, type TurnsError } from "../errors";
+import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning } from "../rewind/plan";
 import type { RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
-/** Without a node at work and without a commit, a run that never reported its end (a stream that was broken off) is over. */
-const LINGER_MS = 2_000;
+/**
+ * A stream that was broken off never reports its end. So a run that holds no reservation is over when it was quiet for so long: no node
+ * at work, no commit. What is there to wait for decides how long.
+ */
+const LINGER_MS = {
+  /** Nobody reads it any more, or no graph run is known at all. */
+  left: 2_000,
+  /** A router, a slow save, or a reader who takes his time. */
+  quiet: 30_000,
+  /** A node's attempt failed, and a retry may be pending: longer than LangGraph's longest wait by default, 128 s. */
+  retrying: 150_000,
+};
 const CHECK_EVERY_MS = 500;
+/** Of so many runs that were given up it is known that they were. */
+const MAX_LAPSED = 1_000;
 
 interface ActiveThread {
   /** Key of the row in the store. */
   rowId: string;
   /** Graph runs, and reservations of runs that are about to start. */
   graphRuns: Set<string>;
+  /** Those of them that are reservations, which are given back: as long as there is one, the thread does not count as free. */
+  reservations: Set<string>;
+  /** Whether a reservation was given back before its graph run had reported its end. */
+  left: boolean;
+  /** Whether the attempt that ended last failed. */
+  retrying: boolean;
   /** By the namespace whose tasks they are. */
   nodesAtWork: Map<string, number>;
   lastActivity: number;
@@ -22,6 +40,15 @@ interface ActiveThread {
   rewinding: boolean;
   /** Graph runs that brought new input which no checkpoint has shown yet. */
   inputsExpected: Set<string>;
+}
+
+/** A run that counted as over because it was quiet for too long. */
+interface LapsedRun {
+  threadId: string;
+  /** The thread's epoch then. */
+  epoch: Promise<number | undefined>;
+  /** Its way back, as soon as one of its nodes starts after all. */
+  revival: Promise<void> | undefined;
 }
 
 /**
@@ -34,6 +61,7 @@ export class RunRegistry {
   readonly #createId: () => string;
   readonly #clock: () => Date;
   readonly #threads = new Map<string, ActiveThread>();
+  readonly #lapsed = new Map<string, LapsedRun>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(parts: { store: Store; log: Logger; createId: () => string; clock: () => Date }) {
@@ -45,8 +73,9 @@ export class RunRegistry {
 
   /**
    * Takes a thread for one run, if nobody runs it: here it is decided before the first await, between processes in one transaction.
+   * It is taken until it is given back, however quiet the run is: it may wait for a retry, or for a slow router.
    *
-   * @returns what gives the thread back; the run's own end does so too
+   * @returns what gives the thread back, which must be called
    * @throws {TurnsError} THREAD_RUNNING; REWIND_UNFINISHED as long as a rewind of it is
    */
   async reserve(threadId: string): Promise<() => Promise<void>> {
@@ -55,6 +84,7 @@ export class RunRegistry {
     const thread = this.#track(threadId);
     const reservation = this.#createId();
     thread.graphRuns.add(reservation);
+    thread.reservations.add(reservation);
     try {
       await this.#begin(threadId, thread, (alive, unfinished) => {
         refuseWhileRunning(threadId, alive);
@@ -64,7 +94,13 @@ export class RunRegistry {
       await this.#release(threadId, thread);
       throw error;
     }
-    return () => this.graphEnded(threadId, reservation);
+    return async () => {
+      thread.reservations.delete(reservation);
+      thread.left = true;
+      // Counted from here on: until now somebody waited for it.
+      thread.lastActivity = Date.now();
+      await this.graphEnded(threadId, reservation);
+    };
   }
 
   /**
@@ -98,10 +134,13 @@ export class RunRegistry {
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
     const thread = await this.#activate(threadId);
     thread.graphRuns.add(runId);
+    thread.left = false;
+    thread.retrying = false;
     if (bringsInput) thread.inputsExpected.add(runId);
   }
 
   async graphEnded(threadId: string, runId: string): Promise<void> {
+    this.#lapsed.delete(runId);
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
     thread.graphRuns.delete(runId);
@@ -109,17 +148,28 @@ export class RunRegistry {
     if (thread.graphRuns.size === 0 && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
   }
 
-  async nodeStarted(threadId: string, ns: string): Promise<void> {
+  /**
+   * @param runId the outermost graph run that the node is a part of
+   * @throws {TurnsError} THREAD_RUNNING, REWIND_UNFINISHED, STATE_INVARIANT_VIOLATED if that run counted as over, and the thread changed
+   *   hands since
+   */
+  async nodeStarted(threadId: string, ns: string, runId: string): Promise<void> {
+    const lapsed = this.#lapsed.get(runId);
+    if (lapsed?.threadId === threadId) await (lapsed.revival ??= this.#revive(runId, lapsed));
     const thread = await this.#activate(threadId);
+    thread.retrying = false;
     thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
   }
 
-  nodeEnded(threadId: string, ns: string): void {
+  /** @param failed whether LangGraph may try the node again */
+  nodeEnded(threadId: string, ns: string, failed: boolean): void {
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
     const left = (thread.nodesAtWork.get(ns) ?? 0) - 1;
     if (left > 0) thread.nodesAtWork.set(ns, left);
     else thread.nodesAtWork.delete(ns);
+    // A sibling that ends well tells nothing of the one that waits for its retry.
+    thread.retrying ||= failed;
     thread.lastActivity = Date.now();
   }
 
@@ -174,11 +224,50 @@ export class RunRegistry {
     throw runRefused(found);
   }
 
+  /**
+   * A run that counted as over is not: one of its nodes starts. It goes on if the thread is as it was.
+   *
+   * @throws {TurnsError} as nodeStarted
+   */
+  async #revive(runId: string, { threadId, epoch }: LapsedRun): Promise<void> {
+    const known = this.#threads.get(threadId);
+    if (known !== undefined) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
+    const thread = this.#track(threadId);
+    thread.graphRuns.add(runId);
+    let refusal: unknown;
+    await this.#keep(threadId, () =>
+      this.#begin(threadId, thread, (alive, unfinished) => {
+        try {
+          refuseWhileRunning(threadId, alive);
+          if (unfinished !== undefined) throw runRefused(unfinished);
+        } catch (error) {
+          refusal = error;
+        }
+      }),
+    );
+    if (refusal === undefined && (await epoch) !== (await this.#epochOf(threadId))) refusal = overtaken(threadId);
+    if (refusal === undefined) return void this.#lapsed.delete(runId);
+    await this.#release(threadId, thread);
+    throw refusal as Error;
+  }
+
+  /** Undefined if it cannot be read, or there is no such thread yet. */
+  async #epochOf(threadId: string): Promise<number | undefined> {
+    let epoch: number | undefined;
+    await this.#keep(threadId, async () => {
+      if (this.#store.open) epoch = (await this.#store.getThread(threadId))?.epoch;
+    });
+    return epoch;
+  }
+
   #track(threadId: string): ActiveThread {
     const now = Date.now();
     const thread: ActiveThread = {
       rowId: this.#createId(),
       graphRuns: new Set(),
+      reservations: new Set(),
+      left: false,
+      retrying: false,
       nodesAtWork: new Map(),
       lastActivity: now,
       lastBeat: now,
@@ -232,8 +321,7 @@ export class RunRegistry {
   #check(): void {
     const now = Date.now();
     for (const [threadId, thread] of this.#threads) {
-      if (!thread.rewinding && thread.nodesAtWork.size === 0 && now - thread.lastActivity > LINGER_MS)
-        void this.#release(threadId, thread);
+      if (isOver(thread, now)) this.#lapse(threadId, thread);
       else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) {
         thread.lastBeat = now;
         void this.#keep(threadId, async () => {
@@ -243,6 +331,14 @@ export class RunRegistry {
     }
   }
 
+  #lapse(threadId: string, thread: ActiveThread): void {
+    const epoch = this.#epochOf(threadId);
+    for (const runId of thread.graphRuns) this.#lapsed.set(runId, { threadId, epoch, revival: undefined });
+    for (const runId of [...this.#lapsed.keys()].slice(0, Math.max(0, this.#lapsed.size - MAX_LAPSED)))
+      this.#lapsed.delete(runId);
+    void this.#release(threadId, thread);
+  }
+
   async #keep(threadId: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -250,6 +346,23 @@ export class RunRegistry {
       this.#log.warn({ threadId, error: String(error) }, "the mark that this thread is running could not be kept");
     }
   }
+}
+
+function isOver({ rewinding, reservations, nodesAtWork, graphRuns, ...thread }: ActiveThread, now: number): boolean {
+  if (rewinding || reservations.size > 0 || nodesAtWork.size > 0) return false;
+  const { retrying, left, quiet } = LINGER_MS;
+  const gone = graphRuns.size === 0 || thread.left;
+  return now - thread.lastActivity > (thread.retrying && graphRuns.size > 0 ? retrying : gone ? left : quiet);
+}
+
+function overtaken(threadId: string): TurnsError {
+  return new TurnsError("STATE_INVARIANT_VIOLATED", {
+    what: `a node of a run of thread ${describe(threadId)} that was quiet for long`,
+    expected: "the thread as the run left it",
+    found: "a rewind of it since",
+    remedy: "The node did not run. Begin the run again; a GraphRunner's runs keep their thread however long they are quiet.",
+    data: { threadId },
+  });
 }
 
 /** What an unfinished rewind has undone is not there any more, though the thread's state says so. */

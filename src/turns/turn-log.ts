@@ -114,7 +114,7 @@ export class TurnLog implements TurnSink {
   /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist */
   async #admit(attempt: Attempt): Promise<void> {
     const ns = namespaceAbove(attempt.nodeNs);
-    await this.#parts.runs.nodeStarted(attempt.threadId, ns);
+    await this.#parts.runs.nodeStarted(attempt.threadId, ns, attempt.run.runId);
     const failure = this.#parts.failures.take(attempt.threadId, ns, attempt.run.sawDeletion);
     if (failure === undefined) return;
     // LangChain reports no end of a run whose start was refused.
@@ -122,8 +122,8 @@ export class TurnLog implements TurnSink {
     throw failure as Error;
   }
 
-  #leave(attempt: Attempt): void {
-    this.#parts.runs.nodeEnded(attempt.threadId, namespaceAbove(attempt.nodeNs));
+  #leave(attempt: Attempt, failed = false): void {
+    this.#parts.runs.nodeEnded(attempt.threadId, namespaceAbove(attempt.nodeNs), failed);
   }
 
   /** A graph that a node calls on another thread inherits the metadata of the outer one; its checkpoint tells the thread. */
@@ -132,7 +132,7 @@ export class TurnLog implements TurnSink {
     this.#leave(attempt);
     attempt.threadId = threadId;
     attempt.run = { ...attempt.run, sawDeletion: await this.deletionOf(threadId) };
-    await this.#parts.runs.nodeStarted(threadId, namespaceAbove(attempt.nodeNs));
+    await this.#parts.runs.nodeStarted(threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId);
   }
 
   async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
@@ -168,9 +168,11 @@ export class TurnLog implements TurnSink {
             ),
           )
         : undefined;
-      if (status === "ok") await this.#passGate(attempt, action, outcome);
-    } finally {
-      this.#leave(attempt);
+      if (status === "ok" || status === "handoff") await this.#passGate(attempt, action, outcome);
+      this.#leave(attempt, status === "error");
+    } catch (error) {
+      this.#leave(attempt, true);
+      throw error;
     }
   }
 

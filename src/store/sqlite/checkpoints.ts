@@ -63,7 +63,7 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, parent, source, seq, depth, next,
     FROM branch CROSS JOIN langgraph_snapshots AS s
     ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
     WHERE branch.source <> 'input' AND branch.depth < ${MAX_DEPTH})
-  SELECT id, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
+  SELECT id, parent, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
         AND o.checkpoint_id > branch.id AND o.seq < next_seq)) AS led
     FROM branch ORDER BY depth`;
@@ -288,16 +288,25 @@ export function lastRun(sql: Sql, threadId: string): LastRun | undefined {
   const key = threadKey(sql, threadId);
   if (key === undefined) return undefined;
   const task = lastRunTask(sql, key);
-  const branch = sql.all<{ id: string; source: string; seq: number; led: number }>(LAST_BRANCH, key.thread);
+  const branch = sql.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
+    LAST_BRANCH,
+    key.thread,
+  );
   const first = branch.at(-1);
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
+  let behind = 0;
+  const changes = branch.flatMap(({ id, parent, source, seq, led }) => {
+    behind += led;
+    return source === "update" || source === "fork" ? [{ id, parentId: parent ?? undefined, seq, behind }] : [];
+  });
   return {
     taskId: task?.taskId,
     graphId: task?.graphId,
     inputId: input?.id,
     sinceSeq: input?.seq ?? task?.seq ?? first?.seq ?? 0,
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
+    changes,
   };
 }
 

@@ -1,6 +1,7 @@
-import { type EffectRow, rootTaskOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
+import { type EffectRow, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
 import type { NewEffect } from "../store";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import { parseManifest } from "./manifest";
 import type { Sql } from "./sql";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 
@@ -18,17 +19,10 @@ const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkp
 const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
   WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0`;
 
-/** The checkpoints that somebody edited into this one, newest first. */
-const EDITED = `WITH RECURSIVE before (id, source, parent) AS (
-  SELECT checkpoint_id, source, parent_checkpoint_id FROM langgraph_snapshots
-  WHERE thread = ?1 AND checkpoint_ns = '' AND checkpoint_id = ?2 AND superseded_by IS NULL
-  UNION SELECT s.checkpoint_id, s.source, s.parent_checkpoint_id FROM before CROSS JOIN langgraph_snapshots AS s
-  WHERE before.source = 'update' AND s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = before.parent AND s.superseded_by IS NULL
-) SELECT id FROM before WHERE id <> ?2`;
+const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL`;
 const TASK_OF_TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
 const OF_ANCHOR = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`;
-const HAS_ENDED = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND node_task_id = ?
-  AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 
 export interface OrphanCall extends NewEffect {
   path: string;
@@ -41,8 +35,9 @@ export interface OrphanCall extends NewEffect {
 /**
  * LangGraph derives a node task's id from the checkpoint it starts from. Where a checkpoint was not kept, the same work comes again
  * under another id: in a graph without a checkpointer, after the node around it began anew; and with durability "exit", after a crash,
- * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it. So it is with a
- * node that failed, when somebody repairs the state (`updateState`) and resumes.
+ * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it. So it is when
+ * somebody repairs the state (`updateState`) and resumes: with the node that failed, and with those beside it that had ended, because
+ * LangGraph forgets what they wrote.
  *
  * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph, unless
  * the state was edited. Where neither can tell, nobody knows whether the call is the same deed.
@@ -54,7 +49,7 @@ export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Effect
   const ours = lost.filter((row) => taskOf(sql, row, call) === call.taskId);
   const orphans = [...earlierCalls(sql, key, call), ...ours].toSorted((left, right) => left.seq - right.seq);
   const edited = beforeEdit(sql, key, call);
-  const known = knownTwin(orphans, call) ?? edited.find((row) => hasSameInput(row, call));
+  const known = knownTwin(orphans, call) ?? editedTwin(edited, call);
   if (known !== undefined) {
     book(sql, key, known.nodeTaskId, call);
     return undefined;
@@ -99,6 +94,12 @@ function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow |
   return equal.find(isThere) ?? equal[0] ?? orphans.find(isThere);
 }
 
+/** An edit is a step of its own; what was sent keeps its index. */
+function editedTwin(edited: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
+  const equal = edited.filter((row) => hasSameInput(row, call));
+  return equal.find(({ spot }) => sendsOf(spot) === sendsOf(call.spot)) ?? equal[0];
+}
+
 /** Same effect, at another point of the course, and no inputs that tell: a node of a loop, or the course is another one. */
 function isUndecided(row: EffectRow, call: OrphanCall): boolean {
   return isComparable(row, call) === false && stepsOf(row.spot) !== stepsOf(call.spot);
@@ -114,15 +115,47 @@ function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall
   return inputDigest !== undefined && call.inputDigest !== undefined;
 }
 
-/** Of node tasks that had not ended when somebody edited the state that they ran on. */
+/** Of node tasks that were due, or had ended unnoticed, when somebody edited the state that they ran on. */
 function beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
   const root = call.rootThreadId === key.threadId ? key : threadKey(sql, call.rootThreadId);
   if (root === undefined || call.anchor === undefined) return [];
-  return sql
-    .all<{ id: string }>(EDITED, root.thread, call.anchor)
-    .flatMap(({ id }) => sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id))
-    .map((row) => toEffect(sql, key.threadId, row))
-    .filter((row) => sql.get(HAS_ENDED, root.thread, row.anchor ?? "", rootTaskOf(row.run)) === undefined);
+  return editedInto(sql, root, call.anchor, call.path.split("|", 1)[0] as string)
+    .flatMap((id) => sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id))
+    .map((row) => toEffect(sql, key.threadId, row));
+}
+
+interface Root {
+  source: string;
+  parent: string | null;
+  channels: string;
+}
+
+/** The checkpoints that somebody edited into this one, newest first, as far as the node is due for the same visit on them. */
+function editedInto(sql: Sql, root: ThreadKey, checkpointId: string, node: string): string[] {
+  const ids: string[] = [];
+  let edit = sql.get<Root>(ROOT, root.thread, checkpointId);
+  // A damaged file may contain a cycle.
+  while (edit?.source === "update" && edit.parent !== null && !ids.includes(edit.parent)) {
+    const before = sql.get<Root>(ROOT, root.thread, edit.parent);
+    if (before === undefined || leadsBack(sql, root, node, edit, before)) break;
+    ids.push(edit.parent);
+    edit = before;
+  }
+  return ids;
+}
+
+/**
+ * Whether the edit was made as this node (`asNode`), which says that its visit has ended, and has led to its next one. LangGraph notes
+ * nowhere as which node an edit was made, but a conditional edge writes the name of the node that it leaves. An edge without a
+ * condition back to its own node would never end.
+ */
+function leadsBack(sql: Sql, root: ThreadKey, node: string, edit: Root, before: Root): boolean {
+  const channel = `branch:to:${node}`;
+  const now = parseManifest(edit.channels).get(channel);
+  if (now?.pointer === undefined || now.version === parseManifest(before.channels).get(channel)?.version) return false;
+  const name = JSON.stringify(node);
+  if (now.pointer.kind === "inline") return now.pointer.text === name;
+  return now.pointer.kind === "whole" && now.pointer.address === sql.sealing.address(root.threadId, name);
 }
 
 function book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): void {

@@ -1,6 +1,7 @@
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
 import { unfinishedRewind as refusedByRewind } from "../unfinished-rewind";
 import { addDeltaAncestors } from "./prune-delta";
+import { addEdited } from "./prune-edits";
 import { keepBelow, keptByCriteria, liveVersion, type Places, placesOf } from "./prune-keep";
 import { factsOf, keyOf, type Stored, type ThreadFacts } from "./prune-rows";
 import { unfinishedRewind } from "./rewind-records";
@@ -31,6 +32,7 @@ export function planOf(sql: Sql, key: ThreadKey, wish: PruneWish): PrunePlan {
   const places = placesOf(sql, facts);
   const wanted = wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);
   const kept = new Set(wanted);
+  addEdited(sql, facts, kept);
   addDeltaAncestors(sql, facts, kept);
   if (wish.kind === "criteria") keepBelow(places, kept);
   else keepBelowSpared(facts, places, wanted, kept);

@@ -5,6 +5,8 @@ import { insertSnapshot, type Row, toHead } from "./checkpoints";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { manifestText } from "./manifest";
 import type { Sql } from "./sql";
+import { unfinishedRewind as refusal } from "../unfinished-rewind";
+import { unfinishedRewind } from "./rewind-records";
 import { createThread, type ThreadKey, threadKey } from "./thread-keys";
 import { copyPlainChunks, copySealedChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
@@ -15,10 +17,14 @@ import { insertWrites, openWrites, type WriteRow } from "./writes";
  * Copies a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. The copies take
  * new seqs in the old order. Superseded rows go along, so that a rewind of the copy is as exact as one of the source; archives stay
  * behind.
+ *
+ * @throws {TurnsError} UNKNOWN_THREAD, THREAD_EXISTS; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done
  */
 export function copyThread(sql: Sql, sourceId: string, targetId: string, createdAt: string, createId: () => string): void {
   const source = threadKey(sql, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
+  const rewind = unfinishedRewind(sql, sourceId);
+  if (rewind !== undefined) throw refusal(rewind, `a copy of thread ${JSON.stringify(sourceId)}`);
   if (threadKey(sql, targetId) !== undefined) throw threadExists(targetId);
   allowAgain(sql, targetId);
   const target = createThread(sql, targetId, createdAt);
