@@ -1,32 +1,19 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { copyFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { TurnSaver } from "langgraph-checkpoint-turns";
+import { bundledChild, CHILD_ENV } from "./support/bundled-child";
 import { closeAll, Deeds, fresh, quietLogger, refusal, thread } from "./support/eff-world";
 import { dump } from "./support/s1-tools";
 import { crashUndos, type Kind } from "./support/undo-crash";
 import { choresOn, config, stateRows, treeOn } from "./support/undo-world";
 
-const ROOT = join(__dirname, "..");
 const AT_ONCE = 4;
 const TO_A = { threadId: "t", toTask: "a" };
 
 jest.setTimeout(600_000);
 afterAll(closeAll);
 
-/** In one file: a hundred processes start three times as fast. */
 let child = "";
-
-function bundled(source: string): string {
-  const folder = dirname(fresh());
-  const tsup = join(ROOT, "node_modules", "tsup", "dist", "cli-default.js");
-  const options = ["--format", "cjs", "--target", "node20", "--out-dir", folder, "--no-config", "--silent"];
-  const { status, stderr } = spawnSync(process.execPath, [tsup, join(__dirname, "support", `${source}.ts`), ...options], {
-    cwd: ROOT,
-  });
-  if (status !== 0) throw new Error(String(stderr));
-  return join(folder, `${source}.cjs`);
-}
 
 interface Ended {
   points: string[];
@@ -38,8 +25,7 @@ interface Ended {
 function runChild(path: string, kind: Kind, killAt: number): Promise<Ended | "killed"> {
   return new Promise((resolve, reject) => {
     const args = [child, path, `${path}.deeds`, `${path}.calls`, kind, String(killAt)];
-    const env = { ...process.env, NODE_OPTIONS: "", NODE_PATH: join(ROOT, "node_modules") };
-    const ended = spawn(process.execPath, args, { env });
+    const ended = spawn(process.execPath, args, { env: CHILD_ENV });
     let out = "";
     let err = "";
     ended.stdout.on("data", (chunk) => (out += String(chunk)));
@@ -65,7 +51,7 @@ function another(): string {
 }
 
 beforeAll(async () => {
-  child = bundled("undo-child");
+  child = bundledChild("undo-child");
   template = fresh();
   const ledger = new Deeds();
   const saver = TurnSaver.fromPath(template, { logger: quietLogger() });

@@ -169,8 +169,10 @@ describe("S3.5 while a rewind is unfinished", () => {
     expect(ledger.count("do anew")).toBe(1);
   });
 
-  test("S3.5 a copy of the thread is not being rewound", async () => {
+  test("S3.5 the thread is not copied; once it is given up, the copy has nothing of the rewind", async () => {
     const { saver, graph, ledger, undos } = await stopped();
+    expect(await refusal(saver.copyThread("t", "copy"))).toMatchObject({ code: "REWIND_UNFINISHED" });
+    await saver.abandonRewind((await saver.unfinishedRewind("t"))!.id);
     await saver.copyThread("t", "copy");
     expect(await saver.unfinishedRewind("copy")).toBeUndefined();
     await graph.invoke({ deeds: deeds("more") }, config("d", "copy"));

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
-import { join } from "node:path";
 import type { EffectOptions } from "langgraph-checkpoint-turns";
+import { bundledChild, CHILD_ENV } from "./support/bundled-child";
 import { POINTS, type Point, runner, type Shape, SHAPES } from "./support/eff-graphs";
 import { closeAll, Deeds, fresh, open, refusal } from "./support/eff-world";
 
-const CHILD = join(__dirname, "support", "eff-child.ts");
+let child = "";
 const AT_ONCE = 2;
 type Durability = "sync" | "async" | "exit";
 interface Case {
@@ -14,16 +14,19 @@ interface Case {
   idempotent?: boolean;
 }
 
+beforeAll(() => {
+  child = bundledChild("eff-child");
+});
 afterEach(closeAll);
 
 /** Runs the child, which must die by SIGKILL. */
 function killed({ shape, point, durability, idempotent }: Case, db: string, deeds: Deeds): Promise<void> {
   return new Promise((resolve, reject) => {
     const args = [shape, point, durability, idempotent === true ? "yes" : "no", db, deeds.path];
-    const child = spawn(process.execPath, ["--import", "tsx", CHILD, ...args], { env: { ...process.env, NODE_OPTIONS: "" } });
+    const dying = spawn(process.execPath, [child, ...args], { env: CHILD_ENV });
     let err = "";
-    child.stderr.on("data", (chunk) => (err += String(chunk)));
-    child.on("close", (code, signal) => (signal === "SIGKILL" ? resolve() : reject(new Error(`not killed (${code}): ${err}`))));
+    dying.stderr.on("data", (chunk) => (err += String(chunk)));
+    dying.on("close", (code, signal) => (signal === "SIGKILL" ? resolve() : reject(new Error(`not killed (${code}): ${err}`))));
   });
 }
 
@@ -87,21 +90,13 @@ const matrix = (durability: Durability, shapes: readonly Shape[], points: readon
   shapes.flatMap((shape) => points.map((point) => ({ shape, point, durability })));
 
 describe("S2.9 S4.4 S4.7 SIGKILL around an effect: another process does not repeat what is done, nor silently what is unknown", () => {
-  test('S2.9 S4.7 at every point, and in every kind of surroundings, durability "async"', async () => {
-    const others = SHAPES.filter((shape) => shape !== "plain");
-    await each([...matrix("async", ["plain"], POINTS), ...matrix("async", others, ["after deed", "after outcome"])], survives);
-  }, 200_000);
-
-  test('S2.9 S4.7 durability "sync"', async () => {
-    await each(matrix("sync", ["plain", "subgraph"], ["after deed", "after outcome"]), survives);
-  }, 120_000);
-
-  test('S2.9 S4.7 durability "exit", which loses the whole run', async () => {
-    await each(
-      [...matrix("exit", SHAPES, ["after deed"]), ...matrix("exit", ["plain", "closure"], ["before putWrites"])],
-      survives,
-    );
-  }, 200_000);
+  test.each(["async", "sync", "exit"] as const)(
+    "S2.9 S4.7 at every point, in every kind of surroundings, durability %s",
+    async (durability) => {
+      await each(matrix(durability, SHAPES, POINTS), survives);
+    },
+    300_000,
+  );
 
   test("S2.9 an effect declared idempotent runs again with the same key", async () => {
     const cases = (["async", "exit"] as const).flatMap((durability) =>

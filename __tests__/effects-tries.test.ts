@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { effect, type EffectOptions, GraphRunner } from "langgraph-checkpoint-turns";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "./support/eff-world";
 
@@ -28,7 +31,9 @@ function world(plan: Try[], options: EffectOptions<string> = {}) {
         ...options,
       },
     );
-  const graph = line({ zero: () => ({ log: ["zero"] }), deed: async () => ({ log: [await deed()] }) }).compile({ checkpointer: saver });
+  const graph = line({ zero: () => ({ log: ["zero"] }), deed: async () => ({ log: [await deed()] }) }).compile({
+    checkpointer: saver,
+  });
   const runner = new GraphRunner(graph, { undos: { undo: () => deeds.do("undo") } });
   return {
     saver,
@@ -59,7 +64,7 @@ describe("S3.5 an effect that is tried again stands where its new try stands", (
     expect((await saver.verify()).problems).toEqual([]);
   });
 
-  test("S3.5 after such a rewind the deed is done anew with another key, and the rewind can be taken back", async () => {
+  test("S3.5 after such a rewind the deed is done anew with another key", async () => {
     const { begin, resume, runner, deeds, keys, saver } = world(["fails", "works", "works"]);
     await refusal(begin());
     await resume("two");
@@ -204,4 +209,16 @@ describe("many effects in one node", () => {
     expect(deeds.lines()).toHaveLength(61);
     expect((await saver.effects.list("t")).map(({ label }) => label)).toEqual(inputs.map((_, index) => `#${index}`));
   });
+});
+
+describe("worker threads", () => {
+  test("S2.9 what another worker thread of the process is at counts as running there, and is not done a second time", async () => {
+    const child = join(__dirname, "support", "realm-child.ts");
+    const { stdout } = await promisify(execFile)(process.execPath, ["--import", "tsx", child, fresh()]);
+    expect(JSON.parse(stdout)).toEqual({
+      main: "done",
+      deeds: 1,
+      seen: { effect: "running", running: true, resume: "THREAD_RUNNING", deeds: 0 },
+    });
+  }, 60_000);
 });

@@ -1,7 +1,7 @@
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, entrypoint, interrupt, MessagesAnnotation, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { type DriftEvent, GraphRunner } from "langgraph-checkpoint-turns";
+import { type DriftEvent, effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { breaks, line, type lineGraph, paths, type Runner, State, world, type World } from "./support/run-world";
 
 const config = { configurable: { thread_id: "t" } };
@@ -333,6 +333,153 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     const result = await runner.invoke({ log: ["new"] }, { ...given, drift: "ignore", taskId: "second" });
     expect(result).toEqual({ log: ["in", "a", "b", "c", "new", "a", "b", "c"] });
     expect((await at.saver.listTurns("t")).filter(({ taskId }) => taskId === "second")).toHaveLength(6);
+    at.saver.close();
+  });
+});
+
+describe("S4.3 where a run begins", () => {
+  /** a → c, or b → c; a and c of runs before are finished when `begin` comes. */
+  const of = (at: World, version: string, bodies: { broken: boolean }) =>
+    new GraphRunner(
+      new StateGraph(State)
+        .addNode("a", () => (at.ledger.happen("a"), { log: ["a"] }))
+        .addNode("b", () => (at.ledger.happen("b"), { log: ["b"] }))
+        .addNode("c", () => {
+          if (bodies.broken) throw new Error("broken");
+          return { log: ["c"] };
+        })
+        .addConditionalEdges(START, () => "a", ["a", "b"])
+        .addEdge("a", "c")
+        .addEdge("b", "c")
+        .compile({ checkpointer: at.saver }),
+      { stateVersion: "1", nodes: { a: { version }, b: { version }, c: { version: "1" } } },
+    );
+  const begins: [string, (runner: ReturnType<typeof of>) => Promise<unknown>, string[], string[]][] = [
+    [
+      "an updateState",
+      async (runner) => {
+        await runner.graph.updateState(config, { log: ["by hand"] }, "b");
+        return runner.resume({ threadId: "t" });
+      },
+      [],
+      ["in", "a", "c", "by hand", "c"],
+    ],
+    [
+      "several, of which the first leaves nothing due",
+      async (runner) => {
+        await runner.graph.updateState(config, { log: ["patch"] }, "c");
+        await runner.graph.updateState(config, { log: ["on to b"] }, "__start__");
+        return runner.resume({ threadId: "t" });
+      },
+      ["a"],
+      ["in", "a", "c", "patch", "on to b", "a", "c"],
+    ],
+    [
+      "a Command's goto",
+      (runner) => runner.invoke(new Command({ goto: "b" }), { threadId: "t" }),
+      ["b"],
+      ["in", "a", "c", "b", "c"],
+    ],
+  ];
+  test.each(begins)(
+    "S4.3 %s on a finished thread begins a run: a restart does not reach behind it",
+    async (_, begin, ended, log) => {
+      const at = world();
+      await of(at, "1", { broken: false }).invoke({ log: ["in"] }, { threadId: "t" });
+      await expect(begin(of(at, "1", { broken: true }))).rejects.toThrow("broken");
+      const mended = of(at, "2", { broken: false });
+      const status = await mended.status("t");
+      expect([paths(status.completed), paths(status.failed)]).toEqual([ended, ["c"]]);
+      expect(status.resumable).toBe(ended.length === 0);
+      const before = at.ledger.all;
+      expect(await mended.resume({ threadId: "t" })).toEqual({ log });
+      expect(at.ledger.all).toEqual([...before, ...ended]);
+      at.saver.close();
+    },
+  );
+
+  test("S4.3 an update in the midst of a run, or that leaves nothing due, begins none", async () => {
+    const at = world();
+    await expect(of(at, "1", { broken: true }).invoke({ log: ["in"] }, { threadId: "t" })).rejects.toThrow("broken");
+    const mended = of(at, "2", { broken: false });
+    await mended.graph.updateState(config, { log: ["patch"] }, "a");
+    expect(paths((await mended.status("t")).completed)).toEqual(["a"]);
+    expect(await mended.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "c"] });
+    await mended.graph.updateState(config, { log: ["patch"] }, "c");
+    expect(await mended.status("t")).toMatchObject({ finished: true, completed: [{ node: "a" }, { node: "c" }] });
+    at.saver.close();
+  });
+});
+
+describe("S4.3 effects of a run that would begin anew", () => {
+  /** a does its deed and ends; w does one of which nobody knows how it ended, as long as `lost.now`. */
+  const paying = (at: World, version: string, lost: { now: boolean }, drift: "restart" | "ignore" = "restart") =>
+    new GraphRunner(
+      new StateGraph(State)
+        .addNode("a", async () => {
+          await effect("reserve", () => at.ledger.happen("reserve"), { input: 1, undo: "cancel" });
+          return { log: ["a"] };
+        })
+        .addNode("w", async () => {
+          const pay = (): void => {
+            at.ledger.happen("pay");
+            if (lost.now) throw new Error("timeout");
+          };
+          await effect("pay", pay, { input: 1, onError: "unknown", undo: "refund" });
+          return { log: ["w"] };
+        })
+        .addNode("end", () => {
+          if (lost.now) throw new Error("broken");
+          return { log: ["end"] };
+        })
+        .addEdge(START, "a")
+        .addEdge("a", "w")
+        .addEdge("w", "end")
+        .compile({ checkpointer: at.saver }),
+      { drift, stateVersion: "1", nodes: { a: { version }, w: { version: "1" }, end: { version: "1" } } },
+    );
+
+  test("S2.9 S4.3 one in doubt stands in the way of a restart until it is settled; the done ones are named", async () => {
+    const at = world();
+    const events: DriftEvent[] = [];
+    at.saver.events.on("drift", (event) => void events.push(event));
+    const lost = { now: true };
+    const doubt = expect.objectContaining({ code: "EFFECT_IN_DOUBT" }) as Error;
+    await expect(paying(at, "1", lost).invoke({ log: [] }, { threadId: "t" })).rejects.toThrow(doubt);
+    lost.now = false;
+    const before = await messagesOf(at);
+    const [reserve, pay] = await at.saver.effects.list("t");
+    const refused = await paying(at, "2", lost)
+      .resume({ threadId: "t" })
+      .catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      code: "EFFECT_IN_DOUBT",
+      data: { threadId: "t", effectId: pay!.id, effects: [{ effectId: pay!.id, name: "pay", label: pay!.label, key: pay!.key }] },
+      cause: { code: "GRAPH_CHANGED" },
+    });
+    await expect(paying(at, "2", lost).resume({ threadId: "t", input: { log: ["other"] } })).rejects.toThrow(doubt);
+    expect(at.ledger.all).toEqual(["reserve", "pay"]);
+    expect(await messagesOf(at)).toEqual(before);
+    await at.saver.effects.resolve(pay!.id, { outcome: "not-done" });
+    expect(await paying(at, "2", lost).resume({ threadId: "t" })).toEqual({ log: ["a", "w", "end"] });
+    expect(at.ledger.all).toEqual(["reserve", "pay", "reserve", "pay"]);
+    const done = { name: "reserve", label: reserve!.label, key: reserve!.key };
+    expect(events.map(({ effects }) => effects)).toEqual([[done], [done], [done]]);
+    expect(at.warnings.find((warning) => warning.includes("begins anew"))).toContain(reserve!.key);
+    at.saver.close();
+  });
+
+  test("S4.3 effects of runs before are none of it", async () => {
+    const at = world();
+    const lost = { now: false };
+    await paying(at, "1", lost).invoke({ log: [] }, { threadId: "t" });
+    await failedAtC(at).catch(() => undefined);
+    const events: DriftEvent[] = [];
+    at.saver.events.on("drift", (event) => void events.push(event));
+    expect(await line(at, ["a@2", "b", "c"]).resume({ threadId: "t" })).toMatchObject({
+      log: ["a", "w", "end", "in", "a", "b", "c"],
+    });
+    expect(events).toMatchObject([{ effects: [] }]);
     at.saver.close();
   });
 });

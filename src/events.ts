@@ -67,6 +67,8 @@ export class SaverEmitter extends EventEmitter<SaverEvents> {
 
   constructor(log: Logger) {
     super();
+    // One listener per run that keeps a CHECKPOINT.md is no leak.
+    this.setMaxListeners(0);
     this.#log = log;
   }
 

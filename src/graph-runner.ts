@@ -2,6 +2,7 @@ import { describe, TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
 import { CheckpointFile } from "./report/checkpoint-file";
+import { unfinishedRewind } from "./rewind/unfinished";
 import type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 import type { CompensationReport } from "./rewind/summary";
 import { checkedId } from "./run-config";
@@ -14,7 +15,6 @@ import { statusOf, type ThreadStatus } from "./runner/status";
 import { isResume, unfinishedOf, unfinishedWork } from "./runner/unfinished";
 import { isUnreadable } from "./runner/unreadable";
 import { TurnSaver } from "./saver";
-import { unfinishedRewind } from "./store/unfinished-rewind";
 import { pregelOf, type PregelLike } from "./turns/pregel";
 import type { Turn } from "./turns/types";
 

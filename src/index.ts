@@ -3,7 +3,9 @@ export {
   GraphRunner,
   type GraphRunnerOptions,
   type NodeOptions,
+  type LangGraphConfig,
   type NodeOutcome,
+  type Result,
   type ResumeOptions,
   type RunnableGraph,
   type RunOptions,
@@ -21,16 +23,27 @@ export type { IntegrityProblem, ProblemKind, VerifyCounts } from "./store/integr
 export type { RotationReport } from "./rotate-keys";
 export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing";
 export type { Logger } from "./logger";
-export type { DriftEvent, EffectEvent, SaverEvents, ValidationEvent } from "./events";
+export type { DriftEvent, EffectEvent, SaverEmitter, SaverEvents, ValidationEvent } from "./events";
 export type { LangGraphCheckpoint, Turn } from "./turns/types";
 export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/request";
 export type { RunDeletionReport } from "./retention/runs";
 export type { NamedCheckpoint, NameRequest } from "./retention/names";
 export type { VacuumReport } from "./retention/space";
-export type { RewindReport, RewindRequest } from "./rewind/plan";
+export type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 export type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./rewind/summary";
 export type { Undo, UndoCall, Undos } from "./rewind/undos";
-export type { RewindCounts, RewindRow, RunRow, ThreadRow, TokenCounts, TurnStatus, TurnType } from "./store/store";
+export type { UndoStatus } from "./store/effects";
+export type {
+  PruneCounts,
+  ResealCounts,
+  RewindCounts,
+  RewindRow,
+  RunRow,
+  ThreadRow,
+  TokenCounts,
+  TurnStatus,
+  TurnType,
+} from "./store/store";
 export type { TurnToRedact } from "./turns/turn-to-redact";
 export type { Tokens, TokenUsage } from "./turns/token-usage";
 export type { TaskSpan } from "./store/ownership";
@@ -44,7 +57,17 @@ export type { PhaseChange } from "./report/phase-changes";
 export type { Phase, PhaseStatus, PhaseTokens, Progress, ResumeInfo } from "./report/progress";
 export type { ResumePoint } from "./report/resume-point";
 export type { AttachOptions } from "./turns/attach";
-export type { GraphDifference } from "./guards/compare";
-export type { GraphDocument, NodeFingerprint } from "./guards/fingerprint";
-export type { GateDefaults, GateOptions, ValidationContext, Validator } from "./guards/gate-options";
+export type { GraphDifference, NodeChange } from "./guards/compare";
+export type { ChannelFingerprint } from "./guards/channels";
+export type { GraphDocument, NodeFingerprint, Versions } from "./guards/fingerprint";
+export type {
+  GateDefaults,
+  GateOptions,
+  OnFailure,
+  Recommendation,
+  ValidationContext,
+  Validator,
+  Validity,
+} from "./guards/gate-options";
+export type { GatesOptions } from "./guards/gates";
 export type { Validation } from "./guards/verdict";

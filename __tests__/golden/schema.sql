@@ -67,6 +67,7 @@ CREATE TABLE langgraph_effects (
   input_digest TEXT,
   status       TEXT NOT NULL CHECK (status IN ('intent', 'done', 'failed', 'final')),
   tries        INTEGER NOT NULL,
+  tried_seq    INTEGER,
   process      TEXT NOT NULL,
   started_at   TEXT NOT NULL,
   ended_at     TEXT,
@@ -217,7 +218,9 @@ CREATE INDEX langgraph_effects_by_anchor ON langgraph_effects (thread, anchor);
 
 CREATE UNIQUE INDEX langgraph_effects_by_id ON langgraph_effects (id);
 
-CREATE INDEX langgraph_effects_by_node_task ON langgraph_effects (thread, node_task_id);
+CREATE INDEX langgraph_effects_by_input ON langgraph_effects (thread, node_task_id, input_digest) WHERE input_digest IS NOT NULL;
+
+CREATE INDEX langgraph_effects_by_label ON langgraph_effects (thread, node_task_id, name, label);
 
 CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
 

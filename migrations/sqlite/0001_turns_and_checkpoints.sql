@@ -186,7 +186,8 @@ CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, dige
 -- began behind its target, after their undos. An effect is found by its node task, name and label (its ordinal in the node task,
 -- unless the caller named it); `path` is node_ns without the task ids and `spot` its steps and Sends, by which an effect is found again
 -- when the graph it ran in was begun anew. `anchor` is the root checkpoint it ran under, `run` the root node task and its attempt,
--- `unsaved_run` the graph run that it is a part of, until a root checkpoint of that run is saved. `process` is who holds the intent. `epoch` is the thread's when it began. `content` is a JSON object of input and
+-- `unsaved_run` the graph run that it is a part of, until a root checkpoint of that run is saved. A new try of what did not happen gives the
+-- row a new seq; the repetition of one in doubt reserves `tried_seq`, which becomes its seq when it is known to be done, or is undone. `process` is who holds the intent. `epoch` is the thread's when it began. `content` is a JSON object of input and
 -- outcome, each codec text, and of what a failed undo threw.
 --   status       'intent' begun, outcome unknown · 'done' · 'failed' may run again · 'final' failed for good
 --   undo         name of the undo, '' for an effect that needs none, absent if nothing was said
@@ -214,6 +215,7 @@ CREATE TABLE langgraph_effects (
   input_digest TEXT,
   status       TEXT NOT NULL CHECK (status IN ('intent', 'done', 'failed', 'final')),
   tries        INTEGER NOT NULL,
+  tried_seq    INTEGER,
   process      TEXT NOT NULL,
   started_at   TEXT NOT NULL,
   ended_at     TEXT,
@@ -225,7 +227,8 @@ CREATE TABLE langgraph_effects (
   checksum     TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX langgraph_effects_by_id ON langgraph_effects (id);
-CREATE INDEX langgraph_effects_by_node_task ON langgraph_effects (thread, node_task_id);
+CREATE INDEX langgraph_effects_by_label ON langgraph_effects (thread, node_task_id, name, label);
+CREATE INDEX langgraph_effects_by_input ON langgraph_effects (thread, node_task_id, input_digest) WHERE input_digest IS NOT NULL;
 CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
 CREATE INDEX langgraph_effects_by_anchor ON langgraph_effects (thread, anchor);
 CREATE INDEX langgraph_effects_unsaved ON langgraph_effects (unsaved_run) WHERE unsaved_run IS NOT NULL;

@@ -41,6 +41,13 @@ interface Outcome {
 
 type Doing = (key: string) => unknown;
 
+/** What a call asks for. */
+interface Work {
+  effect: NewEffect;
+  fn: Doing;
+  options: CheckedEffect;
+}
+
 /** The effect may have happened, or has happened, and its node does not know what it came to. */
 const UNSETTLED = ["EFFECT_IN_DOUBT", "EFFECT_CHANGED", "EFFECT_NOT_RECORDED", "UNSERIALIZABLE_VALUE"] as const;
 
@@ -74,9 +81,10 @@ export class EffectJournal {
   async run(call: Call, fn: Doing, options: CheckedEffect): Promise<unknown> {
     let row: EffectRow | undefined;
     try {
-      const beginning = await this.#begin(call, options);
+      const work = { effect: this.#newEffect(call, options), fn, options };
+      const beginning = await this.#begin(work);
       row = beginning.row;
-      const result = await this.#run(beginning, fn, options);
+      const result = await this.#run(beginning, work);
       this.#forgive(call, row.id);
       return result;
     } catch (error) {
@@ -105,12 +113,12 @@ export class EffectJournal {
     for (const around of attemptsAround(attempt)) this.#courses.of(around).refused.delete(effectId);
   }
 
-  async #run({ kind, row }: EffectBeginning, fn: Doing, options: CheckedEffect): Promise<unknown> {
+  async #run({ kind, row }: EffectBeginning, work: Work): Promise<unknown> {
     if (kind === "lost") throw lostRun(row);
     if (kind === "changed") throw changed(row);
     if (kind === "unclear") throw row.status === "intent" ? inDoubt(row) : unclear(row);
-    if (kind === "begun") return this.#do(row, fn, options);
-    if (row.status === "intent") return this.#settleDoubt(row, fn, options);
+    if (kind === "begun") return this.#do(row, work);
+    if (row.status === "intent") return this.#settleDoubt(row, work);
     this.#tell(row, "replayed");
     return this.#outcomeOf(row);
   }
@@ -123,12 +131,12 @@ export class EffectJournal {
     return value?.result;
   }
 
-  #begin(call: Call, { input, undo, idempotent, onInputChange }: CheckedEffect): Promise<EffectBeginning> {
-    const { store, content, options, namesOf } = this.#parts;
+  #newEffect(call: Call, { undo, idempotent, onInputChange }: CheckedEffect): NewEffect {
+    const { options, namesOf } = this.#parts;
     const { place, attempt } = call;
     const around = attemptsAround(attempt);
     const outermost = around[0] ?? attempt;
-    const effect: NewEffect = {
+    return {
       id: options.createId(),
       threadId: place.threadId,
       sawDeletion: attempt.threadId === place.threadId ? attempt.run.sawDeletion : undefined,
@@ -153,19 +161,23 @@ export class EffectJournal {
       process: holderOf(),
       startedAt: options.clock().toISOString(),
     };
-    return content.packed(place.threadId, input, `the input of effect ${JSON.stringify(call.name)}`, (packed) =>
+  }
+
+  #begin({ effect, options: { input } }: Work): Promise<EffectBeginning> {
+    const { store, content } = this.#parts;
+    return content.packed(effect.threadId, input, `the input of effect ${JSON.stringify(effect.name)}`, (packed) =>
       store.beginEffect({ ...effect, input: input === undefined ? undefined : packed }),
     );
   }
 
   /** Its intent is committed, by this call. */
-  #do(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
-    const doing = this.#attempt(row, fn, options).finally(() => runningHere.delete(row.id));
+  #do(row: EffectRow, work: Work): Promise<unknown> {
+    const doing = this.#attempt(row, work).finally(() => runningHere.delete(row.id));
     runningHere.set(row.id, doing);
     return doing;
   }
 
-  async #attempt(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+  async #attempt(row: EffectRow, { fn, options }: Work): Promise<unknown> {
     this.#tell(row, "begun");
     let result: unknown;
     try {
@@ -217,46 +229,49 @@ export class EffectJournal {
   }
 
   /** An intent without a result. In this order: we know it ourselves; the world is asked; the receiver sees to it; a person. */
-  async #settleDoubt(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+  async #settleDoubt(row: EffectRow, work: Work): Promise<unknown> {
+    const { options } = work;
     const running = runningHere.get(row.id);
     if (running !== undefined) return running;
     const unsaved = this.#unsaved.get(row.id);
-    if (unsaved !== undefined) return this.#saveLate(row, unsaved, fn, options);
+    if (unsaved !== undefined) return this.#saveLate(row, unsaved, work);
     this.#tell(row, "in-doubt");
     if (isHeldElsewhere(row.process))
       throw inDoubt(row, `one that process ${row.process.split(" ", 2).join(" on ")} is doing just now`);
-    if (options.probe !== undefined) return this.#probe(row, fn, options);
+    if (options.probe !== undefined) return this.#probe(row, work);
     // The earlier try must have carried the key, and this one must too.
-    if (options.idempotent && row.idempotent) return this.#again(row, fn, options);
+    if (options.idempotent && row.idempotent) return this.#again(row, work, false);
     throw inDoubt(row);
   }
 
-  async #saveLate(row: EffectRow, outcome: Outcome, fn: Doing, options: CheckedEffect): Promise<unknown> {
+  async #saveLate(row: EffectRow, outcome: Outcome, work: Work): Promise<unknown> {
     await this.#settle(row, outcome);
     const settled = await this.#parts.store.getEffect(row.id);
     if (settled === undefined) throw gone(row);
-    if (settled.status === "failed") return this.#again(settled, fn, options);
+    if (settled.status === "failed") return this.#again(settled, work, false);
     if (settled.status === "intent") throw inDoubt(settled);
     return this.#outcomeOf(settled);
   }
 
-  async #probe(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
+  async #probe(row: EffectRow, work: Work): Promise<unknown> {
     let found: unknown;
     try {
-      found = await options.probe?.(row.key);
+      found = await work.options.probe?.(row.key);
     } catch (error) {
       throw inDoubt(row, "a probe that failed", error);
     }
-    if (found === undefined) return this.#again(row, fn, options);
+    if (found === undefined) return this.#again(row, work, true);
     await this.#done(row, found, "probe");
     return found;
   }
 
-  async #again(row: EffectRow, fn: Doing, options: CheckedEffect): Promise<unknown> {
-    const { store, options: saver } = this.#parts;
-    const begun = await store.retryEffect(row, holderOf(), saver.clock().toISOString());
+  /** @param surelyNot whether it is known that it did not happen, beyond what its row says */
+  async #again(row: EffectRow, work: Work, surelyNot: boolean): Promise<unknown> {
+    const { store, options } = this.#parts;
+    const call = { ...work.effect, startedAt: options.clock().toISOString() };
+    const begun = await store.retryEffect(row, call, surelyNot);
     if (begun === undefined) throw inDoubt(row, "one that somebody else has just taken up");
-    return this.#do(begun, fn, options);
+    return this.#do(begun, work);
   }
 
   #tell(row: EffectRow, what: EffectEvent["what"]): void {

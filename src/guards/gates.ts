@@ -48,7 +48,7 @@ export function validationFailed(
     found: `${confidence}`,
     remedy:
       onFailure === "rollback"
-        ? "The run is rolled back to the previous checkpoint by a GraphRunner; without one, resume runs the node again."
+        ? `A GraphRunner goes back to the previous checkpoint and runs on from there, ${gate.maxRollbacks} times at the most (maxRollbacks); whoever sees this error has no more of them, or no GraphRunner. Resume runs the node again; lower minConfidence or set onFailure: "record" to accept its output.`
         : "Its output was recorded and not used. Resume runs the node again; the turn's validation says what the validator gave as a reason.",
     data: { ...at, confidence, minConfidence, onFailure, recommendation, maxRollbacks: gate.maxRollbacks },
   });

@@ -18,9 +18,13 @@ const REFUSING: readonly UndoVerdict[] = ["in-doubt", "undo-in-doubt", "running"
 /** Nothing of theirs can be left behind. */
 const IRRELEVANT: readonly UndoVerdict[] = ["failed", "inherited"];
 
-/** Newest intent first: what came later may build on what came before, wherever in the graph either was. */
+/** Newest try first: what came later may build on what came before, wherever in the graph either was. */
 export function lookedThrough(rows: readonly EffectRow[], undos: ReadonlyMap<string, KnownUndo>): Found[] {
-  return rows.toSorted((left, right) => right.seq - left.seq).map((row) => found(row, undos));
+  return rows.toSorted((left, right) => lastTry(right) - lastTry(left)).map((row) => found(row, undos));
+}
+
+function lastTry({ seq, triedSeq = seq }: EffectRow): number {
+  return triedSeq;
 }
 
 function found(row: EffectRow, undos: ReadonlyMap<string, KnownUndo>): Found {

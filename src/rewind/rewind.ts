@@ -209,7 +209,7 @@ function dealtWith(effects: readonly Found[]): RewindReport["effects"] {
 }
 
 async function behind(store: RewindParts["store"], threadId: string, { targetSeq }: RewindPlan): Promise<readonly EffectRow[]> {
-  return targetSeq === Infinity ? [] : store.listEffects({ threadId, afterSeq: targetSeq });
+  return targetSeq === Infinity ? [] : store.effectsBehind(threadId, targetSeq);
 }
 
 /** The same target goes on with a rewind that was begun, whatever it was asked for by. */

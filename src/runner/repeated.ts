@@ -36,7 +36,7 @@ export function restartInDoubt(threadId: string, open: readonly Effect[], obstac
     status,
   }));
   return new TurnsError("EFFECT_IN_DOUBT", {
-    what: `a new beginning of the run of thread ${describe(threadId)}, because ${obstacle.message}`,
+    what: `a new beginning (${obstacle.code}) of the run of thread ${describe(threadId)}`,
     expected: "effects whose outcome is known",
     found: effects
       .map(({ name, label, key, nodeName }) => `${describe(name)} (${label}, key ${key}) of node ${describe(nodeName)}`)

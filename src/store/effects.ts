@@ -41,6 +41,11 @@ export interface EffectRow {
   /** Codec text of the result, or of the error. */
   outcome: string | undefined;
   tries: number;
+  /**
+   * Reserved by a try that repeats one in doubt: the seq of the effect from when that try is known to have done it. Until then its row
+   * stays where the first try was, which may have done it too.
+   */
+  triedSeq: number | undefined;
   process: string;
   startedAt: string;
   endedAt: string | undefined;

@@ -637,9 +637,11 @@ export interface Store {
   /**
    * Begins a known effect again, if its row is still as the caller saw it (same tries and status).
    *
+   * @param call what the new try is booked to
+   * @param surelyNot whether it is known that it did not happen
    * @returns undefined if somebody else was quicker
    */
-  retryEffect(seen: EffectRow, process: string, at: string): Awaitable<EffectRow | undefined>;
+  retryEffect(seen: EffectRow, call: NewEffect, surelyNot: boolean): Awaitable<EffectRow | undefined>;
   /** @returns undefined if there is no such effect any more: its thread was deleted, or it was rewound */
   settleEffect(effectId: string, settlement: EffectSettlement): Awaitable<EffectRow | undefined>;
   /**
@@ -654,6 +656,8 @@ export interface Store {
   getEffect(effectId: string): Awaitable<EffectRow | undefined>;
   /** Oldest first. */
   listEffects(query: { threadId: string; afterSeq?: number; limit?: number }): Awaitable<readonly EffectRow[]>;
+  /** The effects that were begun, or tried again, behind a seq. */
+  effectsBehind(threadId: string, seq: number): Awaitable<readonly EffectRow[]>;
 
   listTasks(threadId: string): Awaitable<readonly TaskRow[]>;
   listThreads(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadRow[]>;

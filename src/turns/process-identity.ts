@@ -1,13 +1,17 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { threadId } from "node:worker_threads";
 import type { RunRow } from "../store/store";
 
 /** After this long without a sign of life a run of another host counts as dead. */
 export const BEAT_EXPIRY_MS = 30_000;
 
-/** What identifies this process beyond a pid that may be given out again. */
+/**
+ * What identifies this process beyond a pid that may be given out again, and in it the worker thread: each thread has globals of its own,
+ * so none knows what another one does.
+ */
 export function thisProcess(): Pick<RunRow, "host" | "pid" | "pidStart"> {
-  return { host: hostname(), pid: process.pid, pidStart: pidStart(process.pid) };
+  return { host: hostname(), pid: process.pid, pidStart: `${pidStart(process.pid)}${threadId === 0 ? "" : `/${threadId}`}` };
 }
 
 /** The runs that this process keeps going, over all savers, also those of another copy of this package (ESM beside CommonJS). */
@@ -16,13 +20,14 @@ export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unk
 ] ??= new Set<string>()) as Set<string>;
 
 /**
- * Whether a run still goes on. Of this process we know; of others on this host the system knows whether they live; of another host (a
- * container that shares the folder) only the heartbeat tells.
+ * Whether a run still goes on. Of this thread we know; of other processes on this host the system knows whether they live; of another
+ * host (a container that shares the folder), and of another thread of this process, only the heartbeat tells.
  */
 export function isAlive(run: RunRow, now: number): boolean {
   const here = thisProcess();
   if (run.host === here.host && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
-  if (run.host !== hostname()) return now - run.beatAt < BEAT_EXPIRY_MS;
+  const isOtherThread = run.pid === here.pid && baseOf(run.pidStart) === baseOf(here.pidStart);
+  if (run.host !== here.host || isOtherThread) return now - run.beatAt < BEAT_EXPIRY_MS;
   return pidIsAlive(run.pid, run.pidStart);
 }
 
@@ -30,7 +35,13 @@ export function isAlive(run: RunRow, now: number): boolean {
 export function pidIsAlive(pid: number, start: string): boolean {
   if (!pidExists(pid)) return false;
   const started = pidStart(pid);
-  return start === "" || started === "" || started === start;
+  const expected = baseOf(start);
+  return expected === "" || started === "" || started === expected;
+}
+
+/** Without the worker thread. */
+function baseOf(start: string): string {
+  return start.split("/", 1)[0] ?? "";
 }
 
 function pidExists(pid: number): boolean {

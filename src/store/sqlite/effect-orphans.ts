@@ -21,6 +21,8 @@ const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
 
 const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL`;
+const SOURCE =
+  "SELECT source FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL";
 const TASK_OF_TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
 const OF_ANCHOR = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`;
 
@@ -36,8 +38,8 @@ export interface OrphanCall extends NewEffect {
  * LangGraph derives a node task's id from the checkpoint it starts from. Where a checkpoint was not kept, the same work comes again
  * under another id: in a graph without a checkpointer, after the node around it began anew; and with durability "exit", after a crash,
  * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it. So it is when
- * somebody repairs the state (`updateState`) and resumes: with the node that failed, and with those beside it that had ended, because
- * LangGraph forgets what they wrote.
+ * somebody repairs the state (`updateState`) and resumes: with the node that failed, and with those beside it that had ended, if the
+ * edit was made as the node before them all, because then LangGraph runs them again.
  *
  * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph, unless
  * the state was edited. Where neither can tell, nobody knows whether the call is the same deed.
@@ -55,6 +57,20 @@ export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Effect
     return undefined;
   }
   return orphans.find((row) => isUndecided(row, call)) ?? edited.find((row) => isComparable(row, call) === false);
+}
+
+/**
+ * For a call that its node task has nothing of, behind calls that it has: what was edited may have been the input of those, so that they
+ * took nothing over, or not from this effect's node task. Only this one effect is booked.
+ *
+ * @returns an effect that may be this call's, if nobody can know
+ */
+export function adoptEdited(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
+  const edited = beforeEdit(sql, key, call);
+  const known = editedTwin(edited, call);
+  if (known === undefined) return edited.find((row) => isComparable(row, call) === false);
+  saveEffect(sql, key, booked(known, call));
+  return undefined;
 }
 
 /** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
@@ -115,7 +131,7 @@ function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall
   return inputDigest !== undefined && call.inputDigest !== undefined;
 }
 
-/** Of node tasks that were due, or had ended unnoticed, when somebody edited the state that they ran on. */
+/** Of node tasks that had failed, or had ended beside one, when somebody edited the state that they ran on. */
 function beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
   const root = call.rootThreadId === key.threadId ? key : threadKey(sql, call.rootThreadId);
   if (root === undefined || call.anchor === undefined) return [];
@@ -128,6 +144,12 @@ interface Root {
   source: string;
   parent: string | null;
   channels: string;
+}
+
+/** Whether the call's node task is due on a checkpoint that somebody edited. */
+export function isEdited(sql: Sql, { rootThreadId, anchor }: OrphanCall): boolean {
+  const root = anchor === undefined ? undefined : threadKey(sql, rootThreadId);
+  return root !== undefined && sql.get<Pick<Root, "source">>(SOURCE, root.thread, anchor ?? "")?.source === "update";
 }
 
 /** The checkpoints that somebody edited into this one, newest first, as far as the node is due for the same visit on them. */
@@ -159,10 +181,13 @@ function leadsBack(sql: Sql, root: ThreadKey, node: string, edit: Root, before: 
 }
 
 function book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): void {
-  const { nodeNs, nodeTaskId, anchor, run, spot, unsavedRun } = call;
   for (const raw of sql.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
-    saveEffect(sql, key, { ...toEffect(sql, key.threadId, raw), nodeNs, nodeTaskId, anchor, run, spot, unsavedRun });
+    saveEffect(sql, key, booked(toEffect(sql, key.threadId, raw), call));
   }
+}
+
+function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, run, spot, unsavedRun }: OrphanCall): EffectRow {
+  return { ...row, nodeNs, nodeTaskId, anchor, run, spot, unsavedRun };
 }
 
 /** Of earlier attempts of the same root node task, in graphs that it has begun anew. */

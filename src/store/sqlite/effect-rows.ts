@@ -28,6 +28,7 @@ export interface RawEffect {
   input_digest: string | null;
   status: EffectStatus;
   tries: number;
+  tried_seq: number | null;
   process: string;
   started_at: string;
   ended_at: string | null;
@@ -41,10 +42,10 @@ export interface RawEffect {
 
 export const EFFECT_COLUMNS =
   "seq, thread, id, epoch, task_id, node_name, node_ns, node_task_id, path, spot, anchor, run, unsaved_run, name, label, effect_key, idempotent, undo, " +
-  "input_digest, status, tries, process, started_at, ended_at, settled_by, undo_status, undone_at, " +
+  "input_digest, status, tries, tried_seq, process, started_at, ended_at, settled_by, undo_status, undone_at, " +
   "inherited, content, checksum";
 
-/** An effect is updated in place and whole: its checksum is over all of it. */
+/** An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. */
 const SAVE = `INSERT OR REPLACE INTO langgraph_effects (${EFFECT_COLUMNS}) VALUES (${EFFECT_COLUMNS.split(", ")
   .map(() => "?")
   .join(", ")})`;
@@ -75,6 +76,7 @@ export function saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): EffectR
     effect.inputDigest ?? null,
     effect.status,
     effect.tries,
+    effect.triedSeq ?? null,
     effect.process,
     effect.startedAt,
     effect.endedAt ?? null,
@@ -115,6 +117,7 @@ export function toEffect(sql: Sql, threadId: string, row: RawEffect): EffectRow 
     status: row.status,
     outcome: content.outcome,
     tries: row.tries,
+    triedSeq: row.tried_seq ?? undefined,
     process: row.process,
     startedAt: row.started_at,
     endedAt: row.ended_at ?? undefined,
@@ -163,6 +166,7 @@ function partsOf(effect: EffectRow): Part[] {
     effect.status,
     effect.outcome,
     effect.tries,
+    effect.triedSeq,
     effect.process,
     effect.startedAt,
     effect.endedAt,

@@ -1,7 +1,8 @@
 import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effects";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import { storeChunks } from "./chunks";
-import { adoptOrphans, lostTwin, type OrphanCall, rootTaskName } from "./effect-orphans";
+import { KnownEffects } from "./effect-known";
+import { adoptEdited, adoptOrphans, isEdited, lostTwin, type OrphanCall, rootTaskName } from "./effect-orphans";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { unfinishedRewind } from "./rewind-records";
 import type { Sql } from "./sql";
@@ -9,14 +10,13 @@ import { claimTask } from "./tasks";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 import { enterThread } from "./tombstones";
 
-/** An undone effect is history: its node task may do the deed again. */
-const OF_NODE_TASK = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
-  WHERE thread = ? AND node_task_id = ? AND undo_status IS NOT 'done' ORDER BY seq`;
+const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
+const BEHIND = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`;
 const OF_THREAD = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
 const BY_ID = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE id = ?`;
 const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
 const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? LIMIT 1";
-const LABELS = "SELECT label FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ?";
+const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
 const EPOCH = "SELECT epoch FROM langgraph_threads WHERE thread = ?";
 
 /**
@@ -42,10 +42,10 @@ function beginningOf(sql: Sql, call: NewEffect): EffectBeginning {
   });
   const input = call.input?.();
   const inputDigest = input && sql.sealing.address(call.threadId, input.text);
-  const { rows, undecided } = knownEffects(sql, key, orphanCall(sql, key, call, inputDigest));
-  const row = matching(rows, call, inputDigest);
+  const { known, undecided } = knownEffects(sql, key, orphanCall(sql, key, call, inputDigest));
+  const row = known.matching();
   if (row === undefined) {
-    const failed = failedTwin(rows, call, inputDigest);
+    const failed = known.failedTwin();
     if (failed !== undefined) return { kind: "unclear", row: failed };
     if (undecided !== undefined) return { kind: "lost", row: undecided };
     if (input !== undefined) storeChunks(sql, key, input.parts);
@@ -59,17 +59,17 @@ function beginningOf(sql: Sql, call: NewEffect): EffectBeginning {
   // It did not happen, so it may be repaired; with another input it is another deed to its receiver.
   const anew = (): Partial<EffectRow> => ({ input: input?.text, inputDigest, key: nextKey(sql, key, row.key) });
   const renewed = { idempotent, undo, ...(differs ? anew() : {}) };
-  return { kind: "begun", row: begunAgain(sql, key, { ...row, ...renewed }, call.process, call.startedAt) };
+  return { kind: "begun", row: begunAgain(sql, key, { ...row, ...renewed }, call, row.triedSeq === undefined) };
 }
 
 /** What the node task has in the journal, or what it takes over from where its graph was begun before. */
-function knownEffects(sql: Sql, key: ThreadKey, call: OrphanCall): { rows: EffectRow[]; undecided: EffectRow | undefined } {
-  const read = (): EffectRow[] =>
-    sql.all<RawEffect>(OF_NODE_TASK, key.thread, call.nodeTaskId).map((row) => toEffect(sql, call.threadId, row));
-  const known = read();
-  const undecided = known.length === 0 ? adoptOrphans(sql, key, call) : undefined;
-  const rows = known.length === 0 ? read() : known;
-  return { rows: rows.filter((row) => row.name === call.name), undecided: undecided ?? lostTwin(sql, key, call) };
+function knownEffects(sql: Sql, key: ThreadKey, call: OrphanCall): { known: KnownEffects; undecided: EffectRow | undefined } {
+  const known = new KnownEffects(sql, key, call);
+  const isNew = (): boolean => known.matching() === undefined && known.failedTwin() === undefined;
+  let undecided: EffectRow | undefined;
+  if (!known.any()) undecided = adoptOrphans(sql, key, call);
+  else if (isEdited(sql, call) && isNew()) undecided = adoptEdited(sql, key, call);
+  return { known, undecided: undecided ?? lostTwin(sql, key, call) };
 }
 
 function orphanCall(sql: Sql, key: ThreadKey, call: NewEffect, inputDigest: string | undefined): OrphanCall {
@@ -87,23 +87,6 @@ function unsavedRun(sql: Sql, key: ThreadKey, { anchor, rootThreadId, graphRun }
   if (anchor === undefined) return undefined;
   const root = rootThreadId === key.threadId ? key : threadKey(sql, rootThreadId);
   return root !== undefined && sql.get(SAVED, root.thread, anchor) !== undefined ? undefined : graphRun;
-}
-
-function matching(rows: readonly EffectRow[], call: NewEffect, digest: string | undefined): EffectRow | undefined {
-  if (call.labelled) return rows.find((row) => row.label === call.label);
-  const again = rows.find((row) => digest !== undefined && row.inputDigest === digest && call.unhappy.includes(row.id));
-  if (again !== undefined) return again;
-  const taken = new Set(call.taken.values());
-  const free = rows.filter((row) => !taken.has(row.id));
-  const ordinal = free.find((row) => row.label === call.label);
-  if (digest === undefined || ordinal?.inputDigest === digest) return ordinal;
-  return free.find((row) => row.inputDigest === digest) ?? ordinal;
-}
-
-/** An effect without input that failed in this attempt: a new one of its name may be a further try, or another deed. */
-function failedTwin(rows: readonly EffectRow[], call: NewEffect, digest: string | undefined): EffectRow | undefined {
-  if (call.labelled || digest !== undefined) return undefined;
-  return rows.find((row) => row.inputDigest === undefined && row.label.startsWith("#") && call.unhappy.includes(row.id));
 }
 
 function insert(
@@ -140,6 +123,7 @@ function insert(
     status: "intent",
     outcome: undefined,
     tries: 1,
+    triedSeq: undefined,
     process: call.process,
     startedAt: call.startedAt,
     endedAt: undefined,
@@ -157,10 +141,13 @@ function insert(
  */
 function naming(sql: Sql, key: ThreadKey, epoch: number, call: NewEffect): { label: string; key: string } {
   const { nodeTaskId, name, labelled } = call;
-  const labels = sql.all<{ label: string }>(LABELS, key.thread, nodeTaskId, name).map(({ label }) => label);
+  const count = (label: string): number => sql.get<{ n: number }>(OF_LABEL, key.thread, nodeTaskId, name, label)?.n ?? 0;
   let label = call.label;
-  for (let number = Number(label.slice(1)); !labelled && labels.includes(label); number += 1) label = `#${number + 1}`;
-  const earlier = labels.filter((known) => known === label).length;
+  let earlier = count(label);
+  for (let number = Number(label.slice(1)) + 1; !labelled && earlier > 0; number += 1) {
+    label = `#${number}`;
+    earlier = count(label);
+  }
   const again = earlier === 0 ? [] : [earlier];
   return { label, key: sql.sealing.checksum(key.threadId, "effect key", key.thread, epoch, nodeTaskId, name, label, ...again) };
 }
@@ -182,18 +169,37 @@ function nextKey(sql: Sql, key: ThreadKey, before: string): string {
   return sql.sealing.checksum(key.threadId, "effect key", key.thread, before);
 }
 
-/** What a copied thread tries again after a failure is its own deed. */
-function begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, process: string, at: string): EffectRow {
-  const { tries } = row;
-  const begun = { status: "intent", tries: tries + 1, process, startedAt: at, endedAt: undefined, outcome: undefined } as const;
-  const own = row.inherited && row.status === "failed" ? { inherited: false, key: nextKey(sql, key, row.key) } : {};
-  return saveEffect(sql, key, { ...row, ...begun, ...own, settledBy: undefined });
+/**
+ * What did not happen is begun where its new try stands, in the order of everything and in its task: a rewind to between its tries
+ * forgets it, and undos run against the order of the deeds. What may have happened in an earlier try stays there until it is known that
+ * the new one did it, so that a doubt is never forgotten with it.
+ *
+ * What a copied thread tries again is its own deed. It gets a key of its own, unless the source may have done it under the old one: then
+ * another key would make it a second deed.
+ */
+function begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, call: NewEffect, surelyNot: boolean): EffectRow {
+  const { process, startedAt } = call;
+  const begun = { status: "intent", tries: row.tries + 1, process, startedAt, endedAt: undefined, outcome: undefined } as const;
+  const own = row.inherited && surelyNot ? { key: nextKey(sql, key, row.key) } : {};
+  const taskId = taskOf(sql, key, call);
+  const seq = sql.nextSeq();
+  const place = surelyNot ? { taskId, seq, triedSeq: undefined } : { triedSeq: seq };
+  return saveEffect(sql, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
 }
 
-export function retryEffect(sql: Sql, seen: EffectRow, process: string, at: string): EffectRow | undefined {
+/** Puts what its last try has done where that try stands; see {@link begunAgain}. */
+function placed(sql: Sql, { thread }: ThreadKey, row: EffectRow): EffectRow {
+  const { triedSeq } = row;
+  if (triedSeq === undefined) return row;
+  const taskId = sql.get<{ task_id: string }>(TASK_AT, thread, triedSeq)?.task_id ?? row.taskId;
+  return { ...row, seq: triedSeq, triedSeq: undefined, taskId };
+}
+
+export function retryEffect(sql: Sql, seen: EffectRow, call: NewEffect, surelyNot: boolean): EffectRow | undefined {
   const found = effectOf(sql, seen.id);
   if (found?.row.tries !== seen.tries || found.row.status !== seen.status) return undefined;
-  return begunAgain(sql, found.key, found.row, process, at);
+  const { status, triedSeq } = found.row;
+  return begunAgain(sql, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
 }
 
 /** What is done stays done, whoever comes late and says otherwise. */
@@ -206,7 +212,10 @@ export function settleEffect(sql: Sql, effectId: string, settlement: EffectSettl
   if (row.status === "done") return row;
   if (outcome !== undefined) storeChunks(sql, key, outcome.parts);
   const ended = status === "intent" ? undefined : endedAt;
-  return saveEffect(sql, key, { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy });
+  const settled = { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy };
+  if (status === "done") return saveEffect(sql, key, placed(sql, key, settled));
+  // A person knows it of all tries.
+  return saveEffect(sql, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
 }
 
 /** What is undone stays undone, whoever comes late and says otherwise. */
@@ -221,7 +230,8 @@ export function settleUndo(
   guard?.(found.row, unfinishedRewind(sql, found.key.threadId));
   if (found.row.undoStatus === "done") return found.row;
   const undoneAt = status === "done" ? at : undefined;
-  return saveEffect(sql, found.key, { ...found.row, undoStatus: status, undoError: error, undoneAt });
+  const row = { ...found.row, undoStatus: status, undoError: error, undoneAt };
+  return saveEffect(sql, found.key, status === undefined ? row : placed(sql, found.key, row));
 }
 
 export function getEffect(sql: Sql, effectId: string): EffectRow | undefined {
@@ -234,6 +244,11 @@ export function listEffects(sql: Sql, query: { threadId: string; afterSeq?: numb
   return sql
     .all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)
     .map((row) => toEffect(sql, key.threadId, row));
+}
+
+export function effectsBehind(sql: Sql, threadId: string, seq: number): EffectRow[] {
+  const key = threadKey(sql, threadId);
+  return key === undefined ? [] : sql.all<RawEffect>(BEHIND, key.thread, seq).map((row) => toEffect(sql, threadId, row));
 }
 
 function effectOf(sql: Sql, effectId: string): { key: ThreadKey; row: EffectRow } | undefined {

@@ -5,7 +5,7 @@ import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, prepareConnection } from "./connection";
 import { deltaHistory } from "./delta";
 import type { SqliteDatabase } from "./driver";
-import { beginEffect, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
+import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
 import { graphsOfTurns } from "./graphs";
 import { refuseRetiredKey, unlockDatabase } from "./keys";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
@@ -97,6 +97,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     settleUndo: write(settleUndo),
     getEffect: read(getEffect),
     listEffects: read(listEffects),
+    effectsBehind: read(effectsBehind),
     listTasks: read(listTasks),
     listThreads: read(listThreads),
     getThread: read(getThread),

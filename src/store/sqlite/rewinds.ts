@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, TakeBackStanding } from "../store";
 import { unknownThread } from "../unknown-thread";
-import { listEffects } from "./effects";
+import { effectsBehind } from "./effects";
 import { rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { listRuns } from "./runs";
 import type { Sql } from "./sql";
@@ -90,7 +90,7 @@ function standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId" 
   return {
     runs: listRuns(sql, threadId),
     tasks: listTasks(sql, threadId),
-    effects: listEffects(sql, { threadId, afterSeq: targetSeq }),
+    effects: effectsBehind(sql, threadId, targetSeq),
     unfinished: unfinishedRewind(sql, threadId),
   };
 }

@@ -156,6 +156,7 @@ function copyEffects(
       id: createId(),
       threadId: target.threadId,
       seq: effect.seq + shift,
+      triedSeq: undefined,
       input,
       // With encryption digests are the thread's own.
       inputDigest: input === undefined ? undefined : sql.sealing.address(target.threadId, input),

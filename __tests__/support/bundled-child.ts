@@ -1,0 +1,18 @@
+import { spawnSync } from "node:child_process";
+import { dirname, join } from "node:path";
+import { tempFile } from "./temp";
+
+const ROOT = join(__dirname, "..", "..");
+
+/** What a bundled child needs to find its dependencies. */
+export const CHILD_ENV = { ...process.env, NODE_OPTIONS: "", NODE_PATH: join(ROOT, "node_modules") };
+
+/** A program of this folder in one CommonJS file: a hundred processes start three times as fast. @returns its path */
+export function bundledChild(source: string): string {
+  const folder = dirname(tempFile());
+  const tsup = join(ROOT, "node_modules", "tsup", "dist", "cli-default.js");
+  const options = ["--format", "cjs", "--target", "node20", "--out-dir", folder, "--no-config", "--silent"];
+  const { status, stderr } = spawnSync(process.execPath, [tsup, join(__dirname, `${source}.ts`), ...options], { cwd: ROOT });
+  if (status !== 0) throw new Error(String(stderr));
+  return join(folder, `${source}.cjs`);
+}

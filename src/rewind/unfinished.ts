@@ -1,0 +1,2 @@
+/** For rooms that do not speak to the store. */
+export { unfinishedRewind } from "../store/unfinished-rewind";
