@@ -5,7 +5,7 @@ import { CheckpointFile } from "./report/checkpoint-file";
 import { unfinishedRewind } from "./rewind/unfinished";
 import type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 import type { CompensationReport } from "./rewind/summary";
-import { checkedId } from "./run-config";
+import { checkedCall, checkThread } from "./runner/call-options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
 import { attachOptionsOf, type CheckedRunnerOptions, checkedRunnerOptions, type GraphRunnerOptions } from "./runner/options";
 import { inWords, repeatedBy, restartInDoubt } from "./runner/repeated";
@@ -137,6 +137,7 @@ export class GraphRunner<G extends RunnableGraph> {
    *   and if a run would begin anew with effects in doubt; and what the graph throws
    */
   async resume(options: ResumeOptions<G>): Promise<Result<G>> {
+    checkedCall(options, "resume");
     const { command, input, ...run } = options as ResumeOptions<G> & { input?: unknown };
     const given = run as unknown as RunOptions<G>;
     return this.#alone(given, async () => this.#invoked(await this.#resumed(command ?? null, given, input), given));
@@ -147,17 +148,19 @@ export class GraphRunner<G extends RunnableGraph> {
    * Nothing is changed.
    */
   async status(threadId: string): Promise<ThreadStatus> {
-    return statusOf(this.#assessed({ threadId } as RunOptions<G>), checkedId(threadId, "thread_id", "status"));
+    checkThread(threadId, "status");
+    return statusOf(this.#assessed({ threadId } as RunOptions<G>), threadId);
   }
 
   /** {@link TurnSaver.rewind}, with the runner's undos. @throws as there */
   async rewind(request: RewindRequest): Promise<RewindReport> {
-    return this.saver.rewind(request, this.#options.undos);
+    return this.#shown(await this.saver.rewind(request, this.#options.undos));
   }
 
   /** {@link TurnSaver.finishRewind}, with the runner's undos. @throws as there */
   async finishRewind(request: FinishRequest): Promise<RewindReport | undefined> {
-    return this.saver.finishRewind(request, this.#options.undos);
+    const report = await this.saver.finishRewind(request, this.#options.undos);
+    return report && this.#shown(report);
   }
 
   /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws {TurnsError} UNKNOWN_TASK */
@@ -181,12 +184,12 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** @returns what gives the thread back, and brings its CHECKPOINT.md to an end */
-  async #taken({ threadId }: RunOptions<G>): Promise<() => Promise<void>> {
-    const release = await this.saver.reserve(checkedId(threadId, "thread_id", "a run"));
-    const { checkpointFile } = this.#options;
-    if (checkpointFile === undefined) return release;
+  async #taken(options: RunOptions<G>): Promise<() => Promise<void>> {
+    const threadId = checkedCall(options, "a run");
+    const release = await this.saver.reserve(threadId);
+    if (this.#options.checkpointFile === undefined) return release;
     try {
-      const path = typeof checkpointFile === "string" ? checkpointFile : checkpointFile(threadId);
+      const path = this.#fileOf(threadId);
       const follower = CheckpointFile.follow(this.saver, threadId, path);
       return async () => {
         await release();
@@ -196,6 +199,23 @@ export class GraphRunner<G extends RunnableGraph> {
       await release();
       throw error;
     }
+  }
+
+  #fileOf(threadId: string): string {
+    const { checkpointFile = "" } = this.#options;
+    return typeof checkpointFile === "string" ? checkpointFile : checkpointFile(threadId);
+  }
+
+  /** A rewind is done, whether or not its file can be written. */
+  async #shown(report: RewindReport): Promise<RewindReport> {
+    const { threadId } = report;
+    if (this.#options.checkpointFile === undefined || report.dryRun) return report;
+    try {
+      await new CheckpointFile(this.#fileOf(threadId)).refresh(this.saver, threadId);
+    } catch (error) {
+      this.saver.logger.warn({ threadId, error: String(error) }, "CHECKPOINT.md could not be written after a rewind");
+    }
+    return report;
   }
 
   async #invoked(start: Start, options: RunOptions<G>): Promise<unknown> {

@@ -4,7 +4,6 @@ import { loaded, type UserSerde } from "../serde";
 import type { EffectRow } from "../store/effects";
 import type { Awaitable, PackedText, Store } from "../store/store";
 import { once, quietly, type Values } from "../values";
-import type { ErrorOutcome } from "./options";
 
 /** Inputs and outcomes of effects, to and from what the store keeps: as all values, through the codec or the user's serde. */
 export class EffectContent {
@@ -94,15 +93,4 @@ export class EffectContent {
 /** @returns what was thrown, when the effect first failed for good */
 export function revived(outcome: unknown): unknown {
   return (outcome as { error?: unknown } | undefined)?.error;
-}
-
-/** A classification that fails says nothing. */
-export function errorOutcome(onError: ErrorOutcome | ((error: unknown) => ErrorOutcome), error: unknown): ErrorOutcome {
-  if (typeof onError !== "function") return onError;
-  try {
-    const outcome = onError(error);
-    return outcome === "retryable" || outcome === "final" ? outcome : "unknown";
-  } catch {
-    return "unknown";
-  }
 }

@@ -6,7 +6,8 @@ import type { EffectBeginning, NewEffect, PackedText, Store } from "../store/sto
 import type { TaskNames } from "../run-config";
 import type { Attempt } from "../turns/recorder";
 import { holderOf, isHeldElsewhere } from "./holder";
-import { type EffectContent, errorOutcome, revived } from "./content";
+import { type EffectContent, revived } from "./content";
+import { errorOutcome } from "./error-outcome";
 import type { EffectPlace } from "./context";
 import { changed, ended, gone, inDoubt, lostRun, notRecorded, resultNotSaved, unclear } from "./failures";
 import type { CheckedEffect } from "./options";
@@ -261,6 +262,8 @@ export class EffectJournal {
       throw inDoubt(row, "a probe that failed", error);
     }
     if (found === undefined) return this.#again(row, work, true);
+    // Many clients say null for "not found", and others have it for a result: acting on either reading could be wrong.
+    if (found === null) throw inDoubt(row, "a probe that answered null, which says neither what it came to nor undefined");
     await this.#done(row, found, "probe");
     return found;
   }

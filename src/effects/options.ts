@@ -17,15 +17,16 @@ export interface EffectOptions<T> {
   /** The receiver honours the key: in doubt, the effect runs again with the same one. */
   idempotent?: boolean;
   /**
-   * Asked when the effect is in doubt: what the effect came to, if it happened; undefined if it did not, and the effect then runs. It
-   * must be sure: an answer of undefined while the deed is still on its way lets it happen twice.
+   * Asked when the effect is in doubt: what the effect came to, if it happened; undefined if it did not, and the effect then runs. `null`
+   * is no answer, and leaves it in doubt. It must be sure: an answer of undefined while the deed is still on its way lets it happen twice.
    */
   probe?: (key: string) => T | undefined | Promise<T | undefined>;
   /** Tells apart effects of the same name in one node whose order may change. Default: their order. */
   id?: string;
   /**
-   * What it means that the function threw. `"retryable"` (default): the deed did not happen, and may be tried again. `"final"`: it never
-   * will, the same error comes again. `"unknown"`: it may have happened (a timeout), so the effect is in doubt.
+   * What it means that the function threw. `"retryable"`: the deed did not happen, and may be tried again. `"final"`: it never will, the
+   * same error comes again. `"unknown"`: it may have happened, so the effect is in doubt. Default: `"unknown"` for an abort, a timeout
+   * or a lost connection (also as the cause of the error), `"retryable"` for all else.
    */
   onError?: ErrorOutcome | ((error: unknown) => ErrorOutcome);
   /**
@@ -37,8 +38,7 @@ export interface EffectOptions<T> {
   config?: object;
 }
 
-export type CheckedEffect = Omit<EffectOptions<unknown>, "onError" | "onInputChange" | "idempotent"> & {
-  onError: ErrorOutcome | ((error: unknown) => ErrorOutcome);
+export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idempotent"> & {
   onInputChange: "refuse" | "accept";
   idempotent: boolean;
 };
@@ -57,7 +57,7 @@ const schema = z.strictObject({
       (value) => isFunction(value) || value === "retryable" || value === "final" || value === "unknown",
       'must be "retryable", "final", "unknown", or a function that gives one of them',
     )
-    .default("retryable"),
+    .optional(),
   onInputChange: z.enum(["refuse", "accept"]).default("refuse"),
   config: z.custom<object>((value) => typeof value === "object" && value !== null, "must be the config of the node").optional(),
 });

@@ -50,12 +50,21 @@ const schema = z.strictObject({
   nodes: z
     .record(
       z.string(),
-      z.strictObject({
-        ...gateDefaultFields,
-        idempotent: z.boolean().optional(),
-        version: z.string().optional(),
-        validate: validatorSchema.optional(),
-      }),
+      z
+        .strictObject({
+          ...gateDefaultFields,
+          idempotent: z.boolean().optional(),
+          version: z.string().optional(),
+          validate: validatorSchema.optional(),
+        })
+        // Otherwise a gate that was meant would let everything through.
+        .refine(
+          (node) => node.validate !== undefined || Object.keys(gateDefaultFields).every((key) => !Object.hasOwn(node, key)),
+          {
+            path: ["validate"],
+            error: "must be a function, as the node has settings of a gate",
+          },
+        ),
     )
     .default({}),
   stateVersion: z.string().optional(),
@@ -88,5 +97,10 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
     if (version !== undefined) versions[name] = version;
     if (validate !== undefined) (gated as Record<string, unknown>)[name] = { ...gate, validate };
   }
-  return { versions, stateVersion, gates: { nodes: gated, defaults: gates } };
+  // What is not said leaves alone what another runner of the same graph has said.
+  return {
+    versions: Object.keys(versions).length === 0 ? undefined : versions,
+    stateVersion,
+    gates: Object.keys(gated).length === 0 && gates === undefined ? undefined : { nodes: gated, defaults: gates },
+  };
 }

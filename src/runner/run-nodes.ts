@@ -1,3 +1,4 @@
+import type { Validation } from "../guards/verdict";
 import { inspectableError } from "./error-text";
 import { nodePathOf } from "../guards/path";
 import type { TurnSaver } from "../saver";
@@ -21,7 +22,7 @@ export interface NodeOutcome {
   at: Date;
   fingerprint: string | undefined;
   /** What its confidence gate found. */
-  validation: unknown;
+  validation: Validation | undefined;
   /** Name and message, of one that failed. */
   error: { name: string; message: string } | undefined;
   turnId: string;

@@ -193,7 +193,8 @@ CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, dige
 -- unless the caller named it); \`path\` is node_ns without the task ids and \`spot\` its steps and Sends, by which an effect is found again
 -- when the graph it ran in was begun anew. \`anchor\` is the root checkpoint it ran under, \`run\` the root node task and its attempt,
 -- \`unsaved_run\` the graph run that it is a part of, until a root checkpoint of that run is saved. A new try of what did not happen gives the
--- row a new seq; the repetition of one in doubt reserves \`tried_seq\`, which becomes its seq when it is known to be done, or is undone. \`process\` is who holds the intent. \`epoch\` is the thread's when it began. \`content\` is a JSON object of input and
+-- row a new seq; the repetition of one in doubt reserves \`tried_seq\`, which becomes its seq when it is known to be done, or is undone.
+-- \`process\` is who holds the intent. \`epoch\` is the thread's when it began. \`content\` is a JSON object of input and
 -- outcome, each codec text, and of what a failed undo threw.
 --   status       'intent' begun, outcome unknown · 'done' · 'failed' may run again · 'final' failed for good
 --   undo         name of the undo, '' for an effect that needs none, absent if nothing was said
