@@ -1,6 +1,7 @@
 import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import {
+  effect,
   CheckpointPersister,
   GraphRunner,
   type LangGraphCheckpoint,
@@ -740,10 +741,15 @@ describe("S1.9 forward execution fails open", () => {
 describe("S1.9 rewind fails closed", () => {
   async function threeTasks(): Promise<TurnSaver> {
     const saver = TurnSaver.fromPath(path, { logger: quiet });
-    const runner = new GraphRunner(chain(saver));
-    // From the second task on the log is so long that it is stored element by element.
+    const deed = async (node: string): Promise<void> => void (await effect(`deed of ${node}`, () => node, { undo: false }));
+    const first = new GraphRunner(chain(saver, deed));
+    // From the second task on the graph is another one, and the log so long that it is stored element by element.
+    const later = new GraphRunner(chain(saver, deed), { nodes: { a: { version: "2" } } });
     for (const taskId of ["one", "two", "three"]) {
-      await runner.invoke({ log: [taskId === "one" ? taskId : taskId.padEnd(300, ".")] }, { threadId: "thread", taskId });
+      await (taskId === "one" ? first : later).invoke(
+        { log: [taskId === "one" ? taskId : taskId.padEnd(300, ".")] },
+        { threadId: "thread", taskId },
+      );
     }
     return saver;
   }
