@@ -22,9 +22,9 @@ module.exports = {
     {
       name: "src-is-self-contained",
       severity: "error",
-      comment: "What ships never reaches into tests, examples, benchmarks or scripts.",
+      comment: "What ships never reaches into tests, examples, benchmarks, tortures or scripts.",
       from: { path: "^src/" },
-      to: { path: "^(__tests__|examples|bench|scripts)/" },
+      to: { path: "^(__tests__|examples|bench|torture|scripts)/" },
     },
     {
       name: "src-imports-declared-dependencies-only",

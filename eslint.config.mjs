@@ -59,8 +59,8 @@ export default defineConfig(
   { files: ["src/cli/**/*.ts", "src/logger.ts"], rules: { "no-console": "off" } },
 
   {
-    // Tests, examples and benchmarks look at values from outside: parsed JSON, rows, errors.
-    files: ["__tests__/**/*.ts", "examples/**/*.ts", "bench/**/*.ts"],
+    // Tests, examples, benchmarks and tortures look at values from outside: parsed JSON, rows, errors.
+    files: ["__tests__/**/*.ts", "examples/**/*.ts", "bench/**/*.ts", "torture/**/*.ts"],
     rules: {
       "@typescript-eslint/no-explicit-any": "off",
       "@typescript-eslint/no-non-null-assertion": "off",

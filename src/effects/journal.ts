@@ -1,4 +1,5 @@
 import { TurnsError } from "../errors";
+import { failpoint, type FailpointDetails } from "../failpoints";
 import type { EffectEvent, SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import { type EffectRow, runOf, spotOf } from "../store/effects";
@@ -180,9 +181,12 @@ export class EffectJournal {
 
   async #attempt(row: EffectRow, { fn, options }: Work): Promise<unknown> {
     this.#tell(row, "begun");
+    const details = (): FailpointDetails => ({ threadId: row.threadId, nodeTaskId: row.nodeTaskId, effect: row.name });
     let result: unknown;
     try {
+      failpoint("effect-body.before", details);
       result = await fn(row.key);
+      failpoint("effect-body.after", details);
     } catch (error) {
       await this.#failed(row, error, options);
       throw error;

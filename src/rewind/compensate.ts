@@ -2,6 +2,7 @@ import type { EffectContent } from "../effects/content";
 import { isRunning } from "../effects/effects";
 import { toPublicEffect } from "../effects/types";
 import type { EffectEvent, SaverEmitter } from "../events";
+import { failpoint, type FailpointDetails } from "../failpoints";
 import type { EffectRow } from "../store/effects";
 import type { Store, UndoOutcome } from "../store/store";
 import type { Found } from "./coverage";
@@ -39,8 +40,11 @@ async function undoOne(parts: CompensationParts, rewindId: string, row: EffectRo
   await mark(parts, row, { status: "begun", error: undefined }, false, (found, unfinished) => {
     if (unfinished?.id !== rewindId || !isSame(found, row)) throw takenOver(row);
   });
+  const details = (): FailpointDetails => ({ threadId: row.threadId, nodeTaskId: row.nodeTaskId, effect: row.name });
   try {
+    failpoint("undo-body.before", details);
     await undo.run(call);
+    failpoint("undo-body.after", details);
   } catch (error) {
     throw undoFailed(row, rewindId, await markedFailed(parts, row, error));
   }

@@ -1,8 +1,10 @@
+import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { NewCheckpoint, Store } from "../store";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, prepareConnection } from "./connection";
+import { atFailpoints } from "./commit-failpoints";
 import { deltaHistory } from "./delta";
 import type { SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
@@ -57,14 +59,15 @@ export function openSqliteStore(source: string | SqliteDatabase, options: Sqlite
 
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
   const write =
-    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
-    (...args: A) =>
-      commits.run(() =>
+    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T, name?: CommitName) =>
+    (...args: A) => {
+      const transaction = (): T =>
         sql.numbered(() => {
           refuseRetiredKey(sql);
           return work(sql, ...args);
-        }),
-      );
+        });
+      return name === undefined ? commits.run(transaction) : atFailpoints(name, args[0], transaction, (all) => commits.run(all));
+    };
   const read =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
     (...args: A) =>
@@ -74,27 +77,27 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     get awaitsKeys() {
       return commits.held;
     },
-    putCheckpoint: write((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint))),
-    putWrites: write(putWrites),
+    putCheckpoint: write((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint)), "checkpoint"),
+    putWrites: write(putWrites, "writes"),
     getCheckpoint: read(getCheckpoint),
     lastRun: read(lastRun),
     listCheckpoints: read(listCheckpoints),
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),
     readChunks: read(readChunks),
-    saveThought: write(insertThought),
-    saveAction: write(insertAction),
-    addTokens: write(addTokens),
+    saveThought: write(insertThought, "thought"),
+    saveAction: write(insertAction, "action"),
+    addTokens: write(addTokens, "tokens"),
     tokenUsage: read(tokenUsage),
     listTurns: read(listTurns),
     saveValidation: write(saveValidation),
     graphsOfTurns: read(graphsOfTurns),
     openThoughts: read(openThoughts),
     knownNodeTasks: read(knownNodeTasks),
-    beginEffect: write(beginEffect),
-    retryEffect: write(retryEffect),
-    settleEffect: write(settleEffect),
-    settleUndo: write(settleUndo),
+    beginEffect: write(beginEffect, "effect-intent"),
+    retryEffect: write(retryEffect, "effect-intent"),
+    settleEffect: write(settleEffect, "effect-outcome"),
+    settleUndo: write(settleUndo, "undo-mark"),
     getEffect: read(getEffect),
     listEffects: read(listEffects),
     effectsBehind: read(effectsBehind),
@@ -106,7 +109,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     reuseThread: write(reuseThread),
     copyThread: write(copyThread),
     prunePlan: read(prunePlan),
-    pruneBatch: write(pruneBatch),
+    pruneBatch: write(pruneBatch, "prune"),
     sweepPlan: read(sweepPlan),
     unswept: read(unswept),
     pagesToSweep: read(pagesToSweep),
@@ -121,19 +124,19 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     giveBackPages: (pages) => commits.run(() => giveBackPages(db, pages)),
     checkpointLog: (truncate) => commits.alone(() => checkpointLog(db, truncate)),
     vacuumFully: () => commits.alone(() => vacuumFully(db)),
-    beginRun: write(beginRun),
+    beginRun: write(beginRun, "run-mark"),
     beatRun: write(beatRun),
     endRun: write(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
-    rewind: write(rewind),
-    beginRewind: write(beginRewind),
+    rewind: write(rewind, "rewind"),
+    beginRewind: write(beginRewind, "rewind-intent"),
     abandonRewind: write(abandonRewind),
     unfinishedRewind: read(unfinishedRewind),
     listRewinds: read(listRewinds),
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
-    takeBack: write(takeBack),
+    takeBack: write(takeBack, "take-back"),
     reseal: write(reseal),
     retireKeys: write(retireKeys),
     startVerify: read((_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) => {
