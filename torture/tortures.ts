@@ -4,4 +4,11 @@ export interface Torture {
   load: () => Promise<{ run: (options: readonly string[]) => Promise<boolean> }>;
 }
 
-export const TORTURES: Record<string, Torture> = {};
+export const TORTURES: Record<string, Torture> = {
+  "power-loss": {
+    about: "power cuts in the midst of real work, of which every disk image is opened",
+    load: () => import("./power-loss"),
+  },
+  longevity: { about: "100,000 steps in one process, thousands of threads", load: () => import("./longevity") },
+  fuzz: { about: "hostile texts, rows, files and Markdown, target by target", load: () => import("./fuzz") },
+};
