@@ -1,11 +1,14 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { effect, CheckpointPersister, GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { migrate, migrationChecksum } from "../src/store/sqlite/migrate";
 import { sqliteMigrations } from "../src/store/sqlite/migrations.generated";
+import { nextMigrations } from "./support/mig-next";
 import { schemaOf } from "./support/mig-schema";
+import { FIXTURES, goneOnWith, toldOf } from "./support/mig-world";
 import { chain } from "./support/s1-graph";
 import { runProgram, startProgram } from "./support/s1-programs";
 import { columnsOf, dump, quiet, sqlOn, tablesOf } from "./support/s1-tools";
@@ -49,6 +52,7 @@ describe("S1 the schema comes from versioned migrations", () => {
         version,
         name,
         applied_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+        checksum: expect.stringMatching(/^[\w-]{43}$/) as string,
       })),
     );
     expect(schemaOf(path)).toBe(schemaOf(freshFile()));
@@ -87,7 +91,7 @@ describe("S1 the schema comes from versioned migrations", () => {
     const begin = at("BEGIN IMMEDIATE");
     const commit = said.indexOf("COMMIT", begin);
     expect(begin).toBeGreaterThanOrEqual(0);
-    expect(said.slice(begin, commit + 1).filter((statement) => /BEGIN|COMMIT|ROLLBACK/.test(statement))).toEqual([
+    expect(said.slice(begin, commit + 1).filter((statement) => /^(BEGIN|COMMIT|ROLLBACK)/.test(statement))).toEqual([
       "BEGIN IMMEDIATE",
       "COMMIT",
     ]);
@@ -153,7 +157,7 @@ describe("S1 a migration that fails leaves the old schema", () => {
 
     test(`S1 ${door}: SCHEMA_TOO_NEW for a newer version, and nothing is changed`, () => {
       const path = freshFile();
-      sqlOn(path, `INSERT INTO langgraph_migrations VALUES (${newest + 1}, 'from the future', '2030-01-01T00:00:00.000Z')`);
+      sqlOn(path, `INSERT INTO langgraph_migrations VALUES (${newest + 1}, 'from the future', '2030-01-01T00:00:00.000Z', '')`);
       const before = [schemaOf(path), dump(path)];
       const error = refused(() => visit(path));
       expect(error.code).toBe("SCHEMA_TOO_NEW");
@@ -186,6 +190,141 @@ describe("S1 a migration that fails leaves the old schema", () => {
     expect(refused(() => open(join(dirname(path), "no", "such", "folder", "agent.db"))).code).toBe("STORE_UNAVAILABLE");
     expect(refused(() => open(dirname(path))).code).toBe("STORE_UNAVAILABLE");
     for (const bad of ["", "a\0b", 7 as unknown as string]) expect(refused(() => open(bad)).code).toBe("INVALID_OPTION");
+  });
+});
+
+describe("S3.2 databases written by each schema that there was", () => {
+  const every = sqliteMigrations.flatMap(({ version }) => Object.keys(FIXTURES).map((suffix) => `schema-${version}${suffix}`));
+  const optionsOf = (name: string) => FIXTURES[name.replace(/^schema-\d+/, "")]!;
+  const read = (name: string) =>
+    JSON.parse(readFileSync(join(__dirname, "fixtures", `${name}.json`), "utf8")) as { told: unknown; goneOn: unknown };
+
+  test.each(every)("S3.2 %s opens, verifies, and says what it said when it was written", async (name) => {
+    const path = fixture(name);
+    expect(await toldOf(path, optionsOf(name))).toEqual(read(name).told);
+    const saver = TurnSaver.fromPath(path, { logger: quiet, ...optionsOf(name) });
+    const report = await saver.verify();
+    saver.close();
+    expect([report.problems, report.remarks, report.threads]).toEqual([[], [], 4]);
+    expect(Object.entries(report.checked).filter(([, count]) => count === 0)).toEqual([]);
+    expect(schemaOf(path)).toBe(schemaOf(freshFile()));
+  });
+
+  test.each(every)("S2.5 %s goes on: the answer that is waited for, a rewind taken back, a new task", async (name) => {
+    const goneOn = await goneOnWith(fixture(name), optionsOf(name));
+    expect(goneOn).toEqual(read(name).goneOn);
+    // A deed that was done before the file was closed is not done again.
+    expect(goneOn).toMatchObject({ deedsOfWaiting: 0, deeds: 1, problems: [] });
+  });
+
+  test.each(every)(
+    "S1 no migration that %s was written with has been edited since (CONTRIBUTING.md, A new migration)",
+    (name) => {
+      const rows = dump(fixture(name))["langgraph_migrations"] as { version: number; applied_at: string; checksum: string }[];
+      expect(rows.map(({ version }) => version)).toEqual(Array.from({ length: Number(/\d+/.exec(name)![0]) }, (_, at) => at + 1));
+      for (const { version, applied_at: at, checksum } of rows) {
+        expect([version, migrationChecksum(sqliteMigrations[version - 1]!, at)]).toEqual([version, checksum]);
+      }
+    },
+  );
+
+  test("S1 a migration edited after it was applied is found in every file that has it", async () => {
+    const path = freshFile();
+    const [first, ...others] = sqliteMigrations;
+    const edited = { ...first!, sql: `${first!.sql}-- one more line\n` };
+    const db = new Database(path);
+    const { applied_at: at } = db.prepare("SELECT applied_at FROM langgraph_migrations WHERE version = 1").get() as {
+      applied_at: string;
+    };
+    db.prepare("UPDATE langgraph_migrations SET checksum = ? WHERE version = 1").run(migrationChecksum(edited, at));
+    db.close();
+    const saver = open(path);
+    expect((await saver.verify()).problems).toMatchObject([{ table: "langgraph_migrations", kind: "format" }]);
+    saver.close();
+    expect(others.map(({ version }) => version)).not.toContain(1);
+  });
+});
+
+function fixture(name: string): string {
+  const path = tempFile();
+  copyFileSync(join(__dirname, "fixtures", `${name}.db`), path);
+  return path;
+}
+
+describe("S3.8 the migration that comes next, on a file that is full", () => {
+  /** Everything but what the next migration changes. */
+  const rest = (path: string) => {
+    const { langgraph_notes: _, langgraph_migrations: __, langgraph_names: ___, ...rows } = dump(path);
+    return rows;
+  };
+  const wholly = (path: string): "old" | "new" => {
+    const { langgraph_notes: notes, langgraph_migrations: versions, langgraph_names: names } = dump(path);
+    const found = [notes === undefined, (versions as unknown[]).length, (names as { note?: string }[]).map(({ note }) => note)];
+    const old = [true, newest, (names as unknown[]).map(() => undefined)];
+    if (JSON.stringify(found) === JSON.stringify(old)) return "old";
+    expect(notes).toEqual((names as { name: string }[]).map(({ name }, at) => ({ id: at + 1, text: name })));
+    expect(found).toEqual([false, newest + 1, (names as unknown[]).map(() => "once")]);
+    return "new";
+  };
+
+  test.each([
+    ["before it begins", "BEGIN IMMEDIATE", "old"],
+    ["at its version row", "INSERT INTO langgraph_migrations", "old"],
+    ["at its first statement", "ALTER TABLE", "old"],
+    ["in its midst", "CREATE TABLE langgraph_notes", "old"],
+    ["before its commit", "COMMIT", "old"],
+    ["after its commit", "after", "new"],
+  ] as const)("S3.8 killed %s, a process leaves the file wholly old or wholly new", async (_, text, expected) => {
+    const path = fixture(`schema-${newest}`);
+    const before = rest(path);
+    expect(runProgram("mig-second-child.ts", path, text)).toMatchObject({ signal: "SIGKILL" });
+    expect(wholly(path)).toBe(expected);
+    expect(rest(path)).toEqual(before);
+    if (expected === "old") {
+      expect(await toldOf(path, {})).toMatchObject({ threads: expect.any(Array) });
+      const db = new Database(path);
+      migrate(db, nextMigrations);
+      db.close();
+    }
+    expect([wholly(path), rest(path)]).toEqual(["new", before]);
+    // For this version of the package it is a newer file.
+    expect(refused(() => open(path)).code).toBe("SCHEMA_TOO_NEW");
+  });
+
+  test("S3.8 a statement that fails in its midst leaves the file wholly old", () => {
+    const path = fixture(`schema-${newest}`);
+    const before = dump(path);
+    const db = new Database(path);
+    const broken = nextMigrations.map((one) =>
+      one.version > newest ? { ...one, sql: `${one.sql}INSERT INTO none VALUES (1);\n` } : one,
+    );
+    expect(() => migrate(db as never, broken)).toThrow(/no such table: none/);
+    db.close();
+    expect(dump(path)).toEqual(before);
+  });
+
+  test("S4.7 of four processes that migrate one file at once each finds it new, and it is migrated once", async () => {
+    const path = fixture(`schema-${newest}`);
+    const go = `${path}.go`;
+    const children = Array.from({ length: 4 }, () => startProgram("mig-second-child.ts", path, "", go));
+    await Promise.all(children.map(({ said }) => said));
+    writeFileSync(go, "");
+    for (const { out, code } of await Promise.all(children.map(({ ended }) => ended))) {
+      expect([out, code]).toEqual([["ready", newest + 1], 0]);
+    }
+    expect([existsSync(path), wholly(path)]).toEqual([true, "new"]);
+  });
+
+  test("S4.7 a saver that had the file open before does not mix up the two schemas: it goes on, or refuses by name", async () => {
+    const path = fixture(`schema-${newest}`);
+    const saver = open(path);
+    const db = new Database(path);
+    migrate(db, nextMigrations);
+    db.close();
+    await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "new" });
+    expect((await saver.listTurns("new")).length).toBe(6);
+    saver.close();
+    expect(wholly(path)).toBe("new");
   });
 });
 
@@ -330,8 +469,13 @@ describe("S1.5 the archive knows every column", () => {
         pk: number;
       }[];
       for (const { name, type, pk } of columns) {
-        // A rewind reads the effects behind its target, and refuses what was changed outside.
-        if (table === "langgraph_effects" || pk > 0 || ["thread", "seq", "superseded_by"].includes(name)) continue;
+        // A rewind reads the tasks, and the effects behind its target, and refuses what was changed outside.
+        if (
+          ["langgraph_effects", "langgraph_tasks"].includes(table) ||
+          pk > 0 ||
+          ["thread", "seq", "superseded_by"].includes(name)
+        )
+          continue;
         const value = type === "INTEGER" ? 2n ** 53n + 1n : `{"hex":"00"} ä "\\ \n \u{1F600} ${name}`;
         const text = type === "ANY" ? "CASE seq % 2 WHEN 0 THEN ?1 || seq ELSE CAST(?1 || seq AS BLOB) END" : "?1 || seq";
         const filler = type === "INTEGER" ? "?1" : text;

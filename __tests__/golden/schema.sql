@@ -5,6 +5,7 @@ CREATE TABLE langgraph_archive (
   tbl       TEXT NOT NULL,
   change    TEXT NOT NULL CHECK (change IN ('deleted', 'revived')),
   row       TEXT NOT NULL,
+  checksum  TEXT NOT NULL,
   PRIMARY KEY (rewind_id, ordinal)
 ) STRICT, WITHOUT ROWID;
 
@@ -102,7 +103,8 @@ CREATE TABLE langgraph_lists (
   keep   INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE langgraph_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT;
+CREATE TABLE langgraph_migrations (
+  version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL, checksum TEXT NOT NULL) STRICT;
 
 CREATE TABLE langgraph_names (
   thread        INTEGER NOT NULL,
@@ -110,6 +112,7 @@ CREATE TABLE langgraph_names (
   checkpoint_ns TEXT NOT NULL,
   checkpoint_id TEXT NOT NULL,
   created_at    TEXT NOT NULL,
+  checksum      TEXT NOT NULL,
   PRIMARY KEY (thread, name)
 ) STRICT, WITHOUT ROWID;
 
@@ -122,8 +125,10 @@ CREATE TABLE langgraph_rewinds (
   archived       INTEGER NOT NULL CHECK (archived IN (0, 1)),
   created_at     TEXT NOT NULL,
   taken_back_at  TEXT,
-  status         TEXT NOT NULL DEFAULT 'done' CHECK (status IN ('undoing', 'done', 'abandoned')),
-  reason         TEXT
+  status         TEXT NOT NULL CHECK (status IN ('undoing', 'done', 'abandoned')),
+  reason         TEXT,
+  entries        INTEGER NOT NULL,
+  checksum       TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE langgraph_runs (
@@ -137,8 +142,9 @@ CREATE TABLE langgraph_runs (
 ) STRICT;
 
 CREATE TABLE langgraph_sequence (
-  id    INTEGER PRIMARY KEY CHECK (id = 1),
-  value INTEGER NOT NULL
+  id     INTEGER PRIMARY KEY CHECK (id = 1),
+  value  INTEGER NOT NULL,
+  mirror INTEGER NOT NULL CHECK (mirror = -value)
 ) STRICT;
 
 CREATE TABLE langgraph_settings (
@@ -171,23 +177,33 @@ CREATE TABLE langgraph_tasks (
   graph_id   TEXT NOT NULL,
   kind       TEXT NOT NULL CHECK (kind IN ('run', 'update')),
   created_at TEXT NOT NULL,
+  checksum   TEXT NOT NULL,
   PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE langgraph_threads (
   thread     INTEGER PRIMARY KEY,
   thread_id  TEXT NOT NULL UNIQUE,
+  tag        TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
-  epoch      INTEGER NOT NULL DEFAULT 0,
-  generation INTEGER NOT NULL DEFAULT 0,
-  pruned_seq INTEGER NOT NULL DEFAULT 0,
-  unswept    INTEGER NOT NULL DEFAULT 0
+  epoch      INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  pruned_seq INTEGER NOT NULL,
+  unswept    INTEGER NOT NULL,
+  checksum   TEXT NOT NULL,
+  snapshots  INTEGER NOT NULL DEFAULT 0,
+  writes     INTEGER NOT NULL DEFAULT 0,
+  turns      INTEGER NOT NULL DEFAULT 0,
+  effects    INTEGER NOT NULL DEFAULT 0,
+  others     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE langgraph_tombstones (
   thread_id  TEXT PRIMARY KEY,
+  tag        TEXT NOT NULL UNIQUE,
   deleted_at INTEGER NOT NULL,
-  final      INTEGER NOT NULL CHECK (final IN (0, 1))
+  final      INTEGER NOT NULL CHECK (final IN (0, 1)),
+  checksum   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE langgraph_writes (
@@ -212,7 +228,16 @@ CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
 
 CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 
+CREATE TRIGGER langgraph_turns_added AFTER INSERT ON langgraph_checkpoints WHEN new.thread IS NOT NULL
+  BEGIN UPDATE langgraph_threads SET turns = turns + 1 WHERE thread = new.thread; END;
+
+CREATE TRIGGER langgraph_turns_deleted AFTER DELETE ON langgraph_checkpoints WHEN old.thread IS NOT NULL
+  BEGIN UPDATE langgraph_threads SET turns = turns - 1 WHERE thread = old.thread; END;
+
 CREATE UNIQUE INDEX langgraph_chunks_by_address ON langgraph_chunks (thread, address);
+
+CREATE TRIGGER langgraph_effects_added AFTER INSERT ON langgraph_effects
+  BEGIN UPDATE langgraph_threads SET effects = effects + 1 WHERE thread = new.thread; END;
 
 CREATE INDEX langgraph_effects_by_anchor ON langgraph_effects (thread, anchor);
 
@@ -226,15 +251,33 @@ CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
 
 CREATE INDEX langgraph_effects_by_seq ON langgraph_effects (thread);
 
+CREATE TRIGGER langgraph_effects_deleted AFTER DELETE ON langgraph_effects
+  BEGIN UPDATE langgraph_threads SET effects = effects - 1 WHERE thread = old.thread; END;
+
 CREATE INDEX langgraph_effects_unsaved ON langgraph_effects (unsaved_run) WHERE unsaved_run IS NOT NULL;
 
 CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, digest);
 
 CREATE INDEX langgraph_lists_by_thread ON langgraph_lists (thread);
 
+CREATE TRIGGER langgraph_names_added AFTER INSERT ON langgraph_names
+  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
+
+CREATE TRIGGER langgraph_names_deleted AFTER DELETE ON langgraph_names
+  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
+
+CREATE TRIGGER langgraph_rewinds_added AFTER INSERT ON langgraph_rewinds
+  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread_id = new.thread_id; END;
+
 CREATE INDEX langgraph_rewinds_by_thread ON langgraph_rewinds (thread_id, seq);
 
+CREATE TRIGGER langgraph_rewinds_deleted AFTER DELETE ON langgraph_rewinds
+  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread_id = old.thread_id; END;
+
 CREATE INDEX langgraph_runs_by_thread ON langgraph_runs (thread_id);
+
+CREATE TRIGGER langgraph_snapshots_added AFTER INSERT ON langgraph_snapshots
+  BEGIN UPDATE langgraph_threads SET snapshots = snapshots + 1 WHERE thread = new.thread; END;
 
 CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
 
@@ -246,6 +289,21 @@ CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpo
 
 CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
 
+CREATE TRIGGER langgraph_snapshots_deleted AFTER DELETE ON langgraph_snapshots
+  BEGIN UPDATE langgraph_threads SET snapshots = snapshots - 1 WHERE thread = old.thread; END;
+
+CREATE TRIGGER langgraph_tasks_added AFTER INSERT ON langgraph_tasks
+  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
+
+CREATE TRIGGER langgraph_tasks_deleted AFTER DELETE ON langgraph_tasks
+  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
+
+CREATE TRIGGER langgraph_writes_added AFTER INSERT ON langgraph_writes
+  BEGIN UPDATE langgraph_threads SET writes = writes + 1 WHERE thread = new.thread; END;
+
 CREATE INDEX langgraph_writes_by_checkpoint ON langgraph_writes (thread, checkpoint_ns, checkpoint_id);
 
 CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread);
+
+CREATE TRIGGER langgraph_writes_deleted AFTER DELETE ON langgraph_writes
+  BEGIN UPDATE langgraph_threads SET writes = writes - 1 WHERE thread = old.thread; END;

@@ -57,6 +57,7 @@ async function withEffects(path: string, options: TurnSaverOptions): Promise<voi
       nodeNs: turn!.nodeNs!,
       nodeTaskId: turn!.nodeTaskId!,
       anchor: undefined,
+      innerAnchors: {},
       spot: "1",
       rootThreadId: THREAD,
       graphRun: "run",
@@ -186,12 +187,12 @@ export function flip(path: string, { table, column, how }: Flip): boolean {
   }
 }
 
-function enumOf(schema: string, column: string): unknown[] {
+export function enumOf(schema: string, column: string): unknown[] {
   const list = new RegExp(`CHECK\\s*\\(\\s*${column} IN \\(([^)]*)\\)`).exec(schema)?.[1];
   return list === undefined ? [] : list.split(",").map((item) => (item.includes("'") ? item.trim().slice(1, -1) : Number(item)));
 }
 
-function candidates(value: any, type: string, allowed: unknown[]): unknown[] {
+export function candidates(value: any, type: string, allowed: unknown[]): unknown[] {
   if (allowed.length > 0) return allowed.filter((one) => one !== value);
   if (value === null) return type === "INTEGER" ? [7] : ["x"];
   if (typeof value === "number") return [value + 1, value - 1, value + 1_000_000];
@@ -207,6 +208,7 @@ function changedText(text: string): string {
   const place = places[places.length >> 1];
   if (place === undefined) return `${text}x`;
   const character = text[place]!;
-  const other = /[0-9]/.test(character) ? (character === "1" ? "2" : "1") : character === "a" ? "b" : "a";
+  // A 0 there leaves a time a time, at whatever hour of the day the file was written.
+  const other = /[0-9]/.test(character) ? (character === "0" ? "1" : "0") : character === "a" ? "b" : "a";
   return text.slice(0, place) + other + text.slice(place + 1);
 }

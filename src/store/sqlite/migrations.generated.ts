@@ -29,11 +29,13 @@ export const sqliteMigrations: readonly { version: number; name: string; sql: st
 -- "exit" LangGraph sends the writes of a checkpoint before the checkpoint. Columns of type ANY hold text, or bytes where the
 -- database is encrypted. An index by thread ends in the table's key, which mostly is seq: it serves "seq above s" too.
 
+-- \`mirror\` is to \`value\` what a checksum is to a row, and costs a save nothing.
 CREATE TABLE langgraph_sequence (
-  id    INTEGER PRIMARY KEY CHECK (id = 1),
-  value INTEGER NOT NULL
+  id     INTEGER PRIMARY KEY CHECK (id = 1),
+  value  INTEGER NOT NULL,
+  mirror INTEGER NOT NULL CHECK (mirror = -value)
 ) STRICT;
-INSERT INTO langgraph_sequence (id, value) VALUES (1, 0);
+INSERT INTO langgraph_sequence (id, value, mirror) VALUES (1, 0, 0);
 
 -- Facts about the file as a whole: the keys it is encrypted with.
 CREATE TABLE langgraph_settings (
@@ -44,21 +46,33 @@ CREATE TABLE langgraph_settings (
 -- \`thread\` is a seq and never used again. \`generation\` grows whenever rows of the thread were deleted or brought back, so that what a
 -- process remembers of the thread is known to be outdated. No rewind reaches behind \`pruned_seq\`: what it would keep is gone.
 -- \`unswept\`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
+-- \`tag\` is a checksum of the id alone, by which the row is found when the id is damaged, so that no thread is taken for a new one.
+-- The last five say how many rows there are of the thread, kept by triggers: a row that was lost, or moved to another thread, leaves
+-- nothing behind that would not verify. \`others\` are tasks, names and rewinds.
 CREATE TABLE langgraph_threads (
   thread     INTEGER PRIMARY KEY,
   thread_id  TEXT NOT NULL UNIQUE,
+  tag        TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
-  epoch      INTEGER NOT NULL DEFAULT 0,
-  generation INTEGER NOT NULL DEFAULT 0,
-  pruned_seq INTEGER NOT NULL DEFAULT 0,
-  unswept    INTEGER NOT NULL DEFAULT 0
+  epoch      INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  pruned_seq INTEGER NOT NULL,
+  unswept    INTEGER NOT NULL,
+  checksum   TEXT NOT NULL,
+  snapshots  INTEGER NOT NULL DEFAULT 0,
+  writes     INTEGER NOT NULL DEFAULT 0,
+  turns      INTEGER NOT NULL DEFAULT 0,
+  effects    INTEGER NOT NULL DEFAULT 0,
+  others     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- \`deleted_at\` is in milliseconds since the epoch. A \`final\` one refuses even a new beginning under the id.
+-- \`deleted_at\` is in milliseconds since the epoch. A \`final\` one refuses even a new beginning under the id. \`tag\` as above.
 CREATE TABLE langgraph_tombstones (
   thread_id  TEXT PRIMARY KEY,
+  tag        TEXT NOT NULL UNIQUE,
   deleted_at INTEGER NOT NULL,
-  final      INTEGER NOT NULL CHECK (final IN (0, 1))
+  final      INTEGER NOT NULL CHECK (final IN (0, 1)),
+  checksum   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE langgraph_tasks (
@@ -68,6 +82,7 @@ CREATE TABLE langgraph_tasks (
   graph_id   TEXT NOT NULL,
   kind       TEXT NOT NULL CHECK (kind IN ('run', 'update')),
   created_at TEXT NOT NULL,
+  checksum   TEXT NOT NULL,
   PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -247,6 +262,7 @@ CREATE TABLE langgraph_names (
   checkpoint_ns TEXT NOT NULL,
   checkpoint_id TEXT NOT NULL,
   created_at    TEXT NOT NULL,
+  checksum      TEXT NOT NULL,
   PRIMARY KEY (thread, name)
 ) STRICT, WITHOUT ROWID;
 
@@ -262,7 +278,8 @@ CREATE TABLE langgraph_runs (
 CREATE INDEX langgraph_runs_by_thread ON langgraph_runs (thread_id);
 
 -- A rewind that has effects to undo is on record before the first undo, as 'undoing', so that a crash in between leaves a trace; its
--- \`seq\` and \`target_seq\` become final when it is done. \`reason\` is null for a rewind that a person asked for.
+-- \`seq\` and \`target_seq\` become final when it is done. \`reason\` is null for a rewind that a person asked for. \`entries\`: how many rows
+-- the archive was given.
 CREATE TABLE langgraph_rewinds (
   id             TEXT PRIMARY KEY,
   thread_id      TEXT NOT NULL,
@@ -272,8 +289,10 @@ CREATE TABLE langgraph_rewinds (
   archived       INTEGER NOT NULL CHECK (archived IN (0, 1)),
   created_at     TEXT NOT NULL,
   taken_back_at  TEXT,
-  status         TEXT NOT NULL DEFAULT 'done' CHECK (status IN ('undoing', 'done', 'abandoned')),
-  reason         TEXT
+  status         TEXT NOT NULL CHECK (status IN ('undoing', 'done', 'abandoned')),
+  reason         TEXT,
+  entries        INTEGER NOT NULL,
+  checksum       TEXT NOT NULL
 ) STRICT;
 CREATE INDEX langgraph_rewinds_by_thread ON langgraph_rewinds (thread_id, seq);
 
@@ -286,9 +305,40 @@ CREATE TABLE langgraph_archive (
   tbl       TEXT NOT NULL,
   change    TEXT NOT NULL CHECK (change IN ('deleted', 'revived')),
   row       TEXT NOT NULL,
+  checksum  TEXT NOT NULL,
   PRIMARY KEY (rewind_id, ordinal)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX langgraph_archive_by_thread ON langgraph_archive (thread_id);
+
+-- What langgraph_threads counts. No statement replaces a row of these tables: that would delete one without a trigger.
+CREATE TRIGGER langgraph_snapshots_added AFTER INSERT ON langgraph_snapshots
+  BEGIN UPDATE langgraph_threads SET snapshots = snapshots + 1 WHERE thread = new.thread; END;
+CREATE TRIGGER langgraph_snapshots_deleted AFTER DELETE ON langgraph_snapshots
+  BEGIN UPDATE langgraph_threads SET snapshots = snapshots - 1 WHERE thread = old.thread; END;
+CREATE TRIGGER langgraph_writes_added AFTER INSERT ON langgraph_writes
+  BEGIN UPDATE langgraph_threads SET writes = writes + 1 WHERE thread = new.thread; END;
+CREATE TRIGGER langgraph_writes_deleted AFTER DELETE ON langgraph_writes
+  BEGIN UPDATE langgraph_threads SET writes = writes - 1 WHERE thread = old.thread; END;
+CREATE TRIGGER langgraph_turns_added AFTER INSERT ON langgraph_checkpoints WHEN new.thread IS NOT NULL
+  BEGIN UPDATE langgraph_threads SET turns = turns + 1 WHERE thread = new.thread; END;
+CREATE TRIGGER langgraph_turns_deleted AFTER DELETE ON langgraph_checkpoints WHEN old.thread IS NOT NULL
+  BEGIN UPDATE langgraph_threads SET turns = turns - 1 WHERE thread = old.thread; END;
+CREATE TRIGGER langgraph_effects_added AFTER INSERT ON langgraph_effects
+  BEGIN UPDATE langgraph_threads SET effects = effects + 1 WHERE thread = new.thread; END;
+CREATE TRIGGER langgraph_effects_deleted AFTER DELETE ON langgraph_effects
+  BEGIN UPDATE langgraph_threads SET effects = effects - 1 WHERE thread = old.thread; END;
+CREATE TRIGGER langgraph_tasks_added AFTER INSERT ON langgraph_tasks
+  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
+CREATE TRIGGER langgraph_tasks_deleted AFTER DELETE ON langgraph_tasks
+  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
+CREATE TRIGGER langgraph_names_added AFTER INSERT ON langgraph_names
+  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
+CREATE TRIGGER langgraph_names_deleted AFTER DELETE ON langgraph_names
+  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
+CREATE TRIGGER langgraph_rewinds_added AFTER INSERT ON langgraph_rewinds
+  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread_id = new.thread_id; END;
+CREATE TRIGGER langgraph_rewinds_deleted AFTER DELETE ON langgraph_rewinds
+  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread_id = old.thread_id; END;
 `,
   },
 ];

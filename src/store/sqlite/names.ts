@@ -1,16 +1,28 @@
 import { TurnsError } from "../../errors";
+import { verifyChecksum } from "../checksum";
 import type { CheckpointName } from "../store";
 import { unknownThread } from "../unknown-thread";
 import type { Sql } from "./sql";
-import { threadKey } from "./thread-keys";
+import { type ThreadKey, threadKey } from "./thread-keys";
+import { wholeThread } from "./whole-thread";
+
+/** A row of `langgraph_names` as SQLite returns it. */
+export interface RawName {
+  name: string;
+  checkpoint_ns: string;
+  checkpoint_id: string;
+  created_at: string;
+  checksum: string;
+}
 
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
   ORDER BY checkpoint_id DESC LIMIT 1`;
-const NAME =
-  "INSERT OR REPLACE INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at) VALUES (?, ?, ?, ?, ?)";
-const LIST = `SELECT name, checkpoint_ns AS ns, checkpoint_id AS checkpointId, created_at AS createdAt
-  FROM langgraph_names WHERE thread = ? ORDER BY name`;
+/** No REPLACE: that would delete a row without the trigger that counts it. */
+const NAME = `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
+  ON CONFLICT (thread, name) DO UPDATE SET checkpoint_ns = excluded.checkpoint_ns, checkpoint_id = excluded.checkpoint_id,
+    created_at = excluded.created_at, checksum = excluded.checksum`;
+const LIST = `SELECT name, checkpoint_ns, checkpoint_id, created_at, checksum FROM langgraph_names WHERE thread = ? ORDER BY name`;
 const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
 
 /** Gives a checkpoint a name, and takes the name from the checkpoint that had it. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
@@ -20,18 +32,39 @@ export function nameCheckpoint(
   name: string,
   createdAt: string,
 ): CheckpointName {
-  const key = threadKey(sql, at.threadId);
+  const key = wholeThread(sql, at.threadId);
   const found = key && sql.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null);
   if (key === undefined || found === undefined) throw unknownCheckpoint(at);
-  sql.run(NAME, key.thread, name, at.ns, found.checkpoint_id, createdAt);
-  return { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt };
+  return saveName(sql, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
+}
+
+export function saveName(sql: Sql, { thread, threadId }: ThreadKey, given: CheckpointName): CheckpointName {
+  const { name, ns, checkpointId, createdAt } = given;
+  sql.run(NAME, thread, name, ns, checkpointId, createdAt, checksumOf(sql, threadId, given));
+  return given;
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND */
 export function listNames(sql: Sql, threadId: string): CheckpointName[] {
-  const key = threadKey(sql, threadId);
+  const key = wholeThread(sql, threadId);
   if (key === undefined) throw unknownThread(threadId);
-  return sql.all<CheckpointName>(LIST, key.thread);
+  return namesOf(sql, key);
+}
+
+export function namesOf(sql: Sql, key: ThreadKey): CheckpointName[] {
+  return sql.all<RawName>(LIST, key.thread).map((row) => toName(sql, key.threadId, row));
+}
+
+/** The name that a row gives, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function toName(sql: Sql, threadId: string, row: RawName): CheckpointName {
+  const { name, checkpoint_ns: ns, checkpoint_id: checkpointId, created_at: createdAt } = row;
+  const given = { name, ns, checkpointId, createdAt };
+  verifyChecksum(row.checksum, checksumOf(sql, threadId, given), `a name of a checkpoint of thread ${threadId}`, { threadId });
+  return given;
+}
+
+function checksumOf(sql: Sql, threadId: string, { name, ns, checkpointId, createdAt }: CheckpointName): string {
+  return sql.sealing.checksum(threadId, "name", name, ns, checkpointId, createdAt);
 }
 
 /** @returns whether there was such a name */

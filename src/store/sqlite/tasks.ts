@@ -1,55 +1,82 @@
+import { verifyChecksum } from "../checksum";
 import { ownershipChange } from "../ownership";
 import type { TaskClaim, TaskRow } from "../store";
 import type { Sql } from "./sql";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-keys";
+import { wholeThread } from "./whole-thread";
 
-interface Row {
+/** A row of `langgraph_tasks` as SQLite returns it. */
+export interface RawTask {
   task_id: string;
   graph_id: string;
   kind: TaskRow["kind"];
   seq: number;
   created_at: string;
+  checksum: string;
 }
 
-const COLUMNS = "task_id, graph_id, kind, seq, created_at";
+const COLUMNS = "task_id, graph_id, kind, seq, created_at, checksum";
 const CURRENT = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? ORDER BY seq DESC LIMIT 1`;
-const LAST_RUN = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? AND kind = 'run' ORDER BY seq DESC LIMIT 1`;
+/** With all that came behind it: by a changed kind one of those might be the one that is looked for. */
+const SINCE_LAST_RUN = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ?1
+  AND seq >= coalesce((SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND kind = 'run'), 0) ORDER BY seq`;
 const ALL = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? ORDER BY seq`;
-const OPEN = "INSERT INTO langgraph_tasks (thread, seq, task_id, graph_id, kind, created_at) VALUES (?, ?, ?, ?, ?, ?)";
-const RENAME = "UPDATE langgraph_tasks SET task_id = ? WHERE thread = ? AND seq = ?";
+const OPEN =
+  "INSERT INTO langgraph_tasks (thread, seq, task_id, graph_id, kind, created_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)";
+const RENAME = "UPDATE langgraph_tasks SET task_id = ?, checksum = ? WHERE thread = ? AND seq = ?";
 
 /** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
-export function claimTask(sql: Sql, { thread, threadId }: ThreadKey, claim: TaskClaim, createdAt: string): TaskRow {
-  const current = toTask(sql.get<Row>(CURRENT, thread));
-  const lastRun = current?.kind === "update" ? toTask(sql.get<Row>(LAST_RUN, thread)) : current;
-  const change = ownershipChange(current, lastRun, claim, threadId);
+export function claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt: string): TaskRow {
+  const current = currentTask(sql, key);
+  const lastRun = current?.kind === "update" ? lastRunTask(sql, key) : current;
+  const change = ownershipChange(current, lastRun, claim, key.threadId);
   if (change.type === "rename" && current !== undefined) {
-    sql.run(RENAME, change.taskId, thread, current.seq);
-    return { ...current, taskId: change.taskId };
+    const renamed = { ...current, taskId: change.taskId };
+    sql.run(RENAME, renamed.taskId, checksumOf(sql, key.threadId, renamed), key.thread, current.seq);
+    return renamed;
   }
   if (change.type === "open") {
-    const seq = sql.nextSeq();
-    sql.run(OPEN, thread, seq, change.taskId, change.graphId, change.kind, createdAt);
-    return { taskId: change.taskId, graphId: change.graphId, kind: change.kind, seq, createdAt };
+    const { taskId, graphId, kind } = change;
+    const opened = { taskId, graphId, kind, seq: sql.nextSeq(), createdAt };
+    insertTask(sql, key, opened);
+    return opened;
   }
   return current as TaskRow;
 }
 
-export function currentTask(sql: Sql, { thread }: ThreadKey): TaskRow | undefined {
-  return toTask(sql.get<Row>(CURRENT, thread));
+export function insertTask(sql: Sql, { thread, threadId }: ThreadKey, task: TaskRow): void {
+  const { taskId, graphId, kind, seq, createdAt } = task;
+  sql.run(OPEN, thread, seq, taskId, graphId, kind, createdAt, checksumOf(sql, threadId, task));
+}
+
+export function currentTask(sql: Sql, key: ThreadKey): TaskRow | undefined {
+  return toTask(sql, key.threadId, sql.get<RawTask>(CURRENT, key.thread));
 }
 
 /** The newest interval in which something ran. */
-export function lastRunTask(sql: Sql, { thread }: ThreadKey): TaskRow | undefined {
-  return toTask(sql.get<Row>(LAST_RUN, thread));
+export function lastRunTask(sql: Sql, key: ThreadKey): TaskRow | undefined {
+  const [first] = sql.all<RawTask>(SINCE_LAST_RUN, key.thread).map((row) => toTask(sql, key.threadId, row));
+  return first?.kind === "run" ? first : undefined;
 }
 
 export function listTasks(sql: Sql, threadId: string): TaskRow[] {
-  const key = threadKey(sql, threadId);
-  return key === undefined ? [] : sql.all<Row>(ALL, key.thread).map((row) => toTask(row) as TaskRow);
+  const key = wholeThread(sql, threadId);
+  return key === undefined ? [] : tasksOf(sql, key);
 }
 
-function toTask(row: Row | undefined): TaskRow | undefined {
+export function tasksOf(sql: Sql, { thread, threadId }: ThreadKey): TaskRow[] {
+  return sql.all<RawTask>(ALL, thread).map((row) => toTask(sql, threadId, row) as TaskRow);
+}
+
+/** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function toTask(sql: Sql, threadId: string, row: RawTask | undefined): TaskRow | undefined {
   if (row === undefined) return undefined;
-  return { taskId: row.task_id, graphId: row.graph_id, kind: row.kind, seq: row.seq, createdAt: row.created_at };
+  const { task_id: taskId, graph_id: graphId, kind, seq, created_at: createdAt } = row;
+  const task = { taskId, graphId, kind, seq, createdAt };
+  verifyChecksum(row.checksum, checksumOf(sql, threadId, task), `the task at ${seq} of thread ${threadId}`, { threadId, seq });
+  return task;
+}
+
+function checksumOf(sql: Sql, threadId: string, { taskId, graphId, kind, seq, createdAt }: TaskRow): string {
+  return sql.sealing.checksum(threadId, "task", seq, taskId, graphId, kind, createdAt);
 }

@@ -1,22 +1,14 @@
 import { chunkAddresses } from "../../codec";
-import { toHead } from "./checkpoints";
+import { type ArchivedRow, verifyArchived } from "./archive";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawTurn, toTurn } from "./turn-rows";
 import type { Owner, VerifyContext, Where } from "./verify-context";
-import type { SnapshotRow } from "./verify-snapshots";
+import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
 import { openChunk } from "./verify-values";
 import { type Phase, walk } from "./verify-walk";
 import type { StoredWriteRow } from "./verify-writes";
-import { openWrites } from "./writes";
+import { openWrites } from "./write-rows";
 
-interface ArchiveRow {
-  rewind_id: string;
-  thread_id: string;
-  ordinal: number;
-  tbl: string;
-  change: "deleted" | "revived";
-  row: string;
-}
 type Row = Record<string, string | number | null | Uint8Array>;
 
 const TABLE = "langgraph_archive";
@@ -30,7 +22,7 @@ const GIVEN_UP = "SELECT 1 FROM langgraph_rewinds WHERE thread_id = ? AND seq > 
 export function archives(only: Owner | undefined): Phase {
   const range = only === undefined ? {} : { where: "thread_id = ?", bound: [only.threadId] };
   const addresses = new ArchivedAddresses();
-  return walk<ArchiveRow>({
+  return walk<ArchivedRow>({
     table: TABLE,
     counts: "archived",
     keys: ["rewind_id", "ordinal"],
@@ -40,7 +32,7 @@ export function archives(only: Owner | undefined): Phase {
   });
 }
 
-function checkArchived(ctx: VerifyContext, archived: ArchiveRow, addresses: ArchivedAddresses): void {
+function checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: ArchivedAddresses): void {
   const { rewind_id: rewindId, thread_id: threadId, ordinal, tbl, change } = archived;
   const where = { rewindId, ordinal };
   const wrong = (expected: string, found: string): void => ctx.problem("archive", threadId, where, expected, found);
@@ -51,7 +43,10 @@ function checkArchived(ctx: VerifyContext, archived: ArchiveRow, addresses: Arch
   const thread = ctx.sql.get<{ thread: number }>(THREAD, threadId)?.thread;
   const owner = thread === undefined ? undefined : ctx.owner(thread);
   if (owner === undefined) return ctx.problem("thread", threadId, where, "a row of a thread", "a thread that is not there");
-  const row = ctx.attempt(threadId, where, () => parsed(archived.row));
+  const row = ctx.attempt(threadId, where, () => {
+    verifyArchived(ctx.sql, archived);
+    return parsed(archived.row);
+  });
   if (row === undefined) return;
   const columns = columnsOf(ctx, tbl);
   const missing = columns.find((column) => row[column] === undefined);

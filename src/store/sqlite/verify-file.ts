@@ -1,7 +1,17 @@
+import { type Migration, migrationChecksum } from "./migrate";
+import { sqliteMigrations } from "./migrations.generated";
 import type { Phase } from "./verify-walk";
 
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";
+const VERSIONS = "SELECT version, name, applied_at, checksum FROM langgraph_migrations ORDER BY version";
 const FINDINGS_MAX = 20;
+
+interface Applied {
+  version: number;
+  name: string;
+  applied_at: string;
+  checksum: string;
+}
 
 /**
  * SQLite's own check, table by table with its indexes, since it looks at a whole table at once. For the schema's own table it looks
@@ -22,6 +32,28 @@ export function file(): Phase {
       return tables.length > 0;
     },
   };
+}
+
+/** Migrations are known by number and name, and by what they did: one that was edited after it was applied left another schema. */
+export function versions(): Phase {
+  return {
+    table: "langgraph_migrations",
+    next(ctx) {
+      const rows = ctx.sql.all<Applied>(VERSIONS);
+      const isKnown = rows.every((row, at) => isOurs(row, sqliteMigrations[at]));
+      const expected = `the migrations 1 to ${sqliteMigrations.length} as this package has them`;
+      if (!isKnown || rows.length !== sqliteMigrations.length) ctx.problem("format", undefined, {}, expected, "others");
+      return false;
+    },
+  };
+}
+
+function isOurs(row: Applied, migration: Migration | undefined): boolean {
+  return (
+    row.version === migration?.version &&
+    row.name === migration.name &&
+    row.checksum === migrationChecksum(migration, row.applied_at)
+  );
 }
 
 /** A pragma takes no parameters; the name comes from the schema. What SQLite says names tables, rows and pages, never contents. */

@@ -1,22 +1,12 @@
+import { type RawRewind, toRewind } from "./rewind-records";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";
 
-interface RewindRow {
-  at: number;
-  id: string;
-  thread_id: string;
-  target_task_id: string;
-  target_seq: number;
-  seq: number;
-  archived: number;
-  created_at: string;
-  taken_back_at: string | null;
-  status: string;
-}
+type RewindRow = RawRewind & { at: number };
 
 const TABLE = "langgraph_rewinds";
 const THREAD = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
-const ARCHIVED = "SELECT 1 FROM langgraph_archive WHERE rewind_id = ? LIMIT 1";
+const ARCHIVED = "SELECT count(*) AS n FROM langgraph_archive WHERE rewind_id = ?";
 const BETWEEN = "SELECT seq FROM langgraph_snapshots WHERE thread = ? AND seq > ? AND seq < ? LIMIT 1";
 
 export function rewinds(only: Owner | undefined): Phase {
@@ -38,9 +28,11 @@ function checkRewind(ctx: VerifyContext, row: RewindRow): void {
   const thread = ctx.sql.get<{ thread: number }>(THREAD, threadId)?.thread;
   if (thread === undefined) return ctx.problem("thread", threadId, where, "a rewind of a thread", "a thread that is not there");
   if (!isTime(row.created_at)) ctx.problem("format", threadId, where, "a time in created_at", "none");
-  const isArchived = ctx.sql.get(ARCHIVED, id) !== undefined;
-  const archiveOk = isArchived === (row.status === "done" && row.archived === 1 && row.taken_back_at === null);
-  if (!archiveOk) ctx.problem("archive", threadId, where, isArchived ? "no archive" : "an archive", isArchived ? "one" : "none");
+  ctx.attempt(threadId, where, () => toRewind(ctx.sql, row));
+  const archived = ctx.sql.get<{ n: number }>(ARCHIVED, id)?.n ?? 0;
+  const isArchived = row.status === "done" && row.archived === 1 && row.taken_back_at === null;
+  const expected = isArchived ? row.entries : 0;
+  if (archived !== expected) ctx.problem("archive", threadId, where, `an archive of ${expected} rows`, `one of ${archived}`);
   // Until a rewind is done its numbers are not final.
   if (row.status !== "done") return;
   ctx.numbered(seq, ctx.owner(thread), where);

@@ -1,14 +1,11 @@
 import type { Pointer } from "../store";
-import { type Row, toHead } from "./checkpoints";
+import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { ListDigests } from "./verify-digests";
 import { type Phase, walk, walkGroups } from "./verify-walk";
 import { checkVersions } from "./verify-versions";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;
-export interface SnapshotRow extends Row {
-  superseded_by: number | null;
-}
 
 const TABLE = "langgraph_snapshots";
 const NEXT_THREAD = `SELECT min(thread) AS next FROM ${TABLE} WHERE thread > ?`;

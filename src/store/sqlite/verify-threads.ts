@@ -1,31 +1,15 @@
 import { isId } from "../../ids";
 import { sealedKeyId } from "../../sealing";
+import { type RawName, toName } from "./names";
+import { type RawTask, toTask } from "./tasks";
+import { type RawThread, verifiedThread } from "./thread-keys";
+import { type RawTombstone, verifyTombstone } from "./tombstones";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";
+import { miscounted } from "./whole-thread";
 
-interface ThreadRow {
-  thread: number;
-  thread_id: string;
-  created_at: string;
-  epoch: number;
-  generation: number;
-  pruned_seq: number;
-  unswept: number;
-}
-interface TaskRow {
-  thread: number;
-  seq: number;
-  task_id: string;
-  graph_id: string;
-  created_at: string;
-}
-interface NameRow {
-  thread: number;
-  name: string;
-  checkpoint_ns: string;
-  checkpoint_id: string;
-  created_at: string;
-}
+type TaskRow = RawTask & { thread: number };
+type NameRow = RawName & { thread: number };
 
 const NO_SEQ = "SELECT id FROM langgraph_checkpoints WHERE thread = ? AND seq IS NULL LIMIT 1";
 const FINAL = "SELECT 1 FROM langgraph_tombstones WHERE thread_id = ? AND final = 1";
@@ -64,10 +48,11 @@ export function sequence(): Phase {
   return {
     table: "langgraph_sequence",
     next(ctx) {
-      const rows = ctx.sql.all<{ value: number }>("SELECT value FROM langgraph_sequence");
-      const value = rows[0]?.value;
-      if (rows.length !== 1 || value === undefined || value < 0 || !Number.isSafeInteger(value)) {
-        ctx.problem("sequence", undefined, {}, "one counter, not below 0", `${rows.length} with ${String(value)}`);
+      const rows = ctx.sql.all<{ value: number; mirror: number }>("SELECT value, mirror FROM langgraph_sequence");
+      const { value = -1, mirror = 0 } = rows[0] ?? {};
+      if (rows.length !== 1 || value < 0 || !Number.isSafeInteger(value) || mirror !== -value) {
+        const found = `${rows.length} with ${value} and ${mirror}`;
+        ctx.problem("sequence", undefined, {}, "one counter, not below 0, and its mirror", found);
       }
       return false;
     },
@@ -76,14 +61,19 @@ export function sequence(): Phase {
 
 export function threads(only: number | undefined): Phase {
   const range = only === undefined ? {} : { where: "thread = ?", bound: [only] };
-  return walk<ThreadRow>({ table: "langgraph_threads", keys: ["thread"], ...range, limit: 20, check: checkThread });
+  return walk<RawThread>({ table: "langgraph_threads", keys: ["thread"], ...range, limit: 20, check: checkThread });
 }
 
-function checkThread(ctx: VerifyContext, row: ThreadRow): void {
+function checkThread(ctx: VerifyContext, row: RawThread): void {
   const { thread, thread_id: threadId } = row;
   const where = { thread };
   ctx.threads += 1;
   ctx.numbered(thread, undefined, where);
+  ctx.attempt(threadId, where, () => verifiedThread(ctx.sql, threadId, row));
+  const wrong = miscounted(ctx.sql, { thread, threadId });
+  if (wrong !== undefined) {
+    ctx.problem("thread", threadId, where, `${wrong.expected} rows of ${wrong.kind}, as on record`, String(wrong.found));
+  }
   if (!isId(threadId)) ctx.problem("format", threadId, where, "a thread id", "none");
   if (!isTime(row.created_at)) ctx.problem("format", threadId, where, "a time in created_at", "none");
   if (row.generation < 0 || row.unswept < 0)
@@ -114,12 +104,14 @@ function checkOwned(ctx: VerifyContext, thread: number, threadId: string): void 
 
 export function tombstones(only: Owner | undefined): Phase {
   const range = only === undefined ? {} : { where: "thread_id = ?", bound: [only.threadId] };
-  return walk<{ thread_id: string; deleted_at: number }>({
+  return walk<RawTombstone>({
     table: "langgraph_tombstones",
     keys: ["thread_id"],
     ...range,
     limit: 100,
-    check(ctx, { thread_id: threadId, deleted_at: deletedAt }) {
+    check(ctx, row) {
+      const { thread_id: threadId, deleted_at: deletedAt } = row;
+      ctx.attempt(threadId, {}, () => verifyTombstone(ctx.sql, threadId, row));
       if (!isId(threadId)) ctx.problem("format", undefined, {}, "a thread id", "none");
       if (!(deletedAt > 0)) ctx.problem("format", threadId, {}, "the time of a deletion", String(deletedAt));
     },
@@ -137,6 +129,7 @@ export function tasks(only: number | undefined): Phase {
       const where = { thread: row.thread, seq: row.seq };
       const owner = ctx.entered(row, where);
       const { task_id: taskId, graph_id: graphId } = row;
+      if (owner !== undefined) ctx.attempt(owner.threadId, where, () => toTask(ctx.sql, owner.threadId, row));
       if (!isId(taskId) || !isId(graphId)) ctx.problem("format", owner?.threadId, where, "ids of a task and a graph", "none");
       if (!isTime(row.created_at)) ctx.problem("format", owner?.threadId, where, "a time in created_at", "none");
     },
@@ -154,6 +147,7 @@ export function names(only: number | undefined): Phase {
       const { thread, name, checkpoint_ns: ns, checkpoint_id: checkpointId } = row;
       const where = { thread, name };
       const owner = ctx.entered({ thread }, where);
+      if (owner !== undefined) ctx.attempt(owner.threadId, where, () => toName(ctx.sql, owner.threadId, row));
       if (!isId(name)) ctx.problem("format", owner?.threadId, where, "a name", "none");
       if (!isTime(row.created_at)) ctx.problem("format", owner?.threadId, where, "a time in created_at", "none");
       if (ctx.sql.get(NAMED, thread, ns, checkpointId) !== undefined) return;

@@ -6,7 +6,7 @@ interface Versioned {
   superseded_by: number | null;
 }
 
-/** Of the rows with one key all but one are superseded, each by a newer one. @param key columns, with the thread */
+/** Of the rows with one key all but one are superseded, each by the next one. @param key columns, with the thread */
 export function checkVersions<R extends Versioned>(
   ctx: VerifyContext,
   owner: Owner,
@@ -34,15 +34,18 @@ export function checkVersions<R extends Versioned>(
     }
     return;
   }
-  const newer =
-    row.superseded_by > row.seq && ctx.sql.get(`SELECT 1 FROM ${table} WHERE ${same} AND seq = ?`, ...values, row.superseded_by);
-  if (newer === false || newer === undefined) {
+  const next = ctx.sql.get<{ seq: number | null }>(
+    `SELECT min(seq) AS seq FROM ${table} WHERE ${same} AND seq > ?`,
+    ...values,
+    row.seq,
+  );
+  if (next?.seq !== row.superseded_by) {
     ctx.problem(
       "superseded",
       owner.threadId,
       where,
-      "a newer version that supersedes it",
-      `seq ${row.superseded_by}, which is none`,
+      "the next version, which supersedes it",
+      `seq ${row.superseded_by}, which is not that`,
     );
   }
 }

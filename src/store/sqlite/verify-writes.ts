@@ -2,7 +2,7 @@ import type { VerifyContext } from "./verify-context";
 import { isStored, whereOf } from "./verify-snapshots";
 import { checkVersions } from "./verify-versions";
 import { type Phase, walk } from "./verify-walk";
-import { openWrites, type WriteRow } from "./writes";
+import { openWrites, type WriteRow } from "./write-rows";
 
 export interface StoredWriteRow extends WriteRow {
   thread: number;

@@ -1,11 +1,11 @@
 import { unknownThread } from "../unknown-thread";
 import type { VerifyStep } from "../integrity";
 import type { Sql } from "./sql";
-import { threadKey } from "./thread-keys";
+import { threadNumbers } from "./thread-keys";
 import { archives } from "./verify-archive";
 import { type Owner, VerifyContext } from "./verify-context";
 import { effects, graphs, type IsGraph } from "./verify-effects";
-import { file } from "./verify-file";
+import { file, versions } from "./verify-file";
 import { rewinds } from "./verify-rewinds";
 import { snapshots } from "./verify-snapshots";
 import { names, sequence, settings, tasks, threads, tombstones } from "./verify-threads";
@@ -19,10 +19,10 @@ const STEP_MS = 20;
 
 /** A walk through all tables, to be called outside of any transaction. @throws {TurnsError} THREAD_NOT_FOUND */
 export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): () => VerifyStep {
-  const key = threadId === undefined ? undefined : threadKey(sql, threadId);
-  if (threadId !== undefined && key === undefined) throw unknownThread(threadId);
-  const ctx = new VerifyContext(sql, key?.thread);
-  const only = key === undefined ? undefined : ctx.owner(key.thread);
+  const thread = threadId === undefined ? undefined : numberOf(sql, threadId);
+  if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
+  const ctx = new VerifyContext(sql, thread);
+  const only = thread === undefined ? undefined : ctx.owner(thread);
   const phases = phasesOf(only, isGraph);
   let index = 0;
   return () => {
@@ -34,6 +34,11 @@ export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsG
     });
     return ctx.take(phases[index]?.table);
   };
+}
+
+/** Damaged or not. */
+function numberOf(sql: Sql, threadId: string): number | undefined {
+  return threadNumbers(sql, threadId)[0];
 }
 
 /** One state of the file for all of the work. Where a page is damaged a COMMIT fails, even if nothing was written. */
@@ -61,7 +66,7 @@ function isMore(ctx: VerifyContext, phase: Phase): boolean {
 function phasesOf(only: Owner | undefined, isGraph: IsGraph): Phase[] {
   const thread = only?.thread;
   return [
-    ...(only === undefined ? [file(), sequence(), settings()] : []),
+    ...(only === undefined ? [file(), versions(), sequence(), settings()] : []),
     threads(thread),
     tombstones(only),
     tasks(thread),

@@ -1,0 +1,59 @@
+import { z } from "zod";
+import { describe, TurnsError } from "../errors";
+import { parseDocument } from "../guards/fingerprint";
+import { checkedOptions } from "../options";
+import { type EncryptionOption, encryptionSchema } from "../sealing";
+import type { DamagedThread, LostItem, SalvagedFile } from "../store/salvage";
+import { salvageFile } from "../store/sqlite";
+
+export interface SalvageOptions {
+  /** The keys of an encrypted file. */
+  encryption?: EncryptionOption;
+  /**
+   * `"use"` (default) reads what was committed to the write-ahead log beside the file; `"ignore"` leaves it out: it belongs to another
+   * file, or to an older state of this one.
+   */
+  wal?: "use" | "ignore";
+}
+
+/** What {@link salvage} rescued, and what not; docs/integrity.md says how to read it. */
+export interface SalvageReport extends SalvagedFile {
+  source: string;
+  target: string;
+  /** Whether nothing was lost. */
+  ok: boolean;
+}
+export type { DamagedThread, LostItem };
+
+const schema = z.strictObject({ encryption: encryptionSchema, wal: z.enum(["use", "ignore"]).default("use") });
+
+/**
+ * Rescues what is whole in a damaged file into a new one: each row that can be read and verifies, whatever pages, indexes or tables around
+ * it are damaged. The source is only read, not even opened by SQLite. Nothing is altered: what does not verify, and what refers to it, is
+ * left out and listed by name. The new file passes `saver.verify()`. A thread that may have lost something that had been done is not
+ * gone on with before somebody says so: its runs are refused with REWIND_UNFINISHED, until `saver.abandonRewind(acknowledge)`.
+ *
+ * @param source the damaged file; nobody may be writing to it
+ * @param target the path of the new file
+ * @throws {TurnsError} INVALID_OPTION; STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_CONFLICT or SCHEMA_TOO_NEW for the source; STORE_BUSY if
+ * it was written to meanwhile; SALVAGE_TARGET_EXISTS; ENCRYPTED, WRONG_KEY, UNKNOWN_KEY, KEY_PROVIDER_FAILED. Nothing is left of the
+ * target then.
+ */
+export async function salvage(source: string, target: string, options: SalvageOptions = {}): Promise<SalvageReport> {
+  const { encryption, wal } = checkedOptions(schema, options);
+  refuseNoPath("source", source);
+  refuseNoPath("target", target);
+  const isGraph = (digest: string, text: string): boolean => parseDocument(digest, text) !== undefined;
+  const salvaged = await salvageFile(source, target, { encryption, ignoreLog: wal === "ignore", isGraph });
+  return { source, target, ok: salvaged.lost.length === 0 && salvaged.damaged.length === 0, ...salvaged };
+}
+
+function refuseNoPath(what: string, path: unknown): void {
+  if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
+  throw new TurnsError("INVALID_OPTION", {
+    what,
+    expected: "the path of a file",
+    found: describe(path),
+    remedy: "Pass a non-empty string without NUL characters.",
+  });
+}

@@ -1,0 +1,159 @@
+import type { IntegrityProblem } from "../../integrity";
+import type { LostItem } from "../../salvage";
+import { NOTHING_REMEMBERED } from "../../store";
+import { deltaHistory } from "../delta";
+import type { Sql } from "../sql";
+import { changeRewind } from "../rewind-records";
+import { insertTask } from "../tasks";
+import { changeThread, threadIdOf } from "../thread-keys";
+import type { IsGraph } from "../verify-effects";
+import { problemsOf, removeArchive, removeRow } from "./judge";
+import { succeeds } from "./repair-threads";
+
+/** What is missing somewhere shows in what refers to it, and so on; the longest chain is one of lists. */
+const ROUNDS_MAX = 1_000;
+const NEXT = (table: string, key: string): string => `(SELECT min(n.seq) FROM ${table} AS n WHERE n.thread = ${table}.thread
+  AND ${key
+    .split(", ")
+    .map((column) => `n.${column} = ${table}.${column}`)
+    .join(" AND ")} AND n.seq > ${table}.seq)`;
+const VERSIONED = [
+  ["langgraph_snapshots", "checkpoint_ns, checkpoint_id"],
+  ["langgraph_writes", "checkpoint_ns, checkpoint_id, node_task_id, idx"],
+] as const;
+const FIRST_TURN = "SELECT task_id, graph_id, created_at FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq LIMIT 1";
+const DELTAS = `SELECT seq, thread, checkpoint_ns AS ns, checkpoint_id AS checkpointId, delta FROM langgraph_snapshots
+  WHERE delta IS NOT NULL AND superseded_by IS NULL ORDER BY seq`;
+
+/** By number of a thread where its history was cut, and what was removed on the way. */
+export interface Cuts {
+  cutAt: Map<number, number>;
+  lost: LostItem[];
+}
+
+/** Removes what does not verify, and then what refers to it, until everything that is left does. */
+export async function cutToWhole(sql: Sql, isGraph: IsGraph): Promise<Cuts & { judged: Awaited<ReturnType<typeof problemsOf>> }> {
+  const cuts: Cuts = { cutAt: new Map(), lost: [] };
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    inOne(sql, () => superseded(sql, cuts));
+    const judged = await problemsOf(sql, isGraph);
+    const changed = inOne(sql, () => {
+      let count = 0;
+      for (const problem of judged.problems) if (settled(sql, problem, cuts)) count += 1;
+      return count === 0 ? withoutBrokenDeltas(sql, cuts) : count;
+    });
+    if (changed === 0) return { ...cuts, judged };
+  }
+  throw new Error("what is left of the file does not come to an end");
+}
+
+function inOne<T>(sql: Sql, work: () => T): T {
+  return sql.db.transaction(() => sql.numbered(work)).immediate() as T;
+}
+
+/** @returns whether something was done about it */
+function settled(sql: Sql, problem: IntegrityProblem, cuts: Cuts): boolean {
+  const { table, kind, where, threadId } = problem;
+  if (table === "langgraph_threads") return kind === "task" ? ownedAgain(sql, problem, cuts) : false;
+  if (table === "langgraph_snapshots" && kind === "reference" && problem.expected.endsWith("its parent")) {
+    return cutBehind(sql, problem, cuts);
+  }
+  const rewindId = table === "langgraph_archive" ? where["rewindId"] : kind === "archive" ? where["id"] : undefined;
+  if (rewindId !== undefined) return withoutArchive(sql, problem, String(rewindId), cuts);
+  if (!removeRow(sql, problem)) return false;
+  cuts.lost.push({
+    table,
+    threadId: threadId ?? ownerOf(sql, where),
+    where,
+    why: `${kind}: ${problem.expected}; found ${problem.found}`,
+  });
+  return true;
+}
+
+function ownerOf(sql: Sql, where: IntegrityProblem["where"]): string | undefined {
+  return typeof where["thread"] === "number" ? threadIdOf(sql, where["thread"]) || undefined : undefined;
+}
+
+/** The checkpoint stays; what was before it is not there to go back to. */
+function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): boolean {
+  const seq = Number(where["seq"]);
+  const row = sql.get<{ thread: number }>("SELECT thread FROM langgraph_snapshots WHERE seq = ?", seq);
+  if (row === undefined) return false;
+  const { thread } = row;
+  changeThread(sql, { thread, threadId, generation: "" }, ({ pruned_seq: before }) => ({
+    pruned_seq: Math.max(before, seq - 1, 1),
+  }));
+  cuts.cutAt.set(thread, Math.max(seq - 1, cuts.cutAt.get(thread) ?? 0));
+  cuts.lost.push({
+    table: "langgraph_snapshots",
+    threadId,
+    where,
+    why: `kept, but ${expected}, is lost: the history is cut here`,
+  });
+  return true;
+}
+
+/** Whatever is saved belongs to a task; where the row that says to which is lost, the first turn says it. */
+function ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): boolean {
+  const [thread, seq] = [Number(where["thread"]), Number(where["seq"])];
+  if (!(seq - 1 > thread)) return false;
+  const turn = sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, thread);
+  const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: seq - 1, kind: "run" as const };
+  insertTask(sql, { thread, threadId, generation: "" }, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() });
+  cuts.lost.push({
+    table: "langgraph_tasks",
+    threadId,
+    where,
+    why: "the task of the first rows is lost; they are booked to that of the first turn",
+  });
+  return true;
+}
+
+function withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, cuts: Cuts): boolean {
+  const removed = removeArchive(sql, { rewindId });
+  const isThere =
+    sql.get("SELECT 1 FROM langgraph_rewinds WHERE id = ? AND (archived = 1 OR entries > 0)", rewindId) !== undefined;
+  if (isThere && !succeeds(() => changeRewind(sql, rewindId, { archived: false, entries: 0 }))) return removed;
+  if (!removed && !isThere) return false;
+  const why = `${problem.expected}; found ${problem.found}: the rewind cannot be taken back any more`;
+  cuts.lost.push({ table: "langgraph_archive", threadId: problem.threadId, where: { rewindId }, why });
+  return true;
+}
+
+/** Which version supersedes which follows from their numbers, unless the one that did is lost: then the older one is none either. */
+function superseded(sql: Sql, cuts: Cuts): void {
+  for (const [table, key] of VERSIONED) {
+    const outlived = sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
+      `SELECT seq, thread, checkpoint_id FROM ${table} WHERE superseded_by IS NOT NULL AND ${NEXT(table, key)} IS NULL`,
+    );
+    for (const { seq, thread, checkpoint_id: checkpointId } of outlived) {
+      sql.run(`DELETE FROM ${table} WHERE seq = ?`, seq);
+      const why = "an older version, whose newer one is lost";
+      cuts.lost.push({ table, threadId: threadIdOf(sql, thread) || undefined, where: { seq, checkpointId }, why });
+    }
+    sql.run(`UPDATE ${table} SET superseded_by = ${NEXT(table, key)} WHERE superseded_by IS NOT ${NEXT(table, key)}`);
+  }
+}
+
+/** Values that are put together from the writes of ancestors need all of them. */
+function withoutBrokenDeltas(sql: Sql, cuts: Cuts): number {
+  let removed = 0;
+  for (const { seq, thread, ns, checkpointId, delta } of sql.all<{
+    seq: number;
+    thread: number;
+    ns: string;
+    checkpointId: string;
+    delta: string;
+  }>(DELTAS)) {
+    const threadId = threadIdOf(sql, thread);
+    sql.counted.add(thread);
+    const channels = JSON.parse(delta) as string[];
+    if (succeeds(() => deltaHistory(sql, threadId, ns, checkpointId, channels, NOTHING_REMEMBERED))) continue;
+    sql.run("DELETE FROM langgraph_snapshots WHERE seq = ?", seq);
+    const why = "ancestors are lost from whose writes its values are put together";
+    cuts.lost.push({ table: "langgraph_snapshots", threadId, where: { seq, checkpointNs: ns, checkpointId }, why });
+    removed += 1;
+  }
+  sql.counted.clear();
+  return removed;
+}

@@ -1,0 +1,206 @@
+import { randomUUID } from "node:crypto";
+import { closeSync, existsSync, openSync, rmSync, statSync } from "node:fs";
+import type { EncryptionOption } from "../../../sealing";
+import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "../../salvage";
+import { openFile } from "../connection";
+import type { SqliteDatabase } from "../driver";
+import { translated } from "../failures";
+import { unlockDatabase } from "../keys";
+import { saveRewind, unfinishedRewind } from "../rewind-records";
+import { Sql } from "../sql";
+import { currentTask } from "../tasks";
+import { type ThreadKey, threadKey } from "../thread-keys";
+import type { IsGraph } from "../verify-effects";
+import { recount } from "../whole-thread";
+import { type Copied, copyRows, type CountedRows } from "./copy";
+import { type Cuts, cutToWhole } from "./cut";
+import { Pages } from "./pages";
+import { keysLost, notOurs, refuseNewer, targetExists, unavailable, writtenMeanwhile } from "./refusals";
+import { type RepairedThreads, repairThreads } from "./repair-threads";
+import { sourceRows, type TableGap, tablesOf } from "./tables";
+
+export interface SalvageFileOptions {
+  encryption: EncryptionOption | undefined;
+  /** Whether to leave the write-ahead log beside the source out. */
+  ignoreLog: boolean;
+  isGraph: IsGraph;
+}
+
+const SEQUENCE = "UPDATE langgraph_sequence SET value = ?1, mirror = -?1";
+const WRAPPED = "SELECT 1 FROM langgraph_settings LIMIT 1";
+const THERE =
+  "SELECT thread, thread_id AS threadId, snapshots, writes, turns, effects, others FROM langgraph_threads ORDER BY thread";
+const TABLES = [
+  "langgraph_snapshots",
+  "langgraph_writes",
+  "langgraph_checkpoints",
+  "langgraph_tasks",
+  "langgraph_names",
+  "langgraph_effects",
+  "langgraph_graphs",
+  "langgraph_lists",
+  "langgraph_chunks",
+  "langgraph_items",
+];
+
+/**
+ * Rescues into a new file what is whole in a damaged one, which is only read.
+ *
+ * @throws {TurnsError} STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_CONFLICT, SCHEMA_TOO_NEW for the source; SALVAGE_TARGET_EXISTS; ENCRYPTED
+ * and the other codes of keys; STORE_BUSY if somebody wrote to the source meanwhile. The target is removed again then.
+ */
+export async function salvageFile(source: string, target: string, options: SalvageFileOptions): Promise<SalvagedFile> {
+  const pages = openPages(source, options.ignoreLog);
+  try {
+    reserve(target);
+    let db: SqliteDatabase | undefined;
+    try {
+      const before = stampOf(source);
+      db = openFile(target, { durability: "normal" });
+      const salvaged = await salvageInto(new Sql(db), pages, source, options);
+      if (stampOf(source) !== before) throw writtenMeanwhile(source);
+      return salvaged;
+    } catch (error) {
+      if (db?.open === true) db.close();
+      for (const suffix of ["", ...BESIDE]) rmSync(target + suffix, { force: true });
+      throw translated(error, target);
+    } finally {
+      if (db?.open === true) db.close();
+    }
+  } finally {
+    pages.close();
+  }
+}
+
+async function salvageInto(sql: Sql, pages: Pages, source: string, options: SalvageFileOptions): Promise<SalvagedFile> {
+  const gaps: TableGap[] = [];
+  const { tables, isOurs } = tablesOf(pages, sql, gaps);
+  const versions = tables.find(({ name }) => name === "langgraph_migrations");
+  if (!isOurs || versions === undefined) throw notOurs(source, pages);
+  refuseNewer(source, [...sourceRows(pages, versions, [])]);
+  const copied = await copyRows(pages, tables, sql, gaps);
+  if ([...copied.rows.values()].every((count) => count === 0) && !pages.hasHeader) throw notOurs(source, pages);
+  sql.run(SEQUENCE, copied.newest);
+  if (options.encryption !== undefined && sql.get(WRAPPED) === undefined) throw keysLost(source);
+  await unlockDatabase(sql, options.encryption);
+  const repaired = inOne(sql, () => repairThreads(sql, new Date().toISOString()));
+  const nameless = inOne(sql, () => removeNameless(sql, repaired));
+  const { judged, ...cuts } = await cutToWhole(sql, options.isGraph);
+  const damaged = inOne(sql, () => markDamaged(sql, copied, repaired, cuts));
+  return {
+    rescued: { ...judged.checked, threads: judged.threads },
+    lost: [
+      ...lostFrames(pages),
+      ...lostPages(gaps),
+      ...copied.refused.map((row) => ({ ...row, threadId: undefined })),
+      ...nameless,
+      ...cuts.lost,
+    ],
+    damaged,
+    pagesFromLog: pages.logged,
+  };
+}
+
+function inOne<T>(sql: Sql, work: () => T): T {
+  return sql.db.transaction(() => sql.numbered(work)).immediate() as T;
+}
+
+function removeNameless(sql: Sql, { nameless }: RepairedThreads): LostItem[] {
+  return nameless.flatMap((thread) =>
+    TABLES.flatMap((table) => {
+      const rows = sql.run(`DELETE FROM ${table} WHERE thread = ?`, thread);
+      const why = "nothing tells which thread the rows belong to";
+      return rows === 0 ? [] : [{ table, threadId: undefined, where: { thread, rows }, why }];
+    }),
+  );
+}
+
+function lostFrames({ brokenFrame }: Pages): LostItem[] {
+  const why = "it is damaged: what was saved from there on is lost, and nothing tells what that was";
+  return brokenFrame === undefined ? [] : [{ table: "write-ahead log", threadId: undefined, where: { frame: brokenFrame }, why }];
+}
+
+function lostPages(gaps: readonly TableGap[]): LostItem[] {
+  return gaps.map(({ table, page, why }) => ({ table, threadId: undefined, where: { page }, why }));
+}
+
+/** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
+function markDamaged(sql: Sql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): DamagedThread[] {
+  return sql.all<CountedRows & { thread: number; threadId: string }>(THERE).flatMap(({ thread, threadId }) => {
+    const key = threadKey(sql, threadId) as ThreadKey;
+    recount(sql, key);
+    const now = sql.get<CountedRows>(`${THERE.replace(" ORDER BY thread", "")} WHERE thread = ?`, thread) as CountedRows;
+    const isRebuilt = rebuilt.has(thread);
+    const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as CountedRows, now);
+    const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
+    if (isWhole) return [];
+    const acknowledge = mayRepeat(missing) ? mark(sql, key, missing) : undefined;
+    return [{ threadId, missing, rebuilt: isRebuilt, cutAt: cutAt.get(thread), acknowledge }];
+  });
+}
+
+function missingOf(before: CountedRows, now: CountedRows): NonNullable<DamagedThread["missing"]> {
+  return {
+    checkpoints: before.snapshots - now.snapshots,
+    writes: before.writes - now.writes,
+    turns: before.turns - now.turns,
+    effects: before.effects - now.effects,
+    others: before.others - now.others,
+  };
+}
+
+/** Turns alone say what was done and decide nothing. A number below 0 is as bad as one above: the count itself was damaged. */
+function mayRepeat(missing: DamagedThread["missing"]): boolean {
+  return (
+    missing === undefined || [missing.checkpoints, missing.writes, missing.effects, missing.others].some((count) => count !== 0)
+  );
+}
+
+/** A rewind that is begun and would change nothing: whoever goes on with the thread meets it first. */
+function mark(sql: Sql, key: ThreadKey, missing: DamagedThread["missing"]): string {
+  const known = unfinishedRewind(sql, key.threadId);
+  if (known !== undefined) return known.id;
+  const told = missing === undefined ? "its own row" : textOf(missing);
+  const targetSeq = sql.currentSeq();
+  const targetTaskId = currentTask(sql, key)?.taskId ?? key.threadId;
+  const createdAt = new Date().toISOString();
+  const plan = { id: randomUUID(), threadId: key.threadId, targetTaskId, targetSeq, archived: false, createdAt };
+  return saveRewind(sql, { ...plan, reason: `${SALVAGED}${told} could not be rescued` }, "undoing", targetSeq).id;
+}
+
+function textOf(missing: NonNullable<DamagedThread["missing"]>): string {
+  const lost = Object.entries(missing).filter(([, count]) => count !== 0);
+  return lost.map(([kind, count]) => `${Math.abs(count)} ${kind}`).join(", ");
+}
+
+/** What SQLite keeps beside a file, and would take for the new file's. */
+const BESIDE = ["-wal", "-shm", "-journal"];
+
+/** Creates the file, unless something is there: only what was created here is written to, or removed. @throws {TurnsError} */
+function reserve(target: string): void {
+  if (BESIDE.some((suffix) => existsSync(target + suffix))) throw targetExists(target);
+  try {
+    closeSync(openSync(target, "wx"));
+  } catch (error) {
+    throw (error as { code?: unknown }).code === "EEXIST" ? targetExists(target) : unavailable(target, error);
+  }
+}
+
+function openPages(source: string, ignoreLog: boolean): Pages {
+  let pages: Pages;
+  try {
+    pages = new Pages(source, ignoreLog);
+  } catch (error) {
+    throw unavailable(source, error);
+  }
+  if (pages.count > 0) return pages;
+  pages.close();
+  throw notOurs(source, pages);
+}
+
+function stampOf(path: string): string {
+  return [path, `${path}-wal`]
+    .map((one) => (existsSync(one) ? statSync(one) : undefined))
+    .map((stat) => `${stat?.size}:${stat?.mtimeMs}`)
+    .join();
+}

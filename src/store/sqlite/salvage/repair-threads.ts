@@ -1,0 +1,72 @@
+import type { Sql } from "../sql";
+import { insertThread, type RawThread, verifiedThread } from "../thread-keys";
+import { type Row, SNAPSHOT_COLUMNS, toHead } from "../snapshot-rows";
+import { type RawTurn, toTurn, TURN_COLUMNS } from "../turn-rows";
+
+const THREADS =
+  "SELECT thread, thread_id, tag, created_at, epoch, generation, pruned_seq, unswept, checksum FROM langgraph_threads";
+const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";
+const TABLES = ["langgraph_snapshots", "langgraph_writes", "langgraph_checkpoints", "langgraph_tasks", "langgraph_effects"];
+const NUMBERS = `${TABLES.map((table) => `SELECT thread FROM ${table}`).join(" UNION ")} EXCEPT SELECT thread FROM langgraph_threads`;
+/** Wherever the id of a thread is written besides in its own row: by default it is the graph's name, too. */
+const CANDIDATES = `SELECT graph_id AS id FROM langgraph_checkpoints WHERE thread = ?1 UNION SELECT graph_id FROM langgraph_tasks
+  WHERE thread = ?1 UNION SELECT thread_id FROM langgraph_rewinds UNION SELECT thread_id FROM langgraph_archive LIMIT 10000`;
+const SNAPSHOTS = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? ORDER BY seq LIMIT 20`;
+const TURNS = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq LIMIT 20`;
+const EPOCH = `SELECT max(coalesce((SELECT max(epoch) FROM langgraph_effects WHERE thread = ?1), 0),
+  coalesce((SELECT sum(1 + (taken_back_at IS NOT NULL)) FROM langgraph_rewinds WHERE thread_id = ?2), 0)) + 1 AS epoch`;
+
+export interface RepairedThreads {
+  /** Numbers of threads whose row was made anew, and the ids they were found to have. */
+  rebuilt: Map<number, string>;
+  /** Numbers of threads of which nothing tells what they were called. */
+  nameless: number[];
+}
+
+/**
+ * The rows of threads are few, and all others hang on them. One that is damaged or gone is made anew where the rows of the thread prove
+ * its id, by their checksums. What else it said is taken as carefully as can be: its checkpoints count as pruned, and its epoch as grown.
+ */
+export function repairThreads(sql: Sql, createdAt: string): RepairedThreads {
+  const rebuilt = new Map<number, string>();
+  const nameless: number[] = [];
+  const ids = new Map<number, string>();
+  for (const row of sql.all<RawThread>(THREADS)) {
+    if (isWhole(sql, row)) continue;
+    ids.set(row.thread, row.thread_id);
+    sql.run(DELETE, row.thread);
+  }
+  for (const [thread] of sql.rows<[number]>(NUMBERS)) {
+    const candidates = sql.rows<[string]>(CANDIDATES, thread).map(([id]) => id);
+    const known = ids.get(thread);
+    const id = [...(known === undefined ? [] : [known]), ...candidates].find((one) => isProven(sql, thread, one));
+    if (id === undefined || sql.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id) !== undefined) {
+      nameless.push(thread);
+      continue;
+    }
+    const epoch = sql.get<{ epoch: number }>(EPOCH, thread, id)?.epoch ?? 1;
+    insertThread(sql, { thread, thread_id: id, created_at: createdAt, epoch, generation: 0, pruned_seq: thread, unswept: 1 });
+    rebuilt.set(thread, id);
+  }
+  return { rebuilt, nameless };
+}
+
+function isWhole(sql: Sql, row: RawThread): boolean {
+  return succeeds(() => verifiedThread(sql, row.thread_id, row));
+}
+
+function isProven(sql: Sql, thread: number, threadId: string): boolean {
+  return (
+    sql.all<Row>(SNAPSHOTS, thread).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
+    sql.all<RawTurn>(TURNS, thread).some((row) => succeeds(() => toTurn(sql, row, threadId)))
+  );
+}
+
+export function succeeds(work: () => unknown): boolean {
+  try {
+    work();
+    return true;
+  } catch {
+    return false;
+  }
+}

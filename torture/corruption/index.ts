@@ -1,0 +1,47 @@
+import { parseArgs } from "node:util";
+import { type Part, PARTS, sweep } from "./sweep";
+
+const USAGE = `npm run torture -- corruption [--part <name>] [--rounds N] [--seed S] [--plain | --encrypted]
+
+Damages copies of a busy file and holds everything that can be read, resumed, rewound and salvaged against what had been saved.
+
+  columns   every column of every table, one value changed, emptied or filled
+  bytes     bits, pages, halves of pages, pages exchanged, the end cut off: each N times (default 20)
+  log       the write-ahead log: bits, cut off, lost, and bits of the file below it
+  foreign   files that are none of ours, or newer than us
+  salvage   all damage of bytes and log again, and what is salvaged from it
+
+`;
+
+export async function run(options: readonly string[]): Promise<boolean> {
+  const { values } = parseArgs({
+    args: [...options],
+    options: {
+      part: { type: "string" },
+      rounds: { type: "string", default: "20" },
+      seed: { type: "string" },
+      plain: { type: "boolean", default: false },
+      encrypted: { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const parts = PARTS.filter((part) => values.part === undefined || part === values.part);
+  if (values.help || parts.length === 0) {
+    console.log(USAGE);
+    return values.help;
+  }
+  const seed = Number(values.seed ?? Date.now() % 1_000_000);
+  console.log(`seed ${seed}`);
+  const kinds = (["plain", "encrypted"] as const).filter((kind) => values.plain === values.encrypted || values[kind]);
+  let clean = true;
+  for (const kind of kinds) {
+    const plan = { seed, kind, parts, every: 1, rounds: Number(values.rounds), thorough: true };
+    const isClean = await sweep(plan, (part: Part, { damaged, found, calls, refused, wrong }) => {
+      const counts = `${damaged} damaged, ${found} found, ${calls} calls, ${refused} refused by name, ${wrong.length} wrong`;
+      console.log(`${kind.padEnd(10)} ${part.padEnd(9)} ${counts}`);
+      for (const what of wrong) console.log(`  ${what.slice(0, 600)}`);
+    });
+    clean &&= isClean;
+  }
+  return clean;
+}
