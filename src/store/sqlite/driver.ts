@@ -1,6 +1,6 @@
 /**
- * What this package needs of a SQLite driver, as structural types: better-sqlite3 satisfies them, and users need no driver types
- * to compile against ours.
+ * What this package needs of a SQLite driver, as structural types: better-sqlite3 satisfies them, `NodeDatabase` brings `node:sqlite`
+ * to them, and users need no driver types to compile against ours.
  */
 export interface SqliteStatement {
   run(...parameters: unknown[]): { changes: number | bigint };
@@ -28,3 +28,26 @@ export interface SqliteDatabase {
   readonly memory: boolean;
   readonly inTransaction: boolean;
 }
+
+/** What is used of a statement of `node:sqlite`. */
+export interface NodeSqliteStatement {
+  run(...parameters: unknown[]): { changes: number | bigint };
+  get(...parameters: unknown[]): unknown;
+  all(...parameters: unknown[]): unknown[];
+  setReturnArrays(enabled: boolean): void;
+  setReadBigInts(enabled: boolean): void;
+  setAllowBareNamedParameters(enabled: boolean): void;
+}
+
+/** An open `DatabaseSync` of `node:sqlite`. */
+export interface NodeSqliteDatabase {
+  prepare(sql: string): NodeSqliteStatement;
+  exec(sql: string): void;
+  close(): void;
+  location(): string | null;
+  readonly isOpen: boolean;
+  readonly isTransaction: boolean;
+}
+
+/** A database that users may hand in, of either driver. */
+export type DatabaseHandle = SqliteDatabase | NodeSqliteDatabase;

@@ -1,0 +1,142 @@
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { NodeSqliteDatabase, SqliteDatabase, SqliteTransaction } from "./driver";
+import { sqliteFailure } from "./node-failures";
+import { NodeStatement } from "./node-statement";
+
+const MEMORY = ":memory:";
+const SAVEPOINT = "langgraph_turns";
+
+export interface OpenOptions {
+  readonly?: boolean;
+  /** How long SQLite itself waits for a lock, with the event loop standing still, milliseconds. */
+  timeout?: number;
+}
+
+export type DatabaseSync = new (path: string, options: { readOnly?: boolean; timeout?: number }) => NodeSqliteDatabase;
+
+/** A `DatabaseSync` of `node:sqlite` behind the interface of better-sqlite3, which the rest of the store is written for. */
+export class NodeDatabase implements SqliteDatabase {
+  readonly name: string;
+  readonly readonly: boolean;
+  readonly memory: boolean;
+  readonly #db: NodeSqliteDatabase;
+  readonly #controls = new Map<string, NodeStatement>();
+
+  /** @param known what only who opened it knows; of a handle that users bring SQLite is asked */
+  constructor(db: NodeSqliteDatabase, known?: { name: string; readonly: boolean }) {
+    this.#db = db;
+    const location = db.isOpen ? (db.location() ?? "") : "";
+    this.memory = location === "";
+    this.name = known?.name ?? (this.memory ? MEMORY : location);
+    this.readonly = known?.readonly ?? (db.isOpen && isReadonly(db));
+  }
+
+  /**
+   * Opens a file as better-sqlite3 opens it.
+   *
+   * @throws TypeError if its folder does not exist; what SQLite throws, with its code
+   */
+  static open(DatabaseSync: DatabaseSync, path: string, { readonly = false, timeout = 0 }: OpenOptions): NodeDatabase {
+    const name = path.trim();
+    if (name !== MEMORY && !existsSync(dirname(name))) {
+      throw new TypeError("Cannot open database because the directory does not exist");
+    }
+    // `node:sqlite` takes a path that begins with "file:" for a URI, an absolute one never does.
+    const file = name === MEMORY ? name : resolve(name);
+    try {
+      return new NodeDatabase(new DatabaseSync(file, { readOnly: readonly, timeout }), { name, readonly });
+    } catch (error) {
+      throw sqliteFailure(error);
+    }
+  }
+
+  get open(): boolean {
+    return this.#db.isOpen;
+  }
+
+  get inTransaction(): boolean {
+    return this.#db.isOpen && this.#db.isTransaction;
+  }
+
+  prepare(sql: string): NodeStatement {
+    try {
+      return new NodeStatement(this.#db.prepare(sql), sql);
+    } catch (error) {
+      throw sqliteFailure(error);
+    }
+  }
+
+  exec(sql: string): this {
+    try {
+      this.#db.exec(sql);
+    } catch (error) {
+      throw sqliteFailure(error);
+    }
+    return this;
+  }
+
+  pragma(source: string, options: { simple?: boolean } = {}): unknown {
+    const statement = this.prepare(`PRAGMA ${source}`);
+    if (options.simple !== true) return statement.all();
+    const row = statement.raw(true).get() as unknown[] | undefined;
+    return row?.[0];
+  }
+
+  transaction(fn: () => unknown): SqliteTransaction {
+    return Object.assign(() => this.#transact("BEGIN", fn), { immediate: () => this.#transact("BEGIN IMMEDIATE", fn) });
+  }
+
+  close(): this {
+    this.#controls.clear();
+    if (this.#db.isOpen) this.#db.close();
+    return this;
+  }
+
+  /** One within another is a savepoint: if it throws, what it did is undone, and only that. */
+  #transact(begin: string, fn: () => unknown): unknown {
+    const nested = this.inTransaction;
+    this.#control(nested ? `SAVEPOINT ${SAVEPOINT}` : begin);
+    try {
+      const result = fn();
+      if (typeof (result as { then?: unknown } | null | undefined)?.then === "function") {
+        throw new TypeError("Transaction function cannot return a promise");
+      }
+      this.#control(nested ? `RELEASE ${SAVEPOINT}` : "COMMIT");
+      return result;
+    } catch (error) {
+      // SQLite ends the whole transaction by itself after some errors, a full disk for one.
+      if (this.inTransaction) {
+        this.#control(nested ? `ROLLBACK TO ${SAVEPOINT}` : "ROLLBACK");
+        if (nested) this.#control(`RELEASE ${SAVEPOINT}`);
+      }
+      throw error;
+    }
+  }
+
+  #control(text: string): void {
+    let statement = this.#controls.get(text);
+    if (statement === undefined) {
+      statement = this.prepare(text);
+      this.#controls.set(text, statement);
+    }
+    statement.run();
+  }
+}
+
+/** By what it can do: a user's handle may come from another realm, or from a class of theirs around it. */
+export function isNodeDatabase(value: unknown): value is NodeSqliteDatabase {
+  if (typeof value !== "object" || value === null || !("isTransaction" in value)) return false;
+  const { prepare, exec, location, close, isOpen } = value as Partial<NodeSqliteDatabase>;
+  return [prepare, exec, location, close].every((method) => typeof method === "function") && typeof isOpen === "boolean";
+}
+
+/**
+ * `node:sqlite` does not tell, and trying to write would need the lock. But the program that SQLite makes of BEGIN IMMEDIATE begins
+ * a write transaction on the main database (0) only where it may write.
+ */
+function isReadonly(db: NodeSqliteDatabase): boolean {
+  const explain = "EXPLAIN BEGIN IMMEDIATE";
+  const program = new NodeStatement(db.prepare(explain), explain).all() as { opcode: unknown; p1: unknown; p2: unknown }[];
+  return program.some(({ opcode, p1, p2 }) => opcode === "Transaction" && p1 === 0 && p2 === 0);
+}

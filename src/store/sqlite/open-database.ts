@@ -1,0 +1,97 @@
+import { TurnsError } from "../../errors";
+import type { NodeSqliteDatabase, SqliteDatabase } from "./driver";
+import { type DatabaseSync, isNodeDatabase, NodeDatabase, type OpenOptions } from "./node-driver";
+import { ownRequire } from "./own-require";
+
+/** In the order in which they are tried. */
+export const DRIVERS = ["better-sqlite3", "node:sqlite"] as const;
+export type DriverName = (typeof DRIVERS)[number];
+
+/** The first Node whose SQLite passes; for words only, what counts is what it does. */
+const SUITABLE_NODE = "24.16";
+
+type Open = (path: string, options: OpenOptions) => SqliteDatabase;
+type BetterSqlite3 = new (path: string, options?: OpenOptions) => SqliteDatabase;
+
+/** Each gives the function that opens files, or throws why there is none. */
+const LOADERS: Readonly<Record<DriverName, () => Open>> = { "better-sqlite3": betterSqlite3, "node:sqlite": nodeSqlite };
+
+/**
+ * Opens a database file with the driver that was asked for, or with the first that is there.
+ *
+ * @throws {TurnsError} DRIVER_UNAVAILABLE; and, untranslated, what the driver throws about the file
+ */
+export function openDatabase(path: string, { driver, ...options }: OpenOptions & { driver?: DriverName } = {}): SqliteDatabase {
+  return opener(driver)(path, options);
+}
+
+function opener(wanted: DriverName | undefined): Open {
+  const tried: { driver: DriverName; error: unknown }[] = [];
+  for (const driver of wanted === undefined ? DRIVERS : [wanted]) {
+    try {
+      return LOADERS[driver]();
+    } catch (error) {
+      tried.push({ driver, error });
+    }
+  }
+  throw unavailable(wanted, tried);
+}
+
+function betterSqlite3(): Open {
+  const loaded = ownRequire()("better-sqlite3") as BetterSqlite3 | { default: BetterSqlite3 };
+  const Database = "default" in loaded ? loaded.default : loaded;
+  // Its binary is loaded with the first database: one that is missing, or was compiled for another Node, shows only then.
+  new Database(":memory:").close();
+  return (path, options) => new Database(path, options);
+}
+
+function nodeSqlite(): Open {
+  // Only asked for, never imported: a Node that has none must load this package too.
+  const sqlite = process.getBuiltinModule?.("node:sqlite") as { DatabaseSync: DatabaseSync } | undefined;
+  if (sqlite === undefined) throw new Error(`Node ${process.versions.node} has none`);
+  const probe = new sqlite.DatabaseSync(":memory:", {});
+  try {
+    if (!isNodeDatabase(probe) || !keepsTexts(new NodeDatabase(probe))) throw tooOld();
+  } finally {
+    probe.close();
+  }
+  return (path, options) => NodeDatabase.open(sqlite.DatabaseSync, path, options);
+}
+
+/** Brings a handle of `node:sqlite` behind the store's interface. @throws {TurnsError} DRIVER_UNAVAILABLE if its Node is too old */
+export function nodeDatabase(handle: NodeSqliteDatabase): NodeDatabase {
+  const db = new NodeDatabase(handle);
+  if (db.open && !keepsTexts(db)) throw unavailable("node:sqlite", [{ driver: "node:sqlite", error: tooOld() }]);
+  return db;
+}
+
+/** That of Node 22, and of 24 up to 24.15, ends a text that it reads at its first NUL character: it would give back something else than was saved. */
+function keepsTexts(db: NodeDatabase): boolean {
+  const text = "a\0b";
+  return (db.prepare("SELECT ? AS text").get(text) as { text: unknown }).text === text;
+}
+
+function tooOld(): Error {
+  return new Error(`that of Node ${process.versions.node} is too old`);
+}
+
+function unavailable(wanted: DriverName | undefined, tried: readonly { driver: DriverName; error: unknown }[]): TurnsError {
+  const errors = tried.map(({ error }) => error);
+  return new TurnsError("DRIVER_UNAVAILABLE", {
+    what: wanted === undefined ? "the SQLite driver" : `the driver ${wanted}`,
+    expected: wanted === undefined ? `better-sqlite3, or node:sqlite of Node ${SUITABLE_NODE} or newer` : "it to be there",
+    found: `none: ${tried.map(({ driver, error }) => `${driver}: ${firstLine(error)}`).join("; ")}`,
+    remedy:
+      `Run it on Node ${SUITABLE_NODE} or newer, or install better-sqlite3 so that its binary fits this Node (its install script must be ` +
+      "allowed to run; then: npm rebuild better-sqlite3); or open a database yourself and pass it to new TurnSaver(db).",
+    data: { tried: tried.map(({ driver }) => driver) },
+    cause: errors.length === 1 ? errors[0] : new AggregateError(errors, "no SQLite driver"),
+  });
+}
+
+/** Without the list of folders that a loader appends, and without what announces it. */
+function firstLine(error: unknown): string {
+  const { message } = (error ?? {}) as { message?: unknown };
+  const [first = ""] = (typeof message === "string" ? message : String(error)).split("\n", 1);
+  return first.replace(/\.? Tried:$/, "");
+}
