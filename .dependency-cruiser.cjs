@@ -1,6 +1,6 @@
 const driver = "(^|/)node_modules/(@types/)?better-sqlite3/";
 const factory = "^src/store/sqlite/index\\.ts$";
-const mayBuildTheStore = "^src/(assembly|turns/checkpoint-persister|import/import-official)\\.ts$";
+const mayBuildTheStore = "^src/(assembly|turns/checkpoint-persister|import/import-official|integrity/salvage)\\.ts$";
 
 /** Which room may know which: see "The rooms" in CONTRIBUTING.md. @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {
@@ -89,7 +89,7 @@ module.exports = {
     {
       name: "nobody-below-knows-the-runner",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(runner/|(graph-runner|index)\\.ts$)" },
+      from: { path: "^src/", pathNot: "^src/(runner/|testing/|(graph-runner|index)\\.ts$)" },
       to: { path: "^src/(runner/|graph-runner\\.ts$)" },
     },
     {
@@ -98,6 +98,13 @@ module.exports = {
       comment: "They are given a store and what else they need; the saver calls them.",
       from: { path: "^src/(rewind|integrity|retention|values|sealing|turns)/" },
       to: { path: "^src/(assembly|saver|graph-runner)\\.ts$", dependencyTypesNot: ["type-only"] },
+    },
+    {
+      name: "nobody-knows-testing",
+      severity: "error",
+      comment: "src/testing/ is a subpath of its own, and nothing that runs in production carries it.",
+      from: { path: "^src/", pathNot: "^src/testing/" },
+      to: { path: "^src/testing/" },
     },
     {
       name: "opentelemetry-belongs-to-tracing",

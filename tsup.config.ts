@@ -4,11 +4,14 @@ export default defineConfig({
   // One line per public subpath; each needs its twin under "exports" in package.json.
   entry: {
     index: "src/index.ts",
+    testing: "src/testing/index.ts",
+    // Not a subpath but a program, which the one above starts.
+    "testing-child": "src/testing/child.ts",
   },
   format: ["esm", "cjs"],
   target: "node20",
   platform: "node",
-  dts: true,
+  dts: { entry: { index: "src/index.ts", testing: "src/testing/index.ts" } },
   sourcemap: true,
   clean: true,
   // Entries share chunks in ESM (tsup's default); in CommonJS each carries its own copy, so errors are told apart by their code
@@ -16,5 +19,16 @@ export default defineConfig({
   treeshake: false,
   shims: false,
   removeNodeProtocol: false,
-  external: [/^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^markdown-it($|\/)/, /^zod($|\/)/],
+  esbuildOptions(options) {
+    // src/testing/child-program.ts asks for it where CommonJS has something else.
+    options.logOverride = { "empty-import-meta": "silent" };
+  },
+  external: [
+    "langgraph-checkpoint-turns",
+    /^@langchain\//,
+    /^@opentelemetry\//,
+    /^better-sqlite3($|\/)/,
+    /^markdown-it($|\/)/,
+    /^zod($|\/)/,
+  ],
 });

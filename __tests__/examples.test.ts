@@ -20,7 +20,13 @@ interface Ended {
 
 function run(script: string): Promise<Ended> {
   const folder = mkdtempSync(path.join(temporary, "run-"));
-  const env: NodeJS.ProcessEnv = { ...process.env, TMPDIR: folder, TEMP: folder, TMP: folder, NODE_OPTIONS: "" };
+  const env: NodeJS.ProcessEnv = {
+    ...process.env,
+    TMPDIR: folder,
+    TEMP: folder,
+    TMP: folder,
+    NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "",
+  };
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["--import", "tsx", path.join("examples", script)], { cwd: root, env });
     let stdout = "";
@@ -133,6 +139,15 @@ describe("examples", () => {
     expect(output).toContain("restart: fetched on tuesday, in another way, summarised");
     expect(output).toContain("its version, from 1 to 2");
   });
+
+  test("S2.8 S2.9 examples: torture-your-graph kills a graph at effects and turns, and finds the deed that is outside of effect()", async () => {
+    const output = await outputOf("torture-your-graph/torture.ts");
+    const [careful, careless] = output.split(/^crash matrix of /m).slice(1);
+    expect(careful).toMatch(/^order-careful\.ts: 2 kills\n/);
+    expect(careful).not.toContain("problems:");
+    expect(careless).toMatch(/^order-careless\.ts: 1 kill\n/);
+    expect(careless).toContain('killed at action.within of node "charge" (async): "charged 30" is in the ledger 2 times');
+  }, 120_000);
 
   test("S1.5 examples: checkpoint-persister saves, loads and deletes turns without LangGraph", async () => {
     const output = await outputOf("checkpoint-persister.ts");

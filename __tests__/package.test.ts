@@ -19,7 +19,7 @@ import path from "node:path";
  */
 const root = path.resolve(__dirname, "..");
 const manifest = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
-const declared = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies });
+const declared = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.peerDependencies });
 
 const work = mkdtempSync(path.join(tmpdir(), "turns-package-"));
 const stage = path.join(work, "repository");
@@ -38,8 +38,8 @@ function run(cwd: string, command: string, args: string[]): string {
 const node = (cwd: string, ...args: string[]) => run(cwd, process.execPath, args);
 const bin = (name: string) => path.join(root, "node_modules", ".bin", name);
 
-/** An empty project with the unpacked tarball and links to what it declares, and to `extra`. */
-function project(name: string, type: "module" | "commonjs", extra: string[] = []): string {
+/** An empty project with the unpacked tarball and links to what it declares, and to `extra`, and not to `without`. */
+function project(name: string, type: "module" | "commonjs", extra: string[] = [], without = ""): string {
   const folder = path.join(work, name);
   const modules = path.join(folder, "node_modules");
   mkdirSync(modules, { recursive: true });
@@ -47,7 +47,7 @@ function project(name: string, type: "module" | "commonjs", extra: string[] = []
   run(modules, "tar", ["-xzf", tarball]);
   cpSync(path.join(modules, "package"), path.join(modules, manifest.name), { recursive: true });
   rmSync(path.join(modules, "package"), { recursive: true });
-  for (const dependency of [...declared, ...extra]) {
+  for (const dependency of [...declared, ...extra].filter((each) => each !== without)) {
     mkdirSync(path.dirname(path.join(modules, dependency)), { recursive: true });
     symlinkSync(path.join(root, "node_modules", dependency), path.join(modules, dependency), "dir");
   }
@@ -90,8 +90,38 @@ const typeUses = `
 import { CheckpointPersister, GraphRunner, TurnsError } from "langgraph-checkpoint-turns";
 export type Persister = InstanceType<typeof CheckpointPersister>;
 export type Runner = InstanceType<typeof GraphRunner>;
+import { crashMatrix, type GraphModule, type GraphWorld, type Ledger } from "langgraph-checkpoint-turns/testing";
+export const ledgerOf = (world: GraphWorld<{ size: number }>): Ledger => world.ledger;
+export const input: GraphModule["input"] = { count: 1 };
+export const tortured = async (): Promise<boolean> => (await crashMatrix("graph.js", { sample: 3 })).ok;
 export const isOurs = (error: unknown): boolean => error instanceof TurnsError;
 `;
+/** A graph for langgraph-checkpoint-turns/testing, and what tortures it, in either kind of module. */
+const graphModule = `
+const State = Annotation.Root({ receipt: Annotation });
+const graph = ({ saver, ledger }) => {
+  if (!(saver instanceof TurnSaver)) throw new Error("the saver is of another copy of the package");
+  const pay = async () => ({
+    receipt: await effect("charge", (key) => (ledger.append("charged", key), "paid"), {
+      probe: (key) => (ledger.count("charged", key) > 0 ? "paid" : undefined),
+    }),
+  });
+  return new GraphRunner(new StateGraph(State).addNode("pay", pay).addEdge(START, "pay").compile({ checkpointer: saver }));
+};
+const input = {};
+`;
+const torture = (module: string) => `
+async function main() {
+  const killed = await runUntilKilled("${module}", "effect-body.after");
+  const resumed = await runInProcess("${module}", { path: killed.path });
+  killed.remove();
+  const report = await crashMatrix("${module}", { points: ["effect-outcome.within"] });
+  console.log(JSON.stringify([killed.outcome, resumed.outcome, resumed.result, resumed.deeds.length, report.kills, report.ok]));
+}
+main();
+`;
+const tortureSaw = ["killed", "finished", { receipt: "paid" }, 1, 1, true];
+
 /** What the compiler says of the program and of our declarations; those of LangChain do not pass every strict setting themselves. */
 function typeErrors(folder: string): string[] {
   const tsc = spawnSync(process.execPath, [require.resolve("typescript/bin/tsc"), "--project", "."], {
@@ -170,7 +200,10 @@ describe("the tarball", () => {
         "README.md",
         "LICENSE",
         "CHANGELOG.md",
-        ...["index.js", "index.js.map", "index.cjs", "index.cjs.map", "index.d.ts", "index.d.cts"].map((name) => `dist/${name}`),
+        ...["index", "testing"].flatMap((entry) =>
+          ["js", "js.map", "cjs", "cjs.map", "d.ts", "d.cts"].map((end) => `dist/${entry}.${end}`),
+        ),
+        ...["dist/testing-child.js", "dist/testing-child.cjs"],
         ...readdirSync(path.join(root, "migrations", "sqlite")).map((name) => `migrations/sqlite/${name}`),
       ]),
     );
@@ -216,6 +249,13 @@ describe("an empty project with only what the package declares", () => {
     expect(lastLine(node(folder, "main.js"))).toEqual(expected);
   });
 
+  // `node --eval` makes `__filename` and `__dirname` global, with no path in them: ES modules see them, too.
+  it("runs a graph as an ES module that a text on the command line loads", () => {
+    const folder = project("esm-eval", "module");
+    writeFileSync(path.join(folder, "main.js"), imports + program());
+    expect(lastLine(node(folder, "--eval", 'import("./main.js")'))).toEqual(expected);
+  });
+
   it("runs a graph as CommonJS", () => {
     const folder = project("cjs", "commonjs");
     writeFileSync(path.join(folder, "main.js"), requires + program());
@@ -232,6 +272,101 @@ describe("an empty project with only what the package declares", () => {
     writeFileSync(path.join(folder, "read.js"), `import { TurnSaver } from "langgraph-checkpoint-turns";\n${read}`);
     node(folder, "write.cjs");
     expect(lastLine(node(folder, "read.js"))).toBe(2);
+  });
+
+  it("tortures a graph of its own with /testing, as an ES module that a text on the command line loads", () => {
+    const folder = project("testing-esm", "module");
+    const from = `import { Annotation, START, StateGraph } from "@langchain/langgraph";
+      import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";`;
+    writeFileSync(path.join(folder, "graph.js"), `${from}${graphModule}export { graph, input };`);
+    const tools = `import { crashMatrix, runInProcess, runUntilKilled } from "langgraph-checkpoint-turns/testing";`;
+    writeFileSync(path.join(folder, "main.js"), tools + torture("graph.js"));
+    expect(lastLine(node(folder, "--eval", 'import("./main.js")'))).toEqual(tortureSaw);
+  }, 60_000);
+
+  it("tortures a graph of its own with /testing, as CommonJS, from another working folder", () => {
+    const folder = project("testing-cjs", "commonjs");
+    const from = `const { Annotation, START, StateGraph } = require("@langchain/langgraph");
+      const { effect, GraphRunner, TurnSaver } = require("langgraph-checkpoint-turns");`;
+    writeFileSync(path.join(folder, "graph.js"), `${from}${graphModule}module.exports = { graph, input };`);
+    const tools = `const { crashMatrix, runInProcess, runUntilKilled } = require("langgraph-checkpoint-turns/testing");`;
+    writeFileSync(path.join(folder, "main.js"), tools + torture(path.join(folder, "graph.js")));
+    expect(lastLine(node(work, path.join(folder, "main.js")))).toEqual(tortureSaw);
+  }, 60_000);
+
+  it("has one registry of failpoints, whichever build /testing and the root are taken from", () => {
+    const folder = project("failpoints", "module");
+    const main = `
+import { createRequire } from "node:module";
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
+const require = createRequire(import.meta.url);
+const name = "langgraph-checkpoint-turns";
+const roots = [await import(name), require(name)];
+const tools = [await import(name + "/testing"), require(name + "/testing")];
+const seen = [];
+for (const { TurnSaver, TurnsError } of roots) for (const { FAILPOINTS, setFailpointHandler, withFailpoint } of tools) {
+  const saver = TurnSaver.fromPath(":memory:", { onTurnError: "throw" });
+  const graph = new StateGraph(Annotation.Root({ a: Annotation })).addNode("n", () => ({ a: 1 })).addEdge(START, "n");
+  const compiled = saver.attach(graph.compile({ checkpointer: saver }));
+  const run = () => compiled.invoke({ a: 0 }, { configurable: { thread_id: "t" } });
+  const error = await withFailpoint("thought.within", { do: "throw" }, run).catch((thrown) => thrown);
+  const left = setFailpointHandler(undefined);
+  seen.push([TurnsError.is(error, "FAILPOINT_REACHED"), error.data?.node, left === undefined, FAILPOINTS.length > 40]);
+  saver.close();
+}
+console.log(JSON.stringify(seen));
+`;
+    writeFileSync(path.join(folder, "main.js"), main);
+    expect(lastLine(node(folder, "main.js"))).toEqual(Array(4).fill([true, "n", true, true]));
+  });
+
+  it("finds nothing of /testing in the root's bundle", () => {
+    const bundles = ["index.js", "index.cjs"].map((name) => readFileSync(path.join(stage, "dist", name), "utf8"));
+    for (const bundle of bundles) expect(bundle).not.toMatch(/crashMatrix|runUntilKilled|FakeClock|SIGKILL/);
+    expect(readFileSync(path.join(stage, "dist", "testing.js"), "utf8")).toMatch(/SIGKILL/);
+  });
+
+  describe.each([
+    ["an ES module", "module", imports],
+    ["CommonJS", "commonjs", requires],
+  ] as const)("and without better-sqlite3, as %s", (_, type, head) => {
+    it("takes Node's own SQLite, or says that there is none", () => {
+      const folder = project(`no-driver-${type}`, type, [], "better-sqlite3");
+      writeFileSync(path.join(folder, "main.js"), head + program());
+      const ran = (): unknown => lastLine(node(folder, "main.js"));
+      if (process.getBuiltinModule?.("node:sqlite") !== undefined) expect(ran()).toEqual(expected);
+      else expect(ran).toThrow(/better-sqlite3: Cannot find module 'better-sqlite3'; node:sqlite: Node \S+ has none/);
+    });
+
+    // Package managers that run no install scripts leave it so.
+    it("or with one that has no binary, takes Node's own SQLite, or says what is missing", () => {
+      const folder = project(`no-binary-${type}`, type, ["bindings", "file-uri-to-path"], "better-sqlite3");
+      const [from, to] = [root, folder].map((place) => path.join(place, "node_modules", "better-sqlite3"));
+      for (const part of ["package.json", "lib"]) cpSync(path.join(from!, part), path.join(to!, part), { recursive: true });
+      writeFileSync(path.join(folder, "main.js"), head + program());
+      const ran = (): unknown => lastLine(node(folder, "main.js"));
+      if (process.getBuiltinModule?.("node:sqlite") !== undefined) expect(ran()).toEqual(expected);
+      else expect(ran).toThrow(/better-sqlite3: Could not locate the bindings file; node:sqlite: .*npm rebuild better-sqlite3/);
+    });
+
+    // A bundler makes CommonJS of our ES modules, where import.meta is empty, and ES modules, where there is no __filename.
+    it.each(["esm", "cjs"])("bundled to %s with the driver left outside it is found beside the bundle", (format) => {
+      const folder = project(`bundled-${type}-${format}`, type);
+      writeFileSync(path.join(folder, "main.js"), head + program());
+      const external = ["@langchain/*", "@opentelemetry/*", "better-sqlite3", "markdown-it"].map((each) => `--external:${each}`);
+      const out = `out.${format === "esm" ? "mjs" : "cjs"}`;
+      const options = ["--bundle", "--platform=node", `--format=${format}`, `--outfile=${out}`, ...external];
+      run(folder, bin("esbuild"), ["main.js", ...options]);
+      rmSync(path.join(folder, "node_modules", manifest.name), { recursive: true });
+      if (format === "esm" && type === "commonjs") {
+        // What esbuild leaves out when it makes ES modules of CommonJS; such bundles are given it as a banner.
+        const line =
+          'import { createRequire } from "node:module"; import { fileURLToPath } from "node:url"; const __filename = fileURLToPath(import.meta.url);\n' +
+          "const require = createRequire(import.meta.url);\n";
+        writeFileSync(path.join(folder, out), line + readFileSync(path.join(folder, out), "utf8"));
+      }
+      expect(lastLine(node(folder, out))).toEqual(expected);
+    });
   });
 
   describe.each([

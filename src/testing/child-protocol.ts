@@ -1,0 +1,69 @@
+import type { Failpoint, FailpointDetails } from "../failpoints";
+import type { Effect } from "../effects/types";
+import type { CheckedMatch } from "./points";
+
+/** What a child is asked, in a file of its folder. */
+export interface ChildRequest {
+  /** File URL of the graph's module. */
+  module: string;
+  path: string;
+  ledger: string;
+  threadId: string;
+  durability: "async" | "sync" | "exit";
+  args: unknown;
+  /** Where it dies. */
+  kill: CheckedMatch | undefined;
+}
+
+/** A failpoint that was reached, in the order in which they were. */
+export interface ReachedPoint extends FailpointDetails {
+  point: Failpoint;
+}
+
+/** What an error was, told from one process to another. */
+export interface ToldError {
+  name: string;
+  message: string;
+  code?: string;
+  stack?: string;
+}
+
+/** What the journals of all threads of a file say. */
+export interface Snapshot {
+  thoughts: readonly { nodeTaskId: string; node: string }[];
+  /** Of which LangGraph will run none again. */
+  durable: readonly { nodeTaskId: string; node: string }[];
+  effects: readonly KnownEffect[];
+  /** How many rewinds were done. */
+  rewinds: number;
+}
+
+export type KnownEffect = Pick<
+  Effect,
+  "key" | "name" | "label" | "nodeName" | "nodeTaskId" | "status" | "tries" | "idempotent" | "settledBy" | "undoStatus"
+>;
+
+/** What a child tells that was not killed. */
+export type ChildAnswer =
+  | { kind: "invalid"; expected: string; found: string; error: ToldError | undefined }
+  | {
+      kind: "ended";
+      outcome: "finished" | "waiting" | "in-doubt" | "failed";
+      result: unknown;
+      final: unknown;
+      error: ToldError | undefined;
+      /** Before it did anything, and at its end. */
+      before: Snapshot;
+      after: Snapshot;
+    };
+
+export const REQUEST_FILE = "request.json";
+export const POINTS_FILE = "points.jsonl";
+export const ANSWER_FILE = "answer.json";
+
+/** What cannot be told is told as text. */
+export function toldError(error: unknown): ToldError {
+  if (!(error instanceof Error)) return { name: "Error", message: String(error) };
+  const { name, message, stack, code } = error as Error & { code?: unknown };
+  return { name, message, ...(typeof code === "string" ? { code } : {}), ...(stack === undefined ? {} : { stack }) };
+}

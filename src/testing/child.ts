@@ -1,0 +1,89 @@
+import { readFileSync, renameSync, writeFileSync, writeSync, openSync } from "node:fs";
+import { join } from "node:path";
+// By its name, so that a graph's module and this program hold the same copy of it: in CommonJS each entry carries its own.
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { encode } from "../codec";
+import { type FailpointDetails, setFailpointHandler } from "../failpoints";
+import {
+  ANSWER_FILE,
+  type ChildAnswer,
+  type ChildRequest,
+  POINTS_FILE,
+  type ReachedPoint,
+  REQUEST_FILE,
+  toldError,
+} from "./child-protocol";
+import { once } from "./counting";
+import type { GraphWorld } from "./graph-module";
+import { Ledger } from "./ledger";
+import { loadedModule } from "./load-module";
+import { play } from "./play";
+
+/** The program that {@link runUntilKilled} starts: `child <folder>`. It is asked, notes the failpoints it reaches, and answers there. */
+const [folder = ""] = process.argv.slice(2);
+const request = JSON.parse(readFileSync(join(folder, REQUEST_FILE), "utf8")) as ChildRequest;
+
+function listen(): void {
+  const points = openSync(join(folder, POINTS_FILE), "a");
+  const die =
+    request.kill === undefined
+      ? undefined
+      : once(request.kill, () => {
+          process.kill(process.pid, "SIGKILL");
+        });
+  const names = new Map<string, string>();
+  setFailpointHandler((point, given) => {
+    const details = withNode(given, names);
+    const reached: ReachedPoint = { point, ...details };
+    // Written through to the system at once: what a killed process has written stays.
+    writeSync(points, `${JSON.stringify(reached)}\n`);
+    die?.(point, details);
+  });
+}
+
+/** A commit that tells its node task only gets the node's name, by the Thought that came first. */
+function withNode(details: FailpointDetails, names: Map<string, string>): FailpointDetails {
+  const { nodeTaskId, node } = details;
+  if (nodeTaskId === undefined) return details;
+  if (node !== undefined) names.set(nodeTaskId, node);
+  const known = names.get(nodeTaskId);
+  return known === undefined ? details : { ...details, node: known };
+}
+
+async function answerOf(): Promise<ChildAnswer> {
+  const loaded = await loadedModule(request.module);
+  if (!("module" in loaded)) return loaded;
+  let saver: TurnSaver | undefined;
+  const world: GraphWorld = {
+    path: request.path,
+    get saver() {
+      return (saver ??= TurnSaver.fromPath(request.path));
+    },
+    ledger: new Ledger(request.ledger),
+    threadId: request.threadId,
+    args: request.args,
+  };
+  listen();
+  try {
+    return await play(loaded.module, world, request.durability);
+  } finally {
+    setFailpointHandler(undefined);
+    saver?.close();
+  }
+}
+
+async function main(): Promise<void> {
+  const answer = await answerOf();
+  const file = join(folder, ANSWER_FILE);
+  writeFileSync(`${file}.new`, encode(answer, { classInstances: "plain" }));
+  renameSync(`${file}.new`, file);
+}
+
+main().then(
+  // Timers and connections of the graph's own must not keep it alive.
+  () => process.exit(0),
+  (error: unknown) => {
+    process.stderr.write(`${toldError(error).stack ?? String(error)}\n`);
+    process.exit(1);
+  },
+);

@@ -1,0 +1,176 @@
+import { randomInt } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { TurnsError } from "../errors";
+import type { Failpoint } from "../failpoints";
+import { checkedOptions } from "../options";
+import { graphFile } from "./graph-file";
+import { casesOf, type CrashCase, MATRIX_BOUNDARIES, sampled } from "./matrix-cases";
+import { CrashMatrixReport, type CrashRun } from "./matrix-report";
+import { findings, ranAgain, same } from "./matrix-verdict";
+import { BODY_NAMES, type BoundaryName, COMMIT_NAMES, FAILPOINTS } from "./points";
+import { type ChildRun, durabilitySchema, runFields, runInProcess, type RunOptions, runUntilKilled } from "./run-until-killed";
+
+/** How a crash matrix goes about it. */
+export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env"> {
+  /** Where to kill: boundaries (`"effect-body"`) or single failpoints (`"thought.after"`). Default: the boundaries of turns and effects. */
+  points?: readonly (BoundaryName | Failpoint)[];
+  /** Each is a matrix of its own. Default `["async"]`. */
+  durabilities?: readonly ("async" | "sync" | "exit")[];
+  /** Kill at so many places only, drawn with `seed`. Default: at all. */
+  sample?: number;
+  /** Default: a new one each time; the report has it. */
+  seed?: number;
+  /** How many kills are tried at a time. Default 2. */
+  atOnce?: number;
+  /** Whether two ends are the same. Default: equal in every part, types included. */
+  compare?: (expected: unknown, found: unknown) => boolean;
+  /** Called after each kill and its resume. */
+  onRun?: (run: CrashRun, done: number, of: number) => void;
+}
+
+type Checked = z.output<typeof schema>;
+type Common = Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env">;
+
+const isFunction = (value: unknown): boolean => typeof value === "function";
+const isPlace = (value: unknown): boolean => ([...COMMIT_NAMES, ...BODY_NAMES, ...FAILPOINTS] as unknown[]).includes(value);
+const place = z.custom<BoundaryName | Failpoint>(isPlace, "must be the name of a boundary or a failpoint");
+
+const schema = z.strictObject({
+  ...runFields,
+  points: z
+    .array(place)
+    .min(1)
+    .default([...MATRIX_BOUNDARIES]),
+  durabilities: z.array(durabilitySchema).min(1).default(["async"]),
+  sample: z.number().int().min(1).optional(),
+  seed: z.number().int().min(0).max(0xffff_ffff).optional(),
+  atOnce: z.number().int().min(1).max(64).default(2),
+  compare: z.custom<NonNullable<CrashMatrixOptions["compare"]>>(isFunction, "must be a function").default(() => same),
+  onRun: z.custom<NonNullable<CrashMatrixOptions["onRun"]>>(isFunction, "must be a function").optional(),
+});
+
+/**
+ * Runs a graph once undisturbed, and then once for every boundary of a turn or an effect that it passed: on a fresh database, killed
+ * there, resumed by another process, and compared.
+ *
+ * @returns what was repeated, lost or different; an effect in doubt is told, and is no problem
+ * @throws {TurnsError} INVALID_OPTION; GRAPH_MODULE_INVALID; CHILD_TIMED_OUT and CHILD_FAILED from the undisturbed run; MATRIX_IMPOSSIBLE
+ *   if that does not come to an end by itself, or passes none of the places
+ */
+export async function crashMatrix(graphModule: string | URL, options: CrashMatrixOptions = {}): Promise<CrashMatrixReport> {
+  const checked = checkedOptions(schema, options);
+  const { url } = graphFile(graphModule);
+  const folder = mkdtempSync(join(tmpdir(), "turns-matrix-"));
+  try {
+    return await new Matrix(url, checked, folder).report();
+  } finally {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+class Matrix {
+  readonly #url: string;
+  readonly #options: Checked;
+  readonly #folder: string;
+  #databases = 0;
+
+  constructor(url: string, options: Checked, folder: string) {
+    this.#url = url;
+    this.#options = options;
+    this.#folder = folder;
+  }
+
+  async report(): Promise<CrashMatrixReport> {
+    const { durabilities, points, sample, seed = randomInt(2 ** 32) } = this.#options;
+    const whole = new Map<CrashCase["durability"], ChildRun>();
+    for (const durability of durabilities) whole.set(durability, await this.#undisturbed(durability));
+    const places = [...whole].flatMap(([durability, { points: reached }]) => casesOf(reached, points, durability));
+    if (places.length === 0) throw impossible("a run that passes the places asked for", `none of ${points.join(", ")}`);
+    const runs = await this.#all(sampled(places, sample, seed), whole);
+    const stable = await this.#isStable(runs, whole);
+    const deeds = Math.max(...[...whole.values()].map((run) => run.deeds.length));
+    return new CrashMatrixReport(this.#url, seed, places.length, runs, stable, deeds);
+  }
+
+  /** Whether another uncrashed run ends as the first one did; asked where an end differed. */
+  async #isStable(runs: readonly CrashRun[], whole: ReadonlyMap<string, ChildRun>): Promise<boolean> {
+    const odd = runs.find(({ problems }) => problems.some(({ kind }) => kind === "different"));
+    if (odd === undefined) return true;
+    const again = await this.#undisturbed(odd.durability);
+    return this.#options.compare(whole.get(odd.durability)?.final, again.final);
+  }
+
+  async #all(cases: readonly CrashCase[], whole: ReadonlyMap<string, ChildRun>): Promise<CrashRun[]> {
+    const { atOnce, onRun } = this.#options;
+    const runs: CrashRun[] = [];
+    let next = 0;
+    let done = 0;
+    const worker = async (): Promise<void> => {
+      for (let at = next++; at < cases.length; at = next++) {
+        const one = cases[at] as CrashCase;
+        const run = await this.#crash(one, whole.get(one.durability) as ChildRun);
+        runs[at] = run;
+        onRun?.(run, ++done, cases.length);
+      }
+    };
+    await Promise.all(Array.from({ length: atOnce }, worker));
+    return runs;
+  }
+
+  async #undisturbed(durability: CrashCase["durability"]): Promise<ChildRun> {
+    const run = await this.#apart((path) => runInProcess(this.#url, { ...this.#common(), path, durability }));
+    if (run.outcome === "finished" || run.outcome === "waiting") return run;
+    const found = `one that is ${run.outcome}${run.error === undefined ? "" : `: ${run.error.message}`}`;
+    throw impossible("an undisturbed run that comes to an end", found, run.error);
+  }
+
+  async #crash(one: CrashCase, whole: ChildRun): Promise<CrashRun> {
+    const { kill, durability } = one;
+    let wasKilled = false;
+    try {
+      return await this.#apart(async (path) => {
+        const options = { ...this.#common(), path, durability };
+        const killed = await runUntilKilled(this.#url, kill, options);
+        wasKilled = killed.killed;
+        const resumed = await runInProcess(this.#url, options);
+        const pair = { killed, resumed };
+        const problems = findings(whole, pair, this.#options.compare);
+        const outcome = resumed.outcome as CrashRun["outcome"];
+        return { ...one, outcome, killed: wasKilled, problems, ranAgain: ranAgain(pair), error: resumed.error?.message };
+      });
+    } catch (error) {
+      if (!TurnsError.is(error, "CHILD_TIMED_OUT") && !TurnsError.is(error, "CHILD_FAILED")) throw error;
+      const { message } = error;
+      const problems = [{ kind: "failed", what: message }] as const;
+      return { ...one, outcome: "unfinished", killed: wasKilled, problems, ranAgain: [], error: message };
+    }
+  }
+
+  #common(): Common {
+    const { threadId, args, timeoutMs, execArgv, env } = this.#options;
+    return { threadId, args, timeoutMs, execArgv, env };
+  }
+
+  /** On a database of its own, in a folder of its own, which then goes: a matrix is long, and disks are not. */
+  async #apart<T>(work: (path: string) => Promise<T>): Promise<T> {
+    const folder = mkdtempSync(join(this.#folder, `${++this.#databases}-`));
+    try {
+      return await work(join(folder, "agent.db"));
+    } finally {
+      rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+    }
+  }
+}
+
+function impossible(expected: string, found: string, cause?: unknown): TurnsError {
+  return new TurnsError("MATRIX_IMPOSSIBLE", {
+    what: "the crash matrix",
+    expected,
+    found,
+    remedy: "runInProcess(graphModule) shows how the run goes; a matrix compares with it.",
+    cause,
+  });
+}

@@ -1,0 +1,130 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { decode } from "../codec";
+import { TurnsError } from "../errors";
+import { childProgram } from "./child-program";
+import { ANSWER_FILE, type ChildAnswer, type ChildRequest, POINTS_FILE, type ReachedPoint, REQUEST_FILE } from "./child-protocol";
+import { type GraphFile, invalidModule } from "./graph-file";
+
+/** How much of what a child says is kept: the end tells why it died. */
+const OUTPUT_LENGTH = 64 * 1024;
+
+export interface Launch {
+  timeoutMs: number;
+  execArgv: readonly string[];
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+export interface Ending {
+  /** Undefined if it was killed. */
+  answer: Extract<ChildAnswer, { kind: "ended" }> | undefined;
+  points: ReachedPoint[];
+  stdout: string;
+  stderr: string;
+}
+
+/**
+ * Runs the child program to its end, whichever that is.
+ *
+ * @throws {TurnsError} GRAPH_MODULE_INVALID; CHILD_TIMED_OUT, and then it was killed; CHILD_FAILED if it ended by itself without an answer
+ */
+export async function launched(file: GraphFile, request: Omit<ChildRequest, "module">, launch: Launch): Promise<Ending> {
+  const folder = mkdtempSync(join(tmpdir(), "turns-run-"));
+  try {
+    writeFileSync(join(folder, REQUEST_FILE), JSON.stringify({ ...request, module: file.url }));
+    const args = [...launch.execArgv, childProgram(file.type), folder];
+    const child = spawn(process.execPath, args, {
+      env: { ...process.env, ...launch.env },
+      stdio: ["ignore", "pipe", "pipe"],
+      windowsHide: true,
+    });
+    const ended = await endOf(child, launch.timeoutMs);
+    return evaluated(folder, request, ended, launch);
+  } finally {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+interface Ended {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  timedOut: boolean;
+  stdout: string;
+  stderr: string;
+}
+
+function endOf(child: ChildProcess, timeoutMs: number): Promise<Ended> {
+  return new Promise((resolve, reject) => {
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      child.kill("SIGKILL");
+      // A process that it started and that holds its output open is not waited for.
+      child.stdout?.destroy();
+      child.stderr?.destroy();
+    }, timeoutMs);
+    const output = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const) {
+      child[name]?.setEncoding("utf8").on("data", (text: string) => {
+        output[name] = (output[name] + text).slice(-OUTPUT_LENGTH);
+      });
+    }
+    child.on("error", (error) => {
+      clearTimeout(timer);
+      reject(error);
+    });
+    child.on("close", (code, signal) => {
+      clearTimeout(timer);
+      resolve({ code, signal, timedOut, ...output });
+    });
+  });
+}
+
+function evaluated(folder: string, request: Omit<ChildRequest, "module">, ended: Ended, { timeoutMs }: Launch): Ending {
+  const { stdout, stderr } = ended;
+  const points = reached(join(folder, POINTS_FILE));
+  const last = points.at(-1)?.point;
+  if (ended.timedOut) throw timedOut(timeoutMs, last, ended);
+  const answerFile = join(folder, ANSWER_FILE);
+  if (existsSync(answerFile)) {
+    const answer = decode(readFileSync(answerFile, "utf8")) as ChildAnswer;
+    if (answer.kind === "ended") return { answer, points, stdout, stderr };
+    throw invalidModule("the module of the graph", answer.expected, answer.found, answer.error);
+  }
+  // On Windows a process that kills itself ends with code 1.
+  const wasKilled = ended.signal === "SIGKILL" || (process.platform === "win32" && ended.code === 1);
+  if (wasKilled && request.kill !== undefined && last === request.kill.point) {
+    return { answer: undefined, points, stdout, stderr };
+  }
+  throw childFailed(ended, last);
+}
+
+/** A line that was cut off by the kill is none. */
+function reached(file: string): ReachedPoint[] {
+  if (!existsSync(file)) return [];
+  const lines = readFileSync(file, "utf8").split("\n");
+  return lines.slice(0, -1).map((line) => JSON.parse(line) as ReachedPoint);
+}
+
+function timedOut(timeoutMs: number, last: string | undefined, { stderr }: Ended): TurnsError {
+  return new TurnsError("CHILD_TIMED_OUT", {
+    what: "the process that runs the graph",
+    expected: `an end within ${timeoutMs} ms`,
+    found: `none; it was killed, and had ${last === undefined ? "reached no failpoint" : `last reached ${last}`}`,
+    remedy: "A node may wait for something that never comes. Otherwise raise timeoutMs; data.stderr has what it said.",
+    data: { timeoutMs, lastPoint: last, stderr },
+  });
+}
+
+function childFailed({ code, signal, stderr }: Ended, last: string | undefined): TurnsError {
+  const end = stderr.trim().split("\n").at(-1) ?? "";
+  return new TurnsError("CHILD_FAILED", {
+    what: "the process that runs the graph",
+    expected: "an end of the graph, or death at the failpoint asked for",
+    found: `${signal === null ? `exit code ${code}` : `death by ${signal}`}${last === undefined ? "" : ` behind ${last}`}${end === "" ? "" : `, and ${JSON.stringify(end)}`}`,
+    remedy: "The module must neither exit nor leave a rejection unhandled; data.stderr has what it said.",
+    data: { code, signal, lastPoint: last, stderr },
+  });
+}

@@ -1,0 +1,121 @@
+import type { CrashCase, Durability } from "./matrix-cases";
+import type { Finding, ProblemKind } from "./matrix-verdict";
+import { type FailpointMatch, inWords } from "./points";
+
+/** What became of one kill. */
+export interface CrashRun extends CrashCase {
+  /** How the resume ended; `unfinished` if it did not. */
+  outcome: "finished" | "waiting" | "in-doubt" | "failed" | "unfinished";
+  /** False if the run ended without having been at the point: the graph does not do the same in every run. */
+  killed: boolean;
+  problems: readonly Finding[];
+  /** The nodes that were at work at the kill, and ran again, as they must. */
+  ranAgain: readonly string[];
+  /** What the resume said, if it did not finish. */
+  error: string | undefined;
+}
+
+export interface Problem extends Finding {
+  kill: FailpointMatch;
+  durability: Durability;
+}
+
+const LABELS: Readonly<Record<ProblemKind, string>> = {
+  "repeated-node": "node tasks that ran twice although durable",
+  "repeated-effect": "effects that ran twice although completed",
+  "repeated-unknown": "effects in doubt that were silently repeated",
+  "repeated-deed": "deeds in the ledger that were repeated",
+  lost: "lost",
+  different: "ends that differ from the uncrashed run",
+  failed: "resumes that failed",
+};
+const LINES = 20;
+
+/** What a crash matrix found. */
+export class CrashMatrixReport {
+  constructor(
+    /** The module's URL. */
+    readonly module: string,
+    /** What the kills were drawn with, if there was a `sample`. */
+    readonly seed: number,
+    /** How many places to die there were. */
+    readonly places: number,
+    readonly runs: readonly CrashRun[],
+    /** False if an end differed, and even another uncrashed run ends differently: then `different` says nothing, and the module wants a `normalise`. */
+    readonly stable: boolean,
+    /** How many deeds the uncrashed run told the ledger. With none, only effects were watched. */
+    readonly deeds: number,
+  ) {}
+
+  /** How many processes were killed. */
+  get kills(): number {
+    return this.runs.filter(({ killed }) => killed).length;
+  }
+
+  get problems(): Problem[] {
+    return this.runs.flatMap(({ kill, durability, problems }) => problems.map((found) => ({ ...found, kill, durability })));
+  }
+
+  /** Kills after which an effect is in doubt, and a person must say how it ended. No problem: that is what is promised. */
+  get inDoubt(): CrashRun[] {
+    return this.runs.filter(({ outcome }) => outcome === "in-doubt");
+  }
+
+  /** Places that the uncrashed run was at, and a later one was not. */
+  get unreached(): CrashRun[] {
+    return this.runs.filter(({ killed }) => !killed);
+  }
+
+  /**
+   * After how many kills each node was at work and ran again. No problem by itself: it is what a crash does. But what such a node does
+   * outside of `effect()`, and does not tell the ledger, was done again, and nobody saw it.
+   */
+  get ranAgain(): ReadonlyMap<string, number> {
+    const kills = new Map<string, number>();
+    for (const node of this.runs.flatMap((run) => run.ranAgain)) kills.set(node, (kills.get(node) ?? 0) + 1);
+    return kills;
+  }
+
+  /** Whether there are no problems. */
+  get ok(): boolean {
+    return this.problems.length === 0;
+  }
+
+  of(kind: ProblemKind): Problem[] {
+    return this.problems.filter((problem) => problem.kind === kind);
+  }
+
+  /** For the screen. */
+  toString(): string {
+    const drawn = this.runs.length < this.places ? ` of ${this.places} places, drawn with seed ${this.seed}` : "";
+    const rows: [string, number][] = Object.entries(LABELS).map(([kind, label]) => [label, this.of(kind as ProblemKind).length]);
+    rows.push(["ended in doubt, as promised", this.inDoubt.length]);
+    if (this.unreached.length > 0) rows.push(["places not reached again", this.unreached.length]);
+    const width = Math.max(...rows.map(([label]) => label.length));
+    return [
+      `crash matrix of ${this.module.slice(this.module.lastIndexOf("/") + 1)}: ${this.kills} ${this.kills === 1 ? "kill" : "kills"}${drawn}`,
+      ...rows.map(([label, count]) => `  ${label.padEnd(width)}  ${count}`),
+      ...(this.deeds > 0 ? [] : ["  the ledger is empty: what nodes do outside of effect() was not watched"]),
+      ...(this.stable ? [] : ["  two uncrashed runs end differently: give the module a `normalise`"]),
+      ...listed(
+        "problems",
+        this.problems.map((problem) => `${where(problem)}: ${problem.what}`),
+      ),
+      ...listed("in doubt", this.inDoubt.map(where)),
+      ...listed(
+        "ran again, and with it what it does outside of effect()",
+        [...this.ranAgain].map(
+          ([node, kills]) => `node ${JSON.stringify(node)} after ${kills} ${kills === 1 ? "kill" : "kills"}`,
+        ),
+      ),
+    ].join("\n");
+  }
+}
+
+const where = ({ kill, durability }: CrashCase): string => `killed at ${inWords(kill)} (${durability})`;
+
+function listed(title: string, lines: readonly string[]): string[] {
+  if (lines.length === 0) return [];
+  const more = lines.length > LINES ? [`  … and ${lines.length - LINES} more`] : [];
+  return [`${title}:`, ...lines.slice(0, LINES).map((line) => `  ${line}`), ...more];
+}

@@ -1,0 +1,181 @@
+import { isDeepStrictEqual } from "node:util";
+import type { KnownEffect, ReachedPoint, Snapshot } from "./child-protocol";
+import type { Deed } from "./ledger";
+import type { ChildRun } from "./run-until-killed";
+
+/**
+ * What a kill brought to light: `repeated-node`, a node task ran again although its Action was durable; `repeated-effect`, an effect or
+ * an undo ran again although it was on record as done; `repeated-unknown`, an effect that had happened and was not on record ran again,
+ * and is not idempotent; `repeated-deed`, the ledger has more than after the uncrashed run; `lost`, the ledger has less, or something
+ * that was committed is gone; `different`, another end than the uncrashed run; `failed`, the resume failed.
+ */
+export type ProblemKind =
+  "repeated-node" | "repeated-effect" | "repeated-unknown" | "repeated-deed" | "lost" | "different" | "failed";
+
+export interface Finding {
+  kind: ProblemKind;
+  /** In words. */
+  what: string;
+}
+
+type Compare = (expected: unknown, found: unknown) => boolean;
+
+/** A run that was killed (unless it never reached the point), and the one that went on with it. */
+export interface Pair {
+  killed: ChildRun;
+  resumed: ChildRun;
+}
+
+/** Compares what a killed and resumed run did with what an uncrashed one did. */
+export function findings(whole: ChildRun, { killed, resumed }: Pair, compare: Compare): Finding[] {
+  const { before, after } = resumed;
+  if (before === undefined || after === undefined) return [];
+  const found = [
+    ...repeatedNodes(before, resumed.points),
+    ...repeatedEffects(before, killed, resumed.points),
+    ...lostCommits(killed.points, resumed.points, before, after),
+  ];
+  if (resumed.outcome === "in-doubt") return found;
+  if (resumed.outcome === "failed") return [...found, { kind: "failed", what: `the resume failed: ${resumed.error?.message}` }];
+  found.push(...deedsCompared(whole, resumed));
+  if (resumed.outcome !== whole.outcome) {
+    found.push({ kind: "different", what: `the run is ${resumed.outcome}, the uncrashed one is ${whole.outcome}` });
+  } else if (!compare(whole.final, resumed.final)) {
+    found.push({ kind: "different", what: differenceOf(whole.final, resumed.final) });
+  }
+  return found;
+}
+
+/**
+ * The nodes that were at work when the process died, and ran again: what they do outside of `effect()` may have been done twice, and
+ * only the ledger knows. At its own `thought.after` a node has done nothing yet.
+ */
+export function ranAgain({ killed, resumed }: Pair): string[] {
+  const begun = new Map<string, string>();
+  for (const { point, nodeTaskId, node } of killed.points.slice(0, -1)) {
+    if (point === "thought.after" && nodeTaskId !== undefined && node !== undefined) begun.set(nodeTaskId, node);
+  }
+  const again = upToRewind(resumed.points).flatMap(({ point, nodeTaskId = "" }) => {
+    const node = begun.get(nodeTaskId);
+    return point === "thought.before" && node !== undefined ? [node] : [];
+  });
+  return [...new Set(again)];
+}
+
+/** What a rewind took away may come again. */
+function upToRewind(points: readonly ReachedPoint[]): readonly ReachedPoint[] {
+  const rewind = points.findIndex(({ point }) => point === "rewind.after");
+  return rewind === -1 ? points : points.slice(0, rewind);
+}
+
+function repeatedNodes({ durable }: Snapshot, points: readonly ReachedPoint[]): Finding[] {
+  const done = new Map(durable.map(({ nodeTaskId, node }) => [nodeTaskId, node]));
+  return upToRewind(points).flatMap(({ point, nodeTaskId = "" }) => {
+    const node = done.get(nodeTaskId);
+    if (point !== "thought.before" || node === undefined) return [];
+    return [{ kind: "repeated-node", what: `node ${JSON.stringify(node)} ran again although its Action was durable` }];
+  });
+}
+
+function repeatedEffects({ effects }: Snapshot, killed: ChildRun, points: readonly ReachedPoint[]): Finding[] {
+  const known = new Map(effects.map((effect) => [effect.key, effect]));
+  return points.flatMap(({ point, key = "" }): Finding[] => {
+    const effect = known.get(key);
+    if (effect === undefined) return [];
+    const { status, undoStatus } = effect;
+    const name = JSON.stringify(effect.name);
+    if (point === "undo-body.before" && undoStatus === "done") {
+      return [{ kind: "repeated-effect", what: `effect ${name} was undone again although that was on record` }];
+    }
+    if (point !== "effect-body.before") return [];
+    if (status === "done" || status === "failed-for-good") {
+      return [{ kind: "repeated-effect", what: `effect ${name} ran again although it was completed` }];
+    }
+    if (status !== "in-doubt" || effect.idempotent || !hadHappened(effect, killed)) return [];
+    return [
+      { kind: "repeated-unknown", what: `effect ${name} ran again although it had happened and does not say it is idempotent` },
+    ];
+  });
+}
+
+function hadHappened({ key }: KnownEffect, { points, deeds }: ChildRun): boolean {
+  return (
+    points.some((reached) => reached.point === "effect-body.after" && reached.key === key) ||
+    deeds.some((deed) => deed.key === key)
+  );
+}
+
+/** What was committed is there: behind the kill, and at the end, unless a rewind or the retention took it. */
+function lostCommits(
+  killed: readonly ReachedPoint[],
+  resumed: readonly ReachedPoint[],
+  before: Snapshot,
+  after: Snapshot,
+): Finding[] {
+  const isTaken = (points: readonly ReachedPoint[]): boolean =>
+    points.some(({ point }) => point === "rewind.within" || point === "prune.within");
+  const lost = (what: string, when: string): Finding => ({
+    kind: "lost",
+    what: `${what} was committed, and is not there ${when}`,
+  });
+  const found: Finding[] = [];
+  if (isTaken(killed)) return found;
+  const saved = new Set(before.thoughts.map(({ nodeTaskId }) => nodeTaskId));
+  const open = new Set(before.effects.filter(({ status }) => status === "in-doubt").map(({ key }) => key));
+  const returned = new Set(killed.flatMap(({ point, key }) => (point === "effect-body.after" && key !== undefined ? [key] : [])));
+  for (const { point, nodeTaskId = "", node, key = "", effect } of killed) {
+    if (point === "thought.after" && nodeTaskId !== "" && !saved.has(nodeTaskId))
+      found.push(lost(`a Thought of node ${node}`, "after the kill"));
+    if (point === "effect-outcome.after" && returned.has(key) && open.has(key))
+      found.push(lost(`the outcome of effect ${effect}`, "after the kill"));
+  }
+  if (isTaken(resumed)) return found;
+  const kept = new Set(after.durable.map(({ nodeTaskId }) => nodeTaskId));
+  for (const { nodeTaskId, node } of before.durable) {
+    if (!kept.has(nodeTaskId)) found.push(lost(`the Action of node ${JSON.stringify(node)}`, "at the end"));
+  }
+  return found;
+}
+
+function deedsCompared(whole: ChildRun, resumed: ChildRun): Finding[] {
+  const wanted = counted(whole);
+  const found = counted(resumed);
+  return [...new Set([...wanted.keys(), ...found.keys()])].flatMap((what): Finding[] => {
+    const [once, now] = [wanted.get(what) ?? 0, found.get(what) ?? 0];
+    if (now === once) return [];
+    const text = `${JSON.stringify(what)} is in the ledger ${times(now)}, after the uncrashed run ${times(once)}`;
+    return [{ kind: now > once ? "repeated-deed" : "lost", what: text }];
+  });
+}
+
+const times = (count: number): string => (count === 1 ? "once" : `${count} times`);
+
+/** How often what was done; a repetition with the key of an effect that says it is idempotent is none. */
+function counted({ deeds, after }: ChildRun): Map<string, number> {
+  const idempotent = new Set(after?.effects.filter((effect) => effect.idempotent).map(({ key }) => key));
+  const seen = new Set<string>();
+  const isRepetition = ({ what, key }: Deed): boolean => {
+    if (key === undefined || !idempotent.has(key)) return false;
+    const name = JSON.stringify([key, what]);
+    return seen.has(name) || (seen.add(name), false);
+  };
+  const counts = new Map<string, number>();
+  for (const deed of deeds) if (!isRepetition(deed)) counts.set(deed.what, (counts.get(deed.what) ?? 0) + 1);
+  return counts;
+}
+
+/** Where two ends differ first, by path: what stands there may be a user's secret, and may be long. */
+function differenceOf(expected: unknown, found: unknown): string {
+  return `the state differs from that of the uncrashed run at ${firstDifference(expected, found, "final")}`;
+}
+
+function firstDifference(left: unknown, right: unknown, path: string): string {
+  const isBranch = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+  if (!isBranch(left) || !isBranch(right) || Object.getPrototypeOf(left) !== Object.getPrototypeOf(right)) return path;
+  for (const key of new Set([...Object.keys(left), ...Object.keys(right)])) {
+    if (!same(left[key], right[key])) return firstDifference(left[key], right[key], `${path}.${key}`);
+  }
+  return path;
+}
+
+export const same: Compare = isDeepStrictEqual;

@@ -1,0 +1,140 @@
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import type { Failpoint } from "../failpoints";
+import { ID_RULE, isId } from "../ids";
+import { checkedOptions } from "../options";
+import type { ReachedPoint, Snapshot, ToldError } from "./child-protocol";
+import { inheritedFlags } from "./exec-argv";
+import { graphFile } from "./graph-file";
+import { type Ending, launched } from "./launch";
+import { type Deed, Ledger } from "./ledger";
+import { type CheckedMatch, checkedMatch, type FailpointMatch } from "./points";
+
+/** How a graph's module is run in a process of its own. */
+export interface RunOptions {
+  /** The database. One that a killed run has left is gone on with. Default: a file in a temporary folder, which `remove()` removes. */
+  path?: string;
+  /** The ledger's file. Default: the database's path with `.ledger`. */
+  ledger?: string;
+  /** Default `"thread"`. */
+  threadId?: string;
+  /** LangGraph's. Default `"async"`. */
+  durability?: "async" | "sync" | "exit";
+  /** Handed to the module as `world.args`, through JSON. */
+  args?: unknown;
+  /** After so long the process is killed, and the call fails with CHILD_TIMED_OUT. Default 60,000. */
+  timeoutMs?: number;
+  /**
+   * Flags for Node. Default: those of this process, loaders among them, so that a TypeScript module runs where this process runs under
+   * tsx; otherwise give `["--import", "tsx"]`.
+   */
+  execArgv?: readonly string[];
+  /** Beside this process's own environment. */
+  env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** How a run ended. */
+export interface ChildRun {
+  /**
+   * `killed` at the failpoint; `finished`; `waiting` at an interrupt for which the module has no answer; `in-doubt`, with
+   * EFFECT_IN_DOUBT; `failed`, with another error.
+   */
+  outcome: "killed" | "finished" | "waiting" | "in-doubt" | "failed";
+  killed: boolean;
+  /** What the graph gave. Undefined unless it finished or waits. */
+  result: unknown;
+  /** Result and state, as the module's `normalise` made it, if it has one. */
+  final: unknown;
+  /** What the graph threw. */
+  error: ToldError | undefined;
+  /** All failpoints that this process reached, in their order; the last one of a killed run is where it died. */
+  points: readonly ReachedPoint[];
+  /** What the journals said before the run, and behind it. Undefined if it was killed. */
+  before: Snapshot | undefined;
+  after: Snapshot | undefined;
+  /** The ledger, what earlier processes wrote included. */
+  deeds: readonly Deed[];
+  stdout: string;
+  stderr: string;
+  /** The database, and the ledger's file. */
+  path: string;
+  ledger: string;
+  /** Removes the temporary folder; nothing, if `path` was given. */
+  remove(): void;
+}
+
+function isJson(value: unknown): boolean {
+  try {
+    return value === undefined || typeof JSON.stringify(value) === "string";
+  } catch {
+    return false;
+  }
+}
+
+const path = z.string().min(1).optional();
+
+export const runFields = {
+  threadId: z.custom<string>(isId, ID_RULE).default("thread"),
+  args: z.custom<unknown>(isJson, "must be what JSON can say").optional(),
+  timeoutMs: z.number().int().min(1).max(86_400_000).default(60_000),
+  execArgv: z.array(z.string()).readonly().optional(),
+  env: z.record(z.string(), z.string().optional()).default({}),
+};
+
+export const durabilitySchema = z.enum(["async", "sync", "exit"]);
+
+const schema = z.strictObject({ ...runFields, path, ledger: path, durability: durabilitySchema.default("async") });
+
+/**
+ * Runs the graph of a module in another process, which dies by SIGKILL the n-th time that it reaches a failpoint.
+ *
+ * @param graphModule path or file URL of a file that exports what {@link GraphModule} says
+ * @param point a failpoint's name, or which time of it is meant
+ * @returns how it ended; `killed` is false if it came to its end without reaching the point
+ * @throws {TurnsError} INVALID_OPTION; GRAPH_MODULE_INVALID; CHILD_TIMED_OUT; CHILD_FAILED
+ */
+export async function runUntilKilled(
+  graphModule: string | URL,
+  point: Failpoint | FailpointMatch,
+  options: RunOptions = {},
+): Promise<ChildRun> {
+  return runChild(graphModule, checkedMatch(point), options);
+}
+
+/** Runs the graph of a module in another process, from wherever the database stands to its end. @throws as {@link runUntilKilled} */
+export async function runInProcess(graphModule: string | URL, options: RunOptions = {}): Promise<ChildRun> {
+  return runChild(graphModule, undefined, options);
+}
+
+async function runChild(graphModule: string | URL, kill: CheckedMatch | undefined, options: RunOptions): Promise<ChildRun> {
+  const { env, timeoutMs, ...checked } = checkedOptions(schema, options);
+  const file = graphFile(graphModule);
+  const folder = checked.path === undefined ? mkdtempSync(join(tmpdir(), "turns-testing-")) : undefined;
+  const remove = (): void => {
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  };
+  const database = resolve(checked.path ?? join(folder ?? "", `${randomUUID()}.db`));
+  const ledger = resolve(checked.ledger ?? `${database}.ledger`);
+  const { threadId, durability, args } = checked;
+  try {
+    const request = { path: database, ledger, threadId, durability, args, kill };
+    const launch = { timeoutMs, env, execArgv: checked.execArgv ?? inheritedFlags() };
+    return told(await launched(file, request, launch), { path: database, ledger, remove });
+  } catch (error) {
+    remove();
+    throw error;
+  }
+}
+
+function told({ answer, ...seen }: Ending, files: Pick<ChildRun, "path" | "ledger" | "remove">): ChildRun {
+  const deeds = new Ledger(files.ledger).deeds();
+  if (answer === undefined) {
+    const nothing = { result: undefined, final: undefined, error: undefined, before: undefined, after: undefined };
+    return { outcome: "killed", killed: true, ...nothing, deeds, ...seen, ...files };
+  }
+  const { kind: _, ...ended } = answer;
+  return { killed: false, ...ended, deeds, ...seen, ...files };
+}
