@@ -1,7 +1,8 @@
 import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning } from "../rewind/plan";
-import type { RewindRow, RunRow, Store } from "../store/store";
+import { leaseLost } from "../store/lease-lost";
+import type { Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
@@ -18,12 +19,16 @@ const LINGER_MS = {
   retrying: 150_000,
 };
 const CHECK_EVERY_MS = 500;
-/** Of so many runs that were given up it is known that they were. */
+/** So many runs that were given up are kept in mind. */
 const MAX_LAPSED = 1_000;
+/** As the time of a beat: whoever wants the thread may take it. */
+const FOR_THE_TAKING = 0;
 
 interface ActiveThread {
   /** Key of the row in the store. */
   rowId: string;
+  /** Whether that was written: only what was there can be lost. */
+  marked: boolean;
   /** Graph runs, and reservations of runs that are about to start. */
   graphRuns: Set<string>;
   /** Those of them that are reservations, which are given back: as long as there is one, the thread does not count as free. */
@@ -42,18 +47,19 @@ interface ActiveThread {
   inputsExpected: Set<string>;
 }
 
-/** A run that counted as over because it was quiet for too long. */
-interface LapsedRun {
+/** Runs that counted as over because they were quiet for too long. Their row stays, for whoever wants the thread to take away. */
+interface Lapsed {
   threadId: string;
-  /** The thread's epoch then. */
-  epoch: Promise<number | undefined>;
-  /** Its way back, as soon as one of its nodes starts after all. */
+  thread: ActiveThread;
+  /** Their way back, as soon as one of their nodes starts after all. */
   revival: Promise<void> | undefined;
 }
 
 /**
  * Knows which threads this process is running, and keeps a row per thread in the store so that other processes know too. It is what
- * a rewind asks before it touches a thread. Failing to keep the row never stops a run: it is logged.
+ * a rewind asks before it touches a thread. The row is also the run's {@link Lease}: who takes the thread from a run that counts as dead,
+ * rightly or not, takes its row away, and the run's commits are refused from then on. So the clocks and the waiting here decide who may
+ * begin, and never whether two may write. Failing to keep the row never stops a run: it is logged.
  */
 export class RunRegistry {
   readonly #store: Store;
@@ -61,7 +67,8 @@ export class RunRegistry {
   readonly #createId: () => string;
   readonly #clock: () => Date;
   readonly #threads = new Map<string, ActiveThread>();
-  readonly #lapsed = new Map<string, LapsedRun>();
+  /** By graph run. */
+  readonly #lapsed = new Map<string, Lapsed>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(parts: { store: Store; log: Logger; createId: () => string; clock: () => Date }) {
@@ -109,7 +116,7 @@ export class RunRegistry {
    * @param within the caller has reserved it, and runs nothing on it just now
    * @throws {TurnsError} THREAD_RUNNING
    */
-  async hold(threadId: string, within: boolean): Promise<{ isOwn(run: RunRow): boolean; release(): Promise<void> }> {
+  async hold(threadId: string, within: boolean): Promise<{ lease: Lease; release(): Promise<void> }> {
     const known = this.#threads.get(threadId);
     const isFree = within && known?.rewinding === false && known.graphRuns.size <= 1 && known.nodesAtWork.size === 0;
     if (known !== undefined && !isFree) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
@@ -128,19 +135,32 @@ export class RunRegistry {
       await release();
       throw error;
     }
-    return { isOwn: (run) => run.runId === thread.rowId, release };
+    return { lease: { runId: thread.rowId, threadId }, release };
   }
 
-  async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
+  /**
+   * @returns what the run holds the thread by
+   * @throws {TurnsError} THREAD_RUNNING during a rewind; REWIND_UNFINISHED; LEASE_LOST if the thread was reserved for it, and is
+   *   somebody else's by now
+   */
+  async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     const thread = await this.#activate(threadId);
+    await this.#renewMark(threadId, thread);
     thread.graphRuns.add(runId);
     thread.left = false;
     thread.retrying = false;
     if (bringsInput) thread.inputsExpected.add(runId);
+    return this.leaseOf(threadId);
+  }
+
+  /** What the graph runs that a thread is in just now hold it by; undefined where none is known, or their row could not be written. */
+  leaseOf(threadId: string): Lease | undefined {
+    const thread = this.#threads.get(threadId);
+    return thread?.marked === true && thread.graphRuns.size > 0 ? { runId: thread.rowId, threadId } : undefined;
   }
 
   async graphEnded(threadId: string, runId: string): Promise<void> {
-    this.#lapsed.delete(runId);
+    await this.#forgetLapsed(runId);
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
     thread.graphRuns.delete(runId);
@@ -150,12 +170,11 @@ export class RunRegistry {
 
   /**
    * @param runId the outermost graph run that the node is a part of
-   * @throws {TurnsError} THREAD_RUNNING, REWIND_UNFINISHED, STATE_INVARIANT_VIOLATED if that run counted as over, and the thread changed
-   *   hands since
+   * @throws {TurnsError} LEASE_LOST if that run counted as over, and the thread changed hands since; THREAD_RUNNING, REWIND_UNFINISHED
    */
   async nodeStarted(threadId: string, ns: string, runId: string): Promise<void> {
     const lapsed = this.#lapsed.get(runId);
-    if (lapsed?.threadId === threadId) await (lapsed.revival ??= this.#revive(runId, lapsed));
+    if (lapsed?.threadId === threadId) await (lapsed.revival ??= this.#revive(lapsed));
     const thread = await this.#activate(threadId);
     thread.retrying = false;
     thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
@@ -207,6 +226,7 @@ export class RunRegistry {
     clearInterval(this.#timer);
     this.#timer = undefined;
     for (const [threadId, thread] of this.#threads) void this.#unmark(threadId, thread);
+    for (const { threadId, thread } of new Set(this.#lapsed.values())) void this.#unmark(threadId, thread);
   }
 
   async #activate(threadId: string): Promise<ActiveThread> {
@@ -217,53 +237,72 @@ export class RunRegistry {
       return known;
     }
     const thread = this.#track(threadId);
+    try {
+      await this.#markUnlessRewinding(threadId, thread);
+      return thread;
+    } catch (error) {
+      await this.#release(threadId, thread);
+      throw error;
+    }
+  }
+
+  /** @throws {TurnsError} REWIND_UNFINISHED */
+  async #markUnlessRewinding(threadId: string, thread: ActiveThread): Promise<void> {
     let found: RewindRow | undefined;
     await this.#keep(threadId, () => this.#begin(threadId, thread, (_, unfinished) => void (found = unfinished)));
-    if (found === undefined) return thread;
-    await this.#release(threadId, thread);
-    throw runRefused(found);
+    if (found !== undefined) throw runRefused(found);
+  }
+
+  /** Of a run that is about to join others: theirs may have been taken away, from a process that was stopped. */
+  async #renewMark(threadId: string, thread: ActiveThread): Promise<void> {
+    const { rowId, marked } = thread;
+    if (!marked) return;
+    let lost: unknown;
+    await this.#keep(threadId, async () => {
+      try {
+        await this.#store.checkLease({ runId: rowId, threadId });
+      } catch (error) {
+        if (!TurnsError.is(error, "LEASE_LOST")) throw error;
+        lost = error;
+      }
+    });
+    if (lost === undefined || thread.rowId !== rowId) return;
+    if (thread.reservations.size > 0) throw lost as Error;
+    runsOfThisProcess.delete(rowId);
+    thread.rowId = this.#createId();
+    thread.marked = false;
+    runsOfThisProcess.add(thread.rowId);
+    await this.#markUnlessRewinding(threadId, thread);
   }
 
   /**
-   * A run that counted as over is not: one of its nodes starts. It goes on if the thread is as it was.
+   * Runs that counted as over are not: one of their nodes starts. They go on if nobody has taken the thread meanwhile.
    *
-   * @throws {TurnsError} as nodeStarted
+   * @throws {TurnsError} LEASE_LOST
    */
-  async #revive(runId: string, { threadId, epoch }: LapsedRun): Promise<void> {
+  async #revive(lapsed: Lapsed): Promise<void> {
+    const { threadId, thread } = lapsed;
+    let isThere = true;
+    await this.#keep(threadId, async () => void (isThere = await this.#store.beatRun(thread.rowId, Date.now())));
     const known = this.#threads.get(threadId);
-    if (known !== undefined) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
-    const thread = this.#track(threadId);
-    thread.graphRuns.add(runId);
-    let refusal: unknown;
-    await this.#keep(threadId, () =>
-      this.#begin(threadId, thread, (alive, unfinished) => {
-        try {
-          refuseWhileRunning(threadId, alive);
-          if (unfinished !== undefined) throw runRefused(unfinished);
-        } catch (error) {
-          refusal = error;
-        }
-      }),
-    );
-    if (refusal === undefined && (await epoch) !== (await this.#epochOf(threadId))) refusal = overtaken(threadId);
-    if (refusal === undefined) return void this.#lapsed.delete(runId);
-    await this.#release(threadId, thread);
-    throw refusal as Error;
+    if (known !== undefined) throw leaseLost({ threadId }, this.#row(threadId, known));
+    if (!isThere) throw leaseLost({ threadId }, await this.#holderOf(threadId));
+    for (const [runId, one] of this.#lapsed) if (one === lapsed) this.#lapsed.delete(runId);
+    thread.lastActivity = Date.now();
+    this.#add(threadId, thread);
   }
 
-  /** Undefined if it cannot be read, or there is no such thread yet. */
-  async #epochOf(threadId: string): Promise<number | undefined> {
-    let epoch: number | undefined;
-    await this.#keep(threadId, async () => {
-      if (this.#store.open) epoch = (await this.#store.getThread(threadId))?.epoch;
-    });
-    return epoch;
+  async #holderOf(threadId: string): Promise<RunRow | undefined> {
+    let holder: RunRow | undefined;
+    await this.#keep(threadId, async () => void (holder = (await this.#store.listRuns(threadId))[0]));
+    return holder;
   }
 
   #track(threadId: string): ActiveThread {
     const now = Date.now();
     const thread: ActiveThread = {
       rowId: this.#createId(),
+      marked: false,
       graphRuns: new Set(),
       reservations: new Set(),
       left: false,
@@ -274,10 +313,14 @@ export class RunRegistry {
       rewinding: false,
       inputsExpected: new Set(),
     };
+    this.#add(threadId, thread);
+    return thread;
+  }
+
+  #add(threadId: string, thread: ActiveThread): void {
     this.#threads.set(threadId, thread);
     runsOfThisProcess.add(thread.rowId);
     this.#timer ??= setInterval(() => this.#check(), CHECK_EVERY_MS).unref();
-    return thread;
   }
 
   /** Marks the thread in the store and clears the marks that dead processes left. */
@@ -294,6 +337,7 @@ export class RunRegistry {
       );
       return dead;
     });
+    thread.marked = true;
   }
 
   #row(threadId: string, thread: ActiveThread): RunRow {
@@ -302,12 +346,15 @@ export class RunRegistry {
   }
 
   async #release(threadId: string, thread: ActiveThread): Promise<void> {
-    this.#threads.delete(threadId);
-    if (this.#threads.size === 0) {
-      clearInterval(this.#timer);
-      this.#timer = undefined;
-    }
+    this.#remove(threadId);
     await this.#unmark(threadId, thread);
+  }
+
+  #remove(threadId: string): void {
+    this.#threads.delete(threadId);
+    if (this.#threads.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   /** The run is over from here on, whether or not its row can be removed just now. */
@@ -322,21 +369,38 @@ export class RunRegistry {
     const now = Date.now();
     for (const [threadId, thread] of this.#threads) {
       if (isOver(thread, now)) this.#lapse(threadId, thread);
-      else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) {
-        thread.lastBeat = now;
-        void this.#keep(threadId, async () => {
-          if (this.#store.open) await this.#store.beatRun(thread.rowId, now);
-        });
-      }
+      else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) void this.#beat(threadId, thread, now);
     }
   }
 
+  async #beat(threadId: string, thread: ActiveThread, now: number): Promise<void> {
+    thread.lastBeat = now;
+    await this.#keep(threadId, async () => {
+      if (this.#store.open && !(await this.#store.beatRun(thread.rowId, now)) && thread.marked)
+        this.#log.warn({ threadId }, "the thread was taken over by another process: what its run still saves here is refused");
+    });
+  }
+
+  /** Where a graph run may come back, its row stays as the proof that nobody has had to do with the thread. */
   #lapse(threadId: string, thread: ActiveThread): void {
-    const epoch = this.#epochOf(threadId);
-    for (const runId of thread.graphRuns) this.#lapsed.set(runId, { threadId, epoch, revival: undefined });
+    if (thread.graphRuns.size === 0) return void this.#release(threadId, thread);
+    this.#remove(threadId);
+    runsOfThisProcess.delete(thread.rowId);
+    const lapsed: Lapsed = { threadId, thread, revival: undefined };
+    for (const runId of thread.graphRuns) this.#lapsed.set(runId, lapsed);
+    void this.#keep(threadId, async () => {
+      if (this.#store.open) await this.#store.beatRun(thread.rowId, FOR_THE_TAKING);
+    });
     for (const runId of [...this.#lapsed.keys()].slice(0, Math.max(0, this.#lapsed.size - MAX_LAPSED)))
-      this.#lapsed.delete(runId);
-    void this.#release(threadId, thread);
+      void this.#forgetLapsed(runId);
+  }
+
+  async #forgetLapsed(runId: string): Promise<void> {
+    const lapsed = this.#lapsed.get(runId);
+    if (lapsed === undefined) return;
+    this.#lapsed.delete(runId);
+    lapsed.thread.graphRuns.delete(runId);
+    if (lapsed.thread.graphRuns.size === 0) await this.#unmark(lapsed.threadId, lapsed.thread);
   }
 
   async #keep(threadId: string, work: () => Promise<void>): Promise<void> {
@@ -353,16 +417,6 @@ function isOver({ rewinding, reservations, nodesAtWork, graphRuns, ...thread }: 
   const { retrying, left, quiet } = LINGER_MS;
   const gone = graphRuns.size === 0 || thread.left;
   return now - thread.lastActivity > (thread.retrying && graphRuns.size > 0 ? retrying : gone ? left : quiet);
-}
-
-function overtaken(threadId: string): TurnsError {
-  return new TurnsError("STATE_INVARIANT_VIOLATED", {
-    what: `a node of a run of thread ${describe(threadId)} that was quiet for long`,
-    expected: "the thread as the run left it",
-    found: "a rewind of it since",
-    remedy: "The node did not run. Begin the run again; a GraphRunner's runs keep their thread however long they are quiet.",
-    data: { threadId },
-  });
 }
 
 /** What an unfinished rewind has undone is not there any more, though the thread's state says so. */

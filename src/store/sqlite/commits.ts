@@ -1,27 +1,38 @@
 import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
-import { translated } from "./failures";
+import { sqliteCode, translated } from "./failures";
+import type { LogWatch } from "./log-watch";
+import { OpenedFile } from "./opened-file";
 
-const FIRST_PAUSE_MS = 2;
-const LONGEST_PAUSE_MS = 50;
+/** Between two attempts to get the lock, on average; who has waited for long looks more often, so that nobody is passed over for ever. */
+const PAUSE_MS = 12;
+const EAGER_PAUSE_MS = 3;
+const EAGER_AFTER_MS = 250;
 
 /**
  * Runs transactions strictly in the order in which they were handed in.
  *
  * While nobody else holds the file's lock each commits before {@link run} returns; callers rely on that. When the lock is taken, the
  * transaction waits its turn asynchronously (SQLite itself would freeze the event loop), and everything handed in meanwhile queues
- * behind it: a Thought never overtakes its checkpoint.
+ * behind it: a Thought never overtakes its checkpoint. As long as that goes on there is a pause behind each commit, in which others get the
+ * lock: a process with much to save would hold it without a gap, and the file has no queue.
  */
 export class Commits {
   readonly #db: SqliteDatabase;
   readonly #busyTimeoutMs: number;
+  readonly #file: OpenedFile;
+  readonly #log: LogWatch | undefined;
   #waiting: Promise<unknown> | undefined;
   #held = false;
+  /** Since the queue was last empty somebody else had the lock. */
+  #contended = false;
   #refusal: { error: unknown } | undefined;
 
-  constructor(db: SqliteDatabase, busyTimeoutMs: number) {
+  constructor(db: SqliteDatabase, busyTimeoutMs: number, log?: LogWatch) {
     this.#db = db;
+    this.#log = log;
+    this.#file = new OpenedFile(db);
     this.#busyTimeoutMs = busyTimeoutMs;
   }
 
@@ -46,7 +57,14 @@ export class Commits {
 
   /** Runs `work` in one IMMEDIATE transaction; what it throws rolls all of it back. */
   run<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#db.transaction(work).immediate() as T));
+    return this.#inOrder(() =>
+      this.#attempt(() => {
+        this.#file.refuseAnother();
+        const result = this.#db.transaction(work).immediate() as T;
+        this.#log?.committed();
+        return result;
+      }),
+    );
   }
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
@@ -65,6 +83,7 @@ export class Commits {
         return attempt();
       } catch (error) {
         if (!TurnsError.is(error, "STORE_BUSY")) throw error;
+        this.#contended = true;
       }
     }
     return this.#enqueue(attempt);
@@ -75,21 +94,25 @@ export class Commits {
     const settled: Promise<unknown> = result
       .catch(() => undefined)
       .then(() => {
-        if (this.#waiting === settled) this.#waiting = undefined;
+        if (this.#waiting !== settled) return;
+        this.#waiting = undefined;
+        this.#contended = false;
       });
     this.#waiting = settled;
     return result;
   }
 
   async #retry<T>(attempt: () => T): Promise<T> {
-    const deadline = Date.now() + this.#busyTimeoutMs;
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    const since = Date.now();
+    if (this.#contended) await pause(EAGER_PAUSE_MS);
+    for (;;) {
       try {
         return attempt();
       } catch (error) {
-        if (!TurnsError.is(error, "STORE_BUSY") || Date.now() >= deadline) throw error;
+        if (!TurnsError.is(error, "STORE_BUSY") || Date.now() - since >= this.#busyTimeoutMs) throw error;
       }
-      await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
+      this.#contended = true;
+      await pause(Date.now() - since < EAGER_AFTER_MS ? PAUSE_MS : EAGER_PAUSE_MS);
     }
   }
 
@@ -97,10 +120,25 @@ export class Commits {
     if (!this.#db.open) throw closed(this.#db.name);
     if (this.#refusal !== undefined) throw this.#refusal.error;
     try {
-      return work();
+      return againIfUnread(work);
     } catch (error) {
       throw translated(error, this.#db.name);
     }
+  }
+}
+
+/** Processes that wait for the same lock must not keep step. */
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms * (0.5 + Math.random())));
+}
+
+/** SQLite calls a page damaged that the disk once did not give. One that is damaged is so the second time too. */
+function againIfUnread<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!sqliteCode(error).startsWith("SQLITE_CORRUPT")) throw error;
+    return work();
   }
 }
 

@@ -1,4 +1,5 @@
-import type { RewindRow, RunRow } from "../store";
+import { leaseLost } from "../lease-lost";
+import type { Lease, RewindRow, RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
 import type { Sql } from "./sql";
 
@@ -16,6 +17,8 @@ const BEGIN =
   "INSERT OR REPLACE INTO langgraph_runs (run_id, thread_id, host, pid, pid_start, started_at, beat_at) VALUES (?, ?, ?, ?, ?, ?, ?)";
 const BEAT = "UPDATE langgraph_runs SET beat_at = ? WHERE run_id = ?";
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
+/** A row that stands under another thread, by damage, keeps nobody from this one. */
+const IS_THERE = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
 const OF_THREAD = "SELECT run_id, thread_id, host, pid, pid_start, started_at, beat_at FROM langgraph_runs WHERE thread_id = ?";
 
 export function beginRun(
@@ -23,12 +26,28 @@ export function beginRun(
   run: RunRow,
   guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
 ): void {
-  for (const dead of guard(listRuns(sql, run.threadId), unfinishedRewind(sql, run.threadId))) sql.run(END, dead.runId);
+  clearRuns(sql, guard(listRuns(sql, run.threadId), unfinishedRewind(sql, run.threadId)));
   sql.run(BEGIN, run.runId, run.threadId, run.host, run.pid, run.pidStart, run.startedAt, run.beatAt);
 }
 
-export function beatRun(sql: Sql, runId: string, at: number): void {
-  sql.run(BEAT, at, runId);
+/** Takes the thread from runs that count as dead: should one of them still be there, its {@link Lease} is lost. */
+export function clearRuns(sql: Sql, dead: readonly RunRow[]): void {
+  for (const { runId } of dead) sql.run(END, runId);
+}
+
+export function beatRun(sql: Sql, runId: string, at: number): boolean {
+  return sql.run(BEAT, at, runId) > 0;
+}
+
+/**
+ * The fence, asked in the transaction of every commit of a run. A run's row goes only when the run itself gives it back, or when somebody
+ * took the run for dead; an id is never used again.
+ *
+ * @throws {TurnsError} LEASE_LOST
+ */
+export function checkLease(sql: Sql, lease: Lease | undefined): void {
+  if (lease === undefined || sql.get(IS_THERE, lease.runId, lease.threadId) !== undefined) return;
+  throw leaseLost(lease, listRuns(sql, lease.threadId)[0]);
 }
 
 export function endRun(sql: Sql, runId: string): void {

@@ -2,12 +2,13 @@ import { chunkAddresses } from "../../codec";
 import { plainSealing } from "../../sealing";
 import { NOTHING_REMEMBERED, type StoredCheckpoint, type TurnRow } from "../store";
 import { readChunks } from "./chunks";
-import { waitingForOthers } from "./connection";
-import type { SqliteDatabase } from "./driver";
+import { adapted, waitingForOthers } from "./connection";
+import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { getCheckpoint } from "./checkpoints";
 import { translated } from "./failures";
 import { refuseEncrypted } from "./keys";
 import { migrate } from "./migrate";
+import { OpenedFile } from "./opened-file";
 import { Sql } from "./sql";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 
@@ -25,10 +26,13 @@ const PRUNE = `DELETE FROM langgraph_checkpoints WHERE graph_id = ?1 AND rowid N
 export class SqliteTurnLog {
   readonly #db: SqliteDatabase;
   readonly #sql: Sql;
+  readonly #file: OpenedFile;
 
-  constructor(db: SqliteDatabase) {
+  constructor(handle: DatabaseHandle) {
+    const db = adapted(handle);
     this.#db = db;
     waitingForOthers(db.name, () => migrate(db));
+    this.#file = new OpenedFile(db);
     this.#sql = new Sql(db, plainSealing);
   }
 
@@ -97,6 +101,7 @@ export class SqliteTurnLog {
 
   #transaction<T>(work: () => T): T {
     try {
+      this.#file.refuseAnother();
       return this.#db.transaction(work).immediate() as T;
     } catch (error) {
       throw translated(error, this.#db.name);
