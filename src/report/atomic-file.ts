@@ -1,4 +1,5 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
+import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, readlink, realpath, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 
@@ -8,10 +9,16 @@ export interface ReadFile {
   stamp: string;
 }
 
+/** The new file is in its place, and nobody knows whether it stays there after a power cut. */
+export class NotSynced extends Error {}
+
 const LINKS_AT_MOST = 40;
 /** A file beside the target that is older than this, and not yet renamed, was left by a process that died. */
 const LEFT_BEHIND_MS = 600_000;
 const TEMPORARY = ".turns-tmp";
+/** In bytes, on every file system that is in use. */
+const LONGEST_NAME = 255;
+const UUID_LENGTH = 36;
 
 /** The file that a path leads to, through symbolic links, whether it exists or not: a link stays a link. */
 export async function targetOf(path: string): Promise<string> {
@@ -25,13 +32,14 @@ export async function targetOf(path: string): Promise<string> {
   return folder === undefined ? at : join(folder, basename(at));
 }
 
-/** Undefined if there is no such file. */
+/** Undefined if there is no such file. What is no file is refused: a device would be read without end, and a pipe waited for. */
 export async function readWhole(path: string): Promise<ReadFile | undefined> {
-  const handle = await orMissing(open(path, "r"));
+  const handle = await orMissing(open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)));
   if (handle === undefined) return undefined;
   try {
-    const stamp = stampOf(await handle.stat({ bigint: true }));
-    return { bytes: await handle.readFile(), stamp };
+    const found = await handle.stat({ bigint: true });
+    if (!found.isFile()) throw new Error("there is something else than a regular file");
+    return { bytes: await handle.readFile(), stamp: stampOf(found) };
   } finally {
     await handle.close();
   }
@@ -43,11 +51,12 @@ export async function readWhole(path: string): Promise<ReadFile | undefined> {
  *
  * @param before what the text was made from; undefined if there was no file
  * @returns false, and nothing is written, if the file has changed since then
+ * @throws {NotSynced} the file is the new one; after any other error it is the old one
  */
 export async function replaceWhole(path: string, text: string, before: ReadFile | undefined): Promise<boolean> {
   const folder = dirname(path);
   const made = await mkdir(folder, { recursive: true });
-  const temporary = join(folder, `.${basename(path)}.${randomUUID()}${TEMPORARY}`);
+  const temporary = join(folder, `${temporaryPrefix(path)}${randomUUID()}${TEMPORARY}`);
   const mode = (await orMissing(stat(path)))?.mode;
   try {
     const handle = await open(temporary, "wx");
@@ -64,19 +73,30 @@ export async function replaceWhole(path: string, text: string, before: ReadFile 
   } finally {
     await rm(temporary, { force: true });
   }
-  await syncFolders(folder, made);
+  try {
+    await syncFolders(folder, made);
+  } catch (error) {
+    throw new NotSynced(`${(error as { code?: string }).code ?? "error"} when its folder was synced`, { cause: error });
+  }
   return true;
 }
 
 /** Removes what processes that died while they wrote this file have left beside it. */
 export async function removeLeftBehind(path: string): Promise<void> {
   const folder = dirname(path);
-  const prefix = `.${basename(path)}.`;
+  const prefix = temporaryPrefix(path);
   for (const name of (await orMissing(readdir(folder))) ?? []) {
     if (!name.startsWith(prefix) || !name.endsWith(TEMPORARY)) continue;
     const age = Date.now() - ((await orMissing(stat(join(folder, name))))?.mtimeMs ?? Date.now());
     if (age > LEFT_BEHIND_MS) await rm(join(folder, name), { force: true });
   }
+}
+
+/** Of a name that has no room for more, its hash. */
+function temporaryPrefix(path: string): string {
+  const name = basename(path);
+  const isShort = Buffer.byteLength(name) <= LONGEST_NAME - UUID_LENGTH - TEMPORARY.length - 2;
+  return `.${isShort ? name : createHash("sha256").update(name).digest("hex")}.`;
 }
 
 /** The rename is durable when its folder is; a folder that was made is durable when the one above it is. */

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
-import { readWhole, type ReadFile, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
+import { NotSynced, readWhole, type ReadFile, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
 import { inTurn } from "./file-queue";
 import { type FollowedSaver, type FollowOptions, followThread, type ProgressFollower } from "./follow";
 import { type FromThreadOptions, progressOfThread, type ProgressSource } from "./from-thread";
@@ -29,6 +29,8 @@ const optionsSchema = z.strictObject({
     .custom<() => Date>((value) => typeof value === "function", "must be a function that returns a Date")
     .default(() => () => new Date()),
 });
+const OLD = "Look at the file and its folder, and whether the disk is full; what was there before still is.";
+const NEW = "The file is the new one; a power cut might bring the former one back. Check the disk and its file system.";
 /** How often a file that others change at the same moment is read anew. */
 const TRIES = 20;
 
@@ -39,7 +41,8 @@ const TRIES = 20;
  * in the instant of the rename itself.
  *
  * Every method throws a {@link TurnsError}: CHECKPOINT_FILE_MALFORMED naming line and problem, CHECKPOINT_FILE_UNAVAILABLE,
- * INVALID_OPTION. The file is then what it was before.
+ * INVALID_OPTION. The file is then what it was before; it is the new one only where CHECKPOINT_FILE_UNAVAILABLE says so, because the
+ * disk would not confirm it.
  */
 export class CheckpointFile {
   readonly path: string;
@@ -178,17 +181,19 @@ export class CheckpointFile {
     try {
       return await work();
     } catch (error) {
+      if (error instanceof NotSynced)
+        throw this.#unavailable("a disk that confirms the new file", error.message, error.cause, NEW);
       const { code, message } = error as { code?: unknown; message?: unknown };
       throw this.#unavailable("a file that can be read and written", String(code ?? message), error);
     }
   }
 
-  #unavailable(expected: string, found: string, cause?: unknown): TurnsError {
+  #unavailable(expected: string, found: string, cause?: unknown, remedy = OLD): TurnsError {
     return new TurnsError("CHECKPOINT_FILE_UNAVAILABLE", {
       what: `the progress file ${describe(this.#name)}`,
       expected,
       found,
-      remedy: "Look at the file and its folder; what was there before still is.",
+      remedy,
       data: { path: this.path },
       cause,
     });

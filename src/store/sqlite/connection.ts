@@ -1,22 +1,31 @@
-import BetterSqlite3 from "better-sqlite3";
 import { describe, TurnsError } from "../../errors";
-import type { SqliteDatabase } from "./driver";
+import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { isBusy, translated } from "./failures";
 import { checkSchema, migrate } from "./migrate";
+import { isNodeDatabase } from "./node-driver";
+import { type DriverName, nodeDatabase, openDatabase } from "./open-database";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
 const OPEN_WAIT_MS = 10_000;
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
+/** What better-sqlite3 is compiled with; `node:sqlite` has 2 MB. */
+const CACHE_KIB = 16_000;
 
 export interface ConnectionOptions {
   /** `full`: a commit survives a power cut. `normal`: it survives a crash of the process, and may be lost in a power cut. */
   durability: "full" | "normal";
+  /** Which one opens a file. Default: the first that is there. */
+  driver?: DriverName;
 }
 
-/** Opens or creates a database file, ready for use. `":memory:"` gives a database that dies with the saver. */
+/**
+ * Opens or creates a database file, ready for use. `":memory:"` gives a database that dies with the saver.
+ *
+ * @throws {TurnsError} INVALID_OPTION, DRIVER_UNAVAILABLE, and what {@link prepareConnection} throws
+ */
 export function openFile(path: string, options: ConnectionOptions): SqliteDatabase {
-  if (typeof path !== "string" || path === "" || path.includes("\0")) {
+  if (typeof path !== "string" || path.trim() === "" || path.includes("\0")) {
     throw new TurnsError("INVALID_OPTION", {
       what: "path",
       expected: 'the path of a database file, or ":memory:"',
@@ -26,20 +35,35 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
   }
   let db: SqliteDatabase;
   try {
-    db = new BetterSqlite3(path);
+    db = openDatabase(path, { driver: options.driver });
   } catch (error) {
     throw unopened(error, path);
   }
   try {
-    return prepareConnection(db, options);
+    prepareConnection(db, options);
+    db.pragma(`cache_size = -${CACHE_KIB}`);
+    return db;
   } catch (error) {
     db.close();
     throw error;
   }
 }
 
+/** Takes over a handle that a caller brings. @throws {TurnsError} INVALID_OPTION, and what {@link prepareConnection} throws */
+export function takeOver(handle: DatabaseHandle, options: ConnectionOptions): SqliteDatabase {
+  if (options.driver === undefined) return prepareConnection(handle, options);
+  throw new TurnsError("INVALID_OPTION", {
+    what: 'option "driver"',
+    expected: "none beside an open database, which has its own",
+    found: describe(options.driver),
+    remedy: "Leave the option out, or pass the path of the file.",
+    data: { option: "driver" },
+  });
+}
+
 /** Sets the pragmas and brings the schema up to date; for handles of our own and for those that callers bring. */
-export function prepareConnection(db: SqliteDatabase, options: ConnectionOptions): SqliteDatabase {
+function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): SqliteDatabase {
+  const db = adapted(handle);
   refuseNoHandle(db);
   waitingForOthers(db.name, () => {
     db.pragma(`busy_timeout = ${SQLITE_WAIT_MS}`);
@@ -50,13 +74,18 @@ export function prepareConnection(db: SqliteDatabase, options: ConnectionOptions
   return db;
 }
 
+/** A handle of either driver, behind the interface that the store speaks. Anything else is returned as it is. */
+export function adapted(handle: DatabaseHandle): SqliteDatabase {
+  return isNodeDatabase(handle) ? nodeDatabase(handle) : handle;
+}
+
 function refuseNoHandle(db: unknown): void {
   const { open, prepare, pragma, transaction } = (db ?? {}) as Partial<SqliteDatabase>;
   const isHandle = [prepare, pragma, transaction].every((method) => typeof method === "function");
   if (isHandle && open === true) return;
   throw new TurnsError("INVALID_OPTION", {
     what: "database",
-    expected: 'the path of a database file, ":memory:", or an open better-sqlite3 database',
+    expected: 'the path of a database file, ":memory:", or an open database of better-sqlite3 or of node:sqlite',
     found: isHandle ? "a closed database" : describe(db),
     remedy: "Open the database first, or pass its path.",
   });
@@ -92,7 +121,7 @@ export function waitingForOthers<T>(file: string, work: () => T): T {
 }
 
 function unopened(error: unknown, path: string): unknown {
-  // better-sqlite3 refuses a missing folder with a TypeError before SQLite sees the path.
+  // A missing folder is refused with a TypeError before SQLite sees the path.
   if (!(error instanceof TypeError)) return translated(error, path);
   return new TurnsError("STORE_UNAVAILABLE", {
     what: `database ${path}`,

@@ -1,58 +1,55 @@
 import { TurnsError } from "../../errors";
+import { meaningOf } from "./failure-meanings";
+
+/** What a driver calls a result code that it has no name for. */
+const UNNAMED = /^UNKNOWN_SQLITE_ERROR_(\d+)$/;
+/** The primary result codes that may be meant then, by their numbers: an extended code has its primary code in its lowest byte. */
+const PRIMARY: Readonly<Record<number, string>> = {
+  3: "SQLITE_PERM",
+  5: "SQLITE_BUSY",
+  6: "SQLITE_LOCKED",
+  7: "SQLITE_NOMEM",
+  8: "SQLITE_READONLY",
+  9: "SQLITE_INTERRUPT",
+  10: "SQLITE_IOERR",
+  11: "SQLITE_CORRUPT",
+  13: "SQLITE_FULL",
+  14: "SQLITE_CANTOPEN",
+  15: "SQLITE_PROTOCOL",
+  18: "SQLITE_TOOBIG",
+  19: "SQLITE_CONSTRAINT",
+  22: "SQLITE_NOLFS",
+  23: "SQLITE_AUTH",
+  26: "SQLITE_NOTADB",
+};
 
 /** The extended result code of a driver error, e.g. `SQLITE_BUSY_SNAPSHOT`; empty for anything else. */
 export function sqliteCode(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && code.startsWith("SQLITE_") ? code : "";
+  if (typeof code !== "string") return "";
+  if (code.startsWith("SQLITE_")) return code;
+  const number = UNNAMED.exec(code)?.[1];
+  return number === undefined ? "" : (PRIMARY[Number(number) & 0xff] ?? "SQLITE_ERROR");
 }
 
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
-  return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED");
+  // The last: so many others came and went that no place to read was free.
+  return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
 }
 
 /** Gives a driver error its place in our error family; everything else passes unchanged. */
 export function translated(error: unknown, file: string): unknown {
   if (TurnsError.is(error)) return error;
-  const code = sqliteCode(error);
-  if (code === "") return error;
-  const base = {
+  const sqlite = sqliteCode(error);
+  if (sqlite === "") return error;
+  const { code, expected, remedy } = meaningOf(sqlite);
+  return new TurnsError(code, {
     what: `database ${file}`,
-    found: `${code}: ${(error as Error).message}`,
-    data: { file, sqlite: code },
+    expected,
+    found: `${sqlite}: ${(error as Error).message}`,
+    remedy,
+    data: { file, sqlite },
     cause: error,
-  };
-  if (code === "SQLITE_NOTADB") {
-    return new TurnsError("NOT_A_DATABASE", {
-      ...base,
-      expected: "a SQLite database file, or a path where none exists yet",
-      remedy: "Give another path; the file was not changed.",
-    });
-  }
-  if (isBusy(error)) {
-    return new TurnsError("STORE_BUSY", {
-      ...base,
-      expected: "the write lock within busyTimeoutMs",
-      remedy: "Nothing was saved. Find the process that holds the lock, or raise busyTimeoutMs.",
-    });
-  }
-  if (code.startsWith("SQLITE_CORRUPT")) {
-    return new TurnsError("CHECKPOINT_CORRUPTED", {
-      ...base,
-      expected: "an intact database file",
-      remedy: "Restore the file from a copy; `PRAGMA integrity_check` in the sqlite3 shell names what is damaged.",
-    });
-  }
-  if (code.startsWith("SQLITE_CANTOPEN") || code.startsWith("SQLITE_READONLY") || code === "SQLITE_PERM") {
-    return new TurnsError("STORE_UNAVAILABLE", {
-      ...base,
-      expected: "a file that this process may create, read and write",
-      remedy: "Check the path and the permissions of the file and of its folder (SQLite writes -wal and -shm files beside it).",
-    });
-  }
-  return new TurnsError("STORE_FAILED", {
-    ...base,
-    expected: "the operation to succeed",
-    remedy: "Nothing of it was saved; what was saved before is intact. Check disk space and the file system, then go on.",
   });
 }

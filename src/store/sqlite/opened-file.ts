@@ -1,0 +1,70 @@
+import { statSync } from "node:fs";
+import { TurnsError } from "../../errors";
+import type { SqliteDatabase } from "./driver";
+
+/**
+ * Notices that the file behind an open database is no longer where it was opened. SQLite goes on in the file that it has open, also
+ * when that one was deleted, replaced or moved, or when its write-ahead log was: what is saved then is lost with the process, and nobody
+ * is told. A file that is open keeps its number, so equal numbers mean the same file.
+ */
+export class OpenedFile {
+  readonly #db: SqliteDatabase;
+  /** Undefined for a database in memory, and where there never was a file under its name. */
+  readonly #path: string | undefined;
+  readonly #file: string | undefined;
+  /** Undefined until there is a log. */
+  #log: string | undefined;
+
+  constructor(db: SqliteDatabase) {
+    this.#db = db;
+    const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
+    const path = main?.file ?? "";
+    const file = path === "" ? undefined : identityOf(path);
+    this.#file = file === UNTOLD ? undefined : file;
+    this.#path = this.#file === undefined ? undefined : path;
+    const log = this.#path && identityOf(`${this.#path}-wal`);
+    this.#log = log === UNTOLD ? undefined : log;
+  }
+
+  /** To be asked before something is written. @throws {TurnsError} STORE_UNAVAILABLE */
+  refuseAnother(): void {
+    const path = this.#path;
+    if (path === undefined) return;
+    const file = identityOf(path);
+    if (file !== this.#file && file !== UNTOLD) throw another(path, file === undefined ? "none" : "another one", FILE_REMEDY);
+    const log = identityOf(`${path}-wal`);
+    // A handle that its owner has taken out of WAL mode has no log any more.
+    if (log === UNTOLD) return;
+    if (this.#log !== undefined && log !== this.#log && this.#db.pragma("journal_mode", { simple: true }) === "wal") {
+      throw another(`${path}-wal`, log === undefined ? "none" : "another one", LOG_REMEDY);
+    }
+    this.#log = log;
+  }
+}
+
+/** The system does not tell. */
+const UNTOLD = "";
+const FILE_REMEDY =
+  "It was deleted, moved or replaced while it was open, and nothing was saved into it since. Put it back while this saver is open, or open a new saver.";
+const LOG_REMEDY =
+  "The log was deleted or replaced while the database was open, and nothing was saved since. Close this saver, which brings the log's contents into the file, before anybody else opens it; then open a new saver.";
+
+/** Undefined if there is no such file, {@link UNTOLD} where it cannot be looked at: SQLite has it open, and will tell. */
+function identityOf(path: string): string | undefined {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found && `${found.dev}:${found.ino}`;
+  } catch {
+    return UNTOLD;
+  }
+}
+
+function another(path: string, found: string, remedy: string): TurnsError {
+  return new TurnsError("STORE_UNAVAILABLE", {
+    what: `database file ${path}`,
+    expected: "the file that was opened",
+    found,
+    remedy,
+    data: { file: path },
+  });
+}

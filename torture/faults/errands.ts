@@ -1,0 +1,141 @@
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { effect, GraphRunner, type TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
+import { GAVE_UP, type Scribe } from "./scribe";
+
+const State = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
+});
+
+/** What a run of the errands comes to, whatever happened on the way. */
+export const OUTCOME = ["in", "charge", "s1", "sms", "mail", "end"];
+export const TASKS = ["T1", "T2", "T3"];
+
+const FREE_WITHIN_MS = 10_000;
+
+/** What was really done, by name and key; it lies where no fault is injected. */
+export class Deeds {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  do(name: string, key: string): void {
+    appendFileSync(this.#path, `${name} ${key}\n`);
+  }
+
+  keysOf(name: string): string[] {
+    const lines = existsSync(this.#path) ? readFileSync(this.#path, "utf8").split("\n") : [];
+    return lines.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
+  }
+
+  has(name: string, key: string): boolean {
+    return this.keysOf(name).includes(key);
+  }
+}
+
+/**
+ * A node with an effect that nobody can be asked about, then in parallel one that can be probed and a graph of two nodes whose effect's
+ * receiver honours the key, then a last node.
+ */
+export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => void = () => undefined) {
+  const inner = new StateGraph(State)
+    .addNode("s1", () => ({ log: ["s1"] }))
+    .addNode("s2", async () => {
+      await effect("sms", (key) => deeds.do("sms", key), { idempotent: true, undo: "back" });
+      return { log: ["sms"] };
+    })
+    .addEdge(START, "s1")
+    .addEdge("s1", "s2")
+    .compile();
+  const graph = new StateGraph(State)
+    .addNode("charge", async () => {
+      at("charge");
+      await effect(
+        "charge",
+        (key) => {
+          deeds.do("charge", key);
+          at("charged");
+        },
+        { undo: "back" },
+      );
+      return { log: ["charge"] };
+    })
+    .addNode("mail", async () => {
+      const probe = (key: string) => (deeds.has("mail", key) ? "sent" : undefined);
+      await effect("mail", (key) => (deeds.do("mail", key), "sent"), { probe, undo: "back" });
+      at("mailed");
+      return { log: ["mail"] };
+    })
+    .addNode("inner", async (_, config) => {
+      const { log } = await inner.invoke({ log: [] }, config);
+      return { log };
+    })
+    .addNode("last", () => ({ log: ["end"] }))
+    .addEdge(START, "charge")
+    .addEdge("charge", "mail")
+    .addEdge("charge", "inner")
+    .addEdge(["mail", "inner"], "last")
+    .addEdge("last", END)
+    .compile({ checkpointer: saver });
+  const back = ({ effect: { name }, key }: { effect: { name: string }; key: string }) => deeds.do(`undo-${name}`, key);
+  // A bundled child and whoever looks after it have the same graph in other words.
+  return new GraphRunner(graph, { undos: { back: back as never }, drift: "ignore" });
+}
+
+/** Runs a task to its end, as a program does that goes on after every refusal. @returns whether it ended */
+export async function runTask(
+  scribe: Scribe,
+  runner: ReturnType<typeof errands>,
+  deeds: Deeds,
+  [threadId, taskId]: [string, string],
+): Promise<boolean> {
+  const { saver } = runner;
+  let failedSaves = 0;
+  saver.events.on("checkpoint_failed", () => (failedSaves += 1));
+  saver.events.on("turn_failed", ({ error }) => {
+    scribe.say({ kind: "lost-turn", code: (error as { code?: string }).code ?? String(error) });
+  });
+  const attempt = async (): Promise<unknown> => {
+    failedSaves = 0;
+    const state = await runner.resume({ threadId, taskId, input: { log: ["in"] } });
+    if (failedSaves > 0) scribe.wrong(`${taskId}: a checkpoint was not saved, and the run ended as if it had been`);
+    return state;
+  };
+  for (let tries = 0, doubts = 0; tries < scribe.tries; tries += 1) {
+    try {
+      const { log } = (await attempt()) as { log: string[] };
+      scribe.ack(taskId, log);
+      return true;
+    } catch (error) {
+      scribe.refused(`run ${taskId}`, error);
+      if (!(await isFree(scribe, saver, threadId))) scribe.wrong(`${threadId} is left locked`);
+      // A person looks at the world, and tells.
+      if (doubts < 6 && TurnsError.is(error, "EFFECT_IN_DOUBT") && (await settled(scribe, saver, deeds, error)) !== GAVE_UP) {
+        doubts += 1;
+        tries -= 1;
+      }
+    }
+  }
+  return false;
+}
+
+/** A run ends with its first error; its other branches may be at work for a moment. */
+async function isFree(scribe: Scribe, saver: TurnSaver, threadId: string): Promise<boolean> {
+  for (const deadline = Date.now() + FREE_WITHIN_MS; Date.now() < deadline;) {
+    if ((await scribe.step("isRunning", () => saver.isRunning(threadId))) !== true) return true;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return false;
+}
+
+/** Settles an effect, or an undo, that is in doubt by what was really done. */
+export function settled(scribe: Scribe, saver: TurnSaver, deeds: Deeds, error: TurnsError): Promise<unknown> {
+  const id = error.data["effectId"] as string;
+  return scribe.step("resolve", async () => {
+    const { name, key, status } = await saver.effects.get(id);
+    if (status === "done") return saver.effects.resolve(id, { undo: deeds.has(`undo-${name}`, key) ? "done" : "not-done" });
+    return saver.effects.resolve(id, { outcome: deeds.has(name, key) ? "done" : "not-done" });
+  });
+}

@@ -1,0 +1,130 @@
+import { type Ack, effectFact, type Facts, holds, parseAck, THERE, undoFact } from "./facts";
+import type { Operation } from "./disk";
+
+/** What was done to the world, and what was taken back. */
+export interface Deed {
+  t: string;
+  what: "deed" | "undo";
+  deed: string;
+  job: string;
+  key: string;
+}
+
+interface Underway {
+  what: string;
+  whole: boolean;
+  /** What it comes to; known, as the trace goes on behind the cut. */
+  target: Facts | undefined;
+}
+
+export interface ExpectedThread {
+  /** What was acknowledged and not since removed by an acknowledged operation. */
+  facts: Facts;
+  /** What an acknowledged operation removed. */
+  removed: Set<string>;
+  underway: Underway | undefined;
+}
+
+/** What a cut leaves to be expected. */
+export interface Expected {
+  isOpened: boolean;
+  threads: Map<string, ExpectedThread>;
+  deeds: Deed[];
+  acks: number;
+}
+
+/** What was acknowledged before operation `cut`, and what was going on. */
+export function expectedAt(operations: readonly Operation[], cut: number): Expected {
+  const expected: Expected = { isOpened: false, threads: new Map(), deeds: [], acks: 0 };
+  for (const [at, operation] of operations.entries()) {
+    if (operation.kind !== "ack") continue;
+    const ack = parseAck(operation.line);
+    if (at < cut) acknowledged(expected, ack);
+    else if (ack.k === "stands") {
+      const underway = expected.threads.get(ack.t)?.underway;
+      if (underway !== undefined) underway.target ??= new Map(ack.facts);
+    }
+  }
+  return expected;
+}
+
+function acknowledged(expected: Expected, ack: Ack): void {
+  expected.acks += 1;
+  switch (ack.k) {
+    case "opened":
+      expected.isOpened = true;
+      return;
+    case "closed":
+    case "end":
+      return;
+    case "deed":
+    case "undo": {
+      expected.deeds.push({ ...ack, what: ack.k });
+      // What is done to the world must be in the journal, or else nobody would know that it may have happened.
+      const facts = threadOf(expected, ack.t).facts;
+      const fact = ack.k === "deed" ? effectFact(ack.key) : undoFact(ack.key);
+      if (!facts.has(fact)) facts.set(fact, THERE);
+      return;
+    }
+    case "fact":
+      threadOf(expected, ack.t).facts.set(ack.fact, ack.as);
+      return;
+    case "begins":
+      threadOf(expected, ack.t).underway = { what: ack.what, whole: ack.whole, target: undefined };
+      return;
+    case "stands": {
+      const thread = threadOf(expected, ack.t);
+      const facts: Facts = new Map(ack.facts);
+      for (const fact of thread.facts.keys()) if (!facts.has(fact)) thread.removed.add(fact);
+      for (const fact of facts.keys()) thread.removed.delete(fact);
+      Object.assign(thread, { facts, underway: undefined });
+    }
+  }
+}
+
+function threadOf({ threads }: Expected, id: string): ExpectedThread {
+  const thread = threads.get(id) ?? { facts: new Map(), removed: new Set(), underway: undefined };
+  threads.set(id, thread);
+  return thread;
+}
+
+/** What of a thread is lost, or has come back: nothing may go but what an operation under way removes, or come but what it brings. */
+export function lostOf({ facts, removed, underway }: ExpectedThread, found: Facts): string[] {
+  const mayGo = (fact: string): boolean => underway !== undefined && underway.target?.has(fact) !== true;
+  const mayCome = (fact: string): boolean => underway?.target?.has(fact) === true;
+  const lost = [...facts].filter(([fact, as]) => !holds(fact, as, found.get(fact)) && !mayGo(fact));
+  const back = [...removed].filter((fact) => found.has(fact) && !mayCome(fact));
+  const newest = underway?.whole === false ? newestOf(facts) : undefined;
+  return [
+    ...(newest === undefined || found.has(newest) ? [] : [`${newest} is the newest, and was pruned`]),
+    ...lost.map(([fact, as]) => `${fact} was acknowledged as ${as} and is ${found.get(fact) ?? "not there"}`),
+    ...back.map((fact) => `${fact} was removed, as acknowledged, and is there again`),
+  ];
+}
+
+/** Of the root namespace. Whatever is pruned meanwhile, it stays. */
+function newestOf(facts: Facts): string | undefined {
+  return [...facts.keys()]
+    .filter((fact) => fact.startsWith("checkpoint /"))
+    .sort()
+    .at(-1);
+}
+
+/**
+ * What is half done of an operation that one transaction makes up: of all that it removes either everything must stand as it was
+ * acknowledged, or nothing be there; of all that it brings, everything or nothing.
+ */
+export function halfDoneOf({ facts, underway }: ExpectedThread, found: Facts): string[] {
+  if (underway?.whole !== true || underway.target === undefined) return [];
+  const { target, what } = underway;
+  const isRow = (fact: string): boolean => !fact.startsWith("rewind ") && !fact.startsWith("undo ");
+  const goes = [...facts].filter(([fact]) => isRow(fact) && !target.has(fact));
+  const comes = [...target.keys()].filter((fact) => isRow(fact) && !facts.has(fact));
+  const stayed = goes.filter(([fact, as]) => holds(fact, as, found.get(fact))).length;
+  const gone = goes.filter(([fact]) => !found.has(fact)).length;
+  const came = comes.filter((fact) => found.has(fact)).length;
+  const isDone = gone === goes.length && came === comes.length;
+  const isBefore = stayed === goes.length && came === 0;
+  if (isDone || isBefore) return [];
+  return [`half of ${what}: of ${goes.length} that go ${gone} are gone, of ${comes.length} that come ${came} are there`];
+}
