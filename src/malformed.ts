@@ -1,5 +1,6 @@
 import type { Checkpoint, CheckpointMetadata, ChannelVersions, PendingWrite } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
+import { ID_RULE, isId } from "./ids";
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -17,6 +18,30 @@ export function refuseMalformed(checkpoint: Checkpoint, metadata: CheckpointMeta
   }
   const wrong = Object.keys(parts).find((name) => !isRecord(parts[name]));
   if (wrong !== undefined) throw malformed(`${wrong} to save`, "an object", parts[wrong], wrong);
+  refuseUnreadable(checkpoint, metadata);
+}
+
+/** What the database would keep as something else, or give back as no checkpoint. */
+function refuseUnreadable(
+  { v, ts, versions_seen: seen, channel_versions: versions }: Checkpoint,
+  metadata: CheckpointMetadata,
+): void {
+  const refuse = (field: string, isRight: boolean, expected: string, found: unknown): void => {
+    if (!isRight) throw malformed(`${field} to save`, expected, found, field);
+  };
+  const { source, step } = metadata as { source: unknown; step: unknown };
+  refuse("checkpoint.v", Number.isFinite(v), "a number", v);
+  refuse("checkpoint.ts", typeof (ts ?? "") === "string", "a text", ts);
+  refuse(
+    "checkpoint.versions_seen",
+    isRecord(seen ?? {}) && Object.values(seen ?? {}).every(isRecord),
+    "an object of objects",
+    seen,
+  );
+  const odd = Object.entries(versions).find(([, version]) => typeof version !== "string" && !Number.isFinite(version));
+  refuse(`checkpoint.channel_versions.${odd?.[0] ?? ""}`, odd === undefined, "a number or a text", odd?.[1]);
+  refuse("metadata.source", isId(source), ID_RULE, source);
+  refuse("metadata.step", Number.isSafeInteger(step), "a whole number", step);
 }
 
 /** @throws {TurnsError} INVALID_CHECKPOINT unless these are pairs of a channel and a value */

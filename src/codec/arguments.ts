@@ -1,6 +1,6 @@
 import type { InstanceClass } from "./classes";
 import type { Reading, Writing } from "./kind";
-import { put, type JsonRecord } from "./marker";
+import { MARKER, put, type JsonRecord } from "./marker";
 import { malformed, namesOf } from "./node";
 import { isPartOf } from "./same";
 
@@ -108,7 +108,8 @@ function readLink(
   reader: Reading,
 ): Arguments {
   if (typeof link !== "object" || link === null) throw malformed(node);
-  const entry = link as JsonRecord;
+  // With the tag it belongs to: an error names the tag, and must not name what the link has in its place.
+  const entry: JsonRecord = { ...(link as JsonRecord), [MARKER]: node[MARKER] };
   const others = Object.hasOwn(entry, "o") ? reader.fields(entry, "o") : {};
   const args: Arguments = {};
   for (const key of namesOf(entry, "k")) {

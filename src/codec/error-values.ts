@@ -41,7 +41,7 @@ function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
       onlyKeys(node, "v", "p", "c");
       if (Object.hasOwn(node, "c")) textOf(node, "c");
       const fields = reader.fields(node, "v");
-      const value = make();
+      const value = untraced(make);
       for (const key of HIDDEN) delete (value as unknown as Record<string, unknown>)[key];
       for (const key of Object.keys(fields)) {
         if (!(HIDDEN as readonly string[]).includes(key)) throw malformed(node);
@@ -50,6 +50,15 @@ function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
       return reader.extras(node, value);
     },
   });
+}
+
+/** Made without a trace of where we are: it is thrown away, and takes a kilobyte. */
+function untraced(make: () => Error): Error {
+  const limit = Error.stackTraceLimit;
+  Reflect.set(Error, "stackTraceLimit", 0);
+  const error = make();
+  Reflect.set(Error, "stackTraceLimit", limit);
+  return error;
 }
 
 export const ERROR_KINDS: readonly Kind[] = [

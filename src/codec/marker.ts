@@ -25,11 +25,8 @@ export function tagged(tag: string, json: string): string {
 
 /** Sets an own property. Never assigns to `__proto__`, which would replace the prototype of the target instead. */
 export function put(target: object, key: string, value: unknown): void {
-  if (key === "__proto__") {
-    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-  } else {
-    (target as JsonRecord)[key] = value;
-  }
+  if (key === "__proto__") define(target, key, value);
+  else (target as JsonRecord)[key] = value;
 }
 
 /** Makes an own enumerable data property, whatever setters or read-only names the target inherits. */

@@ -34,10 +34,10 @@ export function encodePart(value: object, key: number | string, options?: Encode
 }
 
 function recordParts(value: JsonRecord, writer: Writer): EncodedParts | undefined {
-  if (Object.prototype.propertyIsEnumerable.call(value, MARKER)) return undefined;
+  const keys = Object.keys(value);
+  if (keys.includes(MARKER)) return undefined;
   return writer.within(value, () => {
     writer.refuseSymbols(value);
-    const keys = Object.keys(value);
     return { kind: "record", keys, texts: keys.map((key) => writer.at(key, value[key])) };
   });
 }

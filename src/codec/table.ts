@@ -21,6 +21,11 @@ const BY_PROTOTYPE: ReadonlyMap<object, Kind> = new Map(KINDS.map((kind) => [kin
 const BY_NAME: ReadonlyMap<string, Kind> = new Map(KINDS.map((kind) => [kind.tag, kind]));
 const READERS: ReadonlyMap<unknown, Read> = new Map([...UNCLASSED_TAGS, ...KINDS.map((kind) => [kind.tag, kind.read] as const)]);
 
+/** All that a text can ask to be built. */
+export const READABLE_TAGS: readonly string[] = [...UNCLASSED_TAGS, ...KINDS.map(({ tag }) => [tag] as const)].map(
+  ([tag]) => tag,
+);
+
 /** The reader of a tag, or undefined for a tag outside the closed set. */
 export function readerOf(tag: unknown): Read | undefined {
   return READERS.get(tag);

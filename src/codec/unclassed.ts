@@ -10,6 +10,9 @@ const NUMBERS: ReadonlyMap<string, number> = new Map([
 ]);
 const ADDRESS = /^[A-Za-z0-9_-]{43}$/;
 const BIGINT = /^(0|-?[1-9][0-9]*)$/;
+/** The engine keeps a slot for every hole of a list up to some 33 million of them; of one that was once as long as can be, what is there. */
+const SLOTS_MAX = 16;
+const LONGEST = 2 ** 32 - 1;
 
 /** What JSON has no word for and what has no class: the tags without a kind. */
 export const UNCLASSED_TAGS: readonly (readonly [string, Read])[] = [
@@ -55,11 +58,17 @@ function readBare(node: JsonRecord, reader: Reading): object {
   return value;
 }
 
-/** A list with holes or with properties besides its elements: elements are `[index, value]`, in order. */
+/**
+ * A list with holes or with properties besides its elements: elements are `[index, value]`, in order. What it takes is decided by the
+ * length of the text and not by the number that stands there for the length of the list.
+ */
 function readSparse(node: JsonRecord, reader: Reading): unknown[] {
   onlyKeys(node, "n", "v", "p");
+  const length = node["n"];
+  if (typeof length !== "number" || length >>> 0 !== length) throw malformed(node);
   const value: unknown[] = [];
-  value.length = node["n"] as number;
+  if (length > SLOTS_MAX) value.length = LONGEST;
+  value.length = length;
   let last = -1;
   for (const pair of reader.list(listOf(node))) {
     if (!Array.isArray(pair) || pair.length !== 2) throw malformed(node);

@@ -121,10 +121,11 @@ export class Writer implements Writing {
 
   private plainObject(value: object): string {
     this.refuseSymbols(value);
-    // A marker key that is not enumerable is not written, so there is nothing to escape.
-    if (!Object.prototype.propertyIsEnumerable.call(value, MARKER)) return this.record(value);
+    // A marker key that is not enumerable is not written, so there is nothing to escape. Asked once: a proxy may answer differently.
+    const keys = Object.keys(value);
+    if (!keys.includes(MARKER)) return this.record(value, keys);
     this.levels++;
-    return tagged("object", this.record(value));
+    return tagged("object", this.record(value, keys));
   }
 
   private array(value: readonly unknown[]): string {

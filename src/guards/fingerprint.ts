@@ -65,14 +65,29 @@ export function documentText({ nodes, channels }: GraphDocument): string {
   return canonical({ nodes, channels });
 }
 
-/** @returns undefined unless the text is what was stored under that digest */
+/** @returns undefined unless the text is what was stored under that digest, and a document: whoever can write the file can hash, too */
 export function parseDocument(digest: string, text: string): GraphDocument | undefined {
   try {
     const { nodes, channels } = JSON.parse(text) as GraphDocument;
-    return hashOf({ nodes, channels }) === digest ? { digest, nodes, channels } : undefined;
+    const isDocument =
+      isRecordOf(nodes, isNode) && isRecordOf(channels, (channel) => typeof channel === "object" && channel !== null);
+    return isDocument && hashOf({ nodes, channels }) === digest ? { digest, nodes, channels } : undefined;
   } catch {
     return undefined;
   }
+}
+
+function isRecordOf(value: unknown, is: (part: unknown) => boolean): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && Object.values(value).every(is);
+}
+
+function isNode(value: unknown): boolean {
+  const { fingerprint, source, edges } = (value ?? {}) as Partial<NodeFingerprint>;
+  return typeof fingerprint === "string" && typeof source === "string" && Array.isArray(edges) && edges.every(isText);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
 }
 
 /** What belongs to a node: by its path, or by its name wherever it is. */

@@ -1,4 +1,4 @@
-import { describe } from "../errors";
+import { describe, TurnsError } from "../errors";
 import type { Gate, OnFailure, Recommendation, ValidationContext, Validity } from "./gate-options";
 
 /** What a gate found, as it is stored with the Action (requirement S3.4). */
@@ -81,7 +81,18 @@ function unanswered(reason: string, context: ValidationContext): Answer {
   return { confidence: 0, reason, recommendation: byAttempt(context) };
 }
 
-/** Reads what {@link validated} gave and JSON kept. */
+/** Reads what {@link validated} gave and JSON kept. @throws {TurnsError} CHECKPOINT_CORRUPTED for what is none */
 export function parseValidation(text: string): Validation {
-  return JSON.parse(text) as Validation;
+  try {
+    const found = JSON.parse(text) as Validation | null;
+    if (typeof found?.confidence === "number" && typeof found.verdict === "string") return found;
+  } catch {
+    // No JSON: said below.
+  }
+  throw new TurnsError("CHECKPOINT_CORRUPTED", {
+    what: "the validation of a turn",
+    expected: "a confidence and a verdict",
+    found: "something else",
+    remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
+  });
 }

@@ -67,7 +67,7 @@ function checkpointOf(row: OfficialRow, fail: Fail): Checkpoint {
   const read = valueOf("the checkpoint", row.type, row.checkpoint, fail);
   if (!isRecord(read)) throw fail(`${Array.isArray(read) ? "a list" : `a ${typeof read}`} in place of a checkpoint`);
   const { v, id, ts = "", channel_values: values = {}, channel_versions: versions, versions_seen: seen = {} } = read;
-  if (typeof v !== "number" || !isRecord(versions) || !isRecord(values) || !isRecord(seen)) {
+  if (typeof v !== "number" || typeof ts !== "string" || !isRecord(versions) || !isRecord(values) || !isRecord(seen)) {
     throw fail("a checkpoint without v, channel_values or channel_versions");
   }
   if (id !== row.checkpointId) throw fail("a checkpoint with another id than its row");

@@ -1,5 +1,5 @@
 import type { EncodeOptions } from "../codec";
-import { Unserializable } from "../codec/failures";
+import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
 import { Memory } from "./memory";
@@ -7,7 +7,7 @@ import { packForms, packValue } from "./pack";
 import { type PackingList, rememberSaved } from "./pack-list";
 import { packReference } from "./pack-text";
 import type { Packing } from "./packing";
-import { unpackText, unpackValue, type Unpacking } from "./unpack";
+import { newCourse, unpackText, unpackValue, type Unpacking } from "./unpack";
 
 export { StaleMemory } from "./unpack";
 
@@ -48,7 +48,7 @@ export class Values {
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
   text(threadId: string, value: unknown): PackedText {
-    return packReference(value, this.#packing(threadId));
+    return readable(() => packReference(value, this.#packing(threadId)));
   }
 
   /** Remembers what was saved, so that the next save compares instead of encoding. */
@@ -101,7 +101,7 @@ export class Values {
   }
 
   #unpacking(threadId: string, parts: ReadParts): Unpacking {
-    return { threadId, memory: this.#memory.thread(threadId), parts, immutable: this.#options.immutable };
+    return { threadId, memory: this.#memory.thread(threadId), parts, immutable: this.#options.immutable, course: newCourse() };
   }
 }
 
@@ -128,10 +128,19 @@ function define(target: Record<string, unknown>, key: string, value: unknown): v
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
+/** What a getter or a proxy throws when it is looked at, before the codec does, comes out as what the codec would say. */
+function readable<T>(pack: () => T): T {
+  try {
+    return pack();
+  } catch (error) {
+    throw TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
+  }
+}
+
 /** @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel */
 export function inChannel<T>(channel: string, pack: () => T): T {
   try {
-    return pack();
+    return readable(pack);
   } catch (error) {
     throw error instanceof Unserializable ? unserializableChannel(channel, error) : error;
   }

@@ -4,6 +4,7 @@ import type { Chunk, PackedText } from "../store/store";
 import { textOf } from "./element";
 import type { KnownEntry } from "./memory";
 import { elementFor, isList, type Packing, rememberedFor } from "./packing";
+import { repeatsTooMuch } from "./repeated";
 
 /** A part whose text is shorter stays where it is: a chunk of its own would cost more. */
 const PART_MIN = 160;
@@ -23,12 +24,12 @@ export function packText(value: unknown, packing: Packing, entries?: Map<string,
   const parts: Parts = new Map();
   try {
     const text = packPart(value, packing, parts, 0, entries);
-    return { text, parts: [...parts.values()] };
+    if (!repeatsTooMuch(text, parts)) return { text, parts: [...parts.values()] };
   } catch (error) {
     if (!(error instanceof Unserializable)) throw error;
     // Taken as a whole it tells the whole path.
-    return { text: encode(value, packing.options), parts: [] };
   }
+  return { text: encode(value, packing.options), parts: [] };
 }
 
 /** As {@link packText}; what has no parts but is large is one: the channel that takes the value has it under the same address. */
@@ -44,11 +45,13 @@ function packPart(value: unknown, packing: Packing, parts: Parts, depth: number,
     return `[${value.map((item, index) => packElement(value, index, item, packing, parts)).join(",")}]`;
   }
   if (isRecord(value) && depth < MAX_DEPTH && isPure(value)) {
-    const texts = Object.keys(value).map((key) => {
+    const keys = Object.keys(value);
+    const texts = keys.map((key) => {
       const text = packEntry(value, key, packing, parts, depth, entries);
       return `${JSON.stringify(key)}:${text}`;
     });
-    return `{${texts.join(",")}}`;
+    // A proxy may have the key now that it had not a moment ago; unescaped it would make a tag of data.
+    if (!keys.includes("~")) return `{${texts.join(",")}}`;
   }
   return encode(value, packing.options);
 }

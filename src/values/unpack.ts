@@ -2,12 +2,15 @@ import { chunkAddresses, decode } from "../codec";
 import { TurnsError } from "../errors";
 import type { ReadParts, StoredValue } from "../store/store";
 import { extended, finished, newDigest } from "./digest";
-import { type Element, readElement, valueOf } from "./element";
+import { type Element, readElement, textOf, valueOf } from "./element";
 import { KnownList } from "./known-list";
 import { REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
+import { REPEATED_READ_MAX, weightOf } from "./repeated";
 
 /** Below this size a value is sooner decoded than remembered. */
 const REMEMBER_MIN = 512;
+/** How many parts may lie in one another: what we write are parts without parts, in a text that may be a part itself. */
+const MAX_DEPTH = 2;
 
 /** What unpacking needs to know about where it is. */
 export interface Unpacking {
@@ -15,6 +18,20 @@ export interface Unpacking {
   memory: ThreadMemory;
   parts: ReadParts;
   immutable: boolean;
+  /** What this reading has come to. */
+  course: Course;
+}
+
+export interface Course {
+  depth: number;
+  /** Parts that were made into objects, with their weight if they were made so again. */
+  readonly made: Map<string, number | undefined>;
+  /** What was made again weighs so much. */
+  repeated: number;
+}
+
+export function newCourse(): Course {
+  return { depth: 0, made: new Map(), repeated: 0 };
 }
 
 type StoredList = Extract<StoredValue, { kind: "list" }>;
@@ -46,14 +63,33 @@ export function unpackValue(stored: StoredValue, place: string | undefined, unpa
 function partValue(address: string, unpacking: Unpacking): unknown {
   const { memory, parts } = unpacking;
   const known = memory.part(address);
-  if (known !== undefined) return handedOut(known, valueOf(known), memory);
+  if (known !== undefined) {
+    counted(address, () => textOf(known), unpacking);
+    return handedOut(known, valueOf(known), memory);
+  }
   const text = parts.chunks.get(address);
   if (text === undefined) throw new StaleMemory(address);
+  counted(address, () => text, unpacking);
+  const { course } = unpacking;
+  if (++course.depth > MAX_DEPTH) throw overgrown(unpacking.threadId, "parts that lie in one another without end");
   const value = unpackText(text, unpacking);
+  course.depth -= 1;
   if (text.length < REMEMBER_MIN || chunkAddresses(text).length > 0) return value;
   const element = readElement(address, text, value);
   memory.addPart(address, element);
   return handedOut(element, value, memory);
+}
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED if a few parts are to become more than anybody saved */
+function counted(address: string, text: () => string, { course, threadId }: Unpacking): void {
+  if (!course.made.has(address)) {
+    course.made.set(address, undefined);
+    return;
+  }
+  const weight = course.made.get(address) ?? weightOf(text());
+  course.made.set(address, weight);
+  course.repeated += weight;
+  if (course.repeated > REPEATED_READ_MAX) throw overgrown(threadId, "parts that are repeated beyond all measure");
 }
 
 /** Remembers whose value an object is: it may come back with the next save. */
@@ -119,6 +155,16 @@ function listOf(stored: StoredList, unpacking: Unpacking): KnownList {
   list.confirm(stored.length, stored.digest);
   memory.addList(list, lengthOf(stored.stretches));
   return list;
+}
+
+function overgrown(threadId: string, found: string): TurnsError {
+  return new TurnsError("CHECKPOINT_CORRUPTED", {
+    what: `a value of thread ${threadId}`,
+    expected: "parts as they are saved",
+    found,
+    remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
+    data: { threadId },
+  });
 }
 
 function altered(stored: { list: number; length: number }, threadId: string): TurnsError {
