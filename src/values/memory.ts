@@ -26,6 +26,8 @@ export interface KnownEntry {
 /** Above this length a list is not kept as one text; V8 has strings of half a billion characters at most. */
 export const REMEMBERED_LIST_MAX = 100_000_000;
 const LISTS_PER_THREAD = 64;
+/** What a thread takes that has nothing to remember, so that no number of threads is for nothing. */
+const OWN_SIZE = 1_000;
 
 /** What is remembered of one thread. */
 export class ThreadMemory implements Remembered {
@@ -37,13 +39,21 @@ export class ThreadMemory implements Remembered {
   readonly objects = new WeakMap<object, Element>();
   readonly #lists = new Map<number, KnownList>();
   readonly #parts = new Map<string, Element>();
-  /** Length of all texts remembered, roughly. */
-  size = 0;
+  readonly #grew: (by: number) => void;
+  #size = OWN_SIZE;
+  #needed: number | undefined;
   #generation: string | undefined;
 
-  constructor(tracer: Tracer, address: (text: string) => string) {
+  /** @param grew is told how much longer the texts have become */
+  constructor(tracer: Tracer, address: (text: string) => string, grew: (by: number) => void) {
     this.tracer = tracer;
     this.address = address;
+    this.#grew = grew;
+  }
+
+  /** Length of all texts remembered, roughly, and of the memory itself. */
+  get size(): number {
+    return this.#size;
   }
 
   /**
@@ -68,7 +78,7 @@ export class ThreadMemory implements Remembered {
   addList(known: KnownList, size: number): void {
     this.#lists.delete(known.list);
     this.#lists.set(known.list, known);
-    this.size += size;
+    this.#grow(size);
     const [oldest] = this.#lists.keys();
     if (this.#lists.size > LISTS_PER_THREAD && oldest !== undefined) this.#lists.delete(oldest);
   }
@@ -85,7 +95,21 @@ export class ThreadMemory implements Remembered {
   addPart(address: string, element: Element): void {
     if (this.#parts.has(address)) return;
     this.#parts.set(address, element);
-    this.size += element.size;
+    this.#grow(element.size);
+  }
+
+  /**
+   * Whether it takes more than it may and more than twice what it needs, which is what it took when it had been used once: what was
+   * remembered of a state that is no more is not told from the rest. A state that is larger than the limit itself stays.
+   */
+  isBloated(limit: number): boolean {
+    this.#needed ??= this.#size === OWN_SIZE ? undefined : this.#size;
+    return this.#size > limit && this.#size > 2 * (this.#needed ?? 0);
+  }
+
+  #grow(by: number): void {
+    this.#size += by;
+    this.#grew(by);
   }
 
   chunk(address: string): boolean {
@@ -109,32 +133,40 @@ export class Memory {
   readonly #address: (threadId: string, text: string) => string;
   readonly #tracer = new Tracer();
   readonly #threads = new Map<string, ThreadMemory>();
+  /** Of those in the map: adding them up at each save would take longer the more threads there are. */
+  #total = 0;
 
-  /** @param limit characters of text; the thread used last is remembered whatever its size */
+  /** @param limit characters of text; of the thread used last twice what it needs is remembered, if that is more */
   constructor(limit: number, address: (threadId: string, text: string) => string) {
     this.#limit = limit;
     this.#address = address;
   }
 
   thread(threadId: string): ThreadMemory {
-    const known = this.#threads.get(threadId) ?? new ThreadMemory(this.#tracer, (text: string) => this.#address(threadId, text));
+    if (this.#threads.get(threadId)?.isBloated(this.#limit) === true) this.forget(threadId);
+    const known = this.#threads.get(threadId) ?? this.#create(threadId);
     this.#threads.delete(threadId);
     this.#threads.set(threadId, known);
-    this.#shrink(threadId);
+    for (const [oldest] of this.#threads) {
+      if (this.#total <= this.#limit || oldest === threadId) break;
+      this.forget(oldest);
+    }
     return known;
   }
 
   forget(threadId: string): void {
+    this.#total -= this.#threads.get(threadId)?.size ?? 0;
     this.#threads.delete(threadId);
   }
 
-  #shrink(current: string): void {
-    let total = 0;
-    for (const { size } of this.#threads.values()) total += size;
-    for (const [threadId, { size }] of this.#threads) {
-      if (total <= this.#limit || threadId === current) return;
-      this.#threads.delete(threadId);
-      total -= size;
-    }
+  #create(threadId: string): ThreadMemory {
+    const address = (text: string): string => this.#address(threadId, text);
+    const created: ThreadMemory = new ThreadMemory(this.#tracer, address, (by) => {
+      // A save that is under way may hold on to one that was forgotten.
+      if (this.#threads.get(threadId) === created) this.#total += by;
+    });
+    this.#threads.set(threadId, created);
+    this.#total += created.size;
+    return created;
   }
 }

@@ -22,7 +22,8 @@ export function endsOf(joined: string): number[] {
   return ends;
 }
 
-function endOfString(text: string, start: number): number {
+/** Where a JSON string ends that begins there. */
+export function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     let before = quote - 1;
     while (text.charCodeAt(before) === BACKSLASH) before -= 1;

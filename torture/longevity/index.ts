@@ -14,6 +14,8 @@ half of them over all the threads. In one process.`;
 /** What may come on top between the second and the last fifth of a life. */
 const MEMORY_SLACK = 16e6;
 const FILE_SLACK = 1.25;
+/** So that it is full of threads long before the first fifth of their lives is over. */
+const SMALL_CACHE = 1_000_000;
 
 export async function run(options: readonly string[]): Promise<boolean> {
   const text = { type: "string" } as const;
@@ -69,7 +71,7 @@ async function windowed(path: string, steps: number): Promise<boolean[]> {
 
 /** Thousands of threads in turn: what a run adds does not depend on how many there are, nor does memory. */
 async function many(path: string, steps: number, threads: number): Promise<boolean[]> {
-  return withSaver(path, {}, async (saver) => {
+  return withSaver(path, { cacheSize: SMALL_CACHE }, async (saver) => {
     const life = await live("many", { saver, path, steps, window: WINDOW, threads });
     const [then, now] = [growth(life.weights, 0.2, 0.5), growth(life.weights, 0.7, 1)];
     return [
