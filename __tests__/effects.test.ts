@@ -736,6 +736,31 @@ describe("where it may be called", () => {
     expect(calls).toBe(0);
   });
 
+  test.each(["thread_id", "checkpoint_ns", "__pregel_task_id"])(
+    "with a config of its node's that lacks %s it is refused and nothing is done",
+    async (lacking) => {
+      const deeds = new Deeds();
+      const refused: unknown[] = [];
+      const a = async (_: unknown, { configurable, ...rest }: { configurable?: Record<string, unknown> }) => {
+        const less = { ...rest, configurable: { ...configurable, [lacking]: undefined } };
+        refused.push(await refusal(effect("act", () => deeds.do("act"), { config: less })));
+        return { log: ["ran"] };
+      };
+      await attached(open(fresh()), line({ a })).invoke(empty, thread());
+      expect(refused).toMatchObject([{ code: "EFFECT_OUTSIDE_NODE" }]);
+      expect(deeds.lines()).toEqual([]);
+    },
+  );
+
+  test("a config of its node's that does not tell the checkpoints around it is enough", async () => {
+    const a = async (_: unknown, { configurable, ...rest }: { configurable?: Record<string, unknown> }) => {
+      const config = { ...rest, configurable: { ...configurable, checkpoint_map: undefined } };
+      return { log: [await effect("act", () => "done", { config })] };
+    };
+    const { log } = await attached(open(fresh()), line({ a })).invoke(empty, thread());
+    expect(log).toEqual(["done"]);
+  });
+
   test("what a node did not wait for is refused once it has returned", async () => {
     let late: Promise<unknown> | undefined;
     let calls = 0;

@@ -9,6 +9,8 @@ export interface EffectPlace {
   nodeTaskId: string;
   /** The newest checkpoint of the outermost graph. */
   rootCheckpointId: string | undefined;
+  /** Those of the graphs inside it that the node is in, by their namespaces. */
+  innerCheckpointIds: Readonly<Record<string, string>>;
   /** The run that the caller is, a node's or a tool's. */
   runId: string | undefined;
 }
@@ -34,7 +36,7 @@ export function contextOf<J>(name: string, given: object | undefined): { journal
   const callbacks = Array.isArray(config?.callbacks) ? undefined : config?.callbacks;
   const journal = journalOf(Array.isArray(config?.callbacks) ? config.callbacks : (callbacks?.handlers ?? []));
   if (journal === undefined) throw outside(name, "a graph that no TurnSaver is attached to");
-  const root = (map as Record<string, unknown> | undefined)?.[""];
+  const { "": root, ...inner } = (map ?? {}) as Record<string, string | undefined>;
   return {
     journal: journal as J,
     place: {
@@ -42,6 +44,7 @@ export function contextOf<J>(name: string, given: object | undefined): { journal
       nodeNs,
       nodeTaskId,
       rootCheckpointId: typeof root === "string" ? root : undefined,
+      innerCheckpointIds: inner as Record<string, string>,
       runId: callbacks?.getParentRunId?.(),
     },
   };

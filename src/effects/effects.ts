@@ -93,8 +93,10 @@ export class Effects {
    * @throws {TurnsError} EFFECT_NOT_FOUND; EFFECT_NOT_IN_DOUBT for one whose outcome is known, or that is running; UNSERIALIZABLE_VALUE
    */
   async resolve(effectId: string, settlement: EffectResolution): Promise<Effect> {
-    const settled = await this.#resolve(await this.#row(effectId), checkedOptions(resolution, settlement));
+    const row = await this.#row(effectId);
+    const settled = await this.#resolve(row, checkedOptions(resolution, settlement));
     if (settled === undefined) throw unknownEffect(effectId);
+    if (settled.tries !== row.tries) throw notInDoubt(settled, "one that was begun again meanwhile");
     const effect = toPublicEffect(settled, isRunning);
     this.#parts.events.tell("effect", { what: "resolved", effect });
     return effect;
@@ -113,11 +115,11 @@ export class Effects {
     if (row.status !== "intent") throw notInDoubt(row, `one that is ${row.status}`);
     if (isRunning(row)) throw notInDoubt(row, "one that is being done just now");
     if (settlement.outcome === "not-done") {
-      return store.settleEffect(row.id, { status: "failed", outcome: undefined, endedAt: at, settledBy: "person" });
+      return store.settleEffect(row.id, { status: "failed", seen: row, outcome: undefined, endedAt: at, settledBy: "person" });
     }
     const { text, refused } = await content.ofResult(row.threadId, settlement.result);
     if (refused !== undefined) throw refused;
-    return store.settleEffect(row.id, { status: "done", outcome: text, endedAt: at, settledBy: "person" });
+    return store.settleEffect(row.id, { status: "done", seen: row, outcome: text, endedAt: at, settledBy: "person" });
   }
 
   async #row(effectId: string): Promise<EffectRow> {

@@ -73,6 +73,19 @@ export function notRecorded(row: EffectRow, cause: unknown): TurnsError {
   });
 }
 
+/** @param now what somebody has made of it who took the thread over from a run that counted as dead, or a person */
+export function overruled(row: EffectRow, now: EffectRow): TurnsError {
+  const found =
+    now.undoStatus !== row.undoStatus ? "one that is being undone, or was" : now.tries !== row.tries ? "another try" : now.status;
+  return new TurnsError("EFFECT_NOT_RECORDED", {
+    what: nameOf(row),
+    expected: "to commit its outcome; the deed itself has ended",
+    found: `${found} meanwhile, by somebody who did not wait for it`,
+    remedy: `What stands in the journal was left as it is. Look whether both happened (key ${now.key}): saver.effects.get(${JSON.stringify(row.id)}) shows it.`,
+    data: dataOf(now),
+  });
+}
+
 /** It is done, and its result is not known: that of a value that cannot be saved, or that a person settled without one. */
 export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown): TurnsError {
   return new TurnsError("UNSERIALIZABLE_VALUE", {

@@ -10,7 +10,7 @@ import { holderOf, isHeldElsewhere } from "./holder";
 import { type EffectContent, revived } from "./content";
 import { errorOutcome } from "./error-outcome";
 import type { EffectPlace } from "./context";
-import { changed, ended, gone, inDoubt, lostRun, notRecorded, resultNotSaved, unclear } from "./failures";
+import { changed, ended, gone, inDoubt, lostRun, notRecorded, overruled, resultNotSaved, unclear } from "./failures";
 import type { CheckedEffect } from "./options";
 import { type Course, Courses, nextOrdinal } from "./courses";
 import { runningHere } from "./running";
@@ -61,8 +61,8 @@ const UNSETTLED = ["EFFECT_IN_DOUBT", "EFFECT_CHANGED", "EFFECT_NOT_RECORDED", "
 export class EffectJournal {
   readonly #parts: JournalParts;
   readonly #courses = new Courses();
-  /** Outcomes that could not be committed. */
-  readonly #unsaved = new Map<string, Outcome>();
+  /** Outcomes that could not be committed, and of what. */
+  readonly #unsaved = new Map<string, { row: EffectRow; outcome: Outcome }>();
 
   constructor(parts: JournalParts) {
     this.#parts = parts;
@@ -70,11 +70,11 @@ export class EffectJournal {
 
   /**
    * @throws {TurnsError} EFFECT_OUTSIDE_NODE for an attempt that has ended: one that ran into its timeout must do nothing any more, since
-   *   its node may be at it again, nor may what a node did not wait for
+   *   its node may be at it again, nor may what a node did not wait for; nor one of a graph that such a node begins when its run is over
    */
   called(name: string, { id }: CheckedEffect, place: EffectPlace): Call {
     const attempt = this.#parts.attemptOf(place.runId, place.nodeTaskId);
-    if (attempt === undefined) throw ended(name, place);
+    if (attempt === undefined || attempt.run.isLate) throw ended(name, place);
     const course = this.#courses.of(attempt);
     const label = id === undefined ? `#${nextOrdinal(course, name)}` : `id:${id}`;
     return { name, label, labelled: id !== undefined, place, attempt, course };
@@ -142,14 +142,19 @@ export class EffectJournal {
       id: options.createId(),
       threadId: place.threadId,
       sawDeletion: attempt.threadId === place.threadId ? attempt.run.sawDeletion : undefined,
+      lease: attempt.run.lease,
       claim: { ...namesOf(place.threadId), kind: "resume", name: attempt.runId },
       nodeNs: place.nodeNs,
       nodeTaskId: place.nodeTaskId,
       spot: spotOf(around),
       anchor: place.rootCheckpointId,
+      innerAnchors: place.innerCheckpointIds,
       // A graph that a node runs on another thread has its roots on that of the outermost graph.
       rootThreadId: outermost.threadId,
-      run: runOf(outermost.nodeTaskId, outermost.runId),
+      run: runOf(
+        outermost.nodeTaskId,
+        around.map(({ runId }) => runId),
+      ),
       graphRun: attempt.run.runId,
       name: call.name,
       label: call.label,
@@ -181,7 +186,8 @@ export class EffectJournal {
 
   async #attempt(row: EffectRow, { fn, options }: Work): Promise<unknown> {
     this.#tell(row, "begun");
-    const details = (): FailpointDetails => ({ threadId: row.threadId, nodeTaskId: row.nodeTaskId, effect: row.name });
+    const { threadId, nodeTaskId, name: effect, key } = row;
+    const details = (): FailpointDetails => ({ threadId, nodeTaskId, node: row.nodeName, effect, key });
     let result: unknown;
     try {
       failpoint("effect-body.before", details);
@@ -221,15 +227,17 @@ export class EffectJournal {
 
   async #settle(row: EffectRow, outcome: Outcome): Promise<void> {
     const { store, options } = this.#parts;
-    this.#unsaved.set(row.id, outcome);
+    this.#unsaved.set(row.id, { row, outcome });
     let settled: EffectRow | undefined;
     try {
-      settled = await store.settleEffect(row.id, { ...outcome, endedAt: options.clock().toISOString() });
+      settled = await store.settleEffect(row.id, { ...outcome, seen: row, endedAt: options.clock().toISOString() });
     } catch (cause) {
       throw notRecorded(row, cause);
     }
     this.#unsaved.delete(row.id);
     if (settled === undefined) throw gone(row);
+    if (settled.status !== outcome.status || (settled.tries !== row.tries && settled.status !== "done"))
+      throw overruled(row, settled);
     this.#tell(settled, settled.status === "intent" ? "in-doubt" : settled.status === "done" ? "done" : "failed");
   }
 
@@ -239,7 +247,7 @@ export class EffectJournal {
     const running = runningHere.get(row.id);
     if (running !== undefined) return running;
     const unsaved = this.#unsaved.get(row.id);
-    if (unsaved !== undefined) return this.#saveLate(row, unsaved, work);
+    if (unsaved?.row.tries === row.tries) return this.#saveLate(unsaved.row, unsaved.outcome, work);
     this.#tell(row, "in-doubt");
     if (isHeldElsewhere(row.process))
       throw inDoubt(row, `one that process ${row.process.split(" ", 2).join(" on ")} is doing just now`);

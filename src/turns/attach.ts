@@ -67,6 +67,11 @@ export function isRecorded(callbacks: RunnableConfig["callbacks"], recorder: Tur
   return faceIn(callbacks, recorder) !== undefined;
 }
 
+/** The id of the run that a run with these callbacks is a part of. */
+export function runAround(callbacks: RunnableConfig["callbacks"]): string | undefined {
+  return Array.isArray(callbacks) ? undefined : callbacks?.getParentRunId();
+}
+
 /** What is known of a graph that the recorder is attached to. @throws {TurnsError} INVALID_GRAPH for one that it is not attached to */
 export function attachedGraph(graph: unknown, recorder: TurnRecorder): AttachedGraph {
   const face = faceOf(pregelOf(graph), recorder);

@@ -1,6 +1,6 @@
 import { encode } from "../codec";
 import { describe, TurnsError } from "../errors";
-import { type SqliteDatabase, SqliteTurnLog } from "../store/sqlite";
+import { type DatabaseHandle, SqliteTurnLog } from "../store/sqlite";
 import type { TurnRow } from "../store/store";
 import { refuseSerialized } from "../serde";
 import { Values } from "../values";
@@ -8,8 +8,8 @@ import { stateOfTurn } from "./state-of-turn";
 import { checkedTurn, type LangGraphCheckpoint } from "./types";
 
 /**
- * The turn log by itself, over an open better-sqlite3 handle (requirement S1). Synchronous: when a method returns, its commit has
- * happened. The handle stays the caller's: its pragmas are not touched and it is not closed. It has no keys: into a database that a
+ * The turn log by itself, over an open handle of better-sqlite3 or `node:sqlite` (requirement S1). Synchronous: when a method
+ * returns, its commit has happened. The handle stays the caller's: its pragmas are not touched and it is not closed. It has no keys: into a database that a
  * TurnSaver encrypts it saves nothing, and of such a database it reads no turn; both fail with ENCRYPTED.
  */
 export class CheckpointPersister {
@@ -17,10 +17,10 @@ export class CheckpointPersister {
   readonly #values: Values;
 
   /**
-   * @param db an open better-sqlite3 database; missing tables are created by the migrations
+   * @param db an open database of better-sqlite3, or `DatabaseSync` of `node:sqlite`; missing tables are created by the migrations
    * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT, STORE_UNAVAILABLE
    */
-  constructor(db: SqliteDatabase) {
+  constructor(db: DatabaseHandle) {
     this.#log = new SqliteTurnLog(db);
     const options = { classInstances: "error", immutable: false, cacheSize: 0 } as const;
     this.#values = new Values(options, (threadId, text) => this.#log.address(threadId, text));

@@ -48,7 +48,7 @@ export async function passGate(
 
 async function save(
   { store, log, keepsReasons }: GatekeeperParts,
-  { threadId, name: node }: Attempt,
+  { threadId, name: node, run }: Attempt,
   action: TurnRow | undefined,
   validation: Validation,
   stops: boolean,
@@ -56,7 +56,7 @@ async function save(
   if (action === undefined) return;
   try {
     const stored = keepsReasons ? validation : { ...validation, reason: undefined };
-    await store.saveValidation(action.id, JSON.stringify(stored), stops ? "error" : undefined);
+    await store.saveValidation(action.id, JSON.stringify(stored), stops ? "error" : undefined, run.lease);
   } catch (error) {
     log.error({ threadId, node, turnId: action.id, error: String(error) }, "what a gate found could not be saved");
   }

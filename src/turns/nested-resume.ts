@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
 import { isPregel, type PregelLike } from "./pregel";
 
@@ -9,9 +10,14 @@ interface PregelNodeLike {
 const repaired = new WeakSet<Runnable>();
 
 /**
- * Mends a resume inside nested graphs (internals, section 8; langgraphjs#2667): LangGraph tests whether the *key* `checkpoint_id` is
- * present to tell a replay from a resume, and hands every node `checkpoint_id: undefined`, so finished siblings inside a subgraph and
- * finished functional tasks run again. The nodes' runnables are replaced by ones that drop the key when it is undefined.
+ * Mends a resume inside nested graphs, by replacing the nodes' runnables.
+ *
+ * LangGraph tests whether the *key* `checkpoint_id` is present to tell a replay from a resume, and hands every node `checkpoint_id:
+ * undefined`, so finished siblings inside a subgraph and finished functional tasks run again (internals, section 8; langgraphjs#2667):
+ * the key is dropped when it is undefined.
+ *
+ * A graph with `checkpointer: true` goes on from its newest checkpoint in a resume, also when that is the end of an earlier visit and
+ * this one had saved nothing yet: it would do nothing, and its old state would count as the visit's result. It is not told to resume then.
  */
 export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>()): void {
   if (seen.has(graph)) return;
@@ -56,10 +62,36 @@ class WithoutUndefinedCheckpointId extends Runnable {
     return this.#inner.getName(suffix);
   }
 
-  override invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
+  override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
     countCallsAnew(config);
-    return this.#inner.invoke(input, withoutUndefinedCheckpointId(config)) as Promise<unknown>;
+    const repaired = withoutUndefinedCheckpointId(config);
+    const isNewVisit = await isVisitToBegin(graphIn(this.#inner), repaired);
+    return this.#inner.invoke(
+      input,
+      isNewVisit ? { ...repaired, configurable: { ...repaired?.configurable, [RESUMING]: false } } : repaired,
+    );
   }
+}
+
+/** LangGraph's word to the graphs inside a run, or a retry, that they are to go on. */
+const RESUMING = "__pregel_resuming";
+
+interface KeepingGraph {
+  checkpointer: true;
+  getState(config: RunnableConfig): Promise<{ next: readonly string[]; metadata?: { parents?: Record<string, string> } }>;
+}
+
+/** Whether a resume leads to a graph that keeps its state from visit to visit, and what it keeps is an earlier visit that has ended. */
+async function isVisitToBegin(graph: unknown, config: Partial<RunnableConfig> | undefined): Promise<boolean> {
+  const { configurable } = config ?? {};
+  if (configurable?.[RESUMING] !== true || !keepsItsState(graph)) return false;
+  const ns = String(configurable["checkpoint_ns"]).replaceAll(/:[^|]*/g, "");
+  const { next, metadata } = await graph.getState({ configurable: { ...configurable, checkpoint_ns: ns } });
+  return next.length === 0 && !isDeepStrictEqual(metadata?.parents, configurable["checkpoint_map"]);
+}
+
+function keepsItsState(graph: unknown): graph is KeepingGraph {
+  return (graph as { checkpointer?: unknown } | undefined)?.checkpointer === true;
 }
 
 /**

@@ -1,19 +1,24 @@
 import { isWithin } from "../store/namespaces";
-import type { SawDeletion } from "../store/store";
+import type { Lease, SawDeletion } from "../store/store";
 import type { RunRegistry } from "./run-registry";
 
 const CHECK_EVERY_MS = 20;
 /** How long no node may be at work before the graph counts as ended: what LangGraph does between steps is quicker. */
 const QUIET_MS = 500;
 
-interface Failure {
+/** What tells a run from those before and behind it. */
+export interface RunMarks {
+  sawDeletion: SawDeletion;
+  lease: Lease | undefined;
+}
+
+/** `sawDeletion` and `lease` are of the run that failed: a late run of a deleted thread, or of one that others have, must not stop theirs. */
+interface Failure extends RunMarks {
   ns: string;
   error: unknown;
   taken: () => void;
   /** The graph runs that were going on. Those that begin later have nothing to do with it. */
   runs: readonly string[];
-  /** Of the run that failed: a late run of a deleted thread must not stop one that has begun since. */
-  sawDeletion: SawDeletion;
 }
 
 /**
@@ -26,7 +31,7 @@ interface Failure {
  */
 export class PendingFailures {
   readonly #runs: RunRegistry;
-  readonly #reported = new Map<string, Pick<Failure, "ns" | "error" | "sawDeletion">[]>();
+  readonly #reported = new Map<string, Pick<Failure, "ns" | "error" | keyof RunMarks>[]>();
   readonly #waiting = new Map<string, Failure[]>();
 
   constructor(runs: RunRegistry) {
@@ -34,7 +39,7 @@ export class PendingFailures {
   }
 
   /** Resolves if a node's start took the error, rejects with it once the graph of that namespace has ended. */
-  hold(threadId: string, ns: string, error: unknown, sawDeletion: SawDeletion): Promise<void> {
+  hold(threadId: string, ns: string, error: unknown, { sawDeletion, lease }: RunMarks): Promise<void> {
     const reason = error instanceof Error ? error : new Error(String(error));
     return new Promise((resolve, reject) => {
       let quietSince = Date.now();
@@ -49,6 +54,7 @@ export class PendingFailures {
         ns,
         error: reason,
         sawDeletion,
+        lease,
         runs: this.#runs.graphRunsOf(threadId),
         taken: () => {
           clearInterval(timer);
@@ -63,10 +69,12 @@ export class PendingFailures {
    * The first error that concerns a node of this namespace, now the caller's to report; the saves that wait resolve with it. It stays
    * until the run ends: a node's retry policy must not run the body on a checkpoint that does not exist.
    */
-  take(threadId: string, ns: string, sawDeletion: SawDeletion): unknown {
+  take(threadId: string, ns: string, run: RunMarks): unknown {
     this.#dismissEnded(threadId);
-    const concerns = (failure: Pick<Failure, "ns" | "sawDeletion">): boolean =>
-      isWithin(ns, failure.ns) && (failure.sawDeletion ?? sawDeletion) === (sawDeletion ?? failure.sawDeletion);
+    const concerns = (failure: Pick<Failure, "ns" | keyof RunMarks>): boolean =>
+      isWithin(ns, failure.ns) &&
+      mayBeEqual(failure.sawDeletion, run.sawDeletion) &&
+      mayBeEqual(failure.lease?.runId, run.lease?.runId);
     const failures = (this.#waiting.get(threadId) ?? []).filter(concerns);
     this.#keep(threadId, (failure) => !concerns(failure));
     for (const failure of failures) failure.taken();
@@ -92,4 +100,8 @@ export class PendingFailures {
     if (rest.length === 0) this.#waiting.delete(threadId);
     else this.#waiting.set(threadId, rest);
   }
+}
+
+function mayBeEqual<T>(left: T | undefined, right: T | undefined): boolean {
+  return left === undefined || right === undefined || left === right;
 }

@@ -20,15 +20,21 @@ export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unk
 ] ??= new Set<string>()) as Set<string>;
 
 /**
- * Whether a run still goes on. Of this thread we know; of other processes on this host the system knows whether they live; of another
+ * Whether a run still goes on, as far as can be known: whoever is wrong about it is stopped by the run's lease. Of this thread we know; of other processes on this host the system knows whether they live; of another
  * host (a container that shares the folder), and of another thread of this process, only the heartbeat tells.
  */
 export function isAlive(run: RunRow, now: number): boolean {
+  if (run.beatAt === 0) return false;
   const here = thisProcess();
   if (run.host === here.host && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   const isOtherThread = run.pid === here.pid && baseOf(run.pidStart) === baseOf(here.pidStart);
-  if (run.host !== here.host || isOtherThread) return now - run.beatAt < BEAT_EXPIRY_MS;
+  if (run.host !== here.host || isOtherThread) return isRecent(run, now);
   return pidIsAlive(run.pid, run.pidStart);
+}
+
+/** One from the future was made before a clock was set back: it must not lock the thread until that time has come. */
+function isRecent({ beatAt }: RunRow, now: number): boolean {
+  return Math.abs(now - beatAt) < BEAT_EXPIRY_MS;
 }
 
 /** Whether a process of this host lives. @param start what tells it from a later one with the same pid; empty if not known */

@@ -1,5 +1,5 @@
 import type { LLMResult } from "@langchain/core/outputs";
-import type { TokenCounts } from "../store/store";
+import type { Lease, TokenCounts } from "../store/store";
 
 /** Whose call of a model it is. */
 export interface ModelCaller {
@@ -7,6 +7,8 @@ export interface ModelCaller {
   nodeTaskId: string;
   /** The run of the attempt; undefined if not known: then it is the newest attempt of the node task. */
   attemptRunId: string | undefined;
+  /** Of the outermost run. */
+  lease: Lease | undefined;
 }
 
 interface ModelRun {

@@ -2,7 +2,8 @@ import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { Serialized } from "@langchain/core/load/serializable";
 import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
-import type { SawDeletion, TokenCounts, TurnStatus } from "../store/store";
+import { Breath } from "../breath";
+import type { Lease, SawDeletion, TokenCounts, TurnStatus } from "../store/store";
 import { JOURNAL } from "./journal-key";
 import type { AttachedGraph } from "./attached-graph";
 import { handledTaskOf, type NodeTaskInfo, nodeTaskIdOf } from "./node-task";
@@ -29,8 +30,12 @@ export interface Attempt extends NodeTaskInfo {
 export interface OuterRun {
   runId: string;
   sawDeletion: SawDeletion;
+  /** What it holds its thread by: all that is saved in it, on whichever thread, is refused when somebody else has taken that. */
+  lease: Lease | undefined;
   /** The attached graph that runs; graphs inside it belong to it. */
   graph: AttachedGraph | undefined;
+  /** Begun by work that a run has left behind, when that run was over: whatever it does, a later run may be at the same. */
+  isLate: boolean;
 }
 
 /** What LangChain tells about a run that starts. */
@@ -49,7 +54,8 @@ export interface StartedRun {
 export interface TurnSink {
   /** What a run finds that begins now. */
   deletionOf(threadId: string): Promise<SawDeletion>;
-  graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<void>;
+  /** @returns what the run holds the thread by */
+  graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined>;
   graphEnds(threadId: string, runId: string): Promise<void>;
   /** `input` is what the node was called with; `hasOwnInput` says that it cannot be the state of a checkpoint. */
   nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void>;
@@ -77,6 +83,7 @@ export class TurnRecorder extends BaseCallbackHandler {
   readonly #lineage = new Lineage();
   readonly #modelRuns = new ModelRuns();
   readonly #doubts = new Doubts();
+  readonly #breath = new Breath();
 
   constructor(sink: TurnSink) {
     super();
@@ -117,6 +124,8 @@ export class TurnRecorder extends BaseCallbackHandler {
       try {
         this.#doubts.refuseHandler(handledTaskOf(task));
         await this.#sink.nodeStarts(attempt, inputs, hasOwnInput(task));
+        const breath = this.#breath.before(`${task.step} ${threadId}`);
+        if (breath !== undefined) await breath;
       } catch (error) {
         this.#attempts.delete(runId);
         this.#lineage.leave(runId);
@@ -126,7 +135,8 @@ export class TurnRecorder extends BaseCallbackHandler {
     }
     if (!isGraph) return;
     try {
-      await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
+      const lease = await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
+      if (run.runId === runId) run.lease = lease;
     } catch (error) {
       // LangGraph reports no end of a run that was refused.
       this.#graphRuns.delete(runId);
@@ -222,6 +232,11 @@ export class TurnRecorder extends BaseCallbackHandler {
     return attempt !== undefined && this.#attempts.has(attempt.runId) ? attempt : undefined;
   }
 
+  /** What the outermost run around a run holds its thread by. */
+  leaseOf(runId: string | undefined): Lease | undefined {
+    return runId === undefined ? undefined : this.#lineage.leaseOf(runId);
+  }
+
   /** The newest attempt of a node task need not be the one that calls: one that has timed out may still be at work. */
   #modelStarted(runId: string, parentRunId: string | undefined, metadata: Record<string, unknown> | undefined): void {
     const nodeNs = metadata?.["langgraph_checkpoint_ns"];
@@ -230,7 +245,7 @@ export class TurnRecorder extends BaseCallbackHandler {
     const nodeTaskId = nodeTaskIdOf(nodeNs);
     const attempt = this.attemptOf(parentRunId, nodeTaskId);
     const caller = { threadId: attempt?.threadId ?? threadId, nodeTaskId: attempt?.nodeTaskId ?? nodeTaskId };
-    this.#modelRuns.started(runId, { ...caller, attemptRunId: attempt?.runId }, attempt?.run.runId);
+    this.#modelRuns.started(runId, { ...caller, attemptRunId: attempt?.runId, lease: attempt?.run.lease }, attempt?.run.runId);
   }
 
   /**
@@ -262,12 +277,21 @@ export class TurnRecorder extends BaseCallbackHandler {
   }
 }
 
+/** Enough for the branches of any run; most of them never tell their end. */
+const LEFT_BEHIND_MAX = 10_000;
+
 /** Which outermost run each run is a part of: a graph inside a node began when the run around it did. */
 class Lineage {
   readonly #outer = new Map<string, OuterRun>();
   /** The node task's attempt that a run is, or is inside of. */
   readonly #attempts = new Map<string, Attempt>();
   readonly #inner = new Map<OuterRun, Set<string>>();
+  /** What was still at work when its outermost run was over (a branch that LangGraph aborted), the oldest first. */
+  readonly #leftBehind = new Set<string>();
+
+  leaseOf(runId: string): Lease | undefined {
+    return this.#outer.get(runId)?.lease;
+  }
 
   has(runId: string): boolean {
     return this.#outer.has(runId);
@@ -275,7 +299,8 @@ class Lineage {
 
   enter(runId: string, parentRunId: string | undefined, graph?: AttachedGraph): OuterRun {
     const known = parentRunId === undefined ? undefined : this.#outer.get(parentRunId);
-    const run = known ?? { runId, sawDeletion: undefined, graph };
+    const isLate = parentRunId !== undefined && this.#leftBehind.has(parentRunId);
+    const run = known ?? { runId, sawDeletion: undefined, lease: undefined, graph, isLate };
     this.#outer.set(runId, run);
     const attempt = this.attemptOf(parentRunId);
     if (attempt !== undefined) this.#attempts.set(runId, attempt);
@@ -290,8 +315,13 @@ class Lineage {
     this.#forget(runId);
     if (run === undefined) return;
     if (run.runId !== runId) return void this.#inner.get(run)?.delete(runId);
-    for (const inner of this.#inner.get(run) ?? []) this.#forget(inner);
+    for (const inner of this.#inner.get(run) ?? []) {
+      this.#forget(inner);
+      this.#leftBehind.add(inner);
+    }
     this.#inner.delete(run);
+    for (const oldest of [...this.#leftBehind].slice(0, Math.max(0, this.#leftBehind.size - LEFT_BEHIND_MAX)))
+      this.#leftBehind.delete(oldest);
   }
 
   isAttempt(runId: string, attempt: Attempt): void {
@@ -339,7 +369,7 @@ function bringsInput(inputs: ChainValues): boolean {
 function statusOfError(error: unknown): TurnStatus {
   const name = (error as { name?: unknown } | null)?.name;
   if (name === "ParentCommand") return "handoff";
-  return name === "GraphInterrupt" || name === "NodeInterrupt" || name === "GraphBubbleUp" ? "interrupted" : "error";
+  return name === "GraphInterrupt" || name === "NodeInterrupt" ? "interrupted" : "error";
 }
 
 /** Of a handoff it is the Command: what the node returned, or the graph inside of it, and what a parent will apply. */

@@ -34,7 +34,8 @@ export function stateOfTurn(
 export function withoutBookkeeping(values: Record<string, unknown>): Record<string, unknown> {
   const state: Record<string, unknown> = {};
   for (const channel of Object.keys(values)) {
-    if (!BOOKKEEPING.test(channel)) define(state, channel, values[channel]);
+    // No setter can run: `__proto__` counts as bookkeeping.
+    if (!BOOKKEEPING.test(channel)) state[channel] = values[channel];
   }
   return state;
 }
@@ -44,11 +45,6 @@ export function asRecord(value: unknown, name: string): Record<string, unknown> 
   const plain = typeof value === "object" && value !== null && !Array.isArray(value);
   const prototype: unknown = plain ? Object.getPrototypeOf(value) : undefined;
   return prototype === Object.prototype || prototype === null ? (value as Record<string, unknown>) : { [name]: value };
-}
-
-/** Assignment would run the setter of a key like `__proto__`. */
-function define(target: Record<string, unknown>, key: string, value: unknown): void {
-  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
 function checkpointGone(turn: TurnRow): TurnsError {

@@ -1,8 +1,10 @@
 import type { ChainValues } from "@langchain/core/utils/types";
+import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import type { UserSerde } from "../serde";
 import type {
+  Lease,
   LostTurn,
   NewThought,
   PackedText,
@@ -52,9 +54,9 @@ export class TurnLog implements TurnSink {
     return this.#parts.store.deletionOf(threadId);
   }
 
-  async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<void> {
+  async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     this.#parts.failures.forget(threadId);
-    await this.#parts.runs.graphStarted(threadId, runId, bringsInput);
+    return this.#parts.runs.graphStarted(threadId, runId, bringsInput);
   }
 
   async graphEnds(threadId: string, runId: string): Promise<void> {
@@ -74,6 +76,7 @@ export class TurnLog implements TurnSink {
         id: options.createId(),
         threadId: attempt.threadId,
         sawDeletion: attempt.run.sawDeletion,
+        lease: attempt.run.lease,
         nodeName: attempt.name,
         nodeNs: attempt.nodeNs,
         nodeTaskId: attempt.nodeTaskId,
@@ -105,21 +108,26 @@ export class TurnLog implements TurnSink {
       this.#saved(row);
     } catch (error) {
       this.#failed(attempt, "Thought", error);
-      if (options.onTurnError === "continue") return;
+      if (options.onTurnError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
       this.#leave(attempt);
       throw error;
     }
   }
 
-  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist */
+  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist; LEASE_LOST */
   async #admit(attempt: Attempt): Promise<void> {
     const ns = namespaceAbove(attempt.nodeNs);
     await this.#parts.runs.nodeStarted(attempt.threadId, ns, attempt.run.runId);
-    const failure = this.#parts.failures.take(attempt.threadId, ns, attempt.run.sawDeletion);
-    if (failure === undefined) return;
-    // LangChain reports no end of a run whose start was refused.
-    this.#leave(attempt);
-    throw failure as Error;
+    const failure = this.#parts.failures.take(attempt.threadId, ns, attempt.run);
+    try {
+      if (failure !== undefined) throw failure as Error;
+      // The Thought asks by itself.
+      if (!this.#parts.redaction.recordsTurns && attempt.run.lease) await this.#parts.store.checkLease(attempt.run.lease);
+    } catch (error) {
+      // LangChain reports no end of a run whose start was refused.
+      this.#leave(attempt);
+      throw error;
+    }
   }
 
   #leave(attempt: Attempt, failed = false): void {
@@ -131,7 +139,8 @@ export class TurnLog implements TurnSink {
     if (threadId === attempt.threadId) return;
     this.#leave(attempt);
     attempt.threadId = threadId;
-    attempt.run = { ...attempt.run, sawDeletion: await this.deletionOf(threadId) };
+    const lease = this.#parts.runs.leaseOf(threadId) ?? attempt.run.lease;
+    attempt.run = { ...attempt.run, sawDeletion: await this.deletionOf(threadId), lease };
     await this.#parts.runs.nodeStarted(threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId);
   }
 
@@ -147,6 +156,7 @@ export class TurnLog implements TurnSink {
         id: options.createId(),
         threadId: attempt.threadId,
         sawDeletion: attempt.run.sawDeletion,
+        lease: attempt.run.lease,
         nodeName: attempt.name,
         nodeNs: attempt.nodeNs,
         nodeTaskId: attempt.nodeTaskId,

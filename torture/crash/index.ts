@@ -1,0 +1,94 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { crashMatrix, type Failure } from "./matrix";
+import type { Case } from "./plan";
+import { caseText, failureText, inWords } from "./report";
+import { shrunk } from "./shrink";
+import { crashed, uncrashed } from "./trial";
+import { bundledChild, Worker } from "./workers";
+
+const HELP = `npm run torture -- crash [--kills n] [--seed n] [--jobs n] [--trials n] [--only n] [--shrink n] [--repeat json]
+
+Draws programs (graphs and functional entrypoints), runs each without a crash, then kills its processes with SIGKILL at random points, those
+that resume included, and compares. --kills: when enough processes have died (1000). --jobs: processes at a time (2). --trials: of each
+program (4). --only: one program of the seed. --shrink: how many trials to look for a smaller case of the first failure (40).
+--repeat: one case, as a failure prints it.
+`;
+
+/** @returns whether every killed run came to what the uncrashed one came to, and repeated nothing that had ended */
+export async function run(options: readonly string[]): Promise<boolean> {
+  const { values } = parseArgs({
+    args: [...options],
+    options: {
+      kills: { type: "string", default: "1000" },
+      seed: { type: "string", default: String(Math.floor(Math.random() * 1e9)) },
+      jobs: { type: "string", default: "2" },
+      trials: { type: "string", default: "4" },
+      only: { type: "string" },
+      shrink: { type: "string", default: "40" },
+      repeat: { type: "string" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) {
+    console.log(HELP);
+    return true;
+  }
+  const root = process.cwd();
+  const folder = mkdtempSync(join(tmpdir(), "turns-torture-"));
+  try {
+    const child = bundledChild(root, folder);
+    const worker = new Worker(child, root);
+    if (values.repeat !== undefined) return await repeated(worker, JSON.parse(values.repeat) as Case);
+    const seed = Number(values.seed);
+    // What ran, so that two runs can be told to be of the same sources.
+    const build = createHash("sha256").update(readFileSync(child)).digest("hex").slice(0, 12);
+    console.log(`seed ${seed}, build ${build}\n`);
+    const failures: Failure[] = [];
+    const since = Date.now();
+    let told = since;
+    const tally = await crashMatrix({
+      seed,
+      kills: Number(values.kills),
+      jobs: Number(values.jobs),
+      trialsPerPlan: Number(values.trials),
+      only: values.only === undefined ? undefined : Number(values.only),
+      child,
+      root,
+      onFailure(failure) {
+        failures.push(failure);
+        console.log(failureText(seed, failure));
+      },
+      onPlan({ kills, plans }) {
+        if (Date.now() - told < 30_000) return;
+        told = Date.now();
+        console.log(`${kills} kills, ${plans} programs, ${failures.length} failures, ${Math.round((told - since) / 1_000)} s`);
+      },
+    });
+    const [first] = failures;
+    if (first !== undefined && Number(values.shrink) > 0) {
+      const least = await shrunk(worker, first.case, first.result, Number(values.shrink));
+      console.log(`\nThe first failure, as small as it could be made:\n${caseText(least.case, least.result)}`);
+    }
+    worker.close();
+    console.log(`\n${inWords(tally)}\n${Math.round((Date.now() - since) / 1_000)} s`);
+    return tally.failures.length === 0;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function repeated(worker: Worker, one: Case): Promise<boolean> {
+  try {
+    const whole = await uncrashed(worker, one.plan);
+    const result = await crashed(worker, one, whole);
+    for (const line of result.lines) console.log(JSON.stringify(line));
+    console.log(`\n${result.faults.length === 0 ? "It holds." : "FAILED"}\n${caseText(one, result)}`);
+    return result.faults.length === 0;
+  } finally {
+    worker.close();
+  }
+}

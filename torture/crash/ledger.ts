@@ -1,0 +1,46 @@
+import { closeSync, existsSync, openSync, readFileSync, writeSync } from "node:fs";
+import type { EffectKind } from "./plan";
+
+/**
+ * What happened outside of the database. `l` names a visit of a body, the same in every run; `id` is its node task; `e` names an effect, the
+ * same in every run; `key` is what its function was given.
+ */
+export type Line =
+  | { t: "start" | "end"; id: string; l: string; unsaved: boolean }
+  /** The body threw on purpose. */
+  | { t: "failed"; l: string }
+  | { t: "call"; e: string; key: string; kind: EffectKind }
+  | { t: "deed"; e: string; key: string; value: string }
+  | { t: "threw"; e: string; key: string }
+  | { t: "probe"; e: string; key: string; found: boolean }
+  /** A person settled it. */
+  | { t: "settled"; key: string; outcome: "done" | "not-done" }
+  /** At its n-th point, or after n milliseconds wherever it was. */
+  | { t: "die"; n: number; point: string }
+  /** Node tasks whose Action is durable when a process goes on after an interrupt or an error. */
+  | { t: "round"; durable: string[] }
+  /** What the next process found: node tasks whose Action is durable, and how each effect stands. */
+  | { t: "woke"; durable: string[]; effects: Record<string, string> };
+
+/** A file that only grows; each line is in it before the next thing happens, and what is in a file no SIGKILL takes away. */
+export class Ledger {
+  constructor(readonly path: string) {}
+
+  add(line: Line): void {
+    const file = openSync(this.path, "a");
+    writeSync(file, `${JSON.stringify(line)}\n`);
+    closeSync(file);
+  }
+
+  lines(): Line[] {
+    if (!existsSync(this.path)) return [];
+    const texts = readFileSync(this.path, "utf8").split("\n").filter(Boolean);
+    return texts.map((text) => JSON.parse(text) as Line);
+  }
+
+  /** What the deed of this key came to, if it was done. */
+  deed(key: string): string | undefined {
+    const found = this.lines().find((line) => line.t === "deed" && line.key === key);
+    return found?.t === "deed" ? found.value : undefined;
+  }
+}

@@ -1,0 +1,69 @@
+// What a program is, as plain data: it goes to other processes, into reports, and back through `--repeat`.
+
+/** How an effect whose outcome is unknown is settled: the ledger is asked, it runs again with its key, or a person looks. */
+export type EffectKind = "probe" | "idempotent" | "bare";
+
+export interface EffectPlan {
+  /** Effects share names, so that their order has to tell them apart. */
+  name: "pay" | "mail";
+  kind: EffectKind;
+  /** Its function throws the first time it is called, before the deed. */
+  throws: boolean;
+  told: "input" | "id" | "nothing";
+  slow: boolean;
+}
+
+export type StepPlan =
+  | { do: "effect"; effect: EffectPlan }
+  | { do: "effects"; effects: readonly EffectPlan[] }
+  | { do: "ask" }
+  | { do: "wait" }
+  /** A graph in the body's closure. Without `keeps` it has no checkpointer. */
+  | { do: "call"; graph: GraphPlan; times: 1 | 2; keeps: boolean };
+
+export interface BodyPlan {
+  steps: readonly StepPlan[];
+  /** Whether it throws the first time it is run, behind its steps, and what comes of it: its retry policy, or an error of the run. */
+  fails: "no" | "retried" | "stops";
+}
+
+export type NodePlan =
+  | { is: "body"; body: BodyPlan }
+  | { is: "sends"; body: BodyPlan; packets: number; worker: BodyPlan }
+  /** `always`: compiled with `checkpointer: true`, its state goes on from visit to visit. */
+  | { is: "graph"; graph: GraphPlan; keeps: "task" | "always" };
+
+export interface LayerPlan {
+  nodes: readonly NodePlan[];
+  /** How the layer before leads here: an edge from each, one that waits for all, a conditional edge, a Command's goto. */
+  entered: "by any" | "by all" | "chosen" | "goto";
+}
+
+export interface GraphPlan {
+  layers: readonly LayerPlan[];
+  /** How often a conditional edge leads from the last layer back to the first, 0 for no such edge. */
+  rounds: number;
+  /** Edges over a layer, so that branches of different length meet. */
+  skips: boolean;
+}
+
+export type StagePlan = { tasks: readonly BodyPlan[] } | { steps: readonly StepPlan[] };
+
+/** A functional entrypoint: tasks side by side, and steps of its own between them. */
+export interface FlowPlan {
+  stages: readonly StagePlan[];
+}
+
+export interface Plan {
+  durability: "sync" | "async" | "exit";
+  program: { graph: GraphPlan } | { flow: FlowPlan };
+}
+
+/** When a process dies: after so many points, each a named place, or wherever it is after so long. */
+export type Kill = number | { afterMs: number };
+
+/** A plan, and when each process dies: the first kills the first process, the second the one that resumes, … */
+export interface Case {
+  plan: Plan;
+  kills: readonly Kill[];
+}

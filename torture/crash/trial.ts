@@ -1,0 +1,67 @@
+import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Fault, faultsOf } from "./checks";
+import type { Answer } from "./child";
+import { Ledger, type Line } from "./ledger";
+import type { Case, Kill, Plan } from "./plan";
+import type { Worker } from "./workers";
+
+/** A run to its end, over as many processes as it took. */
+export interface Course {
+  answer: Exclude<Answer, { error: string }>;
+  lines: Line[];
+}
+
+export interface Result {
+  /** The points at which processes died. */
+  deaths: { n: number; point: string }[];
+  /** What speaks against the promises; none if they held. */
+  faults: Fault[];
+  lines: Line[];
+}
+
+/** Where files lie in memory, if there is such a place: a SIGKILL takes nothing from a file that was written, so a disk would only cost time. */
+function folderOfTrial(): string {
+  const memory = "/dev/shm";
+  try {
+    accessSync(memory, constants.W_OK);
+    return mkdtempSync(join(memory, "turns-torture-"));
+  } catch {
+    return mkdtempSync(join(tmpdir(), "turns-torture-"));
+  }
+}
+
+/** Each kill ends a process, unless it was done before; the last is left alone. */
+async function courseOf(worker: Worker, plan: Plan, kills: readonly Kill[]): Promise<Course | { fault: string; lines: Line[] }> {
+  const folder = folderOfTrial();
+  const ledger = new Ledger(join(folder, "ledger"));
+  try {
+    for (let at = 0; ; at += 1) {
+      const kill = kills[at];
+      const answer = await worker.do({ plan, db: join(folder, "agent.db"), ledger: ledger.path, wakes: at > 0 }, kill);
+      if (answer === "killed") {
+        if (typeof kill === "object") ledger.add({ t: "die", n: kill.afterMs, point: "clock" });
+        continue;
+      }
+      const lines = ledger.lines();
+      return "error" in answer ? { fault: answer.error, lines } : { answer, lines };
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The same program without a crash: what everything is compared with. @throws if it does not even end */
+export async function uncrashed(worker: Worker, plan: Plan): Promise<Course> {
+  const course = await courseOf(worker, plan, []);
+  if ("fault" in course) throw new Error(course.fault);
+  return course;
+}
+
+export async function crashed(worker: Worker, { plan, kills }: Case, whole: Course): Promise<Result> {
+  const course = await courseOf(worker, plan, kills);
+  const deaths = course.lines.flatMap((line) => (line.t === "die" ? [{ n: line.n, point: line.point }] : []));
+  const faults = "fault" in course ? [{ promise: "state" as const, text: course.fault }] : faultsOf(plan, whole, course);
+  return { deaths, faults, lines: course.lines };
+}
