@@ -354,7 +354,7 @@ describe("S3.5 somebody who takes a live rewind for dead, as another host may", 
       const probe = () => true;
       await refusal(other.rewind(TO_A, { back: { run: back, probe } }));
     });
-    expect(error).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
+    expect(error).toMatchObject({ code: "LEASE_LOST" });
     expect(undone(ledger)).toEqual(["four", "three"]);
     await saver.rewind(TO_A, undos);
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
@@ -367,7 +367,7 @@ describe("S3.5 somebody who takes a live rewind for dead, as another host may", 
       await other.effects.resolve(data!["effectId"] as string, { undo: "done" });
       await other.abandonRewind(id);
     });
-    expect(error).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
+    expect(error).toMatchObject({ code: "LEASE_LOST" });
     expect(undone(ledger)).toEqual(["four"]);
     expect(await saver.unfinishedRewind("t")).toBeUndefined();
     expect(await saver.effects.list("t")).toHaveLength(4);

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { effect, type TurnSaver, type UndoCall } from "langgraph-checkpoint-turns";
+import { setFailpointHandler } from "../src/failpoints";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread, told } from "./support/eff-world";
 import { KEY } from "./support/enc-graph";
 import { rowsOfThread } from "./support/s1-tools";
@@ -92,6 +93,25 @@ describe("S3.5 what is undone", () => {
     expect(names(report.effects.inherited)).toEqual(["one"]);
     await saver.rewind(TO_A, undos);
     expect(undone(ledger)).toEqual(["own", "one"]);
+  });
+
+  test("S3.5 a copy of a thread that was rewound is whole, and is rewound in its turn", async () => {
+    const { saver, graph, task, ledger, undos } = world();
+    await task("a");
+    await task("b", "one");
+    await saver.rewind(TO_A, undos);
+    await task("b", "two");
+    await saver.copyThread("t", "copy");
+    expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
+    const keys = async () => (await saver.effects.list("copy")).map(({ key }) => key);
+    const before = await keys();
+    for (const round of [1, 2, 3]) {
+      await graph.invoke({ deeds: deeds("own") }, config("c", "copy"));
+      before.push(...(await keys()).filter((key) => !before.includes(key)));
+      await saver.rewind({ threadId: "copy", toTask: "b" }, undos);
+      expect([ledger.count("do own"), ledger.count("undo own"), before.length]).toEqual([round, round, 1 + round]);
+    }
+    expect(await saver.verify()).toMatchObject({ ok: true, problems: [] });
   });
 
   test("S3.5 after a rewind the same node does it again, with another key, and that is undone in its turn", async () => {
@@ -279,6 +299,38 @@ describe("S3.5 effects in doubt", () => {
     await run;
     expect(undone(ledger)).toEqual([]);
   });
+
+  test("S3.5 so does one that its node did not wait for, and that is still being done when the run is over", async () => {
+    const { saver, task, ledger, path, undos } = world();
+    await task("a");
+    let end = () => {};
+    let late: Promise<unknown> | undefined;
+    const leaves = attached(
+      saver,
+      line({
+        chores: async () => {
+          await effect("one", () => ledger.do("do one"), { input: { what: "one" }, undo: "back" });
+          const ended = new Promise<void>((resolve) => (end = resolve));
+          late = effect("slow", () => ended.then(() => ledger.do("do slow")), { input: { what: "slow" }, undo: "back" });
+          return {};
+        },
+      }),
+    );
+    await leaves.invoke({ log: [] }, config("b"));
+    const before = stateRows(path);
+    expect(await refusal(saver.rewind(TO_A, undos))).toMatchObject({
+      code: "THREAD_RUNNING",
+      message: expect.stringMatching(/effect "slow" .*is doing just now/) as string,
+    });
+    expect(names((await saver.rewind({ ...TO_A, dryRun: true }, undos)).effects.inDoubt)).toEqual(["slow"]);
+    expect(await saver.compensationReport("t", "a", undos)).toMatchObject({ covered: false, coverage: 0.5 });
+    expect(stateRows(path)).toEqual(before);
+    expect(ledger.lines()).toEqual(["do one"]);
+    end();
+    await late;
+    await saver.rewind(TO_A, undos);
+    expect(undone(ledger)).toEqual(["slow", "one"]);
+  });
 });
 
 describe("S3.5 an undo that fails", () => {
@@ -383,6 +435,42 @@ describe("S3.5 an undo that fails", () => {
     const error = await refusal(saver.rewind(TO_A, { back: { run: undoing(ledger), probe } }));
     expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT", cause: new Error("nobody answers") });
     expect(undone(ledger)).toEqual([]);
+  });
+
+  test("S3.5 of which nobody knows whether it ran is not called again, and refuses every rewind until a person says it", async () => {
+    const { saver, task, ledger, path, undos } = world();
+    await task("a");
+    await task("b", "one");
+    await task("c", "two");
+    let marks = 0;
+    // As a crash leaves it: the undo has run, and that is not on record.
+    setFailpointHandler((point) => {
+      if (point === "undo-mark.before" && ++marks === 2) throw new Error("no room");
+    });
+    try {
+      expect(await refusal(saver.rewind(TO_A, undos))).toMatchObject({ code: "EFFECT_NOT_RECORDED" });
+    } finally {
+      setFailpointHandler(undefined);
+    }
+    const before = stateRows(path);
+    const report = await saver.compensationReport("t", "a", undos);
+    expect(report.effects.map(({ name, verdict }) => [name, verdict])).toEqual([
+      ["two", "undo-in-doubt"],
+      ["one", "undo"],
+    ]);
+    expect(await refusal(saver.rewind(TO_A, undos))).toMatchObject({
+      code: "EFFECT_IN_DOUBT",
+      message: expect.stringMatching(/^undo "back" of effect "two" .*never reported how it ended/) as string,
+    });
+    expect(await refusal(saver.rewind({ threadId: "t", toTask: "b" }, undos))).toMatchObject({
+      code: "REWIND_UNFINISHED",
+      message: expect.stringMatching(/^rewind of thread "t" to another target: /) as string,
+    });
+    expect(undone(ledger)).toEqual(["two"]);
+    expect(stateRows(path)).toEqual(before);
+    await saver.effects.resolve(report.effects[0]!.id, { undo: "done" });
+    await saver.rewind(TO_A, undos);
+    expect(undone(ledger)).toEqual(["two", "one"]);
   });
 
   test("S3.5 what is no error can be thrown, too", async () => {

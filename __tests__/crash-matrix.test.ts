@@ -15,7 +15,7 @@ const nowhere = (): void => undefined;
 function runChild(which: string, db: string, ledger: string, killAt: number, durability = "async"): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["--import", "tsx", CHILD, which, db, ledger, String(killAt), durability], {
-      env: { ...process.env, NODE_OPTIONS: "" },
+      env: { ...process.env, NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "" },
     });
     let out = "";
     let err = "";

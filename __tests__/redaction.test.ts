@@ -330,6 +330,9 @@ describe("S4.6 a redact that fails fails closed", () => {
         expect(errors.join()).not.toContain(SECRET);
         expect(failures.map(({ error }) => (error as { code: string }).code)).toEqual(Array(4).fill("REDACTION_FAILED"));
         expect(failures.map(({ error }) => String(error)).join()).not.toContain(SECRET);
+        for (const { error } of failures) {
+          expect(String(error)).toMatch(/`redact`.*: expected \w.*; found \w.*\. The turn was saved without content/);
+        }
       }
     },
   );

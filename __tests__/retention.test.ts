@@ -209,7 +209,7 @@ describe("S2.1 prune", () => {
     shop.close();
     const child = join(__dirname, "support", "ret-kill-child.ts");
     const { signal } = spawnSync(process.execPath, ["--import", "tsx", child, shop.path, THREAD], {
-      env: { ...process.env, NODE_OPTIONS: "" },
+      env: { ...process.env, NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "" },
     });
     expect(signal).toBe("SIGKILL");
     shop.reopen();

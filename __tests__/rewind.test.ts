@@ -492,21 +492,17 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
   test("S1.5 names of checkpoints that go are gone, and come back, unless they were given anew", async () => {
     const { path, saver } = await threeTasks();
     const heads = async (): Promise<string> => (await saver.getTuple({ configurable: { thread_id: "t" } }))!.checkpoint.id;
-    const name = (called: string, id: string): void =>
-      sqlOn(
-        path,
-        `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
-           SELECT thread, '${called}', '', '${id}', '2030-01-01T00:00:00.000Z' FROM langgraph_threads WHERE thread_id = 't'`,
-      );
+    const name = (called: string, checkpointId: string): Promise<unknown> =>
+      saver.nameCheckpoint({ threadId: "t", checkpointId }, called);
     const names = (): unknown[] =>
       (dump(path)["langgraph_names"] as { name: string; checkpoint_id: string }[]).map((row) => [row.name, row.checkpoint_id]);
     const three = await heads();
-    for (const called of ["late", "moved"]) name(called, three);
+    for (const called of ["late", "moved"]) await name(called, three);
     const late = await saver.rewind({ threadId: "t", toTask: "two" });
     expect(names()).toEqual([]);
     const two = await heads();
-    name("kept", two);
-    name("moved", two);
+    await name("kept", two);
+    await name("moved", two);
     await saver.takeBackRewind(late.rewindId!);
     expect(names()).toEqual([
       ["kept", two],

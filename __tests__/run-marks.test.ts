@@ -162,14 +162,30 @@ describe("a run that counted as over, and was not", () => {
   test.each(["of this saver", "of another"])("S3.5 does not start a node beside another run, %s", async (whose) => {
     const { at, runs, others } = await lapsed();
     const release = await (whose === "of another" ? others : runs).reserve("t");
-    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "THREAD_RUNNING" });
+    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({
+      code: "LEASE_LOST",
+      data: { threadId: "t", takenBy: { pid: process.pid } },
+    });
     await release();
     expect(await others.isRunning("t")).toBe(false);
     // Nor later on: what the other one did is not what this run stands on.
-    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "THREAD_RUNNING" });
+    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
     at.saver.close();
     others.close();
   });
+
+  test.each(["of this saver", "of another"])(
+    "S3.5 does not start a node when another run has come and gone, %s",
+    async (whose) => {
+      const { at, runs, others } = await lapsed();
+      await (
+        await (whose === "of another" ? others : runs).reserve("t")
+      )();
+      expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST", data: { takenBy: undefined } });
+      at.saver.close();
+      others.close();
+    },
+  );
 
   test("S3.5 does not start a node on a thread that was rewound since", async () => {
     const { at, runs, others } = await lapsed();
@@ -188,7 +204,7 @@ describe("a run that counted as over, and was not", () => {
     );
     const [first] = await others.listTasks("t");
     await others.rewind({ threadId: "t", toTask: first!.taskId });
-    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
+    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
     expect(await others.isRunning("t")).toBe(false);
     at.saver.close();
     others.close();

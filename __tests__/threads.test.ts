@@ -40,10 +40,6 @@ function asking() {
 
 const rowsOf = (threadId: string): Record<string, unknown[]> => rowsOfThread(path, threadId);
 
-const nameSql = (threadId: string, name: string, checkpointId: string): string =>
-  `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
-     SELECT thread, '${name}', '', '${checkpointId}', '2030-01-01T00:00:00.000Z' FROM langgraph_threads WHERE thread_id = '${threadId}'`;
-
 describe("S3.7 threads never mix", () => {
   test("S3.7 two threads, interleaved step by step under the same task ids, each see only their own", async () => {
     const runner = new GraphRunner(chain(saver));
@@ -141,13 +137,15 @@ describe("S3.7 listThreads", () => {
   });
 
   test.each([99, 100, 101, 200, 250])("S3.7 pages through %i threads, each once, in the order of their ids", async (count) => {
-    const db = new Database(path);
-    const insert = db.prepare("INSERT INTO langgraph_threads (thread_id, created_at) VALUES (?, '2030-01-01T00:00:00.000Z')");
     const threadIds = Array.from({ length: count }, (_, index) => `thread-${String((index * 7919) % 100_000).padStart(5, "0")}`);
-    db.transaction(() => {
-      for (const threadId of threadIds) insert.run(threadId);
-    })();
-    db.close();
+    for (const threadId of threadIds) {
+      await saver.put(
+        { configurable: { thread_id: threadId } },
+        emptyCheckpoint(),
+        { source: "input", step: -1, parents: {} },
+        {},
+      );
+    }
     expect((await all(saver.listThreads())).map((thread) => thread.threadId)).toEqual([...threadIds].sort());
   });
 
@@ -190,7 +188,7 @@ describe("S3.7 copyThread", () => {
     await graph.invoke(new Command({ resume: "yes" }), at("x"));
     await graph.updateState(at("x"), { log: ["by hand"] });
     await graph.invoke({ log: [again] }, { configurable: { thread_id: "x", task_id: "named", graph_id: "a graph" } });
-    sqlOn(path, nameSql("x", "a name", (await saver.getTuple(at("x")))!.checkpoint.id));
+    await saver.nameCheckpoint({ threadId: "x" }, "a name");
     return graph;
   }
 
@@ -295,13 +293,15 @@ describe("S3.7 copyThread", () => {
 });
 
 describe("S3.7 deleteThread", () => {
+  const sealed = { tag: expect.any(String) as string, checksum: expect.any(String) as string };
+
   test("S3.7 leaves nothing in any table that knows threads, and nothing of another thread goes", async () => {
     const journaled = chain(saver, async (node) => void (await effect(`deed of ${node}`, () => "done", { undo: false })));
     const runner = new GraphRunner(journaled);
     for (const threadId of ["x", "y"]) {
       for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId.padEnd(300, ".")] }, { threadId, taskId });
       await saver.rewind({ threadId, toTask: "two" });
-      sqlOn(path, nameSql(threadId, "a name", (await saver.getTuple(at(threadId)))!.checkpoint.id));
+      await saver.nameCheckpoint({ threadId }, "a name");
     }
     // A process that died at work leaves its mark in langgraph_runs.
     for (const threadId of ["x", "y"]) expect(runProgram("s1-graph-child.ts", path, threadId, "run", "b").signal).toBe("SIGKILL");
@@ -311,7 +311,7 @@ describe("S3.7 deleteThread", () => {
       expect([table, rows.length > 0]).toEqual([table, table !== "langgraph_tombstones"]);
     }
     await saver.deleteThread("x");
-    const tombstone = { thread_id: "x", deleted_at: expect.any(Number) as number, final: 0 };
+    const tombstone = { thread_id: "x", deleted_at: expect.any(Number) as number, final: 0, ...sealed };
     for (const [table, rows] of Object.entries(rowsOfThread(path, "x", number))) {
       expect([table, rows]).toEqual([table, table === "langgraph_tombstones" ? [tombstone] : []]);
     }
@@ -328,7 +328,7 @@ describe("S3.7 deleteThread", () => {
     const after = dump(path);
     expect(after).toEqual({
       ...before,
-      langgraph_tombstones: [{ thread_id: "nobody", deleted_at: expect.any(Number) as number, final: 0 }],
+      langgraph_tombstones: [{ thread_id: "nobody", deleted_at: expect.any(Number) as number, final: 0, ...sealed }],
     });
     const [{ deleted_at: deletedAt }] = after["langgraph_tombstones"] as [{ deleted_at: number }];
     expect(deletedAt >= from && deletedAt <= Date.now()).toBe(true);

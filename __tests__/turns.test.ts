@@ -9,6 +9,7 @@ import {
   entrypoint,
   interrupt,
   MessagesAnnotation,
+  NodeInterrupt,
   Send,
   START,
   StateGraph,
@@ -162,6 +163,23 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
       "A r ok* 3",
     ]);
     expect(new Set(turns.map((turn) => turn.nodeTaskId)).size).toBe(1);
+    close();
+  });
+
+  test.each<[string, unknown, string]>([
+    ["an interrupt of the older kind", new NodeInterrupt("?"), "interrupted"],
+    ["what merely bears such a name in its message", new Error("GraphInterrupt"), "error"],
+    ["null", null, "error"],
+    ["undefined", undefined, "error"],
+    ["a text", "NodeInterrupt", "error"],
+  ])("S1.8 a node that throws %s", async (_, thrown, status) => {
+    const { saver, close } = setup();
+    const throwing = () => {
+      throw thrown;
+    };
+    const graph = saver.attach(new StateGraph(State).addNode("x", throwing).addEdge(START, "x").compile({ checkpointer: saver }));
+    await graph.invoke({ log: [] }, config).catch(() => undefined);
+    expect((await saver.listTurns("t")).map(line)).toEqual(["T x", `A x ${status}`]);
     close();
   });
 

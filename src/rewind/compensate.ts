@@ -4,7 +4,7 @@ import { toPublicEffect } from "../effects/types";
 import type { EffectEvent, SaverEmitter } from "../events";
 import { failpoint, type FailpointDetails } from "../failpoints";
 import type { EffectRow } from "../store/effects";
-import type { Store, UndoOutcome } from "../store/store";
+import type { Lease, Store, UndoOutcome } from "../store/store";
 import type { Found } from "./coverage";
 import { goneMeanwhile, takenOver, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
 import type { KnownUndo, UndoCall } from "./undos";
@@ -24,23 +24,31 @@ export interface CompensationParts {
  * begins, so that after a crash it is known which ran, which did not, and of which one (at most) nobody can know.
  *
  * @throws {TurnsError} UNDO_FAILED; EFFECT_IN_DOUBT for an undo whose earlier call is in doubt; EFFECT_NOT_RECORDED; THREAD_DELETED; and
- *   STATE_INVARIANT_VIOLATED if somebody else went on with the rewind, or gave it up; what the store throws. The effects undone by then stay marked, and the same call goes on where it was
+ *   LEASE_LOST or STATE_INVARIANT_VIOLATED if somebody else went on with the rewind, or gave it up; what the store throws. The effects undone by then stay marked, and the same call goes on where it was
  */
-export async function compensate(parts: CompensationParts, rewindId: string, effects: readonly Found[]): Promise<void> {
-  for (const { row, undo } of effects) if (undo !== undefined) await undoOne(parts, rewindId, row, undo);
+export async function compensate(parts: CompensationParts, by: Compensator, effects: readonly Found[]): Promise<void> {
+  for (const { row, undo } of effects) if (undo !== undefined) await undoOne(parts, by, row, undo);
 }
 
-async function undoOne(parts: CompensationParts, rewindId: string, row: EffectRow, undo: KnownUndo): Promise<void> {
+/** Which rewind undoes, and what it holds its thread by. */
+interface Compensator {
+  rewindId: string;
+  lease: Lease;
+}
+
+async function undoOne(parts: CompensationParts, by: Compensator, row: EffectRow, undo: KnownUndo): Promise<void> {
+  const { rewindId, lease } = by;
   const call = await callFor(parts, row);
   if (row.undoStatus !== undefined && (await isUndone(row, undo, call))) {
     await mark(parts, row, { status: "done", error: undefined }, false);
     return;
   }
   // Another host may have taken this process for dead: then the rewind is its, and not even its end is ours to wait for.
-  await mark(parts, row, { status: "begun", error: undefined }, false, (found, unfinished) => {
+  await mark(parts, row, { status: "begun", error: undefined, lease }, false, (found, unfinished) => {
     if (unfinished?.id !== rewindId || !isSame(found, row)) throw takenOver(row);
   });
-  const details = (): FailpointDetails => ({ threadId: row.threadId, nodeTaskId: row.nodeTaskId, effect: row.name });
+  const { threadId, nodeTaskId, name: effect, key } = row;
+  const details = (): FailpointDetails => ({ threadId, nodeTaskId, node: row.nodeName, effect, key });
   try {
     failpoint("undo-body.before", details);
     await undo.run(call);
@@ -87,7 +95,7 @@ function isSame(found: EffectRow, seen: EffectRow): boolean {
 async function mark(
   { store, now, events }: CompensationParts,
   row: EffectRow,
-  outcome: Pick<UndoOutcome, "status" | "error">,
+  outcome: Omit<UndoOutcome, "at">,
   ran: boolean,
   guard?: Parameters<Store["settleUndo"]>[2],
 ): Promise<void> {

@@ -1,6 +1,7 @@
 import { describe, TurnsError } from "../errors";
 import type { EffectRow } from "../store/effects";
-import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
+import { leaseLost } from "../store/lease-lost";
+import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
 import { compensate, type CompensationParts } from "./compensate";
 import { coverageOf, effectsReport, type Found, lookedThrough, refuseGaps } from "./coverage";
@@ -24,7 +25,7 @@ import { checkedUndos, type KnownUndo, type Undos } from "./undos";
 
 /** While it is held nobody begins a run on the thread. */
 export interface ThreadHold {
-  isOwn: (run: RunRow) => boolean;
+  lease: Lease;
   release: () => Promise<void>;
 }
 
@@ -61,7 +62,7 @@ const NOTHING: RewindCounts = { checkpoints: 0, writes: 0, turns: 0, values: 0, 
  * again (S3.5).
  *
  * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND,
- *   EFFECT_UNCOMPENSATED, EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED, THREAD_DELETED, and what the store throws
+ *   EFFECT_UNCOMPENSATED, EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED, THREAD_DELETED, LEASE_LOST, and what the store throws
  */
 export async function rewindThread(parts: RewindParts, request: RewindRequest, undos?: Undos): Promise<RewindReport> {
   const checked = checkedRequest(request);
@@ -145,7 +146,7 @@ async function rewindTo(parts: RewindParts, aim: Aim): Promise<RewindReport> {
   const effects = lookedThrough(await behind(store, threadId, plan), aim.undos);
   refuseGaps(threadId, effects, aim.allowUncompensated);
   const needsTime = aim.within || unfinished !== undefined || effects.some(({ undo }) => undo !== undefined);
-  return needsTime ? undoAndDelete(parts, aim) : deleteBehind(parts, aim, plan, effects, undefined, () => false);
+  return needsTime ? undoAndDelete(parts, aim) : deleteBehind(parts, aim, plan, effects, undefined, undefined);
 }
 
 /** Under the hold nothing changes any more, so all is looked at once again. */
@@ -162,12 +163,12 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
     let begun = unfinished;
     if (begun === undefined && effects.some(({ undo }) => undo !== undefined)) {
       const row = newRewind(parts, aim, plan);
-      begun = await store.beginRewind(row, (found) => {
-        refuseChanges(parts, aim, { plan, effects, begun: undefined, isOwn: hold.isOwn }, found);
-      });
+      begun = await store.beginRewind(row, (found) =>
+        unchanged(parts, aim, { plan, effects, begun: undefined, lease: hold.lease }, found),
+      );
     }
-    if (begun !== undefined) await compensate(parts, begun.id, effects);
-    return await deleteBehind(parts, aim, plan, effects, begun, hold.isOwn);
+    if (begun !== undefined) await compensate(parts, { rewindId: begun.id, lease: hold.lease }, effects);
+    return await deleteBehind(parts, aim, plan, effects, begun, hold.lease);
   } finally {
     await hold.release();
   }
@@ -180,12 +181,10 @@ async function deleteBehind(
   plan: RewindPlan,
   effects: readonly Found[],
   begun: RewindRow | undefined,
-  isOwn: ThreadHold["isOwn"],
+  lease: Lease | undefined,
 ): Promise<RewindReport> {
   const row = begun === undefined ? newRewind(parts, aim, plan) : { ...begun, archived: aim.archived };
-  const removed = await parts.store.rewind(row, (found) => {
-    refuseChanges(parts, aim, { plan, effects, begun, isOwn }, found);
-  });
+  const removed = await parts.store.rewind(row, (found) => unchanged(parts, aim, { plan, effects, begun, lease }, found));
   return reportOf(aim, plan, row.id, removed, effects);
 }
 
@@ -222,15 +221,21 @@ interface Seen {
   plan: RewindPlan;
   effects: readonly Found[];
   begun: RewindRow | undefined;
-  isOwn: ThreadHold["isOwn"];
+  /** Under which the thread is held, if the rewind takes time. */
+  lease: Lease | undefined;
 }
 
-/** Within the transaction: nobody runs the thread, and it stands as it did when the rewind was planned. */
-function refuseChanges(parts: RewindParts, aim: Aim, seen: Seen, found: RewindStanding): void {
-  refuseWhileRunning(
-    aim.threadId,
-    found.runs.filter((run) => !seen.isOwn(run) && parts.isAlive(run)),
-  );
+/**
+ * Within the transaction: nobody else runs the thread, and it stands as it did when the rewind was planned.
+ *
+ * @returns the marks of runs that count as dead
+ * @throws {TurnsError} LEASE_LOST, THREAD_RUNNING, REWIND_UNFINISHED, STATE_INVARIANT_VIOLATED
+ */
+function unchanged(parts: RewindParts, aim: Aim, seen: Seen, found: RewindStanding): readonly RunRow[] {
+  const { lease } = seen;
+  const others = found.runs.filter(({ runId }) => runId !== lease?.runId);
+  if (lease !== undefined && others.length === found.runs.length) throw leaseLost(lease, others[0]);
+  refuseWhileRunning(aim.threadId, others.filter(parts.isAlive));
   const { plan, begun } = seen;
   if (begun === undefined && found.unfinished !== undefined) {
     throw unfinishedRewind(found.unfinished, `thread ${describe(aim.threadId)}`);
@@ -240,6 +245,7 @@ function refuseChanges(parts: RewindParts, aim: Aim, seen: Seen, found: RewindSt
     throw moved(aim, "tasks that were added or removed");
   if (begun?.id !== found.unfinished?.id) throw moved(aim, "a rewind that was given up");
   if (!sameEffects(seen, found.effects)) throw moved(aim, "effects, or undos, that changed");
+  return others;
 }
 
 /** Those and no others, each as it was seen; with a rewind on record, all that it undoes is undone. */
@@ -275,12 +281,10 @@ function moved({ threadId }: Aim, found: string): TurnsError {
 export async function abandonRewind(parts: Pick<RewindParts, "store" | "isAlive">, rewindId: string): Promise<void> {
   await parts.store.abandonRewind(rewindId, (rewind, found) => {
     if (rewind.status !== "undoing") throw notUnfinished(rewind);
-    refuseWhileRunning(
-      rewind.threadId,
-      found.runs.filter((run) => parts.isAlive(run)),
-    );
+    refuseWhileRunning(rewind.threadId, found.runs.filter(parts.isAlive));
     const doubtful = found.effects.find((row) => row.undoStatus === "begun");
     if (doubtful !== undefined) throw undoInDoubt(doubtful);
+    return found.runs;
   });
 }
 
@@ -295,11 +299,9 @@ export async function takeBackRewind(
   despiteUndone = false,
 ): Promise<RewindCounts> {
   return parts.store.takeBack(rewindId, parts.now(), (rewind, found) => {
-    refuseWhileRunning(
-      rewind.threadId,
-      found.runs.filter((run) => parts.isAlive(run)),
-    );
+    refuseWhileRunning(rewind.threadId, found.runs.filter(parts.isAlive));
     if (found.unfinished !== undefined) throw unfinishedRewind(found.unfinished, `taking back rewind ${rewind.id}`);
     if (found.undone.length > 0 && !despiteUndone) throw undoneMeanwhile(rewind, found.undone);
+    return found.runs;
   });
 }
