@@ -9,9 +9,9 @@ import { SpaceKeeper } from "./retention/space";
 import { RunNames } from "./run-names";
 import { Saving } from "./saving";
 import { UserSerde } from "./serde";
-import { openSqliteStore, type SqliteDatabase } from "./store/sqlite";
+import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
-import { isRecorded } from "./turns/attach";
+import { isRecorded, runAround } from "./turns/attach";
 import { JOURNAL } from "./turns/journal-key";
 import { PendingFailures } from "./turns/pending-failures";
 import { TurnRecorder } from "./turns/recorder";
@@ -20,7 +20,7 @@ import { RunRegistry } from "./turns/run-registry";
 import { TurnLog } from "./turns/turn-log";
 import { Values } from "./values";
 
-export type { SqliteDatabase } from "./store/sqlite";
+export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./store/sqlite";
 
 /** What a saver is made of. */
 export interface Assembly {
@@ -40,7 +40,7 @@ export interface Assembly {
 }
 
 /** Opens the database and puts a saver together: the one place where every room meets every other. @throws what opening throws */
-export function assembled(source: SqliteDatabase | string, options: ResolvedOptions): Assembly {
+export function assembled(source: DatabaseHandle | string, options: ResolvedOptions): Assembly {
   const { logger, createId, clock } = options;
   const serde = options.serde && new UserSerde(options.serde);
   const events = new SaverEmitter(logger);
@@ -72,6 +72,7 @@ export function assembled(source: SqliteDatabase | string, options: ResolvedOpti
     beginnings,
     retention,
     isRecorded: (config) => isRecorded(config.callbacks, recorder),
+    leaseAround: (config) => recorder.leaseOf(runAround(config.callbacks)),
     endedInDoubt: (nodeTaskId) => recorder.endedInDoubt(nodeTaskId),
     namesOf: (config, at) => names.remember(config, at),
   });

@@ -1,46 +1,53 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
-import type { SawDeletion } from "./store/store";
+import type { Lease, SawDeletion } from "./store/store";
 
 interface Place {
   threadId: string;
   ns: string;
 }
 
+/** What a run found when it began. */
+export interface Beginning {
+  deletion: number;
+  /** What it held its thread by. */
+  lease: Lease | undefined;
+}
+
 /**
  * Which deletion of its thread each run found when it began, that is, when it first read the thread: a run that began before a
- * deletion is late, whatever it saves and whenever.
+ * deletion is late, whatever it saves and whenever. And by which lease: a later run's is not its own.
  *
  * LangGraph passes one `metadata` object through all calls of a graph's run, and one `control` to the graphs inside it as well; those
  * are told the namespaces around them. What comes without (a save by hand, `updateState`) is not known here.
  */
 export class Beginnings {
-  readonly #found = new WeakMap<object, Map<string, number>>();
+  readonly #found = new WeakMap<object, Map<string, Beginning>>();
 
   /** Whether this reading begins a run: a graph inside a node began with the graph around it, unless it has a thread of its own. */
   isOne(config: RunnableConfig, at: Place): boolean {
     return isObject(config.metadata) && this.#around(config, at.threadId) === undefined;
   }
 
-  began(config: RunnableConfig, at: Place, deletion: number): void {
+  began(config: RunnableConfig, at: Place, beginning: Beginning): void {
     for (const run of [config.metadata, controlOf(config)]) {
       if (!isObject(run)) continue;
-      const found = this.#found.get(run) ?? new Map<string, number>();
-      this.#found.set(run, found.set(keyOf(at), deletion));
+      const found = this.#found.get(run) ?? new Map<string, Beginning>();
+      this.#found.set(run, found.set(keyOf(at), beginning));
     }
   }
 
-  of(config: RunnableConfig, at: Place): SawDeletion {
-    return this.#around(config, at.threadId) ?? this.#of(config.metadata, at);
+  of(config: RunnableConfig, at: Place): { deletion: SawDeletion; lease: Lease | undefined } {
+    return this.#around(config, at.threadId) ?? this.#of(config.metadata, at) ?? { deletion: undefined, lease: undefined };
   }
 
-  #around(config: RunnableConfig, threadId: string): SawDeletion {
+  #around(config: RunnableConfig, threadId: string): Beginning | undefined {
     const { __pregel_read: insideNode, checkpoint_map: around } = (config.configurable ?? {}) as Record<string, unknown>;
     if (insideNode === undefined || !isObject(around)) return undefined;
     const found = Object.keys(around).map((ns) => this.#of(controlOf(config), { threadId, ns }));
-    return found.find((deletion) => deletion !== undefined);
+    return found.find((beginning) => beginning !== undefined);
   }
 
-  #of(run: unknown, at: Place): SawDeletion {
+  #of(run: unknown, at: Place): Beginning | undefined {
     return isObject(run) ? this.#found.get(run)?.get(keyOf(at)) : undefined;
   }
 }

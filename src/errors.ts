@@ -18,6 +18,8 @@ export type TurnsErrorCode =
   | "CHECKPOINT_UNREADABLE"
   | "IMPORT_MISMATCH"
   | "IMPORT_ABORTED"
+  | "SALVAGE_TARGET_EXISTS"
+  | "DRIVER_UNAVAILABLE"
   | "STORE_CLOSED"
   | "STORE_BUSY"
   | "STORE_UNAVAILABLE"
@@ -29,6 +31,7 @@ export type TurnsErrorCode =
   | "THREAD_NOT_FOUND"
   | "THREAD_RUNNING"
   | "THREAD_DELETED"
+  | "LEASE_LOST"
   | "UNKNOWN_TASK"
   | "UNFINISHED_WORK"
   | "NOTHING_TO_RESUME"
@@ -53,7 +56,13 @@ export type TurnsErrorCode =
   | "KEY_PROVIDER_FAILED"
   | "CHECKPOINT_FILE_MALFORMED"
   | "CHECKPOINT_FILE_UNAVAILABLE"
-  | "UNKNOWN_PHASE";
+  | "UNKNOWN_PHASE"
+  | "FAILPOINT_REACHED"
+  | "FAILPOINT_NOT_REACHED"
+  | "GRAPH_MODULE_INVALID"
+  | "CHILD_TIMED_OUT"
+  | "CHILD_FAILED"
+  | "MATRIX_IMPOSSIBLE";
 
 /** What a {@link TurnsError} is made of. */
 export interface TurnsErrorDetails {

@@ -29,6 +29,8 @@ export interface FailpointDetails {
   node?: string;
   nodeTaskId?: string;
   effect?: string;
+  /** Around an effect's function, and its undo: the key it is called with. */
+  key?: string;
 }
 
 export type FailpointHandler = (point: Failpoint, details: FailpointDetails) => void;

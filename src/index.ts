@@ -1,4 +1,4 @@
-export { type SqliteDatabase, TurnSaver } from "./saver";
+export { type DatabaseHandle, type NodeSqliteDatabase, type NodeSqliteStatement, type SqliteDatabase, TurnSaver } from "./saver";
 export {
   GraphRunner,
   type GraphRunnerOptions,
@@ -19,6 +19,7 @@ export type { EffectDetails, EffectResolution, Effects } from "./effects/effects
 export { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "./errors";
 export type { TurnSaverOptions } from "./options";
 export type { VerifyProgress, VerifyReport, VerifyRequest } from "./integrity/verify";
+export { salvage, type DamagedThread, type LostItem, type SalvageOptions, type SalvageReport } from "./integrity/salvage";
 export type { IntegrityProblem, ProblemKind, VerifyCounts } from "./store/integrity";
 export type { RotationReport } from "./rotate-keys";
 export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing";

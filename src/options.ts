@@ -14,6 +14,8 @@ export interface TurnSaverOptions {
    * `"normal"`: it survives a crash of the process, and may be lost in a power cut.
    */
   durability?: "full" | "normal";
+  /** What opens the file. Default: better-sqlite3 if it can be loaded, else `node:sqlite`; see docs/drivers.md. Not for an open handle. */
+  driver?: "better-sqlite3" | "node:sqlite";
   /** How long a save waits for a lock that another process holds, milliseconds; the event loop runs on meanwhile. Default 30,000. */
   busyTimeoutMs?: number;
   /** `"continue"` (default): a turn that cannot be saved is logged and reported, and the graph goes on. `"throw"`: the node is stopped before its work. */
@@ -86,6 +88,7 @@ const isSerde = (value: unknown): boolean =>
 const schema = z.strictObject({
   serde: z.custom<SerializerProtocol>(isSerde, "must be an object with the methods dumpsTyped and loadsTyped").optional(),
   durability: z.enum(["full", "normal"]).default("full"),
+  driver: z.enum(["better-sqlite3", "node:sqlite"]).optional(),
   busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
   onTurnError: z.enum(["continue", "throw"]).default("continue"),
   onCheckpointError: z.enum(["continue", "throw"]).default("throw"),
@@ -104,7 +107,7 @@ const schema = z.strictObject({
   createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),
 });
 
-type Optional = "encryption" | "redact" | "retention" | "serde";
+type Optional = "driver" | "encryption" | "redact" | "retention" | "serde";
 export type ResolvedOptions = Required<Omit<TurnSaverOptions, Optional>> & Pick<TurnSaverOptions, Optional>;
 
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */

@@ -10,7 +10,7 @@ import {
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
-import { assembled, type SqliteDatabase } from "./assembly";
+import { assembled, type DatabaseHandle } from "./assembly";
 import type { Beginnings } from "./beginnings";
 import { chunkAddresses } from "./codec";
 import type { EffectContent } from "./effects/content";
@@ -61,7 +61,7 @@ import { type TokenUsage, tokenUsageOf } from "./turns/token-usage";
 import type { Turn } from "./turns/types";
 import type { Values } from "./values";
 
-export type { SqliteDatabase } from "./assembly";
+export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./assembly";
 
 const THREADS_PER_PAGE = 100;
 const rewindToTakeBack = z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
@@ -100,15 +100,15 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #saving: Saving;
 
   /**
-   * @param db an open better-sqlite3 database. The saver sets its pragmas (a busy timeout of 5 ms among them: it waits for locks
+   * @param db an open database of better-sqlite3, or a `DatabaseSync` of `node:sqlite`. The saver sets its pragmas (a busy timeout of 5 ms among them: it waits for locks
    *   itself), brings its schema up to date, and closes it with {@link close}. Other tables in the file are left alone.
-   * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT; ENCRYPTED, NOT_ENCRYPTED,
-   *   UNKNOWN_KEY, WRONG_KEY, KEY_PROVIDER_FAILED
+   * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT; DRIVER_UNAVAILABLE for a
+   *   path; ENCRYPTED, NOT_ENCRYPTED, UNKNOWN_KEY, WRONG_KEY, KEY_PROVIDER_FAILED
    */
-  constructor(db: SqliteDatabase, options?: TurnSaverOptions);
+  constructor(db: DatabaseHandle, options?: TurnSaverOptions);
   /** @internal {@link fromPath} */
-  constructor(source: SqliteDatabase | string, options?: TurnSaverOptions);
-  constructor(source: SqliteDatabase | string, options?: TurnSaverOptions) {
+  constructor(source: DatabaseHandle | string, options?: TurnSaverOptions);
+  constructor(source: DatabaseHandle | string, options?: TurnSaverOptions) {
     const resolved = resolveOptions(options);
     super(resolved.serde);
     beginTracing();
@@ -202,8 +202,11 @@ export class TurnSaver extends BaseCheckpointSaver {
     if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#names.remember(config, at);
-    const found = this.#beginnings.isOne(config, at) ? this.#store.deletionOf(at.threadId) : undefined;
-    if (found !== undefined) this.#beginnings.began(config, at, found instanceof Promise ? await found : found);
+    if (this.#beginnings.isOne(config, at)) {
+      const lease = this.#runs.leaseOf(at.threadId);
+      const found = this.#store.deletionOf(at.threadId);
+      this.#beginnings.began(config, at, { deletion: found instanceof Promise ? await found : found, lease });
+    }
     return readTuple(this.#tupleParts(), at);
   }
 
@@ -256,7 +259,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     const id = checkedId(threadId, "thread_id", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
     // The real time, whatever the clock option says: it is compared with the time in checkpoint ids.
-    await this.#store.deleteThread(id, Date.now(), final);
+    await this.#store.deleteThread(id, Date.now(), final, (run) => isAlive(run, Date.now()));
     this.#names.forget(id);
     this.#values.forget(id);
     this.#retention?.forget(id);
@@ -402,7 +405,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * @param undos by the names that effects give in their option `undo`
    * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND,
    *   EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED in the midst of the undos; nothing has been deleted
-   *   then. THREAD_DELETED if that happened meanwhile
+   *   then. THREAD_DELETED, LEASE_LOST if that happened meanwhile
    */
   async rewind(request: RewindRequest, undos?: Undos): Promise<RewindReport> {
     return this.#rewound(request, () => rewindThread(this.#rewindParts(), request, undos));

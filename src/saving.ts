@@ -3,15 +3,27 @@ import type { ChannelVersions, Checkpoint, CheckpointMetadata, PendingWrite } fr
 import type { Beginnings } from "./beginnings";
 import { claimOfCheckpoint, claimOfWrites } from "./claims";
 import { encode } from "./codec";
+import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
 import { refuseMalformed, refuseNoWrites } from "./malformed";
+import { MissingCheckpoints } from "./missing-checkpoints";
 import type { ResolvedOptions } from "./options";
 import { type Entry, settlementOf, toRows, updateOf, withoutHandler, writesToKeep } from "./pending-writes";
 import type { Retention } from "./retention/retention";
 import { addressOf, type Address, checkedId, type TaskNames } from "./run-config";
 import type { UserSerde } from "./serde";
-import type { LostTurn, NewThought, PackedText, SavedCheckpoint, SawDeletion, Store, TaskClaim, TurnRow } from "./store/store";
+import type {
+  Lease,
+  LostTurn,
+  NewThought,
+  PackedText,
+  SavedCheckpoint,
+  SawDeletion,
+  Store,
+  TaskClaim,
+  TurnRow,
+} from "./store/store";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/planned";
 import { toPublicTurn } from "./turns/public-turn";
@@ -34,6 +46,8 @@ export interface SavingParts {
   events: SaverEmitter;
   /** Whether a run carries our recorder. */
   isRecorded: (config: RunnableConfig) => boolean;
+  /** What the run around a run holds its own thread by. */
+  leaseAround: (config: RunnableConfig) => Lease | undefined;
   /** Whether a node task has left an effect in doubt. */
   endedInDoubt: (nodeTaskId: string) => boolean;
   /** What the run says about its task; remembered for the callbacks of its nodes, which do not carry it. */
@@ -42,9 +56,16 @@ export interface SavingParts {
 
 type SavedAt = Required<Address> & { checkpointId: string };
 
+/** What its run found when it began. */
+interface Begun {
+  sawDeletion: SawDeletion;
+  lease: Lease | undefined;
+}
+
 /** LangGraph's two saves, `put` and `putWrites`, from what LangGraph hands over to what the store takes. */
 export class Saving {
   readonly #parts: SavingParts;
+  readonly #missing = new MissingCheckpoints();
   #warnedOfPlanned = false;
 
   constructor(parts: SavingParts) {
@@ -62,6 +83,7 @@ export class Saving {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
     try {
+      this.#missing.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
       const described = withRunId(metadata, config);
       const serde = this.#parts.serde;
@@ -74,12 +96,14 @@ export class Saving {
           ? commit({ values: kept.channel_values, metadata: described })
           : serde.inOrder(serde.channels(kept.channel_values, described), commit);
       const { seq, lost } = saved instanceof Promise ? await saved : saved;
+      this.#missing.delete(at);
       this.#parts.runs.touch(threadId);
       const { step, source } = metadata;
       this.#parts.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
       this.#report(threadId, lost);
       if (ns === "") this.#parts.retention?.saved(threadId, isEnd(checkpoint, metadata));
     } catch (error) {
+      if (this.#parts.options.onCheckpointError !== "continue") this.#missing.add(at, error);
       await this.#saveFailed(config, at, error);
     }
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
@@ -122,7 +146,7 @@ export class Saving {
       step: metadata.step,
       runId: typeof runId === "string" ? runId : undefined,
       above: parentsOf(metadata),
-      sawDeletion: this.#parts.beginnings.of(config, at),
+      ...this.#begun(config, at),
       body: this.#encode({ v, ts, versions_seen: seen }),
       metadata: this.#encode(stored.metadata),
       delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
@@ -130,7 +154,7 @@ export class Saving {
       versions,
       claim,
       createdAt,
-      graphRuns: at.ns === "" ? this.#parts.runs.graphRunsOf(at.threadId) : [],
+      graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
       planned: this.#parts.isRecorded(config) ? [] : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
     });
     const remember = (done: SavedCheckpoint): SavedCheckpoint => {
@@ -153,11 +177,12 @@ export class Saving {
     refuseNoWrites(given);
     const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
     try {
+      this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);
-      const sawDeletion = this.#parts.beginnings.of(config, at);
+      const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.namesOf(config, at), at, nodeTaskId, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
-        this.#putWritesNow({ ...at, sawDeletion }, nodeTaskId, stored, settlement, claim);
+        this.#putWritesNow({ ...at, ...begun }, nodeTaskId, stored, settlement, claim);
       const serde = this.#parts.serde;
       const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
       const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
@@ -172,7 +197,7 @@ export class Saving {
 
   /** As {@link #putNow}. */
   #putWritesNow(
-    at: SavedAt & { sawDeletion: SawDeletion },
+    at: SavedAt & Begun,
     nodeTaskId: string,
     writes: readonly PendingWrite[],
     settlement: ReturnType<typeof settlementOf>,
@@ -228,9 +253,17 @@ export class Saving {
       { threadId, checkpointId, error: String(error) },
       "not saved: the run cannot be resumed from here",
     );
-    if (this.#parts.options.onCheckpointError === "continue") return;
+    // Nobody may go on with what is somebody else's by now.
+    if (this.#parts.options.onCheckpointError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
     if (!this.#parts.isRecorded(config)) throw error;
-    await this.#parts.failures.hold(threadId, checkpointNs, error, this.#parts.beginnings.of(config, at));
+    await this.#parts.failures.hold(threadId, checkpointNs, error, this.#begun(config, at));
+  }
+
+  /** A graph that a node calls on another thread belongs to the run around it. */
+  #begun(config: RunnableConfig, at: SavedAt): Begun {
+    const { beginnings, leaseAround } = this.#parts;
+    const { deletion: sawDeletion, lease } = beginnings.of(config, at);
+    return { sawDeletion, lease: lease ?? leaseAround(config) };
   }
 
   #planned(

@@ -12,6 +12,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { decode, Serialized } from "./codec";
 import { TurnsError } from "./errors";
 import type { Address } from "./run-config";
+import { corrupted } from "./store/checksum";
 import { loaded, loadedRecord, type UserSerde } from "./serde";
 import {
   type CheckpointHead,
@@ -85,12 +86,20 @@ async function toTuple(
 }
 
 export async function metadataOf({ serde }: TupleParts, head: CheckpointHead): Promise<CheckpointMetadata> {
-  return (await loaded(serde, decode(head.metadata))) as CheckpointMetadata;
+  const metadata = await loaded(serde, decode(head.metadata));
+  if (typeof metadata !== "object" || metadata === null) throw notACheckpoint(head, "metadata", "none");
+  return metadata as CheckpointMetadata;
 }
 
 function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean): Checkpoint {
   const body = decode(stored.body) as Partial<Checkpoint> | null;
-  if (body === null || typeof body !== "object" || typeof body.v !== "number") throw notACheckpoint(stored);
+  if (body === null || typeof body !== "object" || typeof body.v !== "number") {
+    throw notACheckpoint(stored, "a checkpoint with v", "a row without it");
+  }
+  const seen: unknown = body.versions_seen ?? {};
+  if (typeof (body.ts ?? "") !== "string" || !isRecord(seen) || !Object.values(seen).every(isRecord)) {
+    throw notACheckpoint(stored, "a checkpoint with a time and the versions that nodes have seen", "something else");
+  }
   const versions: ChannelVersions = {};
   for (const [channel, { version }] of stored.channels) {
     Object.defineProperty(versions, channel, { value: version, enumerable: true, configurable: true, writable: true });
@@ -176,6 +185,9 @@ async function loadedWrites(serde: UserSerde | undefined, writes: CheckpointPend
 
 function entriesOf(values: Values, threadId: string, write: StoredWrites, parts: ReadParts): CheckpointPendingWrite[] {
   const entries = values.decoded(threadId, write.entries, parts) as [number, string, unknown][];
+  if (!Array.isArray(entries) || !entries.every((entry) => Array.isArray(entry) && typeof entry[1] === "string")) {
+    throw corrupted(`pending writes of thread ${threadId}`, "a list of channels and values", "something else", { threadId });
+  }
   return entries.map(([, channel, value]) => [write.nodeTaskId, channel, value]);
 }
 
@@ -183,12 +195,16 @@ function configOf(head: CheckpointHead, checkpointId: string): RunnableConfig {
   return { configurable: { thread_id: head.threadId, checkpoint_ns: head.ns, checkpoint_id: checkpointId } };
 }
 
-function notACheckpoint(stored: StoredCheckpoint): TurnsError {
-  const { threadId, ns, checkpointId } = stored;
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
+function notACheckpoint(head: CheckpointHead, expected: string, found: string): TurnsError {
+  const { threadId, ns, checkpointId } = head;
   return new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `checkpoint ${checkpointId} of thread ${threadId}`,
-    expected: "a checkpoint with v",
-    found: "a row without it",
+    expected,
+    found,
     remedy: "It was not written by LangGraph; rewind to an earlier task.",
     data: { threadId, ns, checkpointId },
   });

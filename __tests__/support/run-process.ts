@@ -17,7 +17,7 @@ export function inAnotherProcess(...given: string[]): Promise<Told> {
 export function scriptTold(script: string, given: string[]): Promise<Told> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, script), ...given], {
-      env: { ...process.env, NODE_OPTIONS: "" },
+      env: { ...process.env, NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "" },
       stdio: ["ignore", "pipe", "pipe"],
     });
     let out = "";

@@ -38,6 +38,7 @@ export function encryptedSealing(keys: ResolvedKeys, secret: Uint8Array): Sealin
 
     open(threadId, identity, stored) {
       if (typeof stored === "string") throw notEncrypted(threadId, identity);
+      if (!(stored instanceof Uint8Array)) throw corruptedRow(threadId, identity, "nothing");
       const keyId = claimedKeyId(stored);
       const master = keyId === undefined ? undefined : keys.byId.get(keyId);
       if (master === undefined) throw notOpenable(keys, threadId, identity, stored);

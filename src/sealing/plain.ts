@@ -1,5 +1,5 @@
 import { TurnsError } from "../errors";
-import { assertWellFormed, rowName } from "./failures";
+import { assertWellFormed, corruptedRow, rowName } from "./failures";
 import { encodeParts } from "./parts";
 import type { Sealing } from "./sealing";
 import { sha256 } from "./sha256";
@@ -24,6 +24,7 @@ export const plainSealing: Sealing = {
 
   open(threadId, identity, stored) {
     if (typeof stored === "string") return stored;
+    if (!(stored instanceof Uint8Array)) throw corruptedRow(threadId, identity, "nothing");
     throw new TurnsError("ENCRYPTED", {
       what: rowName(threadId, identity),
       expected: "a text",

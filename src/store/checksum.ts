@@ -1,9 +1,11 @@
 import { TurnsError } from "../errors";
 
 /** Throws CHECKPOINT_CORRUPTED unless the two are equal (requirement S3.1). */
-export function verifyChecksum(stored: string, computed: string, what: string, data: Record<string, unknown>): void {
+export function verifyChecksum(stored: unknown, computed: string, what: string, data: Record<string, unknown>): void {
   if (stored === computed) return;
-  throw corrupted(what, `checksum ${stored.slice(0, 12)}…`, `contents with checksum ${computed.slice(0, 12)}…`, data);
+  // A page that was damaged may give nothing, or bytes, where a text must be.
+  const expected = typeof stored === "string" ? stored : String(stored);
+  throw corrupted(what, `checksum ${expected.slice(0, 12)}…`, `contents with checksum ${computed.slice(0, 12)}…`, data);
 }
 
 export function corrupted(what: string, expected: string, found: string, data: Record<string, unknown>): TurnsError {

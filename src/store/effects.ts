@@ -22,9 +22,12 @@ export interface EffectRow {
   spot: string;
   /** The root checkpoint whose node tasks it is a part of. */
   anchor: string | undefined;
-  /** The root node task and its attempt; see {@link runOf}. */
+  /** The root node task and the attempts around it; see {@link runOf}. */
   run: string;
-  /** The outermost graph run, until a root checkpoint of it is saved that the effect ran under, or a later one. */
+  /**
+   * The outermost graph run, while a checkpoint that the effect ran under is not saved, nor a later one of its graph. Durability "exit"
+   * saves them when the run stops: a crash loses all that the run did, or, of a run that went on, what the graphs inside of it did since.
+   */
   unsavedRun: string | undefined;
   name: string;
   /** Which of the effects of this name in the node task. */
@@ -87,11 +90,24 @@ export function sendsOf(spot: string): string {
 }
 
 /**
- * One attempt of one node task of the outermost graph. What happens in it, at whatever depth and on whatever thread, begins anew with
- * the next attempt.
+ * The attempts that an effect's node runs inside of, the outermost first: the root node task, a slash, and the ids of the attempts with
+ * dots between. What happens in an attempt, at whatever depth and on whatever thread, may begin anew with the next one. The node's own
+ * attempt is left out, since by its node task its next one finds what it did; that of a node of the outermost graph stays.
  */
-export function runOf(rootNodeTaskId: string, attemptId: string): string {
-  return `${rootNodeTaskId}/${attemptId}`;
+export function runOf(rootNodeTaskId: string, attemptIds: readonly string[]): string {
+  return `${rootNodeTaskId}/${(attemptIds.length > 1 ? attemptIds.slice(0, -1) : attemptIds).join(".")}`;
+}
+
+/** How many of the outermost attempts two runs of one root node task have in common. */
+export function commonAttempts(run: string, other: string): number {
+  const [left, right] = [run, other].map((each) => each.slice(each.indexOf("/") + 1).split(".")) as [string[], string[]];
+  const differs = left.findIndex((id, depth) => id !== right[depth]);
+  return differs === -1 ? left.length : differs;
+}
+
+/** Whether a spot's task at a depth is one that a functional entrypoint called: it belongs to the graph that its caller belongs to. */
+export function isCalledAt(spot: string, depth: number): boolean {
+  return spot.split("|")[depth]?.endsWith(",true]") === true;
 }
 
 export function rootTaskOf(run: string): string {

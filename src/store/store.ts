@@ -119,6 +119,16 @@ export interface SavedCheckpoint {
   lost: readonly LostTurn[];
 }
 
+/**
+ * What a run's commits stand under: its row in `langgraph_runs`. Whoever takes the thread over removes that row, and every commit that
+ * comes later is refused (LEASE_LOST), however long the process was stopped in between. Undefined for what no run is known of, and for
+ * a run whose row could not be written.
+ */
+export interface Lease {
+  runId: string;
+  threadId: string;
+}
+
 export interface NewCheckpoint {
   threadId: string;
   ns: string;
@@ -134,6 +144,7 @@ export interface NewCheckpoint {
   /** The checkpoints of the namespaces around this one, at which its graph was called: id by namespace. */
   above: Readonly<Record<string, string>>;
   sawDeletion: SawDeletion;
+  lease?: Lease | undefined;
   /** Channels whose value has to be put together from the writes of ancestors. */
   delta: readonly string[];
   values: readonly NewValue[];
@@ -141,7 +152,7 @@ export interface NewCheckpoint {
   versions: Readonly<Record<string, ChannelVersion>>;
   claim: TaskClaim;
   createdAt: string;
-  /** The graph runs that may be saving this checkpoint; only for one of the root. */
+  /** The graph runs that may be saving this checkpoint. */
   graphRuns: readonly string[];
   /** Thoughts to record for node tasks that come next; only when no recorder does it better. */
   planned: readonly NewThought[];
@@ -206,6 +217,7 @@ export interface NewWrites {
   ns: string;
   checkpointId: string;
   sawDeletion: SawDeletion;
+  lease?: Lease | undefined;
   nodeTaskId: string;
   rows: readonly NewWrite[];
   claim: TaskClaim;
@@ -226,6 +238,7 @@ export interface NewThought {
   id: string;
   threadId: string;
   sawDeletion: SawDeletion;
+  lease?: Lease | undefined;
   nodeName: string;
   /** The node task's namespace, ending in its id, e.g. `sub:<task>|s1:<task>`. */
   nodeNs: string;
@@ -253,6 +266,7 @@ export interface NewAction {
   id: string;
   threadId: string;
   sawDeletion: SawDeletion;
+  lease?: Lease | undefined;
   nodeName: string;
   nodeNs: string;
   nodeTaskId: string;
@@ -379,7 +393,7 @@ export interface RunRow {
   /** What tells a process from a later one with the same pid; empty where the system does not say. */
   pidStart: string;
   startedAt: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch; 0: it was quiet for so long that whoever wants the thread may take it. */
   beatAt: number;
 }
 
@@ -388,11 +402,14 @@ export interface NewEffect {
   id: string;
   threadId: string;
   sawDeletion: SawDeletion;
+  lease?: Lease | undefined;
   claim: TaskClaim;
   nodeNs: string;
   nodeTaskId: string;
   spot: string;
   anchor: string | undefined;
+  /** The checkpoints of the graphs inside the outermost one that its node is in, by their namespaces. */
+  innerAnchors: Readonly<Record<string, string>>;
   /** The thread of the outermost graph, which the anchor is a checkpoint of. */
   rootThreadId: string;
   run: string;
@@ -425,6 +442,8 @@ export type EffectBeginning = { kind: "begun" | "found" | "changed" | "unclear" 
 /** How an effect ended. */
 export interface EffectSettlement {
   status: EffectStatus;
+  /** The effect as it was when this was known of it: if somebody has tried it again since, or undone it, nothing is changed. */
+  seen?: Pick<EffectRow, "tries" | "undoStatus">;
   outcome: PackedText | undefined;
   endedAt: string;
   settledBy: string | undefined;
@@ -435,6 +454,8 @@ export interface UndoOutcome {
   status: UndoStatus | undefined;
   error: string | undefined;
   at: string;
+  /** Only if it is still held. */
+  lease?: Lease | undefined;
 }
 
 /** How many rows of each kind a rewind removes. */
@@ -610,7 +631,10 @@ export interface Store {
    *
    * @param of which attempt; without a run, or with one that has no Thought, the node task's newest
    */
-  addTokens(of: { threadId: string; nodeTaskId: string; attemptRunId: string | undefined }, tokens: TokenCounts): Awaitable<void>;
+  addTokens(
+    of: { threadId: string; nodeTaskId: string; attemptRunId: string | undefined; lease?: Lease | undefined },
+    tokens: TokenCounts,
+  ): Awaitable<void>;
   /**
    * A thread's tokens by task and node, in the order in which they first came; `rewound` are those of turns that rewinds keep in
    * their archives. Sums, so no row is verified.
@@ -626,7 +650,12 @@ export interface Store {
    * @param status its new status, if it gets one
    * @returns undefined if there is no such turn any more
    */
-  saveValidation(turnId: string, validation: string, status: TurnStatus | undefined): Awaitable<TurnRow | undefined>;
+  saveValidation(
+    turnId: string,
+    validation: string,
+    status: TurnStatus | undefined,
+    lease?: Lease,
+  ): Awaitable<TurnRow | undefined>;
   /** The graphs that these turns ran in, oldest turn first. */
   graphsOfTurns(threadId: string, turnIds: readonly string[]): Awaitable<readonly GraphRow[]>;
   /** Which of these node tasks have a turn on the thread. */
@@ -642,7 +671,11 @@ export interface Store {
    * @returns undefined if somebody else was quicker
    */
   retryEffect(seen: EffectRow, call: NewEffect, surelyNot: boolean): Awaitable<EffectRow | undefined>;
-  /** @returns undefined if there is no such effect any more: its thread was deleted, or it was rewound */
+  /**
+   * Under whichever lease: what happened, happened. But nothing is overwritten that somebody has decided meanwhile; see the SQL side.
+   *
+   * @returns the row as it is now; undefined if there is no such effect any more: its thread was deleted, or it was rewound
+   */
   settleEffect(effectId: string, settlement: EffectSettlement): Awaitable<EffectRow | undefined>;
   /**
    * @param guard is shown the effect and its thread's unfinished rewind, within the transaction; what it throws leaves all as it is
@@ -662,8 +695,12 @@ export interface Store {
   listTasks(threadId: string): Awaitable<readonly TaskRow[]>;
   listThreads(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadRow[]>;
   getThread(threadId: string): Awaitable<ThreadRow | undefined>;
-  /** @param final no save is accepted under the id any more, not even one that begins anew */
-  deleteThread(threadId: string, deletedAt: number, final: boolean): Awaitable<void>;
+  /**
+   * The marks of runs that live stay: such a run goes on, and is refused by the deletion itself.
+   *
+   * @param final no save is accepted under the id any more, not even one that begins anew
+   */
+  deleteThread(threadId: string, deletedAt: number, final: boolean, isAlive: (run: RunRow) => boolean): Awaitable<void>;
   /** Which deletion of the thread was the last one: what {@link SawDeletion} is compared with; 0 for none. */
   deletionOf(threadId: string): Awaitable<number>;
   /** Removes the tombstone. @returns whether there was one */
@@ -708,24 +745,31 @@ export interface Store {
   /** Writes the file anew. */
   vacuumFully(): Awaitable<void>;
 
-  /** Marks a thread as running. `guard` sees the marks there are, in the transaction: what it throws refuses, what it returns is cleared. */
+  /**
+   * Marks a thread as running. `guard` sees the marks there are, in the transaction: what it throws refuses; what it returns is cleared,
+   * and with it the lease of whoever comes back from the dead.
+   */
   beginRun(
     run: RunRow,
     guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
   ): Awaitable<void>;
-  beatRun(runId: string, at: number): Awaitable<void>;
+  /** @returns whether the mark is still there */
+  beatRun(runId: string, at: number): Awaitable<boolean>;
+  /** @throws {TurnsError} LEASE_LOST */
+  checkLease(lease: Lease): Awaitable<void>;
   endRun(runId: string): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;
   /**
-   * Deletes what has a seq above `targetSeq`, in one transaction. `guard` is asked inside it: what it throws leaves all as it was.
+   * Deletes what has a seq above `targetSeq`, in one transaction. `guard` is asked inside it: what it throws leaves all as it was, and
+   * the marks that it returns are cleared, as in {@link beginRun}; so too in the following.
    */
-  rewind(rewind: NewRewind, guard: (found: RewindStanding) => void): Awaitable<RewindCounts>;
+  rewind(rewind: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Awaitable<RewindCounts>;
   /** Puts a rewind on record whose effects are about to be undone; {@link rewind} with the same id finishes it. */
-  beginRewind(rewind: NewRewind, guard: (found: RewindStanding) => void): Awaitable<RewindRow>;
+  beginRewind(rewind: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Awaitable<RewindRow>;
   /** @throws REWIND_NOT_FOUND, and what `guard` throws */
-  abandonRewind(rewindId: string, guard: (rewind: RewindRow, found: RewindStanding) => void): Awaitable<void>;
+  abandonRewind(rewindId: string, guard: (rewind: RewindRow, found: RewindStanding) => readonly RunRow[]): Awaitable<void>;
   unfinishedRewind(threadId: string): Awaitable<RewindRow | undefined>;
   listRewinds(threadId: string): Awaitable<readonly RewindRow[]>;
   /** How many rewinds of a thread were done, or begun, for this reason. */
@@ -736,7 +780,11 @@ export interface Store {
    */
   seqBeforeDeeds(threadId: string, ns: string, checkpointId: string): Awaitable<number | undefined>;
   /** Brings a rewind's rows back, in one transaction, unless `guard` throws. */
-  takeBack(rewindId: string, at: string, guard: (rewind: RewindRow, found: TakeBackStanding) => void): Awaitable<RewindCounts>;
+  takeBack(
+    rewindId: string,
+    at: string,
+    guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
+  ): Awaitable<RewindCounts>;
 
   /** Seals rows anew under the current key, for a moment, from where the last call ended. @throws NOT_ENCRYPTED, CHECKPOINT_CORRUPTED */
   reseal(after: ResealCursor | undefined): Awaitable<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }>;

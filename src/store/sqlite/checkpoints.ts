@@ -1,4 +1,4 @@
-import { verifyChecksum } from "../checksum";
+import { corrupted } from "../checksum";
 import type {
   CheckpointHead,
   CheckpointQuery,
@@ -13,9 +13,9 @@ import type {
   StoredValue,
 } from "../store";
 import { ChunkReader, storeChunk, storeChunks } from "./chunks";
-import { metadataIdentity } from "./identities";
 import { placeList, readList } from "./lists";
-import { isSame, type Manifest, manifestText, parseManifest } from "./manifest";
+import { isSame, type Manifest, manifestText } from "./manifest";
+import { insertSnapshot, type Row, SNAPSHOT_COLUMNS, toHead, toLiveHead } from "./snapshot-rows";
 import type { Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
 import { claimTask, lastRunTask } from "./tasks";
@@ -23,35 +23,17 @@ import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
 import { enterThread, isThere } from "./tombstones";
 import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
+import { verifyHeads, verifyParent, wholeThread } from "./whole-thread";
 import { liveWrites } from "./writes";
-
-/** A row of `langgraph_snapshots`, as far as its contents go. */
-export interface Row {
-  seq: number;
-  thread: number;
-  checkpoint_ns: string;
-  checkpoint_id: string;
-  parent_checkpoint_id: string | null;
-  source: string;
-  step: number;
-  run_id: string | null;
-  created_at: number;
-  delta: string | null;
-  body: string;
-  channels: string;
-  metadata: string | Uint8Array;
-  checksum: string;
-}
 
 /** A chain of parents that has no end is none that LangGraph made. */
 const MAX_DEPTH = 1_000_000;
-const COLUMNS =
-  "seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id, created_at, delta, body, channels, metadata, " +
-  "checksum";
+const COLUMNS = SNAPSHOT_COLUMNS;
 const LIVE = "superseded_by IS NULL";
-const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND ${LIVE}`;
+/** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
+const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1`;
 const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
-const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1`;
+const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? ORDER BY checkpoint_id DESC, seq DESC LIMIT 1`;
 /**
  * From the head back to the input it came of. CROSS JOIN keeps the order: each parent is one look-up. What was done on the grounds of a
  * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
@@ -70,8 +52,6 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, parent, source, seq, depth, next,
 const EARLIER = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND seq < ? AND ${LIVE} ORDER BY seq DESC LIMIT 64`;
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
-const INSERT = `INSERT INTO langgraph_snapshots (seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id,
-  created_at, delta, body, channels, metadata, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpoint {
   const { threadId, ns, checkpointId } = checkpoint;
@@ -85,6 +65,7 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
     refersTo: checkpoint.parentId ?? checkpoint.above[""],
     saves: checkpointId,
     sawDeletion: checkpoint.sawDeletion,
+    lease: checkpoint.lease,
   });
   claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = sql.nextSeq();
@@ -108,67 +89,11 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
     channels: manifestText(manifest),
     metadata: checkpoint.metadata,
   });
-  runsAreSaved(sql, checkpoint.graphRuns);
+  runsAreSaved(sql, key, checkpoint);
   const planned = checkpoint.planned.map((thought) =>
     turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, () => insertThought(sql, thought)),
   );
   return { seq, generation: key.generation, placed, lost: planned.flatMap(({ lost }) => lost ?? []) };
-}
-
-export interface SnapshotFields {
-  seq: number;
-  ns: string;
-  checkpointId: string;
-  parentId: string | undefined;
-  source: string;
-  step: number;
-  runId: string | undefined;
-  createdAt: number;
-  delta: string | undefined;
-  body: string;
-  channels: string;
-  metadata: string;
-}
-
-export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): void {
-  sql.run(
-    INSERT,
-    row.seq,
-    key.thread,
-    row.ns,
-    row.checkpointId,
-    row.parentId ?? null,
-    row.source,
-    row.step,
-    row.runId ?? null,
-    row.createdAt,
-    row.delta ?? null,
-    row.body,
-    row.channels,
-    sql.sealing.seal(key.threadId, metadataIdentity(row), row.metadata),
-    checksumOf(sql, key.threadId, row),
-  );
-}
-
-/** Over all that never changes; superseded_by is updated in place. */
-function checksumOf(sql: Sql, threadId: string, row: SnapshotFields): string {
-  const { seq, ns, checkpointId, parentId, source, step, runId, createdAt, delta, body, channels, metadata } = row;
-  const { sealing } = sql;
-  return sealing.checksum(
-    threadId,
-    seq,
-    ns,
-    checkpointId,
-    parentId,
-    source,
-    step,
-    runId,
-    createdAt,
-    delta,
-    body,
-    channels,
-    metadata,
-  );
 }
 
 /**
@@ -211,9 +136,9 @@ function manifestOf(
 }
 
 /** What new values go on from is verified as what is read: a damaged row must not be built upon. */
-function headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): CheckpointHead | undefined {
+export function headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): CheckpointHead | undefined {
   const row = sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
-  return row === undefined ? undefined : toHead(sql, key.threadId, row);
+  return row === undefined ? undefined : toLiveHead(sql, key.threadId, row);
 }
 
 function withValue(manifest: Manifest, channel: string): { version: number | string; pointer: Pointer } | undefined {
@@ -283,15 +208,15 @@ function findPointer(
   }
 }
 
-/** The rows are not verified: whoever wants a checkpoint reads it. */
 export function lastRun(sql: Sql, threadId: string): LastRun | undefined {
-  const key = threadKey(sql, threadId);
+  const key = wholeThread(sql, threadId);
   if (key === undefined) return undefined;
   const task = lastRunTask(sql, key);
   const branch = sql.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
     LAST_BRANCH,
     key.thread,
   );
+  verifyBranch(sql, key, branch);
   const first = branch.at(-1);
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
@@ -310,6 +235,21 @@ export function lastRun(sql: Sql, threadId: string): LastRun | undefined {
   };
 }
 
+/** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+function verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; source: string }[]): void {
+  const latest = sql.get<Row>(LATEST, key.thread, "");
+  const ids = new Set(branch.map(({ id }) => id));
+  let head = latest && toLiveHead(sql, key.threadId, latest);
+  while (head !== undefined && ids.delete(head.checkpointId)) {
+    verifyParent(sql, key.thread, head);
+    head = head.parentId === undefined ? undefined : headOf(sql, key, "", head.parentId);
+  }
+  if (ids.size === 0 && (head === undefined || branch.at(-1)?.source === "input")) return;
+  throw corrupted(`the newest run of thread ${key.threadId}`, "an unbroken line of checkpoints", "another one", {
+    threadId: key.threadId,
+  });
+}
+
 export function getCheckpoint(
   sql: Sql,
   threadId: string,
@@ -317,11 +257,13 @@ export function getCheckpoint(
   checkpointId: string | undefined,
   remembered: Remembered,
 ): StoredCheckpoint | undefined {
-  const key = threadKey(sql, threadId);
+  const key = wholeThread(sql, threadId);
   if (key === undefined) return undefined;
   const row =
     checkpointId === undefined ? sql.get<Row>(LATEST, key.thread, ns) : sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
-  return row === undefined ? undefined : hydrated(sql, key, toHead(sql, key.threadId, row), remembered);
+  if (row !== undefined) return hydrated(sql, key, toLiveHead(sql, key.threadId, row), remembered);
+  if (checkpointId !== undefined) verifyHeads(sql, key);
+  return undefined;
 }
 
 const LISTS = {
@@ -329,18 +271,22 @@ const LISTS = {
   id: "(?3 IS NULL OR checkpoint_id = ?3)",
   before: "(?4 IS NULL OR checkpoint_id < ?4)",
 };
+/** As in {@link BY_ID}. */
+const NEWEST_VERSION = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS n WHERE n.thread = langgraph_snapshots.thread
+  AND n.checkpoint_ns = langgraph_snapshots.checkpoint_ns AND n.checkpoint_id = langgraph_snapshots.checkpoint_id
+  AND n.seq > langgraph_snapshots.seq)`;
 /** Two texts, so that SQLite can use an index either way; threads are told apart by their number, which is as good an order as any. */
 const PAGE_OF_THREAD = `SELECT ${COLUMNS} FROM langgraph_snapshots
   WHERE thread = ?1 AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
-    AND (?5 IS NULL OR (checkpoint_id, checkpoint_ns) < (?5, ?7)) AND ?6 IS NOT NULL AND ${LIVE}
+    AND (?5 IS NULL OR (checkpoint_id, checkpoint_ns) < (?5, ?7)) AND ?6 IS NOT NULL AND ${NEWEST_VERSION}
   ORDER BY checkpoint_id DESC, checkpoint_ns DESC LIMIT ?8`;
 const PAGE_OF_ALL = `SELECT ${COLUMNS} FROM langgraph_snapshots
   WHERE ?1 IS NULL AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
-    AND (?5 IS NULL OR (checkpoint_id, thread, checkpoint_ns) < (?5, ?6, ?7)) AND ${LIVE}
+    AND (?5 IS NULL OR (checkpoint_id, thread, checkpoint_ns) < (?5, ?6, ?7)) AND ${NEWEST_VERSION}
   ORDER BY checkpoint_id DESC, thread DESC, checkpoint_ns DESC LIMIT ?8`;
 
 export function listCheckpoints(sql: Sql, query: CheckpointQuery): CheckpointHead[] {
-  const key = query.threadId === undefined ? undefined : threadKey(sql, query.threadId);
+  const key = query.threadId === undefined ? undefined : wholeThread(sql, query.threadId);
   if (query.threadId !== undefined && key === undefined) return [];
   const after = query.after === undefined ? undefined : threadKey(sql, query.after.threadId);
   const rows = sql.all<Row>(
@@ -356,9 +302,11 @@ export function listCheckpoints(sql: Sql, query: CheckpointQuery): CheckpointHea
   );
   const threads = new Map<number, string>();
   return rows.map((row) => {
-    const threadId = key?.threadId ?? threads.get(row.thread) ?? threadIdOf(sql, row.thread);
+    const threadId = key?.threadId ?? threads.get(row.thread) ?? wholeThread(sql, threadIdOf(sql, row.thread))?.threadId ?? "";
     threads.set(row.thread, threadId);
-    return toHead(sql, threadId, row);
+    const head = toLiveHead(sql, threadId, row);
+    verifyParent(sql, row.thread, head);
+    return head;
   });
 }
 
@@ -389,27 +337,4 @@ export function readPointer(
   if (pointer.kind === "list") return readList(sql, key, pointer, remembered);
   if (pointer.kind === "inline") return { kind: "text", address: undefined, text: pointer.text };
   return { kind: "text", address: pointer.address, text: reader.read(pointer.address) };
-}
-
-/** A row, verified. */
-export function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
-  const { seq, checkpoint_ns: ns, checkpoint_id: checkpointId, body, channels } = row;
-  const parentId = row.parent_checkpoint_id ?? undefined;
-  const metadata = sql.sealing.open(threadId, metadataIdentity({ seq, ns, checkpointId }), row.metadata);
-  const computed = checksumOf(sql, threadId, {
-    seq,
-    ns,
-    checkpointId,
-    parentId,
-    source: row.source,
-    step: row.step,
-    runId: row.run_id ?? undefined,
-    createdAt: row.created_at,
-    delta: row.delta ?? undefined,
-    body,
-    channels,
-    metadata,
-  });
-  verifyChecksum(row.checksum, computed, `checkpoint ${checkpointId} of thread ${threadId}`, { threadId, ns, checkpointId });
-  return { threadId, ns, checkpointId, parentId, seq, body, metadata, channels: parseManifest(channels) };
 }

@@ -42,18 +42,26 @@ export class ChunkReader {
   /** The chunk's text, and in {@link texts} what it refers to; undefined if the reader remembers it. */
   read(address: string): string | undefined {
     if (this.#remembered?.chunk(address) === true) return undefined;
-    let text = this.texts.get(address);
-    if (text === undefined) {
-      text = this.#load(address);
-      this.texts.set(address, text);
-      this.readFrom(text);
-    }
+    const known = this.texts.get(address);
+    if (known !== undefined) return known;
+    const text = this.#taken(address);
+    this.readFrom(text);
     return text;
   }
 
-  /** Reads what a text refers to. */
+  /** Reads what a text refers to, and what that refers to; not by recursion, since a forged chain may be longer than a stack is deep. */
   readFrom(text: string): void {
-    for (const address of chunkAddresses(text)) this.read(address);
+    const waiting = chunkAddresses(text);
+    for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
+      if (this.#remembered?.chunk(address) === true || this.texts.has(address)) continue;
+      for (const next of chunkAddresses(this.#taken(address))) waiting.push(next);
+    }
+  }
+
+  #taken(address: string): string {
+    const text = this.#load(address);
+    this.texts.set(address, text);
+    return text;
   }
 
   #load(address: string): string {

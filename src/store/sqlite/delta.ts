@@ -1,9 +1,12 @@
-import type { DeltaHistory, Remembered, StoredValue } from "../store";
-import { listCheckpoints, readPointer } from "./checkpoints";
+import { corrupted } from "../checksum";
+import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
+import { headOf, listCheckpoints, readPointer } from "./checkpoints";
 import { ChunkReader } from "./chunks";
 import type { Sql } from "./sql";
-import { threadKey } from "./thread-keys";
-import { openWrites, type WriteRow } from "./writes";
+import type { ThreadKey } from "./thread-keys";
+import { wholeThread } from "./whole-thread";
+import { openWrites, type WriteRow } from "./write-rows";
+import { verifyVersions } from "./writes";
 
 type Row = { channel: string; checkpoint_id: string; seed: string | null } & { [K in keyof WriteRow]: WriteRow[K] | null };
 
@@ -59,12 +62,19 @@ export function deltaHistory(
   channels: readonly string[],
   remembered: Remembered,
 ): DeltaHistory {
-  const key = threadKey(sql, threadId);
+  const key = wholeThread(sql, threadId);
   if (key === undefined) return { writes: [], seeds: new Map(), generation: "", chunks: new Map() };
   const reader = new ChunkReader(sql, key, remembered);
   const ancestors = new Map<string, string>();
   const writes = [];
+  const links = new Map<string, CheckpointHead>();
+  const begun = new Set<string>();
   for (const row of sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))) {
+    const link = links.get(row.checkpoint_id) ?? verifiedLink(sql, key, ns, row.checkpoint_id);
+    links.set(row.checkpoint_id, link);
+    // The farthest ancestor comes first, and has the value, or nothing before it.
+    if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
+    begun.add(row.channel);
     if (row.seed !== null) ancestors.set(row.channel, row.checkpoint_id);
     if (row.node_task_id === null) continue;
     const entries = openWrites(sql, threadId, row as WriteRow, ns, row.checkpoint_id);
@@ -86,4 +96,17 @@ export function deltaHistory(
     if (pointer !== undefined) seeds.set(channel, readPointer(sql, key, pointer, reader, remembered));
   }
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
+}
+
+/** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */
+function verifiedLink(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): CheckpointHead {
+  const head = headOf(sql, key, ns, checkpointId);
+  verifyVersions(sql, key, ns, checkpointId);
+  if (head !== undefined) return head;
+  throw corrupted(`a value of thread ${key.threadId}`, `checkpoint ${checkpointId}, an ancestor`, "none", { ns, checkpointId });
+}
+
+function cutOff(threadId: string, { ns, parentId }: CheckpointHead): Error {
+  const what = `a value of thread ${threadId} that is put together from the writes of ancestors`;
+  return corrupted(what, `checkpoint ${parentId}, where it goes on`, "none", { threadId, ns, checkpointId: parentId });
 }

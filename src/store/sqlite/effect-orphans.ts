@@ -1,5 +1,5 @@
-import { type EffectRow, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
-import type { NewEffect } from "../store";
+import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
+import type { NewCheckpoint, NewEffect } from "../store";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { parseManifest } from "./manifest";
 import type { Sql } from "./sql";
@@ -15,6 +15,7 @@ const OF_LOST_RUNS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects INDEXED BY
 const OF_NODE_TASK = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? AND node_task_id = ? ORDER BY seq`;
 const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
+const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
 const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
   WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0`;
@@ -95,13 +96,27 @@ export function rootTaskName(sql: Sql, rootThreadId: string, run: string): strin
   return root && sql.get<{ task_id: string }>(TASK_OF_TURN, root.thread, rootTaskOf(run))?.task_id;
 }
 
-/** A root checkpoint has been saved: what these runs have done before is not lost any more. */
-export function runsAreSaved(sql: Sql, graphRuns: readonly string[]): void {
+/**
+ * A checkpoint has been saved: what these runs have done in its graph before is not lost any more, with one of the root all they have
+ * done. But where the root checkpoint around it is not saved, the run is begun anew from before it.
+ */
+export function runsAreSaved(sql: Sql, { thread }: ThreadKey, { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">): void {
   if (graphRuns.length === 0) return;
   for (const row of sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
     const key = threadKey(sql, threadIdOf(sql, row.thread)) as ThreadKey;
-    saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
+    const isInside = row.thread === thread && row.node_ns.startsWith(`${ns}|`) && isSavedRoot(sql, key, row.anchor, key.threadId);
+    if (ns === "" || isInside) saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
   }
+}
+
+export function isSavedRoot(sql: Sql, key: ThreadKey, anchor: string | null, rootThreadId: string): boolean {
+  const root = rootThreadId === key.threadId ? key : threadKey(sql, rootThreadId);
+  return root !== undefined && sql.get(SAVED, root.thread, "", anchor) !== undefined;
+}
+
+/** Whether a graph that is inside another one, and goes on from a checkpoint of its own, would go on from before this one. */
+export function isLostInside(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): boolean {
+  return sql.get(SAVED, thread, ns, checkpointId) === undefined && sql.get(ANY_OF_NS, thread, ns) !== undefined;
 }
 
 function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
@@ -190,7 +205,7 @@ function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, run, spot, unsaved
   return { ...row, nodeNs, nodeTaskId, anchor, run, spot, unsavedRun };
 }
 
-/** Of earlier attempts of the same root node task, in graphs that it has begun anew. */
+/** Of earlier attempts of the same node tasks, in graphs that they have begun anew. */
 function earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
   if (!call.nodeNs.includes("|")) return [];
   const root = rootTaskOf(call.run);
@@ -202,15 +217,29 @@ function earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
 
 /**
  * Whether a graph around the effect was begun anew since, or keeps no checkpoints. A graph that went on gives its node tasks the ids
- * that they had: where those differ, the two are different visits of one node.
+ * that they had: where those differ, the two are different visits of one node. Graphs around the attempts that the two have in common
+ * are the same run, of which with durability "exit" nothing is kept either.
+ *
+ * A graph with `checkpointer: true` begins with an input at each visit, and its namespace has no ids, nor have the graphs around it in it:
+ * which visit it is, the place in the course of those tells.
  */
 function isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: OrphanCall): boolean {
   const before = row.nodeNs.split("|");
   const now = call.nodeNs.split("|");
+  const tasks = before.filter((segment) => !isNumber(segment)).length;
+  // On a thread of its own a graph's namespaces begin with its own nodes, and the attempts around it with the outermost one.
+  let task = call.spot.split("|").length - tasks;
+  const common = commonAttempts(row.run, call.run);
   for (let depth = 1; depth < before.length; depth += 1) {
     if (before[depth - 1] !== now[depth - 1]) return false;
     // A number counts the graphs that a node calls, and is a part of the namespace of that graph.
-    if (/^\d+$/.test(before[depth] ?? "")) continue;
+    if (isNumber(before[depth])) continue;
+    task += 1;
+    if (task <= common || isCalledAt(row.spot, task)) continue;
+    if (before[depth - 1]?.includes(":") === false && !isNumber(before[depth - 1])) {
+      if (before[depth]?.includes(":") === false) continue;
+      if (!isSamePlace(row.spot, call.spot, task)) return false;
+    }
     const graph = before.slice(0, depth).join("|");
     if (sql.get(ANY_OF_NS, key.thread, graph) === undefined) return true;
     if (sql.get(BEGUN_SINCE, key.thread, graph, row.seq) !== undefined) return true;
@@ -218,10 +247,21 @@ function isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: Orph
   return false;
 }
 
-/** Of runs of which nothing was saved that came after. */
+/** Whether two tasks are inside of the same ones, so many of them. */
+function isSamePlace(spot: string, other: string, tasks: number): boolean {
+  const around = (each: string): string => each.split("|").slice(0, tasks).join("|");
+  return around(spot) === around(other);
+}
+
+const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment ?? "");
+
+/** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
 function lostEffects(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
   return sql
     .all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun)
     .map((row) => toEffect(sql, key.threadId, row))
-    .filter((row) => row.nodeTaskId !== call.nodeTaskId);
+    .filter((row) => row.nodeTaskId !== call.nodeTaskId)
+    .filter(
+      (row) => rootTaskOf(row.run) === rootTaskOf(call.run) || !isSavedRoot(sql, key, row.anchor ?? null, call.rootThreadId),
+    );
 }

@@ -45,10 +45,16 @@ export const EFFECT_COLUMNS =
   "input_digest, status, tries, tried_seq, process, started_at, ended_at, settled_by, undo_status, undone_at, " +
   "inherited, content, checksum";
 
-/** An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. */
-const SAVE = `INSERT OR REPLACE INTO langgraph_effects (${EFFECT_COLUMNS}) VALUES (${EFFECT_COLUMNS.split(", ")
+/**
+ * An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. No
+ * REPLACE: that would delete a row without the trigger that counts it.
+ */
+const SAVE = `INSERT INTO langgraph_effects (${EFFECT_COLUMNS}) VALUES (${EFFECT_COLUMNS.split(", ")
   .map(() => "?")
-  .join(", ")})`;
+  .join(", ")}) ON CONFLICT (id) DO UPDATE SET ${EFFECT_COLUMNS.split(", ")
+  .filter((column) => column !== "id")
+  .map((column) => `${column} = excluded.${column}`)
+  .join(", ")}`;
 
 export function saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): EffectRow {
   const { input, outcome, undoError } = effect;
@@ -132,14 +138,16 @@ export function toEffect(sql: Sql, threadId: string, row: RawEffect): EffectRow 
   return effect;
 }
 
-/** A text that is no JSON is damaged, which the checksum tells. */
+/** A text that is not what we write is damaged, which the checksum tells, or else whoever reads it as an outcome. */
 function contentOf(text: string): Pick<EffectRow, "input" | "outcome" | "undoError"> {
   try {
     const { input, outcome, undoError } = JSON.parse(text) as Partial<Record<string, string>>;
-    return { input, outcome, undoError };
+    const areTexts = [input, outcome, undoError].every((part) => part === undefined || typeof part === "string");
+    if (areTexts) return { input, outcome, undoError };
   } catch {
-    return { input: text, outcome: text, undoError: undefined };
+    // As below.
   }
+  return { input: text, outcome: text, undoError: undefined };
 }
 
 function partsOf(effect: EffectRow): Part[] {

@@ -2,20 +2,30 @@ import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effec
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import { storeChunks } from "./chunks";
 import { KnownEffects } from "./effect-known";
-import { adoptEdited, adoptOrphans, isEdited, lostTwin, type OrphanCall, rootTaskName } from "./effect-orphans";
+import {
+  adoptEdited,
+  adoptOrphans,
+  isEdited,
+  isLostInside,
+  isSavedRoot,
+  lostTwin,
+  type OrphanCall,
+  rootTaskName,
+} from "./effect-orphans";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { unfinishedRewind } from "./rewind-records";
+import { checkLease } from "./runs";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 import { enterThread } from "./tombstones";
+import { wholeThread } from "./whole-thread";
 
 const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
 const BEHIND = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`;
 const OF_THREAD = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
 const BY_ID = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE id = ?`;
 const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
-const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? LIMIT 1";
 const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
 const EPOCH = "SELECT epoch FROM langgraph_threads WHERE thread = ?";
 
@@ -39,7 +49,9 @@ function beginningOf(sql: Sql, call: NewEffect): EffectBeginning {
     refersTo: call.anchor,
     saves: undefined,
     sawDeletion: call.sawDeletion,
+    lease: call.lease,
   });
+  verifyJournal(sql, key);
   const input = call.input?.();
   const inputDigest = input && sql.sealing.address(call.threadId, input.text);
   const { known, undecided } = knownEffects(sql, key, orphanCall(sql, key, call, inputDigest));
@@ -82,11 +94,11 @@ function orphanCall(sql: Sql, key: ThreadKey, call: NewEffect, inputDigest: stri
   };
 }
 
-/** Of a run that nothing was saved of since this node task became due. */
-function unsavedRun(sql: Sql, key: ThreadKey, { anchor, rootThreadId, graphRun }: NewEffect): string | undefined {
+/** Of a run that nothing was saved of since this node task became due, or since one around it did in a graph that had been saved. */
+function unsavedRun(sql: Sql, key: ThreadKey, { anchor, innerAnchors, rootThreadId, graphRun }: NewEffect): string | undefined {
   if (anchor === undefined) return undefined;
-  const root = rootThreadId === key.threadId ? key : threadKey(sql, rootThreadId);
-  return root !== undefined && sql.get(SAVED, root.thread, anchor) !== undefined ? undefined : graphRun;
+  if (!isSavedRoot(sql, key, anchor, rootThreadId)) return graphRun;
+  return Object.entries(innerAnchors).some(([ns, id]) => isLostInside(sql, key, ns, id)) ? graphRun : undefined;
 }
 
 function insert(
@@ -196,20 +208,24 @@ function placed(sql: Sql, { thread }: ThreadKey, row: EffectRow): EffectRow {
 }
 
 export function retryEffect(sql: Sql, seen: EffectRow, call: NewEffect, surelyNot: boolean): EffectRow | undefined {
+  checkLease(sql, call.lease);
   const found = effectOf(sql, seen.id);
   if (found?.row.tries !== seen.tries || found.row.status !== seen.status) return undefined;
   const { status, triedSeq } = found.row;
   return begunAgain(sql, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
 }
 
-/** What is done stays done, whoever comes late and says otherwise. */
+/**
+ * What is done stays done, whoever comes late and says otherwise. Who did it has the last word on the try that was its own, also if it
+ * has lost its lease: it knows. But what somebody has begun since, or undone, is not overwritten: that one acted upon the doubt.
+ */
 export function settleEffect(sql: Sql, effectId: string, settlement: EffectSettlement): EffectRow | undefined {
   const found = effectOf(sql, effectId);
   if (found === undefined) return undefined;
   const { key, row } = found;
-  const { status, outcome, endedAt, settledBy } = settlement;
+  const { status, seen, outcome, endedAt, settledBy } = settlement;
   if (settledBy === SETTLED_AS_HISTORY) return saveEffect(sql, key, { ...row, settledBy });
-  if (row.status === "done") return row;
+  if (row.status === "done" || (seen !== undefined && !isOpen(row, seen, status))) return row;
   if (outcome !== undefined) storeChunks(sql, key, outcome.parts);
   const ended = status === "intent" ? undefined : endedAt;
   const settled = { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy };
@@ -218,13 +234,20 @@ export function settleEffect(sql: Sql, effectId: string, settlement: EffectSettl
   return saveEffect(sql, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
 }
 
+/** Whether this try is still the newest and its outcome not known, or only from somebody who can have been mistaken. */
+function isOpen(row: EffectRow, seen: Pick<EffectRow, "tries" | "undoStatus">, status: EffectSettlement["status"]): boolean {
+  if (row.tries !== seen.tries || row.undoStatus !== seen.undoStatus) return false;
+  return row.status === "intent" || (row.status === "failed" && status === "done");
+}
+
 /** What is undone stays undone, whoever comes late and says otherwise. */
 export function settleUndo(
   sql: Sql,
   effectId: string,
-  { status, error, at }: UndoOutcome,
+  { status, error, at, lease }: UndoOutcome,
   guard?: (found: EffectRow, unfinished: RewindRow | undefined) => void,
 ): EffectRow | undefined {
+  checkLease(sql, lease);
   const found = effectOf(sql, effectId);
   if (found === undefined) return undefined;
   guard?.(found.row, unfinishedRewind(sql, found.key.threadId));
@@ -239,7 +262,7 @@ export function getEffect(sql: Sql, effectId: string): EffectRow | undefined {
 }
 
 export function listEffects(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): EffectRow[] {
-  const key = threadKey(sql, query.threadId);
+  const key = wholeThread(sql, query.threadId);
   if (key === undefined) return [];
   return sql
     .all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)
@@ -248,7 +271,21 @@ export function listEffects(sql: Sql, query: { threadId: string; afterSeq?: numb
 
 export function effectsBehind(sql: Sql, threadId: string, seq: number): EffectRow[] {
   const key = threadKey(sql, threadId);
-  return key === undefined ? [] : sql.all<RawEffect>(BEHIND, key.thread, seq).map((row) => toEffect(sql, threadId, row));
+  if (key === undefined) return [];
+  verifyJournal(sql, key);
+  return sql.all<RawEffect>(BEHIND, key.thread, seq).map((row) => toEffect(sql, threadId, row));
+}
+
+/**
+ * An effect whose row is damaged would not be found, and done again. So all of a thread's are verified when a connection first looks for
+ * one, and whenever it could have been written by others, each is when it is found.
+ *
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
+function verifyJournal(sql: Sql, { thread, threadId }: ThreadKey): void {
+  if (sql.journals.has(thread)) return;
+  for (const row of sql.all<RawEffect>(OF_THREAD, thread, 0, -1)) toEffect(sql, threadId, row);
+  sql.journals.add(thread);
 }
 
 function effectOf(sql: Sql, effectId: string): { key: ThreadKey; row: EffectRow } | undefined {

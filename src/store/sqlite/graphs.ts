@@ -1,7 +1,9 @@
+import { corrupted } from "../checksum";
 import type { GraphReference, GraphRow } from "../store";
 import type { Sql } from "./sql";
 import { push } from "./prune-rows";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-keys";
+import { wholeThread } from "./whole-thread";
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
 const INSERT = "INSERT INTO langgraph_graphs (seq, thread, digest, document) VALUES (?, ?, ?, ?)";
@@ -28,15 +30,18 @@ export function graphSeq(sql: Sql, { thread }: ThreadKey, graph: GraphReference 
 
 /** The graphs that these turns ran in, oldest turn first. Turns without one are in none. */
 export function graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly string[]): GraphRow[] {
-  const key = threadKey(sql, threadId);
+  const key = wholeThread(sql, threadId);
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
   for (const { id, graph } of sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
     push(turns, graph, id);
   }
-  return [...turns].flatMap(([seq, ids]) => {
+  return [...turns].map(([seq, ids]) => {
     const row = sql.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
-    return row === undefined ? [] : [{ ...row, turnIds: ids }];
+    // A graph is written before the turns that refer to it, and goes after them.
+    if (row === undefined)
+      throw corrupted(`graph ${seq} of thread ${threadId}`, "what its turns ran in", "none", { threadId, seq });
+    return { ...row, turnIds: ids };
   });
 }
 

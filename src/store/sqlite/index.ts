@@ -1,23 +1,25 @@
 import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
+import type { Logger } from "../../logger";
 import type { NewCheckpoint, Store } from "../store";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
-import { type ConnectionOptions, openFile, prepareConnection } from "./connection";
+import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { atFailpoints } from "./commit-failpoints";
 import { deltaHistory } from "./delta";
-import type { SqliteDatabase } from "./driver";
+import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
 import { graphsOfTurns } from "./graphs";
 import { refuseRetiredKey, unlockDatabase } from "./keys";
+import { LogWatch } from "./log-watch";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
 import { pruneBatch, prunePlan, threadsOfRuns } from "./prune-batch";
 import { deleteIdleThread, idleThread } from "./prune-idle";
 import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "./prune-sweep";
-import { countRewinds, listRewinds, unfinishedRewind } from "./rewind-records";
+import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./rewind-records";
 import { seqBeforeDeeds } from "./rewind-targets";
 import { abandonRewind, beginRewind, countBehind, rewind, takeBack } from "./rewinds";
-import { beatRun, beginRun, endRun, listRuns } from "./runs";
+import { beatRun, beginRun, checkLease, endRun, listRuns } from "./runs";
 import { reseal, retireKeys } from "./rotate";
 import { withoutInline } from "./small-values";
 import { Sql } from "./sql";
@@ -32,21 +34,24 @@ import { startVerify } from "./verify";
 import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
 import { putWrites } from "./writes";
 
-export type { SqliteDatabase } from "./driver";
+export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./driver";
 export { openOfficialFile } from "./official-file";
+export { type DriverName, DRIVERS } from "./open-database";
+export { salvageFile } from "./salvage";
 export { SqliteTurnLog } from "./turn-log";
 
 export interface SqliteStoreOptions extends ConnectionOptions {
   /** How long a save waits (asynchronously) for a lock that somebody else holds, milliseconds. */
   busyTimeoutMs: number;
   encryption?: EncryptionOption;
+  logger?: Logger;
 }
 
 /** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
-export function openSqliteStore(source: string | SqliteDatabase, options: SqliteStoreOptions): Store {
-  const db = typeof source === "string" ? openFile(source, options) : prepareConnection(source, options);
+export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
+  const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
   const sql = new Sql(db);
-  const commits = new Commits(db, options.busyTimeoutMs);
+  const commits = new Commits(db, options.busyTimeoutMs, new LogWatch(db, options.logger));
   try {
     const opening = unlockDatabase(sql, options.encryption);
     if (opening !== undefined) commits.holdUntil(opening);
@@ -66,7 +71,10 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
           refuseRetiredKey(sql);
           return work(sql, ...args);
         });
-      return name === undefined ? commits.run(transaction) : atFailpoints(name, args[0], transaction, (all) => commits.run(all));
+      if (name === undefined) return commits.run(transaction);
+      // Outcomes and marks name their effect by its id.
+      const subject = (): unknown => (typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]);
+      return atFailpoints(name, subject, transaction, (all) => commits.run(all));
     };
   const read =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
@@ -126,14 +134,18 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     vacuumFully: () => commits.alone(() => vacuumFully(db)),
     beginRun: write(beginRun, "run-mark"),
     beatRun: write(beatRun),
+    checkLease: read(checkLease),
     endRun: write(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
     rewind: write(rewind, "rewind"),
     beginRewind: write(beginRewind, "rewind-intent"),
     abandonRewind: write(abandonRewind),
-    unfinishedRewind: read(unfinishedRewind),
-    listRewinds: read(listRewinds),
+    unfinishedRewind: read((_, threadId: string) => {
+      const found = unfinishedRewind(sql, threadId);
+      return found && publicRewind(found);
+    }),
+    listRewinds: read(rewindsOf),
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
@@ -150,4 +162,13 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
       return db.open;
     },
   };
+}
+
+/** For a failpoint, which must fail by nothing but its handler. */
+function effectToTell(sql: Sql, id: string): unknown {
+  try {
+    return getEffect(sql, id);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,6 +1,9 @@
 import type { ChannelVersion, CheckpointHead, PackedValue, Pointer } from "../store";
+import { malformed, storedRecord } from "./stored-json";
 
 export type Manifest = CheckpointHead["channels"];
+
+const WHAT = "the channels of a checkpoint";
 
 /** JSON of a manifest; see `langgraph_snapshots.channels` in the schema. Inline values are codec text, which is JSON. */
 export function manifestText(manifest: Manifest): string {
@@ -22,20 +25,32 @@ function entryText({ version, pointer }: { version: ChannelVersion; pointer: Poi
   }
 }
 
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED */
 export function parseManifest(text: string): Manifest {
   const manifest = new Map<string, { version: ChannelVersion; pointer: Pointer | undefined }>();
-  for (const [channel, entry] of Object.entries(JSON.parse(text) as Record<string, unknown>)) {
-    if (!Array.isArray(entry)) manifest.set(channel, { version: entry as ChannelVersion, pointer: undefined });
-    else manifest.set(channel, { version: entry[0] as ChannelVersion, pointer: pointerOf(entry) });
+  for (const [channel, entry] of Object.entries(storedRecord(text, WHAT))) {
+    if (!Array.isArray(entry)) manifest.set(channel, { version: versionOf(entry), pointer: undefined });
+    else manifest.set(channel, { version: versionOf(entry[0]), pointer: pointerOf(entry) });
   }
   return manifest;
 }
 
-function pointerOf(entry: readonly unknown[]): Pointer {
-  const [, kind, first, length, digest] = entry;
-  if (kind === 0) return { kind: "inline", text: JSON.stringify(first) };
-  if (kind === 1) return { kind: "whole", address: first as string };
-  return { kind: "list", list: first as number, length: length as number, digest: digest as string };
+function versionOf(version: unknown): ChannelVersion {
+  if (typeof version === "string" || Number.isFinite(version)) return version as ChannelVersion;
+  throw malformed(WHAT, "versions of channels");
+}
+
+function pointerOf([, kind, first, length, digest]: readonly unknown[]): Pointer {
+  if (kind === 0 && first !== undefined) return { kind: "inline", text: JSON.stringify(first) };
+  if (kind === 1 && typeof first === "string") return { kind: "whole", address: first };
+  if (kind === 2 && isCount(first) && isCount(length) && typeof digest === "string") {
+    return { kind: "list", list: first, length, digest };
+  }
+  throw malformed(WHAT, "what leads to values");
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** Whether a pointer leads to exactly this value. */

@@ -1,29 +1,51 @@
+import { createHash } from "node:crypto";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
 import { sqliteMigrations } from "./migrations.generated";
 
 const newest = sqliteMigrations.at(-1)?.version ?? 0;
+const VERSIONS = `CREATE TABLE IF NOT EXISTS langgraph_migrations (
+  version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL, checksum TEXT NOT NULL) STRICT`;
+const RECORD = "INSERT INTO langgraph_migrations (version, name, applied_at, checksum) VALUES (?, ?, ?, ?)";
+
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly sql: string;
+}
 
 /**
  * Brings the schema of an open database to the newest version, or leaves it as it is.
  *
  * One IMMEDIATE transaction, and in it each version row before its statements: a second process that opens the same new file waits
  * for the lock, then finds the rows and has nothing to do. A crash in the middle leaves the old schema.
+ *
+ * @param migrations others than those of the package only in tests, which look ahead to the next one
  */
-export function migrate(db: SqliteDatabase): void {
-  if (checkSchema(db) === newest || db.readonly) return;
+export function migrate(db: SqliteDatabase, migrations: readonly Migration[] = sqliteMigrations): void {
+  if (checkSchema(db, migrations) === versionOf(migrations) || db.readonly) return;
   db.transaction(() => {
-    const applied = checkSchema(db);
-    db.exec(
-      "CREATE TABLE IF NOT EXISTS langgraph_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT",
-    );
-    const record = db.prepare("INSERT INTO langgraph_migrations (version, name, applied_at) VALUES (?, ?, ?)");
-    for (const migration of sqliteMigrations) {
+    const applied = checkSchema(db, migrations);
+    db.exec(VERSIONS);
+    const record = db.prepare(RECORD);
+    for (const migration of migrations) {
       if (migration.version <= applied) continue;
-      record.run(migration.version, migration.name, new Date().toISOString());
+      const at = new Date().toISOString();
+      record.run(migration.version, migration.name, at, migrationChecksum(migration, at));
       db.exec(migration.sql);
     }
   }).immediate();
+}
+
+/** Over what was applied, text and all, and when. */
+export function migrationChecksum({ version, name, sql }: Migration, appliedAt: string): string {
+  return createHash("sha256")
+    .update(JSON.stringify([version, name, sql, appliedAt]))
+    .digest("base64url");
+}
+
+function versionOf(migrations: readonly Migration[]): number {
+  return migrations.at(-1)?.version ?? 0;
 }
 
 /**
@@ -31,17 +53,17 @@ export function migrate(db: SqliteDatabase): void {
  *
  * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT if a name that the outstanding migrations need is taken
  */
-export function checkSchema(db: SqliteDatabase): number {
+export function checkSchema(db: SqliteDatabase, migrations: readonly Migration[] = sqliteMigrations): number {
   // In a transaction, because another process may be migrating between two looks.
-  return db.transaction(() => look(db))() as number;
+  return db.transaction(() => look(db, migrations))() as number;
 }
 
-function look(db: SqliteDatabase): number {
+function look(db: SqliteDatabase, migrations: readonly Migration[]): number {
   const applied = currentVersion(db);
-  if (applied > newest) throw tooNew(db.name, applied);
-  const own = new Set(sqliteMigrations.filter(({ version }) => version <= applied).flatMap(({ sql }) => namesIn(sql)));
+  if (applied > versionOf(migrations)) throw tooNew(db.name, applied);
+  const own = new Set(migrations.filter(({ version }) => version <= applied).flatMap(({ sql }) => namesIn(sql)));
   const taken = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE");
-  for (const { version, sql } of sqliteMigrations) {
+  for (const { version, sql } of migrations) {
     if (version <= applied) continue;
     for (const name of namesIn(sql)) if (!own.has(name) && taken.get(name) !== undefined) throw conflict(db.name, name);
   }
@@ -58,7 +80,8 @@ function currentVersion(db: SqliteDatabase): number {
     name: string;
   }[];
   if (columns.length === 0) return 0;
-  if (columns.map(({ name }) => name).join() !== "version,name,applied_at") throw conflict(db.name, "langgraph_migrations");
+  if (columns.map(({ name }) => name).join() !== "version,name,applied_at,checksum")
+    throw conflict(db.name, "langgraph_migrations");
   const row = db.prepare("SELECT coalesce(max(version), 0) AS version FROM langgraph_migrations").get() as { version: number };
   return row.version;
 }

@@ -1,7 +1,8 @@
-import BetterSqlite3 from "better-sqlite3";
 import { describe, TurnsError } from "../../errors";
 import type { OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../official-source";
+import type { SqliteDatabase, SqliteStatement } from "./driver";
 import { translated } from "./failures";
+import { openDatabase } from "./open-database";
 
 /** A reader in WAL mode waits for nobody; this is for the moment in which another process opens or closes the file. */
 const WAIT_MS = 50;
@@ -32,9 +33,9 @@ const ORPHANS = `SELECT count(*) AS count FROM writes AS w WHERE w.thread_id = ?
  */
 export function openOfficialFile(file: string): OfficialSource {
   if (typeof file !== "string" || file === "" || file === ":memory:" || file.includes("\0")) throw noPath(file);
-  let db: BetterSqlite3.Database;
+  let db: SqliteDatabase;
   try {
-    db = new BetterSqlite3(file, { readonly: true, fileMustExist: true, timeout: WAIT_MS });
+    db = openDatabase(file, { readonly: true, timeout: WAIT_MS });
   } catch (error) {
     throw unopened(error, file);
   }
@@ -47,11 +48,11 @@ export function openOfficialFile(file: string): OfficialSource {
   }
 }
 
-function sourceOn(db: BetterSqlite3.Database, file: string): OfficialSource {
-  const statements = new Map<string, BetterSqlite3.Statement<unknown[]>>();
+function sourceOn(db: SqliteDatabase, file: string): OfficialSource {
+  const statements = new Map<string, SqliteStatement>();
   const all = <T>(sql: string, ...parameters: unknown[]): T[] => {
     try {
-      const statement = statements.get(sql) ?? db.prepare<unknown[]>(sql);
+      const statement = statements.get(sql) ?? db.prepare(sql);
       statements.set(sql, statement);
       return statement.all(...parameters) as T[];
     } catch (error) {
@@ -83,9 +84,10 @@ function sourceOn(db: BetterSqlite3.Database, file: string): OfficialSource {
   };
 }
 
-function refuseOtherTables(db: BetterSqlite3.Database, file: string): void {
+function refuseOtherTables(db: SqliteDatabase, file: string): void {
   for (const [table, columns] of Object.entries(TABLES)) {
-    const found = db.prepare("SELECT name FROM pragma_table_info(?)").pluck().all(table) as string[];
+    const rows = db.prepare("SELECT name FROM pragma_table_info(?)").all(table) as { name: string }[];
+    const found = rows.map(({ name }) => name);
     const missing = columns.filter((column) => !found.includes(column));
     if (missing.length === 0) continue;
     throw new TurnsError("SCHEMA_CONFLICT", {
@@ -98,8 +100,9 @@ function refuseOtherTables(db: BetterSqlite3.Database, file: string): void {
   }
 }
 
-/** better-sqlite3 refuses a missing folder with a TypeError before SQLite sees the path; a missing file is SQLITE_CANTOPEN. */
+/** A missing folder is refused with a TypeError before SQLite sees the path; a missing file is SQLITE_CANTOPEN. */
 function unopened(error: unknown, file: string): unknown {
+  if (TurnsError.is(error, "DRIVER_UNAVAILABLE")) return error;
   const known = translated(error, file);
   if (TurnsError.is(known, "NOT_A_DATABASE") || TurnsError.is(known, "STORE_BUSY")) return known;
   return new TurnsError("STORE_UNAVAILABLE", {

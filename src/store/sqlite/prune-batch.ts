@@ -2,7 +2,8 @@ import type { PruneCounts, PrunePlan, PruneUnit, PruneWish } from "../store";
 import { deleteUnusedGraphs } from "./graphs";
 import { planOf, pruneStamp } from "./prune-plan";
 import type { Sql } from "./sql";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import { changeRewind } from "./rewind-records";
+import { changeThread, type ThreadKey, threadKey } from "./thread-keys";
 
 const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
 const DELETE_SNAPSHOTS = `DELETE FROM langgraph_snapshots ${OF_THREAD}`;
@@ -16,8 +17,6 @@ const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE thread = ?1 AND stat
   AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
     WHERE s.checkpoint_id = langgraph_effects.anchor AND s.checkpoint_ns = '')`;
 const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
-const NO_ARCHIVE = "UPDATE langgraph_rewinds SET archived = 0 WHERE id = ?";
-const NOTE = "UPDATE langgraph_threads SET pruned_seq = max(pruned_seq, ?), unswept = unswept + ? WHERE thread = ?";
 
 const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
   CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
@@ -66,9 +65,12 @@ export function pruneBatch(sql: Sql, plan: PrunePlan, wish: PruneWish, limit: nu
   if (units.length > 0) sql.run(DELETE_EFFECTS, key.thread, current.floor);
   for (const id of current.archives) {
     sql.run(DELETE_ARCHIVE, id);
-    sql.run(NO_ARCHIVE, id);
+    changeRewind(sql, id, { archived: false, entries: 0 });
   }
-  sql.run(NOTE, current.floor, units.length + current.archives.length, key.thread);
+  changeThread(sql, key, ({ pruned_seq: prunedSeq, unswept }) => ({
+    pruned_seq: Math.max(prunedSeq, current.floor),
+    unswept: unswept + units.length + current.archives.length,
+  }));
   const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: pruneStamp(sql, key) };
   return { removed: countsOf(units), rest };
 }

@@ -48,6 +48,6 @@ export function deleteIdleThread(
   deletedAt: number,
 ): PruneCounts | undefined {
   const size = idleThread(sql, threadId, before, isAlive);
-  if (size !== undefined) deleteThread(sql, threadId, deletedAt, false);
+  if (size !== undefined) deleteThread(sql, threadId, deletedAt, false, isAlive);
   return size;
 }

@@ -2,6 +2,7 @@ import { decode } from "../../codec";
 import type { CheckpointName } from "../store";
 import { metadataIdentity } from "./identities";
 import type { Sql } from "./sql";
+import { storedNames } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
 
 /** A stored version of a checkpoint. */
@@ -94,7 +95,7 @@ function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
     source,
     runId: runId ?? undefined,
     createdAt,
-    delta: delta === null ? undefined : (JSON.parse(delta) as string[]),
+    delta: delta === null ? undefined : storedNames(delta, "the delta channels of a checkpoint"),
     live: supersededBy === null,
     archived,
   });
@@ -120,7 +121,7 @@ export function rootIdOf(sql: Sql, key: ThreadKey, { ns, id, versions }: Stored)
   const row = version && sql.get<{ metadata: string | Uint8Array }>(METADATA, version.seq);
   if (version === undefined || row === undefined) return undefined;
   const text = sql.sealing.open(key.threadId, metadataIdentity({ seq: version.seq, ns, checkpointId: id }), row.metadata);
-  const { parents } = decode(text) as { parents?: Record<string, unknown> };
+  const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
   const root = parents?.[""];
   return typeof root === "string" ? root : undefined;
 }

@@ -1,7 +1,7 @@
 import type { PrunePlan, SweepPlan } from "../store";
 import { unneededOf } from "./prune-marks";
 import type { Sql } from "./sql";
-import { outdate, type ThreadKey, threadKey } from "./thread-keys";
+import { changeThread, outdate, type ThreadKey, threadKey } from "./thread-keys";
 
 const STAMP = `SELECT coalesce((SELECT max(seq) FROM langgraph_snapshots WHERE thread = ?1), 0) || ' ' ||
     coalesce((SELECT max(seq) FROM langgraph_writes WHERE thread = ?1), 0) || ' ' ||
@@ -14,7 +14,6 @@ const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
 const HAS_ITEMS = "SELECT 1 FROM langgraph_items WHERE list = ? AND pos >= ? LIMIT 1";
 const DELETE_LIST = "DELETE FROM langgraph_lists WHERE seq = ? AND thread = ?";
 const UNSWEPT = "SELECT unswept FROM langgraph_threads WHERE thread = ?";
-const SWEPT = "UPDATE langgraph_threads SET unswept = max(0, unswept - ?) WHERE thread = ?";
 /** A row of its own, and the pages its body fills at SQLite's usual page size. */
 const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_length(body) / 4096 AS pages
   FROM langgraph_chunks WHERE thread = ? LIMIT ?)`;
@@ -83,6 +82,6 @@ export function sweepBatch(sql: Sql, plan: SweepPlan, limit: number): { chunks: 
   if (current.chunks.length + current.lists.length > 0) outdate(sql, key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: stampOf(sql, key) };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
-  sql.run(SWEPT, current.unswept, key.thread);
+  changeThread(sql, key, ({ unswept: before }) => ({ unswept: Math.max(0, before - current.unswept) }));
   return { chunks: swept, rest: { ...rest, unswept: 0 } };
 }

@@ -4,8 +4,11 @@ import { openBody } from "./chunks";
 import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
 import { toTurn, type RawTurn, TURN_COLUMNS } from "./turn-rows";
 import type { Sql } from "./sql";
+import { malformed, storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
-import { openWrites, type WriteRow } from "./writes";
+import { openWrites, type WriteRow } from "./write-rows";
+
+const ARCHIVED_ROW = "a row in the archive of a rewind";
 
 /** A text that may refer to values: a manifest, or codec text. */
 export interface Referring {
@@ -79,14 +82,21 @@ export function archivesOf(sql: Sql, { threadId }: ThreadKey, without: PrunePlan
 /** Of the rows that taking these rewinds back would bring back. */
 export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly string[]): Generator<Referring> {
   for (const { tbl, row } of archivedRows(sql, archives)) {
-    const fields = JSON.parse(row, (_name, value: unknown) => fromHex(value)) as Record<string, unknown>;
+    const fields = Object.fromEntries(
+      Object.entries(storedRecord(row, ARCHIVED_ROW)).map(([name, value]) => [name, fromHex(value)]),
+    );
     if (tbl === "langgraph_snapshots") yield { kind: "manifest", text: fields["channels"] as string };
     else if (tbl === "langgraph_writes") yield { kind: "text", text: entriesOf(sql, key, fields as unknown as Writes) };
     else if (tbl === "langgraph_checkpoints")
       yield { kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState };
     else if (tbl === "langgraph_effects") yield* effectTexts(sql, key, fields as unknown as RawEffect);
-    else yield { kind: "text", text: openBody(sql, key.threadId, fields["body"] as string | Uint8Array) };
+    else yield { kind: "text", text: openBody(sql, key.threadId, bodyOf(fields)) };
   }
+}
+
+function bodyOf({ body }: Record<string, unknown>): string | Uint8Array {
+  if (typeof body === "string" || body instanceof Uint8Array) return body;
+  throw malformed(ARCHIVED_ROW, "a chunk with a body");
 }
 
 /** An archive can be as large as the thread was. */

@@ -1,9 +1,15 @@
 import { TurnsError } from "../../errors";
+import { verifyChecksum } from "../checksum";
 import type { NewRewind, RewindRow } from "../store";
 import type { Sql } from "./sql";
+import { wholeThread } from "./whole-thread";
 
+/** A rewind with how many rows its archive was given. */
+export interface StoredRewind extends RewindRow {
+  entries: number;
+}
 /** A row of `langgraph_rewinds` as SQLite returns it. */
-interface Row {
+export interface RawRewind {
   id: string;
   thread_id: string;
   target_task_id: string;
@@ -14,34 +20,49 @@ interface Row {
   taken_back_at: string | null;
   status: RewindRow["status"];
   reason: string | null;
+  entries: number;
+  checksum: string;
 }
 
-const COLUMNS = "id, thread_id, target_task_id, target_seq, seq, archived, created_at, taken_back_at, status, reason";
+const COLUMNS =
+  "id, thread_id, target_task_id, target_seq, seq, archived, created_at, taken_back_at, status, reason, entries, checksum";
 const OF_THREAD = `SELECT ${COLUMNS} FROM langgraph_rewinds WHERE thread_id = ? ORDER BY seq`;
 const BY_ID = `SELECT ${COLUMNS} FROM langgraph_rewinds WHERE id = ?`;
-const UNFINISHED = `SELECT ${COLUMNS} FROM langgraph_rewinds WHERE thread_id = ? AND status = 'undoing'`;
-/** A rewind that was begun is on record already. */
-const SAVE = `INSERT OR REPLACE INTO langgraph_rewinds (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-const COUNT = "SELECT count(*) AS n FROM langgraph_rewinds WHERE thread_id = ? AND reason = ? AND status <> 'abandoned'";
+/** A rewind that was begun is on record already. No REPLACE: that would delete a row without the trigger that counts it. */
+const SAVE = `INSERT INTO langgraph_rewinds (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO UPDATE SET ${COLUMNS.split(", ")
+    .slice(1)
+    .map((column) => `${column} = excluded.${column}`)
+    .join(", ")}`;
 
-export function listRewinds(sql: Sql, threadId: string): RewindRow[] {
-  return sql.all<Row>(OF_THREAD, threadId).map(toRewind);
+/** For those who need not know how many rows an archive has. */
+export function publicRewind({ entries: _, ...rewind }: StoredRewind): RewindRow {
+  return rewind;
+}
+
+export function listRewinds(sql: Sql, threadId: string): StoredRewind[] {
+  return sql.all<RawRewind>(OF_THREAD, threadId).map((row) => toRewind(sql, row));
+}
+
+/** Those of a thread, for whoever asks; one whose row was moved to another thread is missed. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function rewindsOf(sql: Sql, threadId: string): RewindRow[] {
+  wholeThread(sql, threadId);
+  return listRewinds(sql, threadId).map(publicRewind);
 }
 
 /** There is at most one of a thread. */
-export function unfinishedRewind(sql: Sql, threadId: string): RewindRow | undefined {
-  const row = sql.get<Row>(UNFINISHED, threadId);
-  return row === undefined ? undefined : toRewind(row);
+export function unfinishedRewind(sql: Sql, threadId: string): StoredRewind | undefined {
+  return listRewinds(sql, threadId).find(({ status }) => status === "undoing");
 }
 
 export function countRewinds(sql: Sql, threadId: string, reason: string): number {
-  return sql.get<{ n: number }>(COUNT, threadId, reason)?.n ?? 0;
+  return listRewinds(sql, threadId).filter((rewind) => rewind.reason === reason && rewind.status !== "abandoned").length;
 }
 
 /** @throws {TurnsError} REWIND_NOT_FOUND */
-export function rewindOf(sql: Sql, rewindId: string): RewindRow {
-  const row = sql.get<Row>(BY_ID, rewindId);
-  if (row !== undefined) return toRewind(row);
+export function rewindOf(sql: Sql, rewindId: string): StoredRewind {
+  const row = sql.get<RawRewind>(BY_ID, rewindId);
+  if (row !== undefined) return toRewind(sql, row);
   throw new TurnsError("REWIND_NOT_FOUND", {
     what: `rewind ${JSON.stringify(rewindId)}`,
     expected: "the id of a rewind on record",
@@ -51,9 +72,30 @@ export function rewindOf(sql: Sql, rewindId: string): RewindRow {
   });
 }
 
-/** Puts a rewind on record as of now. @param targetSeq all above it goes, or is to go */
-export function saveRewind(sql: Sql, rewind: NewRewind, status: RewindRow["status"], targetSeq: number): RewindRow {
-  const row: RewindRow = { ...rewind, targetSeq, seq: sql.nextSeq(), takenBackAt: undefined, status };
+/**
+ * Puts a rewind on record as of now.
+ *
+ * @param targetSeq all above it goes, or is to go
+ * @param entries how many rows went to the archive
+ */
+export function saveRewind(
+  sql: Sql,
+  rewind: NewRewind,
+  status: RewindRow["status"],
+  targetSeq: number,
+  entries = 0,
+): StoredRewind {
+  const row: StoredRewind = { ...rewind, targetSeq, seq: sql.nextSeq(), takenBackAt: undefined, status, entries };
+  writeRewind(sql, row);
+  return row;
+}
+
+/** @throws {TurnsError} REWIND_NOT_FOUND */
+export function changeRewind(sql: Sql, rewindId: string, change: Partial<StoredRewind>): void {
+  writeRewind(sql, { ...rewindOf(sql, rewindId), ...change });
+}
+
+function writeRewind(sql: Sql, row: StoredRewind): void {
   sql.run(
     SAVE,
     row.id,
@@ -63,15 +105,17 @@ export function saveRewind(sql: Sql, rewind: NewRewind, status: RewindRow["statu
     row.seq,
     row.archived ? 1 : 0,
     row.createdAt,
-    null,
+    row.takenBackAt ?? null,
     row.status,
     row.reason ?? null,
+    row.entries,
+    checksumOf(sql, row),
   );
-  return row;
 }
 
-function toRewind(row: Row): RewindRow {
-  return {
+/** The rewind of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function toRewind(sql: Sql, row: RawRewind): StoredRewind {
+  const rewind: StoredRewind = {
     id: row.id,
     threadId: row.thread_id,
     targetTaskId: row.target_task_id,
@@ -82,5 +126,15 @@ function toRewind(row: Row): RewindRow {
     takenBackAt: row.taken_back_at ?? undefined,
     status: row.status,
     reason: row.reason ?? undefined,
+    entries: row.entries,
   };
+  const { id: rewindId, threadId } = rewind;
+  verifyChecksum(row.checksum, checksumOf(sql, rewind), `rewind ${rewindId} of thread ${threadId}`, { threadId, rewindId });
+  return rewind;
+}
+
+function checksumOf(sql: Sql, row: StoredRewind): string {
+  const { id, threadId, targetTaskId, targetSeq, seq, archived, createdAt, takenBackAt, status, reason, entries } = row;
+  const numbers = [targetSeq, seq, archived ? 1 : 0, entries];
+  return sql.sealing.checksum(threadId, "rewind", id, targetTaskId, ...numbers, createdAt, takenBackAt, status, reason);
 }

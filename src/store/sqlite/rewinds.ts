@@ -1,12 +1,14 @@
 import { TurnsError } from "../../errors";
-import type { NewRewind, RewindCounts, RewindRow, RewindStanding, TakeBackStanding } from "../store";
+import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
 import { unknownThread } from "../unknown-thread";
 import { effectsBehind } from "./effects";
-import { rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
-import { listRuns } from "./runs";
+import { openArchive, sealArchive } from "./archive";
+import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
+import { clearRuns, listRuns } from "./runs";
 import type { Sql } from "./sql";
 import { listTasks } from "./tasks";
-import { outdate, type ThreadKey, threadKey } from "./thread-keys";
+import { growEpoch, outdate, type ThreadKey, threadKey } from "./thread-keys";
+import { recount } from "./whole-thread";
 
 /** What a rewind deletes from, and what each is called in the report. */
 const REWOUND = [
@@ -24,7 +26,6 @@ const SUPERSEDABLE = ["langgraph_snapshots", "langgraph_writes"] as const;
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
 const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND ${NAMES_NOTHING}`;
-const GROW = "UPDATE langgraph_threads SET epoch = epoch + 1 WHERE thread = ?";
 const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.name') AS name, json_extract(row, '$.node_name') AS node
   FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' AND json_extract(row, '$.undo_status') = 'done'
   ORDER BY ordinal DESC`;
@@ -44,9 +45,9 @@ export function countBehind(sql: Sql, threadId: string, seq: number): RewindCoun
  * A kept row refers only to rows with a smaller seq, so deleting all above one seq leaves nothing dangling, values included. Rows that
  * something deleted had superseded come back to life.
  */
-export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => void): RewindCounts {
+export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): RewindCounts {
   const { threadId, targetSeq } = plan;
-  guard(standing(sql, plan));
+  clearRuns(sql, guard(standing(sql, plan)));
   const counts = countBehind(sql, threadId, targetSeq);
   const key = threadKey(sql, threadId);
   if (key === undefined) throw unknownThread(threadId);
@@ -58,9 +59,10 @@ export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding)
   }
   if (plan.archived) keep(sql, plan, key, { table: "langgraph_names", change: "deleted", which: NAMES_NOTHING, by: "name" });
   sql.run(DROP_NAMES, key.thread);
-  sql.run(GROW, key.thread);
+  growEpoch(sql, key);
   outdate(sql, key);
-  saveRewind(sql, plan, "done", topSeq(sql, key));
+  recount(sql, key);
+  saveRewind(sql, plan, "done", topSeq(sql, key), sealArchive(sql, plan));
   return counts;
 }
 
@@ -68,22 +70,26 @@ export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding)
  * Puts a rewind on record that has effects to undo first. The epoch grows at once: what is undone from here on, and is done again, has
  * another key.
  */
-export function beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => void): RewindRow {
-  guard(standing(sql, plan));
+export function beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): RewindRow {
+  clearRuns(sql, guard(standing(sql, plan)));
   const key = threadKey(sql, plan.threadId);
   if (key === undefined) throw unknownThread(plan.threadId);
   refuseBehindPruned(sql, key, plan.targetSeq);
-  sql.run(GROW, key.thread);
+  growEpoch(sql, key);
   return saveRewind(sql, plan, "undoing", plan.targetSeq);
 }
 
 /** The epoch grows once more, for what was begun since, and undone. */
-export function abandonRewind(sql: Sql, rewindId: string, guard: (rewind: RewindRow, found: RewindStanding) => void): void {
+export function abandonRewind(
+  sql: Sql,
+  rewindId: string,
+  guard: (rewind: RewindRow, found: RewindStanding) => readonly RunRow[],
+): void {
   const begun = rewindOf(sql, rewindId);
-  guard(begun, standing(sql, begun));
-  sql.run("UPDATE langgraph_rewinds SET status = 'abandoned' WHERE id = ?", rewindId);
+  clearRuns(sql, guard(begun, standing(sql, begun)));
+  changeRewind(sql, rewindId, { status: "abandoned" });
   const key = threadKey(sql, begun.threadId);
-  if (key !== undefined) sql.run(GROW, key.thread);
+  if (key !== undefined) growEpoch(sql, key);
 }
 
 function standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">): RewindStanding {
@@ -125,9 +131,9 @@ function keep(
   { table, change, which, by }: { table: string; change: "deleted" | "revived"; which: string; by: string },
 ): void {
   sql.run(
-    `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row)
+    `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row, checksum)
       SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
-          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${asJson(sql, table)}
+          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${asJson(sql, table)}, ''
         FROM ${table} WHERE ${within(table)} AND ${which} AND ?2 IS NOT NULL`,
     key.thread,
     plan.targetSeq,
@@ -145,8 +151,17 @@ function asJson(sql: Sql, table: string): string {
     .join(", ")})`;
 }
 
+/** Somebody else's columns are kept as well, if their names are ones that can stand in a text of ours. @throws {TurnsError} SCHEMA_CONFLICT */
 function columnsOf(sql: Sql, table: string): string[] {
-  return sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table).map((row) => row.name);
+  const names = sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table).map((row) => row.name);
+  if (names.every((name) => /^\w+$/.test(name))) return names;
+  throw new TurnsError("SCHEMA_CONFLICT", {
+    what: `table ${table}`,
+    expected: "columns whose names are letters, digits and underscores",
+    found: "another one, which is not of this package",
+    remedy: "Rename or drop the column; nothing was changed.",
+    data: { table },
+  });
 }
 
 /** Possible only while the thread stands exactly where the rewind left it. */
@@ -154,26 +169,23 @@ export function takeBack(
   sql: Sql,
   rewindId: string,
   at: string,
-  guard: (rewind: RewindRow, found: TakeBackStanding) => void,
+  guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
 ): RewindCounts {
   const done = rewindOf(sql, rewindId);
   const { threadId } = done;
   const undone = sql.all<TakeBackStanding["undone"][number]>(UNDONE, rewindId);
-  guard(done, { runs: listRuns(sql, threadId), unfinished: unfinishedRewind(sql, threadId), undone });
+  clearRuns(sql, guard(done, { runs: listRuns(sql, threadId), unfinished: unfinishedRewind(sql, threadId), undone }));
   const key = threadKey(sql, done.threadId);
   if (key === undefined) throw unknownThread(done.threadId);
   refuseUnlessUndisturbed(sql, done, key);
-  const rows = sql.all<{ tbl: string; change: string; row: string }>(
-    "SELECT tbl, change, row FROM langgraph_archive WHERE rewind_id = ? ORDER BY ordinal",
-    rewindId,
-  );
+  const rows = openArchive(sql, done);
   const inserts = new Map<string, string>();
   for (const { tbl, change, row } of rows) {
     if (change === "deleted") restore(sql, tbl, row, inserts);
     else supersedeAgain(sql, tbl, row);
   }
-  sql.run("UPDATE langgraph_rewinds SET taken_back_at = ? WHERE id = ?", at, rewindId);
-  sql.run(GROW, key.thread);
+  changeRewind(sql, rewindId, { takenBackAt: at });
+  growEpoch(sql, key);
   outdate(sql, key);
   sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", rewindId);
   return countBehind(sql, done.threadId, done.targetSeq);

@@ -1,3 +1,4 @@
+import { ARCHIVE_COLUMNS, type ArchivedRow, sealArchived, verifyArchived } from "./archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
 import type { Sql } from "./sql";
 
@@ -5,15 +6,7 @@ import type { Sql } from "./sql";
 export type ArchivePlace = readonly [rewindId: string, ordinal: number];
 export const ARCHIVE_BEGIN: ArchivePlace = ["", 0];
 
-interface ArchivedRow {
-  rewind_id: string;
-  ordinal: number;
-  thread_id: string;
-  tbl: string;
-  row: string;
-}
-
-const STALE = `SELECT rewind_id, ordinal, thread_id, tbl, row FROM langgraph_archive
+const STALE = `SELECT ${ARCHIVE_COLUMNS} FROM langgraph_archive
   WHERE (rewind_id, ordinal) > (?1, ?2) AND CASE tbl
     ${SEALED_COLUMNS.map(
       (column) =>
@@ -42,6 +35,7 @@ export function resealArchived(sql: Sql, after: ArchivePlace): ArchivePlace | un
   const found = staleArchived(sql, after);
   if (found === undefined) return undefined;
   const column = SEALED_COLUMNS.find(({ table }) => table === found.tbl) as SealedColumn;
+  verifyArchived(sql, found);
   const row = JSON.parse(found.row) as Record<string, unknown>;
   const stored = row[column.column] as string | { hex: string };
   const sealed = resealed(
@@ -56,5 +50,6 @@ export function resealArchived(sql: Sql, after: ArchivePlace): ArchivePlace | un
     found.rewind_id,
     found.ordinal,
   );
+  sealArchived(sql, found.rewind_id, found.ordinal);
   return [found.rewind_id, found.ordinal];
 }

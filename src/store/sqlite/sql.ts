@@ -1,18 +1,28 @@
 import type { Sealing } from "../../sealing";
+import { corrupted } from "../checksum";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
 
 type Bound = string | number | null | Uint8Array;
 
-const READ_SEQUENCE = "SELECT value FROM langgraph_sequence WHERE id = 1";
-const WRITE_SEQUENCE = "UPDATE langgraph_sequence SET value = ? WHERE id = 1";
+const READ_SEQUENCE = "SELECT value, mirror FROM langgraph_sequence WHERE id = 1";
+const WRITE_SEQUENCE = "UPDATE langgraph_sequence SET value = ?1, mirror = -?1 WHERE id = 1";
+/** So many tags of threads are remembered. */
+const TAGS_MAX = 1_000;
 
 /** Prepared statements of one connection, compiled once per text. Statement texts are constants: values are always bound. */
 export class Sql {
   readonly db: SqliteDatabase;
   /** Checkpoints of deleted threads that were refused: their writes are refused too. */
   readonly refused = new Set<string>();
+  /** Numbers of threads of which it is known that no row was lost before this connection came. */
+  readonly counted = new Set<number>();
+  /** Those whose effects have all been verified. */
+  readonly journals = new Set<number>();
+  /** And those all of whose checkpoints have been. */
+  readonly searched = new Set<number>();
   readonly #prepared = new Map<string, SqliteStatement>();
   readonly #raw = new Map<string, SqliteStatement>();
+  readonly #tags = new Map<string, string>();
   #sealing: Sealing | undefined;
   /** The last number taken in the transaction that runs. */
   #seq: number | undefined;
@@ -63,7 +73,24 @@ export class Sql {
 
   /** The newest number of the file. */
   currentSeq(): number {
-    return this.#seq ?? this.get<{ value: number }>(READ_SEQUENCE)?.value ?? 0;
+    if (this.#seq !== undefined) return this.#seq;
+    const row = this.get<{ value: number; mirror: number }>(READ_SEQUENCE);
+    if (row?.value === undefined || row.mirror !== -row.value) {
+      const found = row === undefined ? "none" : `${row.value}, mirrored by ${row.mirror}`;
+      throw corrupted("the sequence of this file", "its newest number, and the same below zero", found, {});
+    }
+    return row.value;
+  }
+
+  /** A thread's tag, computed once. */
+  remembered(threadId: string, compute: () => string): string {
+    let tag = this.#tags.get(threadId);
+    if (tag === undefined) {
+      tag = compute();
+      if (this.#tags.size >= TAGS_MAX) this.#tags.clear();
+      this.#tags.set(threadId, tag);
+    }
+    return tag;
   }
 
   /** Runs the work of a write transaction and writes the sequence back once, whatever it took from it. */

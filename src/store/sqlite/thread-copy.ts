@@ -1,17 +1,32 @@
 import { TurnsError } from "../../errors";
 import type { CheckpointHead } from "../store";
 import { unknownThread } from "../unknown-thread";
-import { insertSnapshot, type Row, toHead } from "./checkpoints";
+import { CopiedSeqs } from "./copied-seqs";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { manifestText } from "./manifest";
+import { namesOf, saveName } from "./names";
 import type { Sql } from "./sql";
 import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unfinishedRewind } from "./rewind-records";
-import { createThread, type ThreadKey, threadKey } from "./thread-keys";
+import { insertSnapshot, type Row as SnapshotRow, toHead } from "./snapshot-rows";
+import { insertTask, tasksOf } from "./tasks";
+import { changeThread, createThread, inheritedOf, type ThreadKey, threadKey } from "./thread-keys";
 import { copyPlainChunks, copySealedChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
-import { insertWrites, openWrites, type WriteRow } from "./writes";
+import { wholeThread } from "./whole-thread";
+import { insertWrites, openWrites, type WriteRow } from "./write-rows";
+
+const COPY_LISTS = `INSERT INTO langgraph_lists (seq, thread, base, keep)
+  SELECT s.new, ?1, b.new, l.keep FROM langgraph_lists AS l JOIN temp.langgraph_copied_seqs AS s ON s.old = l.seq
+    LEFT JOIN temp.langgraph_copied_seqs AS b ON b.old = l.base WHERE l.thread = ?2`;
+const COPY_ITEMS = `INSERT INTO langgraph_items (list, pos, seq, thread, chunk)
+  SELECT l.new, i.pos, s.new, ?1, c.new FROM langgraph_items AS i JOIN temp.langgraph_copied_seqs AS l ON l.old = i.list
+    JOIN temp.langgraph_copied_seqs AS s ON s.old = i.seq JOIN temp.langgraph_copied_seqs AS c ON c.old = i.chunk
+    WHERE i.list IN (SELECT seq FROM langgraph_lists WHERE thread = ?2)`;
+const COPY_GRAPHS = `INSERT INTO langgraph_graphs (seq, thread, digest, document)
+  SELECT s.new, ?1, g.digest, g.document FROM langgraph_graphs AS g JOIN temp.langgraph_copied_seqs AS s ON s.old = g.seq
+    WHERE g.thread = ?2`;
 
 /**
  * Copies a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. The copies take
@@ -21,57 +36,38 @@ import { insertWrites, openWrites, type WriteRow } from "./writes";
  * @throws {TurnsError} UNKNOWN_THREAD, THREAD_EXISTS; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done
  */
 export function copyThread(sql: Sql, sourceId: string, targetId: string, createdAt: string, createId: () => string): void {
-  const source = threadKey(sql, sourceId);
+  const source = wholeThread(sql, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
   const rewind = unfinishedRewind(sql, sourceId);
   if (rewind !== undefined) throw refusal(rewind, `a copy of thread ${JSON.stringify(sourceId)}`);
   if (threadKey(sql, targetId) !== undefined) throw threadExists(targetId);
   allowAgain(sql, targetId);
   const target = createThread(sql, targetId, createdAt);
-  const shift = shiftOf(sql, source);
-  const copy = (insertAndSelect: string): void =>
-    void sql.run(insertAndSelect, target.thread, source.thread, shift, targetId, sourceId);
-  copy(`INSERT INTO langgraph_tasks (thread, seq, task_id, graph_id, kind, created_at)
-    SELECT ?1, seq + ?3, task_id, CASE graph_id WHEN ?5 THEN ?4 ELSE graph_id END, kind, created_at
-    FROM langgraph_tasks WHERE thread = ?2`);
-  copy(`INSERT INTO langgraph_lists (seq, thread, base, keep) SELECT seq + ?3, ?1, base + ?3, keep
-    FROM langgraph_lists WHERE thread = ?2 AND ?4 <> ?5`);
-  copy(`INSERT INTO langgraph_items (list, pos, seq, thread, chunk) SELECT list + ?3, pos, seq + ?3, ?1, chunk + ?3
-    FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?2) AND ?4 <> ?5`);
-  copy(`INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at)
-    SELECT ?1, name, checkpoint_ns, checkpoint_id, created_at FROM langgraph_names WHERE thread = ?2 AND ?3 > 0 AND ?4 <> ?5`);
-  copy(`INSERT INTO langgraph_graphs (seq, thread, digest, document)
-    SELECT seq + ?3, ?1, digest, document FROM langgraph_graphs WHERE thread = ?2 AND ?4 <> ?5`);
-  copy(`UPDATE langgraph_threads SET (pruned_seq, unswept) =
-      (SELECT coalesce(nullif(pruned_seq, 0) + ?3, 0), unswept FROM langgraph_threads WHERE thread = ?2)
-    WHERE thread = ?1 AND ?4 <> ?5`);
-  const translation = copySnapshots(sql, source, target, shift);
-  copyWrites(sql, source, target, shift, translation);
-  copyTurns(sql, source, target, shift, translation, createId);
-  copyEffects(sql, source, target, shift, translation, createId);
-}
-
-/** Reserves seqs for the copy and returns what to add to a source row's seq. */
-function shiftOf(sql: Sql, source: ThreadKey): number {
-  const highest = sql.currentSeq();
-  sql.nextSeq(highest - source.thread + 1);
-  return highest - source.thread + 1;
-}
-
-interface SnapshotRow extends Row {
-  superseded_by: number | null;
+  const seqs = new CopiedSeqs(sql, source);
+  for (const task of tasksOf(sql, source)) {
+    insertTask(sql, target, { ...task, seq: seqs.of(task.seq), graphId: task.graphId === sourceId ? targetId : task.graphId });
+  }
+  for (const name of namesOf(sql, source)) saveName(sql, target, name);
+  for (const insertAndSelect of [COPY_LISTS, COPY_ITEMS, COPY_GRAPHS]) sql.run(insertAndSelect, target.thread, source.thread);
+  const { epoch, prunedSeq, unswept } = inheritedOf(sql, source);
+  changeThread(sql, target, () => ({ epoch, pruned_seq: prunedSeq === 0 ? 0 : seqs.of(prunedSeq), unswept }));
+  const translation = copySnapshots(sql, source, target, seqs);
+  copyWrites(sql, source, target, seqs, translation);
+  copyTurns(sql, source, target, seqs, translation, createId);
+  copyEffects(sql, source, target, seqs, translation, createId);
+  seqs.clear();
 }
 
 /** @returns how the rest is to be copied */
-function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number): Translation {
+function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: CopiedSeqs): Translation {
   const rows = sql.all<SnapshotRow>("SELECT * FROM langgraph_snapshots WHERE thread = ? ORDER BY seq", source.thread);
   const heads = rows.map((row) => toHead(sql, source.threadId, row));
-  const copy = { source, target, shift };
+  const copy = { source, target, seqs };
   const translation = sql.sealing.encrypted ? copySealedChunks(sql, copy, heads) : copyPlainChunks(sql, copy);
   rows.forEach((row, index) => {
     const head = heads[index] as CheckpointHead;
     insertSnapshot(sql, target, {
-      seq: row.seq + shift,
+      seq: seqs.of(row.seq),
       ns: head.ns,
       checkpointId: head.checkpointId,
       parentId: head.parentId,
@@ -84,7 +80,7 @@ function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, shift: nu
       channels: manifestText(translation.channels(head.channels)),
       metadata: head.metadata,
     });
-    supersede(sql, "langgraph_snapshots", row.seq + shift, row.superseded_by, shift);
+    supersede(sql, "langgraph_snapshots", seqs.of(row.seq), row.superseded_by, seqs);
   });
   return translation;
 }
@@ -95,12 +91,12 @@ interface CopiedWrites extends WriteRow {
   checkpoint_id: string;
 }
 
-function copyWrites(sql: Sql, source: ThreadKey, target: ThreadKey, shift: number, translation: Translation): void {
+function copyWrites(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: CopiedSeqs, translation: Translation): void {
   for (const row of sql.all<CopiedWrites>("SELECT * FROM langgraph_writes WHERE thread = ? ORDER BY seq", source.thread)) {
     const { checkpoint_ns: ns, checkpoint_id: checkpointId, node_task_id: nodeTaskId, idx } = row;
     const entries = translation.text(openWrites(sql, source.threadId, row, ns, checkpointId));
-    insertWrites(sql, target, { seq: row.seq + shift, ns, checkpointId, nodeTaskId, idx, entries });
-    supersede(sql, "langgraph_writes", row.seq + shift, row.superseded_by, shift);
+    insertWrites(sql, target, { seq: seqs.of(row.seq), ns, checkpointId, nodeTaskId, idx, entries });
+    supersede(sql, "langgraph_writes", seqs.of(row.seq), row.superseded_by, seqs);
   }
 }
 
@@ -109,16 +105,16 @@ function supersede(
   table: "langgraph_snapshots" | "langgraph_writes",
   seq: number,
   by: number | null,
-  shift: number,
+  seqs: CopiedSeqs,
 ): void {
-  if (by !== null) sql.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, by + shift, seq);
+  if (by !== null) sql.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, seqs.of(by), seq);
 }
 
 function copyTurns(
   sql: Sql,
   source: ThreadKey,
   target: ThreadKey,
-  shift: number,
+  seqs: CopiedSeqs,
   translation: Translation,
   createId: () => string,
 ): void {
@@ -132,8 +128,8 @@ function copyTurns(
       serializedState: translation.text(turn.serializedState),
       graphId,
       threadId: target.threadId,
-      seq: (turn.seq ?? 0) + shift,
-      graph: turn.graph === undefined ? undefined : turn.graph + shift,
+      seq: seqs.of(turn.seq ?? 0),
+      graph: turn.graph === undefined ? undefined : seqs.of(turn.graph),
     });
   }
 }
@@ -143,7 +139,7 @@ function copyEffects(
   sql: Sql,
   source: ThreadKey,
   target: ThreadKey,
-  shift: number,
+  seqs: CopiedSeqs,
   translation: Translation,
   createId: () => string,
 ): void {
@@ -155,7 +151,7 @@ function copyEffects(
       ...effect,
       id: createId(),
       threadId: target.threadId,
-      seq: effect.seq + shift,
+      seq: seqs.of(effect.seq),
       triedSeq: undefined,
       input,
       // With encryption digests are the thread's own.

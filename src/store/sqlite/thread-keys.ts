@@ -1,3 +1,4 @@
+import { corrupted } from "../checksum";
 import { refuseEncrypted } from "./keys";
 import type { Sql } from "./sql";
 
@@ -9,28 +10,118 @@ export interface ThreadKey {
   generation: string;
 }
 
-const OF_ID = "SELECT thread, generation FROM langgraph_threads WHERE thread_id = ?";
-const INSERT = "INSERT INTO langgraph_threads (thread, thread_id, created_at) VALUES (?, ?, ?)";
-const OUTDATE = "UPDATE langgraph_threads SET generation = generation + 1 WHERE thread = ?";
+/** What a row of `langgraph_threads` says of its thread, but for how many rows there are. */
+export interface ThreadFields {
+  thread: number;
+  thread_id: string;
+  created_at: string;
+  epoch: number;
+  generation: number;
+  pruned_seq: number;
+  unswept: number;
+}
+/** A row of `langgraph_threads` as SQLite returns it. */
+export interface RawThread extends ThreadFields {
+  tag: string;
+  checksum: string;
+}
+export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "pruned_seq" | "unswept">>;
+
+const COLUMNS = "thread, thread_id, tag, created_at, epoch, generation, pruned_seq, unswept, checksum";
+/** Either way, so that a damaged id, or a damaged index, does not make a thread look like one that is not there. */
+const OF_ID = `SELECT ${COLUMNS} FROM langgraph_threads WHERE thread_id = ?1 OR tag = ?2`;
+const OF_NUMBER = `SELECT ${COLUMNS} FROM langgraph_threads WHERE thread = ?`;
+const INSERT = `INSERT INTO langgraph_threads (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+const CHANGE =
+  "UPDATE langgraph_threads SET epoch = ?, generation = ?, pruned_seq = ?, unswept = ?, checksum = ? WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
 export function threadKey(sql: Sql, threadId: string): ThreadKey | undefined {
-  const row = sql.get<{ thread: number; generation: number }>(OF_ID, threadId);
-  return row === undefined ? undefined : { threadId, thread: row.thread, generation: `${row.thread}.${row.generation}` };
+  const rows = sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId));
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  if (rows.length > 1) throw damaged(threadId, "two rows of it");
+  return keyOf(verifiedThread(sql, threadId, row));
+}
+
+/** The thread as it is on record, damaged or not: for what removes it, or looks what is wrong. */
+export function threadNumbers(sql: Sql, threadId: string): number[] {
+  return sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId)).map(({ thread }) => thread);
 }
 
 export function createThread(sql: Sql, threadId: string, createdAt: string): ThreadKey {
   if (!sql.sealing.encrypted) refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
   const thread = sql.nextSeq();
-  sql.run(INSERT, thread, threadId, createdAt);
-  return { threadId, thread, generation: `${thread}.0` };
+  return insertThread(sql, {
+    thread,
+    thread_id: threadId,
+    created_at: createdAt,
+    epoch: 0,
+    generation: 0,
+    pruned_seq: 0,
+    unswept: 0,
+  });
+}
+
+export function insertThread(sql: Sql, row: ThreadFields): ThreadKey {
+  const { thread, thread_id: threadId, created_at: createdAt, epoch, generation, pruned_seq: pruned, unswept } = row;
+  const [tag, checksum] = [tagOf(sql, threadId), threadChecksum(sql, row)];
+  sql.run(INSERT, thread, threadId, tag, createdAt, epoch, generation, pruned, unswept, checksum);
+  return keyOf(row);
 }
 
 /** Rows of the thread are deleted or brought back: what anybody remembers of it no longer counts. */
 export function outdate(sql: Sql, key: ThreadKey): void {
-  sql.run(OUTDATE, key.thread);
+  changeThread(sql, key, ({ generation }) => ({ generation: generation + 1 }));
+}
+
+/** A rewind, or its taking back. */
+export function growEpoch(sql: Sql, key: ThreadKey): void {
+  changeThread(sql, key, ({ epoch }) => ({ epoch: epoch + 1 }));
+}
+
+export function changeThread(sql: Sql, { thread, threadId }: ThreadKey, change: (row: ThreadFields) => ThreadChange): void {
+  const row = sql.get<RawThread>(OF_NUMBER, thread);
+  if (row === undefined) return;
+  const now = { ...verifiedThread(sql, threadId, row), ...change(row) };
+  sql.run(CHANGE, now.epoch, now.generation, now.pruned_seq, now.unswept, threadChecksum(sql, now), thread);
+}
+
+/** What a copy of the thread takes over: its epoch, up to which its effects are, and how far it was pruned. */
+export function inheritedOf(sql: Sql, { thread, threadId }: ThreadKey): { epoch: number; prunedSeq: number; unswept: number } {
+  const row = sql.get<RawThread>(OF_NUMBER, thread);
+  if (row === undefined) return { epoch: 0, prunedSeq: 0, unswept: 0 };
+  const { epoch, pruned_seq: prunedSeq, unswept } = verifiedThread(sql, threadId, row);
+  return { epoch, prunedSeq, unswept };
 }
 
 export function threadIdOf(sql: Sql, thread: number): string {
   return sql.get<{ thread_id: string }>(ID_OF, thread)?.thread_id ?? "";
+}
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which are not at hand */
+export function verifiedThread(sql: Sql, threadId: string, row: RawThread): RawThread {
+  const isWhole = row.thread_id === threadId && row.tag === tagOf(sql, threadId) && row.checksum === threadChecksum(sql, row);
+  if (isWhole) return row;
+  if (!sql.sealing.encrypted) refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
+  throw damaged(threadId, "one with another checksum");
+}
+
+/** A checksum of the id alone; a thread's row is looked up so often that it is remembered. */
+export function tagOf(sql: Sql, threadId: string): string {
+  return sql.remembered(threadId, () => sql.sealing.checksum(threadId, "thread"));
+}
+
+function threadChecksum(sql: Sql, row: ThreadFields): string {
+  const { thread, thread_id: threadId, created_at: createdAt, epoch, generation, pruned_seq: prunedSeq, unswept } = row;
+  return sql.sealing.checksum(threadId, "thread", thread, createdAt, epoch, generation, prunedSeq, unswept);
+}
+
+function keyOf({ thread, thread_id: threadId, generation }: ThreadFields): ThreadKey {
+  return { threadId, thread, generation: `${thread}.${generation}` };
+}
+
+function damaged(threadId: string, found: string): Error {
+  return corrupted(`thread ${JSON.stringify(threadId)}`, "its row as it was saved", found, { threadId });
 }

@@ -2,6 +2,7 @@ import { corrupted } from "../checksum";
 import type { CheckpointHead, Pointer } from "../store";
 import { ChunkReader } from "./chunks";
 import { CopiedDigests } from "./copied-digests";
+import type { CopiedSeqs } from "./copied-seqs";
 import { CHUNK_IDENTITY } from "./identities";
 import type { Manifest } from "./manifest";
 import { withReferences } from "./references";
@@ -18,19 +19,19 @@ export interface Translation {
 interface Copy {
   source: ThreadKey;
   target: ThreadKey;
-  /** What to add to a seq. */
-  shift: number;
+  seqs: CopiedSeqs;
 }
 
 const COPY_CHUNKS = `INSERT INTO langgraph_chunks (seq, thread, address, body)
-  SELECT seq + ?3, ?1, address, body FROM langgraph_chunks WHERE thread = ?2`;
+  SELECT s.new, ?1, c.address, c.body FROM langgraph_chunks AS c JOIN temp.langgraph_copied_seqs AS s ON s.old = c.seq
+    WHERE c.thread = ?2`;
 const CHUNKS = "SELECT seq, address FROM langgraph_chunks WHERE thread = ? ORDER BY seq";
 const INSERT = "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?)";
 
 /** Without encryption equal contents have equal addresses on every thread: chunks are copied as they are. */
-export function copyPlainChunks(sql: Sql, { source, target, shift }: Copy): Translation {
-  sql.run(COPY_CHUNKS, target.thread, source.thread, shift);
-  const moved = (pointer: Pointer): Pointer => (pointer.kind === "list" ? { ...pointer, list: pointer.list + shift } : pointer);
+export function copyPlainChunks(sql: Sql, { source, target, seqs }: Copy): Translation {
+  sql.run(COPY_CHUNKS, target.thread, source.thread);
+  const moved = (pointer: Pointer): Pointer => (pointer.kind === "list" ? { ...pointer, list: seqs.of(pointer.list) } : pointer);
   return { text: (text) => text, channels: (channels) => withPointers(channels, moved) };
 }
 
@@ -41,7 +42,7 @@ export function copyPlainChunks(sql: Sql, { source, target, shift }: Copy): Tran
  * @param heads the thread's checkpoints, whose lists need digests
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function copySealedChunks(sql: Sql, { source, target, shift }: Copy, heads: readonly CheckpointHead[]): Translation {
+export function copySealedChunks(sql: Sql, { source, target, seqs }: Copy, heads: readonly CheckpointHead[]): Translation {
   const addresses = new Map<string, string>();
   const contents = (from: string): string => {
     const reader = new ChunkReader(sql, source, { chunk: (other) => other !== from, elements: () => 0 });
@@ -58,7 +59,7 @@ export function copySealedChunks(sql: Sql, { source, target, shift }: Copy, head
     const text = contents(from);
     const to = addresses.get(from) ?? sql.sealing.address(target.threadId, text);
     addresses.set(from, to);
-    sql.run(INSERT, seq + shift, target.thread, to, sql.sealing.seal(target.threadId, CHUNK_IDENTITY, text));
+    sql.run(INSERT, seqs.of(seq), target.thread, to, sql.sealing.seal(target.threadId, CHUNK_IDENTITY, text));
   }
   const known = (from: string): string => addresses.get(from) ?? missing(source, from);
   const pointers = heads.flatMap(({ channels }) => [...channels.values()].map(({ pointer }) => pointer));
@@ -67,7 +68,7 @@ export function copySealedChunks(sql: Sql, { source, target, shift }: Copy, head
   const moved = (pointer: Pointer): Pointer => {
     if (pointer.kind === "inline") return pointer;
     if (pointer.kind === "whole") return { ...pointer, address: known(pointer.address) };
-    return { ...pointer, list: pointer.list + shift, digest: digests.of(pointer) };
+    return { ...pointer, list: seqs.of(pointer.list), digest: digests.of(pointer) };
   };
   return { text: (text) => withReferences(text, known), channels: (channels) => withPointers(channels, moved) };
 }

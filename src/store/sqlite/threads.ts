@@ -1,7 +1,11 @@
-import type { ThreadRow } from "../store";
+import { corrupted } from "../checksum";
+import type { RunRow, ThreadRow } from "../store";
+import { clearRuns, listRuns } from "./runs";
 import type { Sql } from "./sql";
-import { threadKey } from "./thread-keys";
+import { tasksOf } from "./tasks";
+import { threadNumbers } from "./thread-keys";
 import { bury, removeTombstone } from "./tombstones";
+import { wholeThread } from "./whole-thread";
 
 /** Every table that has rows of a thread under its number; `langgraph_threads` last. */
 export const NUMBERED_TABLES = [
@@ -18,47 +22,63 @@ export const NUMBERED_TABLES = [
   "langgraph_threads",
 ] as const;
 /** Those that have them under its id. */
-const NAMED_TABLES = ["langgraph_runs", "langgraph_rewinds", "langgraph_archive"] as const;
+const NAMED_TABLES = ["langgraph_rewinds", "langgraph_archive"] as const;
 
 interface Row {
-  thread_id: string;
   created_at: string;
   epoch: number;
   checkpoints: number;
+  live: number;
   turns: number;
-  tasks: number;
 }
 
-const SELECT = `SELECT thread_id, created_at, epoch,
-    (SELECT count(*) FROM langgraph_snapshots AS s WHERE s.thread = t.thread AND s.superseded_by IS NULL) AS checkpoints,
-    (SELECT count(*) FROM langgraph_checkpoints AS c WHERE c.thread = t.thread) AS turns,
-    (SELECT count(DISTINCT task_id) FROM langgraph_tasks AS k WHERE k.thread = t.thread) AS tasks
-  FROM langgraph_threads AS t`;
-const PAGE = `${SELECT} WHERE thread_id > ? ORDER BY thread_id LIMIT ?`;
-const ONE = `${SELECT} WHERE thread_id = ?`;
+const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
+/** Checkpoints are counted in two ways, which agree in a thread that is whole. */
+const ONE = `SELECT created_at, epoch, turns,
+    (SELECT count(*) FROM langgraph_snapshots AS s WHERE s.thread = t.thread AND s.superseded_by IS NULL) AS live,
+    (SELECT count(*) FROM (SELECT 1 FROM langgraph_snapshots AS s WHERE s.thread = t.thread
+      GROUP BY checkpoint_ns, checkpoint_id)) AS checkpoints
+  FROM langgraph_threads AS t WHERE thread = ?`;
 
 export function listThreads(sql: Sql, query: { after: string | undefined; limit: number }): ThreadRow[] {
-  return sql.all<Row>(PAGE, query.after ?? "", query.limit).map(toThread);
+  const ids = sql.rows<[string]>(PAGE, query.after ?? "", query.limit);
+  return ids.flatMap(([threadId]) => getThread(sql, threadId) ?? []);
 }
 
 export function getThread(sql: Sql, threadId: string): ThreadRow | undefined {
-  const row = sql.get<Row>(ONE, threadId);
-  return row === undefined ? undefined : toThread(row);
+  const key = wholeThread(sql, threadId);
+  const row = key && sql.get<Row>(ONE, key.thread);
+  if (key === undefined || row === undefined) return undefined;
+  const { created_at: createdAt, epoch, checkpoints, live, turns } = row;
+  if (checkpoints !== live) {
+    const what = `thread ${JSON.stringify(threadId)}`;
+    throw corrupted(what, "a newest version of each of its checkpoints", `${live} of ${checkpoints}`, { threadId });
+  }
+  return { threadId, createdAt, epoch, checkpoints, turns, tasks: new Set(tasksOf(sql, key).map(({ taskId }) => taskId)).size };
 }
 
 /** Leaves a tombstone, also for a thread that is not there: its first save may be on its way. */
-export function deleteThread(sql: Sql, threadId: string, deletedAt: number, final: boolean): void {
+export function deleteThread(
+  sql: Sql,
+  threadId: string,
+  deletedAt: number,
+  final: boolean,
+  isAlive: (run: RunRow) => boolean,
+): void {
+  clearRuns(
+    sql,
+    listRuns(sql, threadId).filter((run) => !isAlive(run)),
+  );
   removeThread(sql, threadId);
   bury(sql, threadId, deletedAt, final);
 }
 
-/** Every row of the thread, in every table. */
+/** Every row of the thread, in every table but the one of who is at work. */
 export function removeThread(sql: Sql, threadId: string): void {
-  const key = threadKey(sql, threadId);
-  if (key !== undefined) {
+  for (const thread of threadNumbers(sql, threadId)) {
     for (const table of NUMBERED_TABLES) {
-      if (table !== "langgraph_items") sql.run(`DELETE FROM ${table} WHERE thread = ?`, key.thread);
-      else sql.run("DELETE FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?)", key.thread);
+      if (table !== "langgraph_items") sql.run(`DELETE FROM ${table} WHERE thread = ?`, thread);
+      else sql.run("DELETE FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?)", thread);
     }
   }
   for (const table of NAMED_TABLES) sql.run(`DELETE FROM ${table} WHERE thread_id = ?`, threadId);
@@ -67,9 +87,4 @@ export function removeThread(sql: Sql, threadId: string): void {
 /** @returns whether the id had been deleted */
 export function reuseThread(sql: Sql, threadId: string): boolean {
   return removeTombstone(sql, threadId);
-}
-
-function toThread(row: Row): ThreadRow {
-  const { thread_id: threadId, created_at: createdAt, epoch, checkpoints, turns, tasks } = row;
-  return { threadId, createdAt, epoch, checkpoints, turns, tasks };
 }

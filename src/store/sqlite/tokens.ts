@@ -1,24 +1,22 @@
-import type { Store, TokenCounts, TokenRow, TurnType } from "../store";
+import type { Store, TokenCounts, TokenRow, TurnRow, TurnType } from "../store";
+import { checkLease } from "./runs";
+import { openArchive } from "./archive";
 import type { Sql } from "./sql";
-import { threadKey } from "./thread-keys";
+import { listRewinds } from "./rewind-records";
+import { type ThreadKey, threadKey } from "./thread-keys";
+import { wholeThread } from "./whole-thread";
 import { type RawTurn, toTurn, TURN_COLUMNS, updateTurn } from "./turn-rows";
 
 const OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = ? ORDER BY seq DESC LIMIT 1`;
 const NEWEST = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
-/** An Action repeats what its Thought says. */
-const BY_TASK_AND_NODE = `SELECT task_id AS taskId, node_name AS nodeName, sum(input_tokens) AS input, sum(output_tokens) AS output,
-    sum(cached_tokens) AS cached, sum(reasoning_tokens) AS reasoning
-  FROM langgraph_checkpoints WHERE thread = ? AND turn_type = 'Thought' GROUP BY task_id, node_name ORDER BY min(seq)`;
-const sumOf = (column: string): string => `coalesce(sum(json_extract(row, '$.${column}')), 0)`;
-const REWOUND = `SELECT ${sumOf("input_tokens")} AS input, ${sumOf("output_tokens")} AS output,
-    ${sumOf("cached_tokens")} AS cached, ${sumOf("reasoning_tokens")} AS reasoning
-  FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_checkpoints' AND change = 'deleted'
-    AND json_extract(row, '$.turn_type') = 'Thought'`;
+/** What a checksum is over; every row is read, so a page at a time. */
+const PAGE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT 200`;
 
 export function addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): void {
   const { threadId, nodeTaskId, attemptRunId } = of;
+  checkLease(sql, of.lease);
   const key = threadKey(sql, threadId);
   if (key === undefined) return;
   const ofAttempt = (runId: string, type: TurnType): RawTurn | undefined =>
@@ -39,8 +37,61 @@ export function addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], token
   }
 }
 
+/** Sums of what was verified: of all turns, because one that is damaged may have been of any task. An Action repeats what its Thought says. */
 export function tokenUsage(sql: Sql, threadId: string): { rows: TokenRow[]; rewound: TokenCounts } {
-  const key = threadKey(sql, threadId);
-  const rewound = sql.get<TokenCounts>(REWOUND, threadId) as TokenCounts;
-  return { rows: key === undefined ? [] : sql.all<TokenRow>(BY_TASK_AND_NODE, key.thread), rewound };
+  const key = wholeThread(sql, threadId);
+  const rows = new Map<string, TokenRow>();
+  for (const turn of key === undefined ? [] : turnsOf(sql, key)) {
+    if (turn.turnType !== "Thought") continue;
+    const { taskId, nodeName } = turn;
+    const at = JSON.stringify([taskId, nodeName]);
+    rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
+  }
+  return { rows: [...rows.values()], rewound: rewoundTokens(sql, threadId) };
+}
+
+function* turnsOf(sql: Sql, { thread, threadId }: ThreadKey): Generator<TurnRow> {
+  for (let after = 0; ;) {
+    const page = sql.all<RawTurn>(PAGE, thread, after);
+    for (const row of page) yield toTurn(sql, row, threadId);
+    const last = page.at(-1)?.seq ?? null;
+    if (last === null) return;
+    after = last;
+  }
+}
+
+/** Of turns that rewinds keep. */
+function rewoundTokens(sql: Sql, threadId: string): TokenCounts {
+  let total = NONE;
+  for (const rewind of listRewinds(sql, threadId)) {
+    if (!rewind.archived || rewind.takenBackAt !== undefined) continue;
+    for (const { tbl, change, row } of openArchive(sql, rewind)) {
+      if (tbl !== "langgraph_checkpoints" || change !== "deleted") continue;
+      const turn = JSON.parse(row) as RawTurn;
+      if (turn.turn_type !== "Thought") continue;
+      const { input_tokens: input, output_tokens: output, cached_tokens: cached, reasoning_tokens: reasoning } = turn;
+      total = sum(total, { input, output, cached, reasoning });
+    }
+  }
+  return total;
+}
+
+const NONE: TokenCounts = { input: 0, output: 0, cached: 0, reasoning: 0 };
+
+function countsOf({
+  inputTokens: input,
+  outputTokens: output,
+  cachedTokens: cached,
+  reasoningTokens: reasoning,
+}: TurnRow): TokenCounts {
+  return { input, output, cached, reasoning };
+}
+
+function sum(left: TokenCounts, right: TokenCounts): TokenCounts {
+  return {
+    input: left.input + right.input,
+    output: left.output + right.output,
+    cached: left.cached + right.cached,
+    reasoning: left.reasoning + right.reasoning,
+  };
 }

@@ -1,7 +1,10 @@
 import { TurnsError } from "../../errors";
-import type { SawDeletion } from "../store";
+import { verifyChecksum } from "../checksum";
+import type { Lease, SawDeletion } from "../store";
+import { checkLease } from "./runs";
 import type { Sql } from "./sql";
-import { createThread, type ThreadKey, threadKey } from "./thread-keys";
+import { createThread, tagOf, type ThreadKey } from "./thread-keys";
+import { wholeThread } from "./whole-thread";
 
 /** What a save says about where it belongs. */
 export interface Entry {
@@ -14,12 +17,13 @@ export interface Entry {
   /** The checkpoint that the save creates. */
   saves: string | undefined;
   sawDeletion: SawDeletion;
+  lease: Lease | undefined;
 }
 
-const OF_THREAD = "SELECT deleted_at, final FROM langgraph_tombstones WHERE thread_id = ?";
-const BURY = "INSERT OR REPLACE INTO langgraph_tombstones (thread_id, deleted_at, final) VALUES (?, ?, ?)";
-const ALLOW = "UPDATE langgraph_tombstones SET final = 0 WHERE thread_id = ?";
-const REMOVE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?";
+/** Either way, so that a damaged id does not make a deletion look like one that never was. */
+const OF_THREAD = "SELECT thread_id, tag, deleted_at, final, checksum FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
+const BURY = "INSERT OR REPLACE INTO langgraph_tombstones (thread_id, tag, deleted_at, final, checksum) VALUES (?, ?, ?, ?, ?)";
+const REMOVE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
 const EXISTS =
   "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
 
@@ -27,15 +31,17 @@ const EXISTS =
  * The thread that a save goes to, created if there is none yet.
  *
  * @throws {TurnsError} THREAD_DELETED for a save that goes on with what was deleted: it would bring back a part of the thread
- * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final.
+ * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final. LEASE_LOST for a run whose
+ * thread somebody else has taken over.
  */
 export function enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): ThreadKey {
-  const key = threadKey(sql, threadId);
-  const grave = sql.get<{ deleted_at: number; final: number }>(OF_THREAD, threadId);
+  const key = wholeThread(sql, threadId);
+  const grave = tombstoneOf(sql, threadId);
   if (grave !== undefined && (grave.final === 1 || isLate(sql, key, entry, grave.deleted_at))) {
     if (entry.saves !== undefined) sql.refused.add(entry.saves);
     throw threadDeleted(threadId, grave.deleted_at, grave.final === 1);
   }
+  checkLease(sql, entry.lease);
   return key ?? createThread(sql, threadId, createdAt);
 }
 
@@ -60,7 +66,7 @@ export function isThere(sql: Sql, { thread }: ThreadKey, ns: string, checkpointI
 
 /** Which deletion of the thread was the last one, 0 for none. */
 export function deletionOf(sql: Sql, threadId: string): number {
-  return sql.get<{ deleted_at: number }>(OF_THREAD, threadId)?.deleted_at ?? 0;
+  return tombstoneOf(sql, threadId)?.deleted_at ?? 0;
 }
 
 /** Milliseconds since the epoch at which a UUID of version 6 was made; NaN for any other id. */
@@ -73,17 +79,49 @@ export function timeOf(id: string): number {
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
 export function bury(sql: Sql, threadId: string, deletedAt: number, final: boolean): void {
-  sql.run(BURY, threadId, Math.max(deletedAt, deletionOf(sql, threadId) + 1), final ? 1 : 0);
+  saveTombstone(sql, threadId, Math.max(deletedAt, deletionOf(sql, threadId) + 1), final ? 1 : 0);
 }
 
 /** The id may be used again, though not by the runs that were at work when it was deleted. */
 export function allowAgain(sql: Sql, threadId: string): void {
-  sql.run(ALLOW, threadId);
+  const grave = tombstoneOf(sql, threadId);
+  if (grave !== undefined) saveTombstone(sql, threadId, grave.deleted_at, 0);
 }
 
 /** @returns whether there was a tombstone */
 export function removeTombstone(sql: Sql, threadId: string): boolean {
-  return sql.run(REMOVE, threadId) > 0;
+  return sql.run(REMOVE, threadId, tagOf(sql, threadId)) > 0;
+}
+
+/** A row of `langgraph_tombstones` as SQLite returns it. */
+export interface RawTombstone {
+  thread_id: string;
+  tag: string;
+  deleted_at: number;
+  final: number;
+  checksum: string;
+}
+
+function tombstoneOf(sql: Sql, threadId: string): RawTombstone | undefined {
+  const row = sql.get<RawTombstone>(OF_THREAD, threadId, tagOf(sql, threadId));
+  if (row !== undefined) verifyTombstone(sql, threadId, row);
+  return row;
+}
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function verifyTombstone(sql: Sql, threadId: string, row: RawTombstone): void {
+  const { thread_id: id, tag, deleted_at: deletedAt, final, checksum } = row;
+  const isOwn = id === threadId && tag === tagOf(sql, threadId);
+  const computed = isOwn ? tombstoneChecksum(sql, threadId, deletedAt, final) : "";
+  verifyChecksum(checksum, computed, `the deletion of thread ${JSON.stringify(threadId)}`, { threadId });
+}
+
+export function saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: number): void {
+  sql.run(BURY, threadId, tagOf(sql, threadId), deletedAt, final, tombstoneChecksum(sql, threadId, deletedAt, final));
+}
+
+function tombstoneChecksum(sql: Sql, threadId: string, deletedAt: number, final: number): string {
+  return sql.sealing.checksum(threadId, "deletion", deletedAt, final);
 }
 
 function threadDeleted(threadId: string, deletedAt: number, final: boolean): TurnsError {

@@ -1,13 +1,15 @@
 import { TurnsError } from "../../errors";
 import { namespaceAbove } from "../namespaces";
-import type { NewAction, NewThought, NewWrites, PackedText, TaskRow, TurnRow, TurnStatus } from "../store";
+import type { Lease, NewAction, NewThought, NewWrites, PackedText, TaskRow, TurnRow, TurnStatus } from "../store";
 import { graphSeq } from "./graphs";
 import { type Manifest, parseManifest } from "./manifest";
+import { checkLease } from "./runs";
 import type { Sql } from "./sql";
 import { storeChunks } from "./chunks";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { type Entry, enterThread } from "./tombstones";
+import { wholeThread } from "./whole-thread";
 import { turnApart } from "./turn-apart";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS, updateTurn } from "./turn-rows";
 
@@ -34,14 +36,18 @@ const BY_ID = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE id = ?`;
 const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
+/** A node whose checkpoint was not kept, nor its run so far ("exit", or no checkpointer), is history when a root checkpoint comes after it. */
 const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
   WHERE thread = ?1 AND turn_type = 'Thought'
     AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
       WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND later.seq > t.seq
         AND (later.turn_type = 'Thought' OR later.durable = 1 OR later.status <> 'ok'))
-    AND (checkpoint_id IS NULL OR checkpoint_id = (SELECT checkpoint_id FROM langgraph_snapshots AS s
-      WHERE s.thread = ?1 AND s.checkpoint_ns = t.checkpoint_ns AND s.superseded_by IS NULL
-      ORDER BY s.checkpoint_id DESC LIMIT 1))
+    AND CASE WHEN checkpoint_id IS NULL
+      THEN seq > (SELECT coalesce(max(s.seq), 0) FROM langgraph_snapshots AS s
+        WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.superseded_by IS NULL)
+      ELSE checkpoint_id = (SELECT checkpoint_id FROM langgraph_snapshots AS s
+        WHERE s.thread = ?1 AND s.checkpoint_ns = t.checkpoint_ns AND s.superseded_by IS NULL
+        ORDER BY s.checkpoint_id DESC LIMIT 1) END
   ORDER BY seq`;
 
 export function insertThought(sql: Sql, thought: NewThought): TurnRow {
@@ -89,8 +95,8 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
 }
 
 /** With durability "exit" a run's first Thought comes before its first checkpoint. */
-function turnEntry({ claim, sawDeletion }: Pick<NewThought, "claim" | "sawDeletion">): Omit<Entry, "belongs"> {
-  return { begins: claim.kind === "begin", refersTo: undefined, saves: undefined, sawDeletion };
+function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sawDeletion" | "lease">): Omit<Entry, "belongs"> {
+  return { begins: claim.kind === "begin", refersTo: undefined, saves: undefined, sawDeletion, lease };
 }
 
 interface Origin {
@@ -253,20 +259,22 @@ export function saveValidation(
   turnId: string,
   validation: string,
   status: TurnStatus | undefined,
+  lease?: Lease,
 ): TurnRow | undefined {
+  checkLease(sql, lease);
   const row = sql.get<RawTurn>(BY_ID, turnId);
   return row && updateTurn(sql, toTurn(sql, row), { validation, ...(status === undefined ? {} : { status }) });
 }
 
 export function listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): TurnRow[] {
-  const key = threadKey(sql, query.threadId);
+  const key = wholeThread(sql, query.threadId);
   if (key === undefined) return [];
   const rows = sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
   return rows.map((row) => toTurn(sql, row, key.threadId));
 }
 
 export function openThoughts(sql: Sql, threadId: string): TurnRow[] {
-  const key = threadKey(sql, threadId);
+  const key = wholeThread(sql, threadId);
   return key === undefined ? [] : sql.all<RawTurn>(OPEN, key.thread).map((row) => toTurn(sql, row, threadId));
 }
 

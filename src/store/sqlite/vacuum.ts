@@ -8,8 +8,9 @@ const INCREMENTAL = 2;
 export function spaceOf(db: SqliteDatabase): FileSpace {
   const pageBytes = numberOf(db, "page_size");
   const pages = numberOf(db, "page_count");
+  const inPages = pages * pageBytes;
   return {
-    bytes: db.memory || db.name === "" ? pages * pageBytes : sizeOf(db.name) + sizeOf(`${db.name}-wal`),
+    bytes: db.memory || db.name === "" ? inPages : sizeOf(db.name, inPages) + sizeOf(`${db.name}-wal`, 0),
     freePages: numberOf(db, "freelist_count"),
     pageBytes,
     givesBack: numberOf(db, "auto_vacuum") === INCREMENTAL,
@@ -42,6 +43,11 @@ function numberOf(db: SqliteDatabase, pragma: string): number {
   return Number(db.pragma(pragma, { simple: true }));
 }
 
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+/** @param otherwise where the system does not let us look */
+function sizeOf(path: string, otherwise: number): number {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  } catch {
+    return otherwise;
+  }
 }

@@ -1,28 +1,19 @@
-import { verifyChecksum } from "../checksum";
+import { corrupted } from "../checksum";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
 import { storeChunks } from "./chunks";
-import { writesIdentity } from "./identities";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
 import type { ThreadKey } from "./thread-keys";
 import { enterThread, isThere } from "./tombstones";
 import { settleAction } from "./turns";
-
-export interface WriteRow {
-  seq: number;
-  node_task_id: string;
-  idx: number;
-  entries: string | Uint8Array;
-  checksum: string;
-}
+import { insertWrites, openWrites, type WriteRow } from "./write-rows";
 
 const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
-const LIVE = `SELECT seq, node_task_id, idx, entries, checksum FROM langgraph_writes
-  WHERE ${OF_CHECKPOINT} AND superseded_by IS NULL ORDER BY seq`;
+/** Of superseded writes the place alone: they may be large. */
+const ALL = `SELECT seq, node_task_id, idx, superseded_by, CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries, checksum
+  FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
 const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
   AND superseded_by IS NULL`;
-const INSERT = `INSERT INTO langgraph_writes
-  (seq, thread, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 
 /**
  * A node task's regular writes replace all its earlier regular ones: a task that runs again under the same id must not keep rows of
@@ -36,6 +27,7 @@ export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: Turn
     refersTo: checkpointId,
     saves: undefined,
     sawDeletion: batch.sawDeletion,
+    lease: batch.lease,
   });
   claimTask(sql, key, batch.claim, batch.createdAt);
   for (const { idx, entries } of batch.rows) {
@@ -48,34 +40,32 @@ export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: Turn
   return { seq: sql.currentSeq(), turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
-export interface WriteFields {
-  seq: number;
-  ns: string;
-  checkpointId: string;
-  nodeTaskId: string;
-  idx: number;
-  entries: string;
-}
-
-export function insertWrites(sql: Sql, key: ThreadKey, row: WriteFields): void {
-  const { seq, ns, checkpointId, nodeTaskId, idx, entries } = row;
-  const sealed = sql.sealing.seal(key.threadId, writesIdentity(row), entries);
-  const checksum = sql.sealing.checksum(key.threadId, seq, ns, checkpointId, nodeTaskId, idx, entries);
-  sql.run(INSERT, seq, key.thread, ns, checkpointId, nodeTaskId, idx, sealed, checksum);
-}
-
 export function liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): StoredWrites[] {
-  return sql.all<WriteRow>(LIVE, key.thread, ns, checkpointId).map((row) => ({
-    nodeTaskId: row.node_task_id,
-    entries: openWrites(sql, key.threadId, row, ns, checkpointId),
-  }));
+  return verifyVersions(sql, key, ns, checkpointId)
+    .filter(({ superseded_by: by }) => by === null)
+    .map((row) => ({ nodeTaskId: row.node_task_id, entries: openWrites(sql, key.threadId, row, ns, checkpointId) }));
 }
 
-/** The entries of a row, verified. */
-export function openWrites(sql: Sql, threadId: string, row: WriteRow, ns: string, checkpointId: string): string {
-  const { seq, node_task_id: nodeTaskId, idx, checksum } = row;
-  const entries = sql.sealing.open(threadId, writesIdentity({ seq, ns, checkpointId, nodeTaskId, idx }), row.entries);
-  const computed = sql.sealing.checksum(threadId, seq, ns, checkpointId, nodeTaskId, idx, entries);
-  verifyChecksum(checksum, computed, `pending writes on checkpoint ${checkpointId}`, { threadId, ns, checkpointId, nodeTaskId });
-  return entries;
+interface Version extends WriteRow {
+  superseded_by: number | null;
+}
+
+/**
+ * All versions of a checkpoint's pending writes, each superseded by the next. Their contents are not verified yet.
+ *
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if one is marked as what it is not
+ */
+export function verifyVersions(sql: Sql, { thread, threadId }: ThreadKey, ns: string, checkpointId: string): Version[] {
+  const rows = sql.all<Version>(ALL, thread, ns, checkpointId);
+  const next = new Map<string, number>();
+  for (const { seq, node_task_id: nodeTaskId, idx, superseded_by: by } of rows.toReversed()) {
+    const place = `${idx} ${nodeTaskId}`;
+    if (by !== (next.get(place) ?? null)) {
+      const data = { threadId, ns, checkpointId, nodeTaskId };
+      const found = by === null ? "another that is not" : `one that says ${by}`;
+      throw corrupted(`pending writes on checkpoint ${checkpointId}`, "each version superseded by the next", found, data);
+    }
+    next.set(place, seq);
+  }
+  return rows;
 }
