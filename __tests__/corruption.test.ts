@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import fc from "fast-check";
@@ -60,6 +60,41 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
           .run(seq);
         changed.close();
         expect([seq, altered(wanted, await everything(folder, copy, threads, options, ["read"]))]).toEqual([seq, []]);
+        folder.forget(copy);
+      }
+    }
+  });
+
+  test("S3.1 an index in the place of another page: nothing is missed, nothing is read without end", async () => {
+    const { path, options } = files.get("plain")!;
+    const wanted = await everything(folder, path, threads, options, ["read"]);
+    const db = new Database(path, { readonly: true });
+    const roots = new Map(
+      db.prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0").raw().all() as [string, number][],
+    );
+    db.close();
+    const others = ["langgraph_archive", "langgraph_effects_by_anchor", "langgraph_graphs_by_digest", "langgraph_names"];
+    const indexes = [...roots.keys()].filter((name) => name.startsWith("sqlite_autoindex") || name.endsWith("_by_thread"));
+    for (const [at, index] of indexes.entries()) {
+      // The list of threads and the turns by their ids with each: these were not missed once, and the archive was read without end.
+      const isOnce = /langgraph_(threads|checkpoints)_1$/.test(index);
+      for (const other of isOnce ? others : [others[at % others.length]!]) {
+        if (other === index) continue;
+        const copy = folder.copy(path);
+        const bytes = readFileSync(copy);
+        const [one, two] = [index, other].map((name) => (roots.get(name)! - 1) * 4096) as [number, number];
+        const page = Buffer.from(bytes.subarray(one, one + 4096));
+        // Two that are empty are the same.
+        if (page.equals(bytes.subarray(two, two + 4096))) continue;
+        bytes.copy(bytes, one, two, two + 4096);
+        page.copy(bytes, two);
+        writeFileSync(copy, bytes);
+        expect([index, other, altered(wanted, await everything(folder, copy, threads, options, ["read"]))]).toEqual([
+          index,
+          other,
+          [],
+        ]);
+        expect([index, other, (await isFound(copy, options)).found]).toEqual([index, other, true]);
         folder.forget(copy);
       }
     }
@@ -260,6 +295,56 @@ describe("salvage", () => {
     ]);
     expect(notOfAnyState(wanted, await statesOf(partly, ["t"], {}), true)).toEqual([]);
   });
+
+  test("what was deleted is not brought back by pages that the log has cut off the file", async () => {
+    const path = folder.file();
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const graph = graphOn(saver, []);
+    const ids = ["a", "b", "c", "d", "e", "f"];
+    for (const id of ids) await graph.invoke({ log: ["in"] }, at(id));
+    await saver.vacuum();
+    // As long as somebody reads, the file keeps its length: that it is shorter stands in the log alone.
+    const reader = new Database(path);
+    reader.exec("BEGIN; SELECT count(*) FROM langgraph_threads");
+    for (const id of ["a", "b", "c"]) await saver.deleteThread(id);
+    await saver.vacuum();
+    // These were moved to the front before: the end of the file still has them.
+    for (const id of ["d", "e"]) await saver.deleteThread(id);
+    const [copy, target] = [folder.copy(path), folder.file()];
+    const pages = new Database(path, { readonly: true });
+    expect(statSync(copy).size).toBeGreaterThan(4096 * Number(pages.pragma("page_count", { simple: true })));
+    pages.close();
+    reader.close();
+    saver.close();
+    expect(await salvage(copy, target)).toMatchObject({ ok: true, lost: [], damaged: [], rescued: { threads: 1 } });
+    expect((await statesOf(target, ids, {})).rows).toEqual((await statesOf(path, ids, {})).rows);
+  });
+
+  test.each(["UTF-16le", "UTF-16be"])(
+    "a file that a caller created, with texts in %s, is rescued like any other",
+    async (encoding) => {
+      const path = folder.file();
+      const db = new Database(path);
+      db.pragma(`encoding = '${encoding}'`);
+      const saver = new TurnSaver(db, { logger: quiet });
+      await graphOn(saver, []).invoke({ log: ["in, 𝄞"] }, at("t"));
+      saver.close();
+      const target = folder.file();
+      expect(await salvage(path, target)).toMatchObject({ ok: true, rescued: { threads: 1 } });
+      expect((await statesOf(target, ["t"], {})).rows).toEqual((await statesOf(path, ["t"], {})).rows);
+    },
+  );
+
+  test.each([0, 2, 3])(
+    "the header's word %s for how texts are kept, in a file that keeps them otherwise, costs nothing",
+    async (word) => {
+      const [copy, target] = [folder.copy(plain()), folder.file()];
+      const bytes = readFileSync(copy);
+      bytes.writeUInt32BE(word, 56);
+      writeFileSync(copy, bytes);
+      expect(await salvage(copy, target)).toMatchObject({ ok: true, rescued: { threads: 4 } });
+    },
+  );
 
   test("docs/integrity.md shows how: the code there runs", async () => {
     const page = readFileSync(join(__dirname, "..", "docs", "integrity.md"), "utf8");

@@ -21,11 +21,17 @@ import { checkpointFault, save, turnOf } from "../torture/faults/histories";
 import { bundled, type Fault, withFault, withoutFault } from "../torture/faults/run-child";
 import { SmallDisk, WITHOUT_MOUNT } from "../torture/faults/small-disk";
 import { type Scenario, sweep, type Tally } from "../torture/faults/sweep";
+import { whyNoStrace } from "../torture/power-loss/record";
 import { tempFile } from "./support/temp";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string): TurnSaver => TurnSaver.fromPath(path, { logger: quiet });
 const onDisk = WITHOUT_MOUNT ? test.skip : test;
+const refused = whyNoStrace();
+const goesWithout = refused !== undefined && process.env["TURNS_WITHOUT_STRACE"] === "1";
+const traced = goesWithout ? describe.skip : describe;
+const tracedTest = goesWithout ? test.skip : test;
+if (goesWithout) console.warn(`Calls that fail are not tried here, as TURNS_WITHOUT_STRACE=1 allows: ${refused}.`);
 
 async function codeOf(work: () => unknown): Promise<string> {
   try {
@@ -51,7 +57,7 @@ function expectHeld(tally: Tally): void {
   expect(tally.runs).toBeGreaterThan(0);
 }
 
-describe("calls of the system that fail (strace)", () => {
+traced("calls of the system that fail (strace)", () => {
   const at = (workload: string, ground: Ground, calls: Fault["calls"], error: Fault["error"], lasts: Scenario["lasts"]) =>
     ({ workload, ground, calls, error, lasts }) as const;
 
@@ -80,7 +86,7 @@ describe("calls of the system that fail (strace)", () => {
   );
 });
 
-describe("a commit that the disk did not confirm", () => {
+traced("a commit that the disk did not confirm", () => {
   const dies = (workload: string, from: number) =>
     sweep(
       child,
@@ -191,19 +197,22 @@ const PROGRESS = {
   ],
 };
 
-test("S5.2 a disk that does not confirm a new CHECKPOINT.md is told as that, not as if the old file were there", async () => {
-  const path = tempFile("CHECKPOINT.md");
-  await new CheckpointFile(path).write(PROGRESS);
-  const order = { workload: "progress", file: path, deeds: "", tries: 1, rounds: 1 };
-  const fault: Fault = { calls: "fsync,fdatasync", error: "EIO", first: 1, last: "+" };
-  const told = await withFault(child, order, fault, join(folder, "strace.log"), [dirname(path)]);
-  expect(told).toMatchObject({
-    died: undefined,
-    lines: [{ kind: "refused", code: "CHECKPOINT_FILE_UNAVAILABLE" }, { kind: "end" }],
-  });
-  expect(told.injected).toBeGreaterThan(0);
-  expect((await new CheckpointFile(path).read())?.phases[0]?.tokens.input).toBe(1);
-});
+tracedTest(
+  "S5.2 a disk that does not confirm a new CHECKPOINT.md is told as that, not as if the old file were there",
+  async () => {
+    const path = tempFile("CHECKPOINT.md");
+    await new CheckpointFile(path).write(PROGRESS);
+    const order = { workload: "progress", file: path, deeds: "", tries: 1, rounds: 1 };
+    const fault: Fault = { calls: "fsync,fdatasync", error: "EIO", first: 1, last: "+" };
+    const told = await withFault(child, order, fault, join(folder, "strace.log"), [dirname(path)]);
+    expect(told).toMatchObject({
+      died: undefined,
+      lines: [{ kind: "refused", code: "CHECKPOINT_FILE_UNAVAILABLE" }, { kind: "end" }],
+    });
+    expect(told.injected).toBeGreaterThan(0);
+    expect((await new CheckpointFile(path).read())?.phases[0]?.tokens.input).toBe(1);
+  },
+);
 
 describe("a file that is no longer the one that was opened", () => {
   const cases: [string, (path: string) => void][] = [
@@ -400,20 +409,23 @@ describe("what SQLite says", () => {
   });
 });
 
-test("a page that the disk once did not give is asked for again: a transient error is no damage, and begins no run anew", async () => {
-  // SQLite itself makes SQLITE_CORRUPT of an EIO within a statement.
-  const tally = await sweep(
-    child,
-    grounds,
-    { workload: "reads", ground: "history", calls: "pread64", error: "EIO", lasts: "once" },
-    { rounds: 1, from: 20, stride: 1, upto: 21 },
-  );
-  expectHeld(tally);
-  expect([...tally.refused.keys()].filter((key) => key.startsWith("CHECKPOINT_CORRUPTED"))).toEqual([]);
-}, 60_000);
+tracedTest(
+  "a page that the disk once did not give is asked for again: a transient error is no damage, and begins no run anew",
+  async () => {
+    // SQLite itself makes SQLITE_CORRUPT of an EIO within a statement.
+    const tally = await sweep(
+      child,
+      grounds,
+      { workload: "reads", ground: "history", calls: "pread64", error: "EIO", lasts: "once" },
+      { rounds: 1, from: 20, stride: 1, upto: 21 },
+    );
+    expectHeld(tally);
+    expect([...tally.refused.keys()].filter((key) => key.startsWith("CHECKPOINT_CORRUPTED"))).toEqual([]);
+  },
+  60_000,
+);
 
-test("an empty folder without room for the write-ahead index refuses to open by name, and opens when there is", async () => {
-  if (WITHOUT_MOUNT) return;
+onDisk("an empty folder without room for the write-ahead index refuses to open by name, and opens when there is", async () => {
   const disk = new SmallDisk(join(folder, "disk"), 64);
   try {
     const path = join(disk.folder, "agent.db");

@@ -334,6 +334,18 @@ describe("withFailpoint", () => {
     saver.close();
   });
 
+  test.each(["checkpoint", "writes", "thought"])("stops the %s of a node that is named", async (what) => {
+    const saver = TurnSaver.fromPath(":memory:", { onTurnError: "throw", onCheckpointError: "throw", logger: quietLogger() });
+    const at = `${what}.within` as (typeof FAILPOINTS)[number];
+    const where = what === "checkpoint" ? { nth: 2 } : { node: "b" };
+    expect(
+      await refusal(withFailpoint(at, { ...where, do: "throw" }, () => graph(saver).invoke({ log: [] }, thread))),
+    ).toMatchObject({
+      code: "FAILPOINT_REACHED",
+    });
+    saver.close();
+  });
+
   test("work that never comes there is refused; a function is called once, also beside another one", async () => {
     const saver = TurnSaver.fromPath(":memory:", { logger: quietLogger() });
     const seen: string[] = [];

@@ -2,7 +2,7 @@ import { type Torture, TORTURES } from "./tortures";
 
 const USAGE = `npm run torture -- [<torture>] [its options]
 
-Without a name the long crash matrix runs. --help behind a name tells its options; every run prints its seed, and --seed repeats it.
+Without a name the long crash matrix runs. --help behind a name tells its options; runs that draw print their seed, and --seed repeats them.
 
 `;
 
@@ -24,4 +24,10 @@ async function main(): Promise<void> {
   if (!(await run(options))) process.exitCode = 1;
 }
 
-await main();
+try {
+  await main();
+} catch (error) {
+  // An option that is wrong; a run tells what broke by itself.
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 2;
+}

@@ -3,7 +3,7 @@ import { join } from "node:path";
 // By its name, so that a graph's module and this program hold the same copy of it: in CommonJS each entry carries its own.
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { encode } from "../codec";
-import { type FailpointDetails, setFailpointHandler } from "../failpoints";
+import { setFailpointHandler } from "../failpoints";
 import {
   ANSWER_FILE,
   type ChildAnswer,
@@ -13,7 +13,7 @@ import {
   REQUEST_FILE,
   toldError,
 } from "./child-protocol";
-import { once } from "./counting";
+import { once, withNode } from "./counting";
 import type { GraphWorld } from "./graph-module";
 import { Ledger } from "./ledger";
 import { loadedModule } from "./load-module";
@@ -39,15 +39,6 @@ function listen(): void {
     writeSync(points, `${JSON.stringify(reached)}\n`);
     die?.(point, details);
   });
-}
-
-/** A commit that tells its node task only gets the node's name, by the Thought that came first. */
-function withNode(details: FailpointDetails, names: Map<string, string>): FailpointDetails {
-  const { nodeTaskId, node } = details;
-  if (nodeTaskId === undefined) return details;
-  if (node !== undefined) names.set(nodeTaskId, node);
-  const known = names.get(nodeTaskId);
-  return known === undefined ? details : { ...details, node: known };
 }
 
 async function answerOf(): Promise<ChildAnswer> {

@@ -15,3 +15,12 @@ export function once(
     if (count === nth) act(reached, details);
   };
 }
+
+/** A commit that tells its node task only gets the node's name, by the Thought that came first. */
+export function withNode(details: FailpointDetails, names: Map<string, string>): FailpointDetails {
+  const { nodeTaskId, node } = details;
+  if (nodeTaskId === undefined) return details;
+  if (node !== undefined) names.set(nodeTaskId, node);
+  const known = names.get(nodeTaskId);
+  return known === undefined ? details : { ...details, node: known };
+}

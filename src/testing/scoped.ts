@@ -2,7 +2,7 @@ import { z } from "zod";
 import { TurnsError } from "../errors";
 import { type Failpoint, type FailpointDetails, setFailpointHandler } from "../failpoints";
 import { checkedOptions } from "../options";
-import { once } from "./counting";
+import { once, withNode } from "./counting";
 import { checkedMatch, inWords, matchFields } from "./points";
 
 /** What happens where. */
@@ -43,9 +43,10 @@ export async function withFailpoint<T>(point: Failpoint, action: FailpointAction
     else if (act === "throw") throw failpointReached(at, details);
     else act(at, details);
   });
+  const names = new Map<string, string>();
   const handler = (at: Failpoint, details: FailpointDetails): void => {
     former?.(at, details);
-    if (active) mine(at, details);
+    if (active) mine(at, withNode(details, names));
   };
   const former = setFailpointHandler(handler);
   let result: T;

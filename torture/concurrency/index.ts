@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { numberOf } from "../numbers";
 import { turmoil, type Outcome } from "./crew";
 import type { Spread } from "./measured";
 
@@ -25,12 +26,12 @@ export async function run(options: readonly string[]): Promise<boolean> {
     console.log(USAGE);
     return true;
   }
-  const seed = Number(values.seed ?? Date.now() % 100_000);
+  const seed = numberOf("seed", values.seed ?? String(Date.now() % 100_000));
   const folder = mkdtempSync(join(tmpdir(), "turns-crowd-"));
   const plan = {
-    processes: Number(values.processes ?? 8),
-    threads: Number(values.threads ?? 50),
-    seconds: Number(values.seconds ?? 60),
+    processes: numberOf("processes", values.processes ?? "8", 1),
+    threads: numberOf("threads", values.threads ?? "50", 1),
+    seconds: numberOf("seconds", values.seconds ?? "60", 1),
     seed,
   };
   console.log(`${plan.processes} processes × ${plan.threads} threads for ${plan.seconds} s, seed ${seed}`);

@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { numberOf } from "../numbers";
 import { type Part, PARTS, sweep } from "./sweep";
 
 const USAGE = `npm run torture -- corruption [--part <name>] [--rounds N] [--seed S] [--plain | --encrypted]
@@ -30,12 +31,12 @@ export async function run(options: readonly string[]): Promise<boolean> {
     console.log(USAGE);
     return values.help;
   }
-  const seed = Number(values.seed ?? Date.now() % 1_000_000);
+  const seed = numberOf("seed", values.seed ?? String(Date.now() % 1_000_000));
   console.log(`seed ${seed}`);
   const kinds = (["plain", "encrypted"] as const).filter((kind) => values.plain === values.encrypted || values[kind]);
   let clean = true;
   for (const kind of kinds) {
-    const plan = { seed, kind, parts, every: 1, rounds: Number(values.rounds), thorough: true };
+    const plan = { seed, kind, parts, every: 1, rounds: numberOf("rounds", values.rounds, 1), thorough: true };
     const isClean = await sweep(plan, (part: Part, { damaged, found, calls, refused, wrong }) => {
       const counts = `${damaged} damaged, ${found} found, ${calls} calls, ${refused} refused by name, ${wrong.length} wrong`;
       console.log(`${kind.padEnd(10)} ${part.padEnd(9)} ${counts}`);

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { numberOf } from "../numbers";
 import { crashMatrix, type Failure } from "./matrix";
 import type { Case } from "./plan";
 import { caseText, failureText, inWords } from "./report";
@@ -43,7 +44,8 @@ export async function run(options: readonly string[]): Promise<boolean> {
     const child = bundledChild(root, folder);
     const worker = new Worker(child, root);
     if (values.repeat !== undefined) return await repeated(worker, JSON.parse(values.repeat) as Case);
-    const seed = Number(values.seed);
+    const seed = numberOf("seed", values.seed);
+    const shrink = numberOf("shrink", values.shrink);
     // What ran, so that two runs can be told to be of the same sources.
     const build = createHash("sha256").update(readFileSync(child)).digest("hex").slice(0, 12);
     console.log(`seed ${seed}, build ${build}\n`);
@@ -52,10 +54,10 @@ export async function run(options: readonly string[]): Promise<boolean> {
     let told = since;
     const tally = await crashMatrix({
       seed,
-      kills: Number(values.kills),
-      jobs: Number(values.jobs),
-      trialsPerPlan: Number(values.trials),
-      only: values.only === undefined ? undefined : Number(values.only),
+      kills: numberOf("kills", values.kills, 1),
+      jobs: numberOf("jobs", values.jobs, 1),
+      trialsPerPlan: numberOf("trials", values.trials, 1),
+      only: values.only === undefined ? undefined : numberOf("only", values.only),
       child,
       root,
       onFailure(failure) {
@@ -69,8 +71,8 @@ export async function run(options: readonly string[]): Promise<boolean> {
       },
     });
     const [first] = failures;
-    if (first !== undefined && Number(values.shrink) > 0) {
-      const least = await shrunk(worker, first.case, first.result, Number(values.shrink));
+    if (first !== undefined && shrink > 0) {
+      const least = await shrunk(worker, first.case, first.result, shrink);
       console.log(`\nThe first failure, as small as it could be made:\n${caseText(least.case, least.result)}`);
     }
     worker.close();

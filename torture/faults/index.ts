@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { numberOf } from "../numbers";
 import { filledByItself, onFullDisk, underLimit } from "./full";
 import { type Ground, Grounds } from "./grounds";
 import { bundled } from "./run-child";
@@ -28,11 +29,14 @@ const FAULTS: readonly Pick<Scenario, "calls" | "error">[] = [
   { calls: "pwrite64", error: "ENOSPC" },
   { calls: "pwrite64", error: "EIO" },
   { calls: "fsync,fdatasync", error: "EIO" },
+  { calls: "fsync,fdatasync", error: "ENOSPC" },
   { calls: "ftruncate", error: "EIO" },
   { calls: "pread64", error: "EIO" },
 ];
 /** How many times rarer calls are than those that write: of the rare ones none is to be skipped. */
 const RARER: Record<Scenario["calls"], number> = { pwrite64: 1, pread64: 2, "fsync,fdatasync": 20, ftruncate: 200 };
+/** strace counts no further. */
+const LAST_PLACE = 65_535;
 const LASTS = ["once", "a while", "for good", "to the death"] as const;
 
 function scenarios(): Scenario[] {
@@ -59,7 +63,11 @@ export async function run(options: readonly string[]): Promise<boolean> {
     console.log(HELP);
     return true;
   }
-  const [seed, stride, rounds] = [Number(values.seed), Number(values.stride), Number(values.rounds)];
+  const [seed, stride, rounds] = [
+    numberOf("seed", values.seed, 1),
+    numberOf("stride", values.stride, 1),
+    numberOf("rounds", values.rounds, 1),
+  ];
   console.log(`seed ${seed}, stride ${stride}, rounds ${rounds}\n`);
   const folder = mkdtempSync(join(tmpdir(), "turns-faults-"));
   const total = newTally();
@@ -78,7 +86,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
       if (!wanted(name)) continue;
       const step = Math.ceil(stride / RARER[scenario.calls]);
       const from = 1 + ((seed - 1) % step);
-      tell(name, await sweep(child, grounds, scenario, { rounds, from, stride: step, upto: Infinity }));
+      tell(name, await sweep(child, grounds, scenario, { rounds, from, stride: step, upto: LAST_PLACE }));
     }
     for (const [workload, ground] of WORK) {
       for (const room of WITHOUT_MOUNT ? [] : [0, 4, 40, 80, 120, 160, 200, 240]) {

@@ -77,8 +77,19 @@ async function saves({ scribe, rounds }: Given, saver: TurnSaver): Promise<void>
 }
 
 /** The turn log by itself, on a handle of the user's own, without a write-ahead log. */
+/** The handle is the user's own, who tries again if his driver says no: it is not what is tried here. */
+function handleOf(file: string): Database.Database {
+  for (let left = 9; ; left -= 1) {
+    try {
+      return new Database(file);
+    } catch (error) {
+      if (left === 0) throw error;
+    }
+  }
+}
+
 async function turns({ scribe, file, rounds }: Given): Promise<void> {
-  const db = new Database(file);
+  const db = handleOf(file);
   const persister = await scribe.step("open", () => new CheckpointPersister(db));
   if (persister === GAVE_UP) return void db.close();
   for (let index = 0; index < rounds; index += 1) {

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { numberOf } from "../numbers";
 import { type Course, inChild, supervised } from "./supervised";
 import { TARGETS } from "./targets";
 
@@ -32,9 +33,10 @@ export async function run(options: readonly string[]): Promise<boolean> {
     console.log(USAGE + list.join("\n"));
     return values.help;
   }
-  const seed = Number(values.seed ?? Date.now() % 1_000_000);
-  const seconds = Number(values.seconds ?? Number(values.minutes ?? 1) * 60);
-  const inputs = values.inputs === undefined ? undefined : Number(values.inputs);
+  const seed = numberOf("seed", values.seed ?? String(Date.now() % 1_000_000));
+  const seconds =
+    values.seconds === undefined ? 60 * numberOf("minutes", values.minutes ?? "1") : numberOf("seconds", values.seconds);
+  const inputs = values.inputs === undefined ? undefined : numberOf("inputs", values.inputs, 1);
   console.log(`seed ${seed}`);
   let clean = true;
   for (const target of names) {

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { numberOf } from "../numbers";
 import { type Life, live, threadId, WINDOW } from "./lives";
 import { early, growth, late, megabytes, weigh } from "./measure";
 
@@ -24,8 +25,8 @@ export async function run(options: readonly string[]): Promise<boolean> {
     console.log(USAGE);
     return true;
   }
-  const steps = Number(values.steps ?? 100_000);
-  const threads = Number(values.threads ?? 2_000);
+  const steps = numberOf("steps", values.steps ?? "100000", 1_000);
+  const threads = numberOf("threads", values.threads ?? "2000", 1);
   const folder = mkdtempSync(join(tmpdir(), "turns-long-"));
   try {
     const begun = weigh("", 0).memory;

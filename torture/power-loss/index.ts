@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { numberOf } from "../numbers";
 import { type Left, recordAgain } from "./again";
 import { checkOfficial } from "./check-official";
 import { checkTurns, goOn } from "./check-turns";
@@ -63,7 +64,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
     },
   });
   const names = values.saver === "both" ? Object.keys(CONTENDERS) : [values.saver];
-  const [images, seed] = [Number(values.images), Number(values.seed)];
+  const [images, seed] = [numberOf("images", values.images, 1), numberOf("seed", values.seed)];
   if (values.help || !names.every((name) => Object.hasOwn(CONTENDERS, name)) || !(images >= 1)) {
     console.log(USAGE);
     return values.help;

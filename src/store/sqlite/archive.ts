@@ -1,4 +1,5 @@
 import { corrupted, verifyChecksum } from "../checksum";
+import { refuseBack } from "./paging";
 import type { Sql } from "./sql";
 import type { StoredRewind } from "./rewind-records";
 
@@ -55,6 +56,7 @@ function* archivedRows(sql: Sql, rewindId: string): Generator<ArchivedRow> {
     yield* page;
     const last = page.at(-1);
     if (last === undefined) return;
+    refuseBack("langgraph_archive", after, last.ordinal);
     after = last.ordinal;
   }
 }

@@ -16,6 +16,7 @@ import { ChunkReader, storeChunk, storeChunks } from "./chunks";
 import { placeList, readList } from "./lists";
 import { isSame, type Manifest, manifestText } from "./manifest";
 import { insertSnapshot, type Row, SNAPSHOT_COLUMNS, toHead, toLiveHead } from "./snapshot-rows";
+import { refuseBack } from "./paging";
 import type { Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
 import { claimTask, lastRunTask } from "./tasks";
@@ -26,8 +27,6 @@ import { insertThought } from "./turns";
 import { verifyHeads, verifyParent, wholeThread } from "./whole-thread";
 import { liveWrites } from "./writes";
 
-/** A chain of parents that has no end is none that LangGraph made. */
-const MAX_DEPTH = 1_000_000;
 const COLUMNS = SNAPSHOT_COLUMNS;
 const LIVE = "superseded_by IS NULL";
 /** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
@@ -37,6 +36,7 @@ const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND 
 /**
  * From the head back to the input it came of. CROSS JOIN keeps the order: each parent is one look-up. What was done on the grounds of a
  * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
+ * A chain of parents that is longer than the thread has no end, or a damaged index gives its links twice.
  */
 const LAST_BRANCH = `WITH RECURSIVE branch(id, parent, source, seq, depth, next, next_seq) AS (
   SELECT * FROM (SELECT checkpoint_id, parent_checkpoint_id, source, seq, 0, NULL, NULL FROM langgraph_snapshots
@@ -44,7 +44,7 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, parent, source, seq, depth, next,
   UNION ALL SELECT s.checkpoint_id, s.parent_checkpoint_id, s.source, s.seq, depth + 1, branch.source, branch.seq
     FROM branch CROSS JOIN langgraph_snapshots AS s
     ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
-    WHERE branch.source <> 'input' AND branch.depth < ${MAX_DEPTH})
+    WHERE branch.source <> 'input' LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1))
   SELECT id, parent, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
         AND o.checkpoint_id > branch.id AND o.seq < next_seq)) AS led
@@ -204,6 +204,7 @@ function findPointer(
     }
     const last = page.at(-1);
     if (last === undefined) return undefined;
+    refuseBack("langgraph_snapshots", last.seq, before);
     before = last.seq;
   }
 }
@@ -301,7 +302,10 @@ export function listCheckpoints(sql: Sql, query: CheckpointQuery): CheckpointHea
     query.limit,
   );
   const threads = new Map<number, string>();
+  const last = query.after?.checkpointId;
   return rows.map((row) => {
+    // Newest first; the same id may stand in several namespaces and threads.
+    if (last !== undefined && row.checkpoint_id !== last) refuseBack("langgraph_snapshots", row.checkpoint_id, last);
     const threadId = key?.threadId ?? threads.get(row.thread) ?? wholeThread(sql, threadIdOf(sql, row.thread))?.threadId ?? "";
     threads.set(row.thread, threadId);
     const head = toLiveHead(sql, threadId, row);

@@ -23,8 +23,8 @@ const VERSION = (row: string): string =>
  * checkpoint that already had a child took its own write alone.
  *
  * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps it from
- * looking writes up by seq, which reads all of the thread's for every link. The depth cannot exceed the number of
- * checkpoints, which ends the walk should a damaged file contain a cycle.
+ * looking writes up by seq, which reads all of the thread's for every link. There cannot be more links than checkpoints, which ends
+ * the walk should a damaged file contain a cycle, or give links twice.
  */
 const HISTORY = `WITH RECURSIVE
   wanted(channel) AS (SELECT value FROM json_each(?4)),
@@ -40,7 +40,8 @@ const HISTORY = `WITH RECURSIVE
         c.seq, c.source, c.version
       FROM chain AS c CROSS JOIN langgraph_snapshots AS p
       WHERE p.thread = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
-        AND c.seed IS NULL AND c.depth <= (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1)
+        AND c.seed IS NULL
+    LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
   )
   SELECT p.channel, p.checkpoint_id, p.seed, w.seq, w.node_task_id, w.idx, w.entries, w.checksum
     FROM chain AS p

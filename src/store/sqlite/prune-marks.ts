@@ -3,6 +3,7 @@ import type { PrunePlan } from "../store";
 import { openBody } from "./chunks";
 import { parseManifest } from "./manifest";
 import { archivedNumbers, archivedTexts, archivesOf, REFERENCE, type Referring, storedTexts } from "./prune-texts";
+import { refuseBack } from "./paging";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
@@ -99,6 +100,7 @@ function notesOf(sql: Sql, { thread }: ThreadKey): Map<string, ChunkNote> {
     for (const [seq, address, refers] of page) notes.set(address, { seq, refers: refers === 1 });
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE) return notes;
+    refuseBack("langgraph_chunks", after, last[1]);
     after = last[1];
   }
 }

@@ -3,6 +3,7 @@ import type { PrunePlan } from "../store";
 import { openBody } from "./chunks";
 import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
 import { toTurn, type RawTurn, TURN_COLUMNS } from "./turn-rows";
+import { refuseBack } from "./paging";
 import type { Sql } from "./sql";
 import { malformed, storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
@@ -69,6 +70,7 @@ function* pages<T extends { seq: number }>(
     for (const row of rows) if (!gone.has(row.seq)) yield row;
     const last = rows.at(-1);
     if (last === undefined || rows.length < PAGE) return;
+    refuseBack("langgraph_snapshots", after, last.seq);
     after = last.seq;
   }
 }
@@ -107,6 +109,7 @@ function* archivedRows(sql: Sql, archives: readonly string[]): Generator<{ tbl: 
       yield* rows;
       const last = rows.at(-1);
       if (last === undefined || rows.length < PAGE) break;
+      refuseBack("langgraph_archive", after, last.ordinal);
       after = last.ordinal;
     }
   }

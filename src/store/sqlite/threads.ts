@@ -1,5 +1,6 @@
 import { corrupted } from "../checksum";
 import type { RunRow, ThreadRow } from "../store";
+import { refuseBack } from "./paging";
 import { clearRuns, listRuns } from "./runs";
 import type { Sql } from "./sql";
 import { tasksOf } from "./tasks";
@@ -33,6 +34,8 @@ interface Row {
 }
 
 const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
+const COUNTS = `SELECT (SELECT count(*) FROM langgraph_threads NOT INDEXED) AS there,
+  (SELECT count(*) FROM langgraph_threads WHERE thread_id > '') AS listed`;
 /** Checkpoints are counted in two ways, which agree in a thread that is whole. */
 const ONE = `SELECT created_at, epoch, turns,
     (SELECT count(*) FROM langgraph_snapshots AS s WHERE s.thread = t.thread AND s.superseded_by IS NULL) AS live,
@@ -41,8 +44,20 @@ const ONE = `SELECT created_at, epoch, turns,
   FROM langgraph_threads AS t WHERE thread = ?`;
 
 export function listThreads(sql: Sql, query: { after: string | undefined; limit: number }): ThreadRow[] {
+  if (query.after === undefined) verifyListed(sql);
   const ids = sql.rows<[string]>(PAGE, query.after ?? "", query.limit);
-  return ids.flatMap(([threadId]) => getThread(sql, threadId) ?? []);
+  let last = query.after ?? "";
+  return ids.flatMap(([threadId]) => {
+    refuseBack("langgraph_threads", last, threadId);
+    last = threadId;
+    return getThread(sql, threadId) ?? [];
+  });
+}
+
+/** A damaged index would leave threads out without a word. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+function verifyListed(sql: Sql): void {
+  const { there, listed } = sql.get<{ there: number; listed: number }>(COUNTS) ?? { there: 0, listed: 0 };
+  if (there !== listed) throw corrupted("the list of threads", `${there} threads`, `${listed} in their index`, {});
 }
 
 export function getThread(sql: Sql, threadId: string): ThreadRow | undefined {

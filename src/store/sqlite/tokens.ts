@@ -1,6 +1,7 @@
 import type { Store, TokenCounts, TokenRow, TurnRow, TurnType } from "../store";
 import { checkLease } from "./runs";
 import { openArchive } from "./archive";
+import { refuseBack } from "./paging";
 import type { Sql } from "./sql";
 import { listRewinds } from "./rewind-records";
 import { type ThreadKey, threadKey } from "./thread-keys";
@@ -56,6 +57,7 @@ function* turnsOf(sql: Sql, { thread, threadId }: ThreadKey): Generator<TurnRow>
     for (const row of page) yield toTurn(sql, row, threadId);
     const last = page.at(-1)?.seq ?? null;
     if (last === null) return;
+    refuseBack("langgraph_checkpoints", after, last);
     after = last;
   }
 }

@@ -1,4 +1,5 @@
 import type { VerifyCounts } from "../integrity";
+import { isBehind } from "./paging";
 import type { VerifyContext } from "./verify-context";
 
 type Key = string | number;
@@ -45,8 +46,13 @@ export function walk<R extends object>({
     next(ctx) {
       const rows = after === undefined ? ctx.sql.all<R>(first, ...bound) : ctx.sql.all<R>(following, ...bound, ...after);
       for (const row of rows) {
+        const at = keys.map((key) => (row as Record<string, Key>)[key === "rowid" ? "at" : key] as Key);
+        if (after !== undefined && !isAhead(after, at)) {
+          ctx.problem("unreadable", undefined, {}, "rows in the order of their keys", "one that comes before the last one");
+          return false;
+        }
         if (checked(ctx, row)) return true;
-        after = keys.map((key) => (row as Record<string, Key>)[key === "rowid" ? "at" : key] as Key);
+        after = at;
         if (counts !== undefined) ctx.count(counts);
         if (ctx.isOver) return true;
       }
@@ -65,6 +71,12 @@ export function walk<R extends object>({
   }
 }
 
+/** The first column in which they differ decides. */
+function isAhead(after: readonly Key[], at: readonly Key[]): boolean {
+  const differs = after.findIndex((key, index) => key !== at[index]);
+  return differs >= 0 && isBehind(after[differs] as Key, at[differs]);
+}
+
 /**
  * Goes through a table group by group: where an index has the rows of a group in order, and not those of all groups.
  *
@@ -79,6 +91,10 @@ export function walkGroups(table: string, groups: string, bound: readonly Key[],
       if (rows === undefined) {
         const found = ctx.sql.get<{ next: number | null }>(groups, ...bound, group)?.next;
         if (found === undefined || found === null) return false;
+        if (!(found > group)) {
+          ctx.problem("unreadable", undefined, {}, "rows in the order of their keys", "one that comes before the last one");
+          return false;
+        }
         group = found;
         rows = inGroup(group);
       }

@@ -33,6 +33,7 @@ const LOOKED_UP = [
   ["langgraph_snapshots", "langgraph_snapshots_by_thread", "checkpoint_ns, checkpoint_id"],
   ["langgraph_writes", "langgraph_writes_by_checkpoint", "checkpoint_ns, checkpoint_id"],
   ["langgraph_checkpoints", "langgraph_checkpoints_by_node_task", "node_task_id"],
+  ["langgraph_checkpoints", "sqlite_autoindex_langgraph_checkpoints_1", "id"],
   ["langgraph_effects", "langgraph_effects_by_label", "node_task_id, name, label"],
 ] as const;
 const NOT_FOUND = LOOKED_UP.map(([table, index, columns]) => {

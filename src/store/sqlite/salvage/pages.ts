@@ -1,7 +1,11 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
+import type { TextDecoder } from "node:util";
+import { textDecoder } from "./records";
 import { committedPages, type Log } from "./wal";
 
 const MAGIC = "SQLite format 3\0";
+/** In every file that keeps its texts in UTF-8, and near its beginning. */
+const IN_SCHEMA = "CREATE TABLE langgraph_";
 /** What this package's files have; taken where the file's own header is damaged. */
 const PAGE_BYTES = 4096;
 /** Bytes at which no page of data may be: SQLite locks there. */
@@ -23,6 +27,8 @@ export class Pages {
   /** What is used of a page. */
   readonly usable: number;
   readonly count: number;
+  /** Reads texts as the file keeps them. */
+  readonly texts: TextDecoder;
   /** Whether the file begins like a database. */
   readonly hasHeader: boolean;
   /** Whether there is a pointer map; files that this package creates have one. */
@@ -48,13 +54,16 @@ export class Pages {
     this.#log = log;
     this.logged = log?.pages.size ?? 0;
     const first = this.read(1) ?? header;
-    const reserved = first.toString("latin1", 0, 16) === MAGIC ? (first[20] ?? 0) : 0;
+    const isFirst = first.toString("latin1", 0, 16) === MAGIC;
+    const reserved = isFirst ? (first[20] ?? 0) : 0;
     this.usable = this.pageBytes - (reserved <= 128 ? reserved : 0);
-    this.mapped = first.toString("latin1", 0, 16) !== MAGIC || first.readUInt32BE(52) !== 0;
+    this.mapped = !isFirst || first.readUInt32BE(52) !== 0;
     const inFile = Math.ceil(this.#fileBytes / this.pageBytes);
     // Behind the end that a whole log tells, the file still has pages that were given up: what they held was deleted, or is elsewhere.
     const ends = log !== undefined && log.size > 0 && log.brokenAt === undefined;
     this.count = ends ? log.size : Math.max(inFile, log?.size ?? 0);
+    // A damaged header must not make all texts unreadable.
+    this.texts = textDecoder(isFirst && !this.#holds(IN_SCHEMA) ? first.readUInt32BE(56) : 0);
   }
 
   /** Undefined if the file ends before, or the disk does not give it. */
@@ -86,6 +95,11 @@ export class Pages {
 
   close(): void {
     for (const file of this.#files.splice(0)) closeSync(file);
+  }
+
+  #holds(text: string): boolean {
+    for (let page = 1; page <= this.count; page += 1) if (this.read(page)?.includes(text, 0, "latin1") === true) return true;
+    return false;
   }
 
   #open(path: string): number {

@@ -1,3 +1,5 @@
+import { TextDecoder } from "node:util";
+
 /** A value as SQLite keeps it. Integers that no number holds are none of this package's. */
 export type RawValue = number | string | Buffer | null;
 
@@ -17,10 +19,16 @@ export function varint(bytes: Buffer, at: number): [value: number, end: number] 
   throw new Unreadable("a number without end");
 }
 
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** By what a file's header says of its texts. A handle that a caller brought may be of a file that keeps them in UTF-16. */
+const ENCODINGS = ["utf-8", "utf-16le", "utf-16be"] as const;
+
+/** @param encoding the header's number; where it is damaged, what files that this package creates have */
+export function textDecoder(encoding: number): TextDecoder {
+  return new TextDecoder(ENCODINGS[encoding - 1] ?? "utf-8", { fatal: true, ignoreBOM: true });
+}
 
 /** The columns of a record. @throws {Unreadable} */
-export function recordOf(payload: Buffer): RawValue[] {
+export function recordOf(payload: Buffer, texts: TextDecoder): RawValue[] {
   const [headerEnd, first] = varint(payload, 0);
   if (headerEnd > payload.length || headerEnd < first) throw new Unreadable("a record whose header does not fit");
   const values: RawValue[] = [];
@@ -28,7 +36,7 @@ export function recordOf(payload: Buffer): RawValue[] {
   for (let place = first; place < headerEnd;) {
     const [type, end] = varint(payload, place);
     place = end;
-    const [value, next] = valueOf(payload, at, type);
+    const [value, next] = valueOf(payload, at, type, texts);
     values.push(value);
     at = next;
   }
@@ -38,7 +46,7 @@ export function recordOf(payload: Buffer): RawValue[] {
 
 const INTEGER_BYTES = [0, 1, 2, 3, 4, 6, 8];
 
-function valueOf(payload: Buffer, at: number, type: number): [RawValue, number] {
+function valueOf(payload: Buffer, at: number, type: number, texts: TextDecoder): [RawValue, number] {
   const size = type >= 12 ? (type - (type % 2) - 12) / 2 : type === 7 ? 8 : (INTEGER_BYTES[type] ?? 0);
   const end = at + size;
   if (end > payload.length) throw new Unreadable("a record that is cut off");
@@ -50,9 +58,9 @@ function valueOf(payload: Buffer, at: number, type: number): [RawValue, number] 
   const bytes = payload.subarray(at, end);
   if (type % 2 === 0) return [Buffer.from(bytes), end];
   try {
-    return [utf8.decode(bytes), end];
+    return [texts.decode(bytes), end];
   } catch {
-    throw new Unreadable("a text that is not UTF-8");
+    throw new Unreadable("a text that is none");
   }
 }
 

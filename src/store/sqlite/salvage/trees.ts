@@ -115,7 +115,7 @@ function rowAt(pages: Pages, bytes: Buffer, at: number, isTable: boolean): TreeR
   let rowid: number | undefined;
   if (isTable) [rowid, begin] = varint(bytes, behind);
   if (rowid !== undefined && !Number.isSafeInteger(rowid)) throw new Unreadable("a row number too large");
-  return { rowid, values: recordOf(payloadAt(pages, bytes, begin, size, isTable)) };
+  return { rowid, values: recordOf(payloadAt(pages, bytes, begin, size, isTable), pages.texts) };
 }
 
 /** What does not fit the page goes on in a chain of others. */
