@@ -1,12 +1,16 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { TORTURES } from "../torture/tortures";
 import { testTitles } from "./support/titles";
 
 /** docs/guarantees.md beside the tests it cites, and the two requirements that are about the repository itself. */
 const root = path.resolve(__dirname, "..");
 const read = (...names: string[]): string => readFileSync(path.join(root, ...names), "utf8");
 const guarantees = read("docs", "guarantees.md");
+/** What was tried in long runs: these rows cite commands and suites. */
+const figures = guarantees.slice(guarantees.indexOf("## Figures"), guarantees.indexOf("## Not promised"));
+const promises = guarantees.replace(figures, "");
 const titles = testTitles(__dirname);
 
 /** How many requirements each system has. */
@@ -37,7 +41,7 @@ const hasNumber = (title: string, number: string): boolean =>
   new RegExp(`\\b${number.replace(".", "\\.")}\\b(?!\\.)`).test(title);
 
 /** Rows of tables whose last cell says what proves the rest. */
-const proofs = guarantees
+const proofs = promises
   .split("\n")
   .filter((line) => line.startsWith("| ") && line.includes(".test.ts`"))
   .map((line) => ({ promise: line.split(" | ")[0]!.slice(2), cited: citations(line.slice(line.indexOf(" | ") + 1)) }));
@@ -50,8 +54,24 @@ test("Guarantees: each promise cites tests, and each of them exists", () => {
 });
 
 test("Guarantees: each promise is proven, or the row is no promise: no table has a row without a test", () => {
-  const rows = guarantees.split("\n").filter((line) => /^\| (?!number|promise)/.test(line));
+  const rows = promises.split("\n").filter((line) => /^\| (?!number|promise)/.test(line));
   expect(rows.filter((line) => !line.includes(".test.ts`"))).toEqual([]);
+});
+
+test("Guarantees: each figure says how it is had again, and what of it runs in CI; all of it exists", () => {
+  const rows = figures.split("\n").filter((line) => /^\| (?!tried)/.test(line));
+  expect(rows.length).toBeGreaterThan(8);
+  for (const row of rows) {
+    const [, , , , again = "", inCi = ""] = row.split(" | ").flatMap((cell, index) => (index === 0 ? ["", cell] : [cell]));
+    const suites = [
+      ...[...again.matchAll(/`npx jest ([^`]+)`/g)].flatMap(([, names]) => names!.split(" ").map((name) => `${name}.test.ts`)),
+      ...[...inCi.matchAll(/`([\w.-]+\.test\.ts)`/g)].map(([, name]) => name!),
+    ];
+    const [, torture] = /`npm run torture -- (\S+?)[ `]/.exec(again) ?? [];
+    expect([row, suites.length, suites.filter((suite) => !titles.has(suite))]).toEqual([row, expect.any(Number), []]);
+    expect([row, suites.length > 0, /`np[mx] /.test(again)]).toEqual([row, true, true]);
+    if (torture !== undefined) expect([torture, Object.keys(TORTURES).includes(torture)]).toEqual([torture, true]);
+  }
 });
 
 test.each(NUMBERS)(
