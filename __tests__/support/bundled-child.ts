@@ -16,6 +16,8 @@ export function bundledChild(source: string): string {
   const folder = dirname(tempFile());
   const tsup = join(ROOT, "node_modules", "tsup", "dist", "cli-default.js");
   const options = ["--format", "cjs", "--target", "node20", "--out-dir", folder, "--no-config", "--silent"];
+  // tsup leaves dependencies out by itself, but not optional ones.
+  options.push("--external", "better-sqlite3");
   const { status, stderr } = spawnSync(process.execPath, [tsup, join(__dirname, `${source}.ts`), ...options], { cwd: ROOT });
   if (status !== 0) throw new Error(String(stderr));
   return join(folder, `${source}.cjs`);

@@ -194,7 +194,7 @@ async function hasThread(saver: TurnSaver, threadId: string): Promise<boolean> {
   return false;
 }
 
-const UNREAD = /SQLITE_(IOERR\w*|FULL|CANTOPEN\w*|CORRUPT)|error code=\d+/;
+const UNREAD = /SQLITE_(IOERR\w*|FULL|CANTOPEN\w*|CORRUPT)|error code[ =]\d+|Failed to read ptrmap/;
 
 /** A page that could not be read is on the report's list, by the name that SQLite has for that. */
 async function verified(scribe: Scribe, saver: TurnSaver): Promise<VerifyReport | typeof GAVE_UP> {

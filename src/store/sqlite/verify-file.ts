@@ -5,6 +5,7 @@ import type { Phase } from "./verify-walk";
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";
 const VERSIONS = "SELECT version, name, applied_at, checksum FROM langgraph_migrations ORDER BY version";
 const FINDINGS_MAX = 20;
+const CHECKS_MAX = 8;
 
 interface Applied {
   version: number;
@@ -56,8 +57,19 @@ function isOurs(row: Applied, migration: Migration | undefined): boolean {
   );
 }
 
-/** A pragma takes no parameters; the name comes from the schema. What SQLite says names tables, rows and pages, never contents. */
+/** A page that the disk does not give in one moment is damage too, to SQLite's check; so what it finds has to be found twice. */
 function integrityOf(db: { pragma(text: string): unknown }, table: string): string[] {
+  let findings = integrityOnce(db, table);
+  for (let again = 0; findings.length > 0 && again < CHECKS_MAX; again += 1) {
+    const before = findings;
+    findings = integrityOnce(db, table);
+    if (findings.join("\n") === before.join("\n")) break;
+  }
+  return findings;
+}
+
+/** A pragma takes no parameters; the name comes from the schema. What SQLite says names tables, rows and pages, never contents. */
+function integrityOnce(db: { pragma(text: string): unknown }, table: string): string[] {
   const rows = db.pragma(`integrity_check("${table.replaceAll('"', '""')}")`) as { integrity_check: string }[];
   return rows
     .map(({ integrity_check: finding }) => finding)
