@@ -41,6 +41,7 @@ export async function assess({ saver, graph, graphId }: AssessParts, threadId: s
   const run = await lastRunOf(saver, threadId);
   const nodes = await runNodesOf(saver, threadId, run);
   const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [] };
+  if (run?.damage !== undefined) return { ...none, obstacle: run.damage };
   let due: string[];
   try {
     const head = await saver.getTuple({ configurable: { thread_id: threadId } });

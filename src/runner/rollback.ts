@@ -64,6 +64,7 @@ export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate)
  */
 async function startOf(saver: TurnSaver, { threadId, nodeNs, turnId }: FailedGate): Promise<Origin | undefined> {
   const run = await saver.lastRun(threadId);
+  if (run?.damage !== undefined) throw run.damage;
   const turns = turnId === undefined ? [] : await saver.listTurns(threadId, { afterSeq: Math.max(0, (run?.sinceSeq ?? 0) - 1) });
   const { checkpointNs, checkpointId } = turns.find(({ id }) => id === turnId) ?? {};
   if (checkpointNs !== undefined && checkpointId !== undefined) return { checkpointNs, checkpointId };

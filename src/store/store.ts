@@ -1,3 +1,4 @@
+import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { Verification } from "./integrity";
 
@@ -372,6 +373,8 @@ export interface LastRun {
   branch: readonly string[];
   /** Its updates and forks, newest first. `behind`: how many ids of `branch` are not older than it. */
   changes: readonly { id: string; parentId: string | undefined; seq: number; behind: number }[];
+  /** CHECKPOINT_CORRUPTED if its checkpoints are not what was saved: then the rest is good for beginning anew, and for nothing else. */
+  damage: TurnsError | undefined;
 }
 
 export interface ThreadRow {

@@ -1,3 +1,4 @@
+import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
 import type {
   CheckpointHead,
@@ -217,7 +218,7 @@ export function lastRun(sql: Sql, threadId: string): LastRun | undefined {
     LAST_BRANCH,
     key.thread,
   );
-  verifyBranch(sql, key, branch);
+  const damage = damageOf(() => verifyBranch(sql, key, branch));
   const first = branch.at(-1);
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
@@ -233,7 +234,18 @@ export function lastRun(sql: Sql, threadId: string): LastRun | undefined {
     sinceSeq: input?.seq ?? task?.seq ?? first?.seq ?? 0,
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
     changes,
+    damage,
   };
+}
+
+function damageOf(verify: () => void): TurnsError | undefined {
+  try {
+    verify();
+    return undefined;
+  } catch (error) {
+    if (TurnsError.is(error, "CHECKPOINT_CORRUPTED")) return error;
+    throw error;
+  }
 }
 
 /** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
