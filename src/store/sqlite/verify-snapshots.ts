@@ -1,4 +1,5 @@
 import type { Pointer } from "../store";
+import { isBusy, sqliteCode } from "./failures";
 import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { ListDigests } from "./verify-digests";
@@ -76,7 +77,9 @@ function outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, diges
     if ("broken" in outcome) return outcome.broken;
     return outcome.digest === pointer.digest ? "" : `elements with digest ${outcome.digest.slice(0, 12)}…`;
   } catch (error) {
-    return `elements that do not open (${error instanceof Error ? error.name : "Error"})`;
+    if (isBusy(error)) throw error;
+    const code = sqliteCode(error);
+    return `elements that do not open (${code !== "" ? code : error instanceof Error ? error.name : "Error"})`;
   }
 }
 
