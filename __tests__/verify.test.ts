@@ -12,7 +12,8 @@ import { configOf, idOf, openOn, put } from "./support/model-calls";
 import { ModelWorld, step } from "./support/model-world";
 import { at, input, Shop, THREAD } from "./support/ret-world";
 import { tempFile } from "./support/temp";
-import { copyOf, flip, flipsOf, forget, fullFile, tamper, verified } from "./support/ver-world";
+import { flipsOf } from "../torture/corruption/damage";
+import { copyOf, flip, forget, fullFile, tamper, verified } from "./support/ver-world";
 
 const ENCRYPTED: TurnSaverOptions = { encryption: { key: KEY } };
 const FILES: [string, TurnSaverOptions][] = [

@@ -4,9 +4,10 @@ import { SystemMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
 import { CheckpointPersister, TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { openSqliteStore } from "../../src/store/sqlite/index";
+import { columnsOf, type Flip } from "../../torture/corruption/damage";
 import { SECRET } from "./enc-graph";
 import { at, input, Shop, THREAD } from "./ret-world";
-import { quiet, tablesOf } from "./s1-tools";
+import { quiet } from "./s1-tools";
 import { tempFile } from "./temp";
 
 /** A file with rows in every table that a saver writes: two threads and a copy, one rewind taken back, one kept, names, effects. */
@@ -125,43 +126,11 @@ export async function verified(path: string, options: TurnSaverOptions = {}, req
   }
 }
 
-interface Column {
-  name: string;
-  type: string;
-  notnull: number;
-  pk: number;
-}
-export interface Flip {
-  table: string;
-  column: string;
-  how: "changed" | "emptied" | "filled";
-}
-
-/** Every column of every table of the schema, and in which ways it can be changed. */
-export function flipsOf(path: string): Flip[] {
-  const db = new Database(path, { readonly: true });
-  const flips = tablesOf(db)
-    .filter((table) => table.startsWith("langgraph_"))
-    .flatMap((table) => {
-      const columns = db.prepare("SELECT * FROM pragma_table_info(?)").all(table) as Column[];
-      return columns.flatMap(({ name: column, notnull, pk }): Flip[] => {
-        const isNullable = notnull === 0 && pk === 0;
-        return (isNullable ? (["changed", "emptied", "filled"] as const) : (["changed"] as const)).map((how) => ({
-          table,
-          column,
-          how,
-        }));
-      });
-    });
-  db.close();
-  return flips;
-}
-
 /** @returns false if there is no row to do that to, or nothing that the table accepts */
 export function flip(path: string, { table, column, how }: Flip): boolean {
   const db = new Database(path);
   try {
-    const columns = db.prepare("SELECT * FROM pragma_table_info(?)").all(table) as Column[];
+    const columns = columnsOf(db, table);
     const keys = columns.filter(({ pk }) => pk > 0).map(({ name }) => name);
     const schema = db.prepare("SELECT sql FROM sqlite_schema WHERE name = ?").pluck().get(table) as string;
     const isNull = how === "filled" ? "IS NULL" : "IS NOT NULL";

@@ -12,7 +12,7 @@ export function randomOf(seed: number): (below: number) => number {
   };
 }
 
-interface Column {
+export interface Column {
   name: string;
   type: string;
   notnull: number;
@@ -44,7 +44,7 @@ export function flipsOf(path: string): Flip[] {
   return flips;
 }
 
-function columnsOf(db: Database.Database, table: string): Column[] {
+export function columnsOf(db: Database.Database, table: string): Column[] {
   return db.prepare("SELECT * FROM pragma_table_info(?)").all(table) as Column[];
 }
 
