@@ -69,3 +69,20 @@ export function checkedId(value: unknown, name: string, doing: string): string {
     data: { key: name },
   });
 }
+
+/**
+ * What LangGraph passes to `putWrites` as the task's path; older versions pass none.
+ *
+ * @throws {TurnsError} INVALID_CONFIG for a path that wouldn't come back from a database as it went in
+ */
+export function checkedTaskPath(value: unknown): string {
+  if (value === undefined || value === null || value === "") return "";
+  if (isId(value)) return value;
+  throw new TurnsError("INVALID_CONFIG", {
+    what: "taskPath, the fourth argument of putWrites",
+    expected: "a string without NUL characters and lone surrogates, or nothing",
+    found: describe(value),
+    remedy: "Pass what LangGraph passes, or leave it out. Nothing was changed.",
+    data: { key: "taskPath" },
+  });
+}

@@ -237,13 +237,19 @@ export class TurnSaver extends BaseCheckpointSaver {
     );
   }
 
-  /** Saves what a node returned. @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT for what are no writes, and as {@link put} */
-  override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+  /**
+   * Saves what a node returned.
+   *
+   * @param taskPath where the task stands in its superstep, from LangGraph 1.5 on. Pending writes come back in the order of path, task id
+   *   and index, which is the order LangGraph applies them in.
+   * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT for what are no writes, and as {@link put}
+   */
+  override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
     return storeSpan(
       "putWrites",
       "langgraph_writes",
       () => ({ ...configAttributes(config), "langgraph.node_task_id": taskId }),
-      () => this.#saving.putWrites(config, writes, taskId),
+      () => this.#saving.putWrites(config, writes, taskId, taskPath),
     );
   }
 

@@ -11,7 +11,7 @@ import { MissingCheckpoints } from "./missing-checkpoints";
 import type { ResolvedOptions } from "./options";
 import { type Entry, settlementOf, toRows, updateOf, withoutHandler, writesToKeep } from "./pending-writes";
 import type { Retention } from "./retention/retention";
-import { addressOf, type Address, checkedId, type TaskNames } from "./run-config";
+import { addressOf, type Address, checkedId, checkedTaskPath, type TaskNames } from "./run-config";
 import type { UserSerde } from "./serde";
 import type {
   Lease,
@@ -170,10 +170,11 @@ export class Saving {
     return saved.then(remember);
   }
 
-  async putWrites(config: RunnableConfig, given: PendingWrite[], taskId: string): Promise<void> {
+  async putWrites(config: RunnableConfig, given: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
     const address = addressOf(config, "putWrites");
     const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
-    const nodeTaskId = checkedId(taskId, "task id", "putWrites");
+    const task = { nodeTaskId: checkedId(taskId, "task id", "putWrites"), taskPath: checkedTaskPath(taskPath) };
+    const { nodeTaskId } = task;
     refuseNoWrites(given);
     const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
     try {
@@ -182,7 +183,7 @@ export class Saving {
       const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.namesOf(config, at), at, nodeTaskId, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
-        this.#putWritesNow({ ...at, ...begun }, nodeTaskId, stored, settlement, claim);
+        this.#putWritesNow({ ...at, ...begun, ...task }, stored, settlement, claim);
       const serde = this.#parts.serde;
       const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
       const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
@@ -197,16 +198,14 @@ export class Saving {
 
   /** As {@link #putNow}. */
   #putWritesNow(
-    at: SavedAt & Begun,
-    nodeTaskId: string,
+    at: SavedAt & Begun & { nodeTaskId: string; taskPath: string },
     writes: readonly PendingWrite[],
     settlement: ReturnType<typeof settlementOf>,
     claim: TaskClaim,
   ): ReturnType<Store["putWrites"]> {
-    const update = this.#updateOf({ ...at, nodeTaskId }, writes, settlement);
+    const update = this.#updateOf(at, writes, settlement);
     const saved = this.#parts.store.putWrites({
       ...at,
-      nodeTaskId,
       rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
       claim,
       createdAt: this.#parts.options.clock().toISOString(),

@@ -170,7 +170,7 @@ async function channelHistory(
   return { writes, seed: await loaded(serde, values.values(at, seeds, false)[channel]) };
 }
 
-/** Writes of one task stay together; special ones come in the order in which they were saved. */
+/** In the order LangGraph asks of a saver: by task path, task id and index. */
 async function pendingWritesOf({ values, serde }: TupleParts, stored: StoredCheckpoint): Promise<CheckpointPendingWrite[]> {
   return loadedWrites(
     serde,

@@ -212,6 +212,7 @@ CREATE TABLE langgraph_writes (
   checkpoint_ns TEXT NOT NULL,
   checkpoint_id TEXT NOT NULL,
   node_task_id  TEXT NOT NULL,
+  task_path     TEXT NOT NULL DEFAULT '',
   idx           INTEGER NOT NULL,
   superseded_by INTEGER,
   entries       ANY NOT NULL,

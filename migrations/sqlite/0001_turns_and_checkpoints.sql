@@ -132,13 +132,15 @@ CREATE TABLE langgraph_items (
 ) STRICT, WITHOUT ROWID;
 
 -- One row for all regular writes of a node task (idx 0) and one for each special write (idx below 0); `entries` is a list of
--- [index, channel, value].
+-- [index, channel, value]. `task_path` is LangGraph's path of the task: writes are applied in the order of path, task id and index.
+-- It is '' for writes that are no task's, and for all that LangGraph before 1.5 saved.
 CREATE TABLE langgraph_writes (
   seq           INTEGER PRIMARY KEY,
   thread        INTEGER NOT NULL,
   checkpoint_ns TEXT NOT NULL,
   checkpoint_id TEXT NOT NULL,
   node_task_id  TEXT NOT NULL,
+  task_path     TEXT NOT NULL DEFAULT '',
   idx           INTEGER NOT NULL,
   superseded_by INTEGER,
   entries       ANY NOT NULL,

@@ -165,7 +165,7 @@ export interface NewCheckpoint {
  */
 export type SawDeletion = number | undefined;
 
-/** Writes of a node task that were saved together. */
+/** Writes of a node task that were saved together. Lists of them are in the order of `compareWrites`. */
 export interface StoredWrites {
   nodeTaskId: string;
   /** Codec text of a list of [index, channel, value]. */
@@ -220,6 +220,8 @@ export interface NewWrites {
   sawDeletion: SawDeletion;
   lease?: Lease | undefined;
   nodeTaskId: string;
+  /** LangGraph's path of the task; '' for writes that are no task's. */
+  taskPath: string;
   rows: readonly NewWrite[];
   claim: TaskClaim;
   createdAt: string;
@@ -589,7 +591,7 @@ export interface FileSpace {
 }
 
 export interface DeltaHistory extends ReadParts {
-  /** Oldest first, as they are to be replayed; writes to other channels are among them. */
+  /** As they are to be replayed: oldest checkpoint first, those of one as `compareWrites` has them. Writes to other channels are among them. */
   writes: readonly (StoredWrites & { channel: string })[];
   /** By channel, the nearest ancestor's stored value. */
   seeds: ReadonlyMap<string, StoredValue>;

@@ -11,7 +11,9 @@ const SNAPSHOT = ["seq", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id
 const SIGNED: Readonly<Record<string, (row: Row) => unknown[]>> = {
   langgraph_snapshots: (row) => [...SNAPSHOT, "delta", "body", "channels", "metadata"].map((column) => row[column] as unknown),
   langgraph_writes: (row) =>
-    ["seq", "checkpoint_ns", "checkpoint_id", "node_task_id", "idx", "entries"].map((column) => row[column] as unknown),
+    ["seq", "checkpoint_ns", "checkpoint_id", "node_task_id", "task_path", "idx", "entries"].map(
+      (column) => row[column] as unknown,
+    ),
   langgraph_checkpoints: (row) => {
     const columns = TURN_COLUMNS.split(", ").filter((column) => !["thread", "checksum"].includes(column));
     return columns.map((column) => row[column] as unknown);

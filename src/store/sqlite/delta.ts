@@ -6,9 +6,16 @@ import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
 import { openWrites, type WriteRow } from "./write-rows";
-import { verifyVersions } from "./writes";
+import { compareRows, verifyVersions } from "./writes";
 
-type Row = { channel: string; checkpoint_id: string; seed: string | null } & { [K in keyof WriteRow]: WriteRow[K] | null };
+interface Link {
+  channel: string;
+  depth: number;
+  checkpoint_id: string;
+  seed: string | null;
+}
+/** A link without writes has nulls in their place. */
+type Row = Link & { [K in keyof WriteRow]: WriteRow[K] | null };
 
 const VERSION = (row: string): string =>
   `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${row}.channels) AS m`;
@@ -43,7 +50,7 @@ const HISTORY = `WITH RECURSIVE
         AND c.seed IS NULL
     LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
   )
-  SELECT p.channel, p.checkpoint_id, p.seed, w.seq, w.node_task_id, w.idx, w.entries, w.checksum
+  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, w.seq, w.node_task_id, w.task_path, w.idx, w.entries, w.checksum
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
@@ -52,8 +59,7 @@ const HISTORY = `WITH RECURSIVE
       AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
           AND sibling.seq < p.child_seq), 0))
-    WHERE p.depth > 0
-    ORDER BY p.channel, p.depth DESC, w.node_task_id, w.idx`;
+    WHERE p.depth > 0`;
 
 export function deltaHistory(
   sql: Sql,
@@ -70,15 +76,15 @@ export function deltaHistory(
   const writes = [];
   const links = new Map<string, CheckpointHead>();
   const begun = new Set<string>();
-  for (const row of sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))) {
+  for (const row of sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels)).toSorted(inReplayOrder)) {
     const link = links.get(row.checkpoint_id) ?? verifiedLink(sql, key, ns, row.checkpoint_id);
     links.set(row.checkpoint_id, link);
     // The farthest ancestor comes first, and has the value, or nothing before it.
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
     begun.add(row.channel);
     if (row.seed !== null) ancestors.set(row.channel, row.checkpoint_id);
-    if (row.node_task_id === null) continue;
-    const entries = openWrites(sql, threadId, row as WriteRow, ns, row.checkpoint_id);
+    if (!hasWrites(row)) continue;
+    const entries = openWrites(sql, threadId, row, ns, row.checkpoint_id);
     reader.readFrom(entries);
     writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, entries });
   }
@@ -97,6 +103,16 @@ export function deltaHistory(
     if (pointer !== undefined) seeds.set(channel, readPointer(sql, key, pointer, reader, remembered));
   }
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
+}
+
+/** Channel by channel, from the farthest ancestor on, and on each as LangGraph applied the writes. Not SQL: a database may sort texts otherwise. */
+function inReplayOrder(left: Row, right: Row): number {
+  if (left.channel !== right.channel) return left.channel < right.channel ? -1 : 1;
+  return right.depth - left.depth || (hasWrites(left) && hasWrites(right) ? compareRows(left, right) : 0);
+}
+
+function hasWrites(row: Row): row is Link & WriteRow {
+  return row.node_task_id !== null;
 }
 
 /** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */

@@ -7,7 +7,7 @@ import { refuseBack } from "./paging";
 import type { Sql } from "./sql";
 import { malformed, storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
-import { openWrites, type WriteRow } from "./write-rows";
+import { openWrites, type PlacedWrites, WRITE_COLUMNS } from "./write-rows";
 
 const ARCHIVED_ROW = "a row in the archive of a rewind";
 
@@ -17,16 +17,11 @@ export interface Referring {
   text: string;
 }
 
-interface Writes extends WriteRow {
-  checkpoint_ns: string;
-  checkpoint_id: string;
-}
-
 const PAGE = 500;
 const page = (columns: string, table: string): string =>
   `SELECT ${columns} FROM ${table} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
 const SNAPSHOTS = page("seq, channels", "langgraph_snapshots");
-const WRITES = page("seq, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum", "langgraph_writes");
+const WRITES = page(WRITE_COLUMNS, "langgraph_writes");
 const TURNS = page(TURN_COLUMNS, "langgraph_checkpoints");
 const EFFECTS = page(EFFECT_COLUMNS, "langgraph_effects");
 /** What every text with a reference contains. */
@@ -47,7 +42,7 @@ export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | unde
   for (const row of pages<{ seq: number; channels: string }>(sql, key, SNAPSHOTS, gone("snapshots"))) {
     yield { kind: "manifest", text: row.channels };
   }
-  for (const row of pages<Writes>(sql, key, WRITES, gone("writes"))) yield { kind: "text", text: entriesOf(sql, key, row) };
+  for (const row of pages<PlacedWrites>(sql, key, WRITES, gone("writes"))) yield { kind: "text", text: entriesOf(sql, key, row) };
   for (const row of pages<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"))) {
     yield { kind: "text", text: toTurn(sql, row, key.threadId).serializedState };
   }
@@ -88,7 +83,7 @@ export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly stri
       Object.entries(storedRecord(row, ARCHIVED_ROW)).map(([name, value]) => [name, fromHex(value)]),
     );
     if (tbl === "langgraph_snapshots") yield { kind: "manifest", text: fields["channels"] as string };
-    else if (tbl === "langgraph_writes") yield { kind: "text", text: entriesOf(sql, key, fields as unknown as Writes) };
+    else if (tbl === "langgraph_writes") yield { kind: "text", text: entriesOf(sql, key, fields as unknown as PlacedWrites) };
     else if (tbl === "langgraph_checkpoints")
       yield { kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState };
     else if (tbl === "langgraph_effects") yield* effectTexts(sql, key, fields as unknown as RawEffect);
@@ -125,7 +120,7 @@ export function archivedNumbers(
   return { bases: bases.map(([list, keep]) => ({ list, keep })), chunks: chunks.map(([chunk]) => chunk) };
 }
 
-function entriesOf(sql: Sql, key: ThreadKey, row: Writes): string {
+function entriesOf(sql: Sql, key: ThreadKey, row: PlacedWrites): string {
   return openWrites(sql, key.threadId, row, row.checkpoint_ns, row.checkpoint_id);
 }
 

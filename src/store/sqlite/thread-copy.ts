@@ -15,7 +15,7 @@ import { copyPlainChunks, copySealedChunks, type Translation } from "./thread-tr
 import { allowAgain } from "./tombstones";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 import { wholeThread } from "./whole-thread";
-import { insertWrites, openWrites, type WriteRow } from "./write-rows";
+import { insertWrites, openWrites, type PlacedWrites } from "./write-rows";
 
 const COPY_LISTS = `INSERT INTO langgraph_lists (seq, thread, base, keep)
   SELECT s.new, ?1, b.new, l.keep FROM langgraph_lists AS l JOIN temp.langgraph_copied_seqs AS s ON s.old = l.seq
@@ -85,17 +85,15 @@ function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: Cop
   return translation;
 }
 
-interface CopiedWrites extends WriteRow {
+interface CopiedWrites extends PlacedWrites {
   superseded_by: number | null;
-  checkpoint_ns: string;
-  checkpoint_id: string;
 }
 
 function copyWrites(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: CopiedSeqs, translation: Translation): void {
   for (const row of sql.all<CopiedWrites>("SELECT * FROM langgraph_writes WHERE thread = ? ORDER BY seq", source.thread)) {
-    const { checkpoint_ns: ns, checkpoint_id: checkpointId, node_task_id: nodeTaskId, idx } = row;
+    const { checkpoint_ns: ns, checkpoint_id: checkpointId, node_task_id: nodeTaskId, task_path: taskPath, idx } = row;
     const entries = translation.text(openWrites(sql, source.threadId, row, ns, checkpointId));
-    insertWrites(sql, target, { seq: seqs.of(row.seq), ns, checkpointId, nodeTaskId, idx, entries });
+    insertWrites(sql, target, { seq: seqs.of(row.seq), ns, checkpointId, nodeTaskId, taskPath, idx, entries });
     supersede(sql, "langgraph_writes", seqs.of(row.seq), row.superseded_by, seqs);
   }
 }

@@ -2,12 +2,10 @@ import type { VerifyContext } from "./verify-context";
 import { isStored, whereOf } from "./verify-snapshots";
 import { checkVersions } from "./verify-versions";
 import { type Phase, walk } from "./verify-walk";
-import { openWrites, type WriteRow } from "./write-rows";
+import { openWrites, type PlacedWrites } from "./write-rows";
 
-export interface StoredWriteRow extends WriteRow {
+export interface StoredWriteRow extends PlacedWrites {
   thread: number;
-  checkpoint_ns: string;
-  checkpoint_id: string;
   superseded_by: number | null;
 }
 

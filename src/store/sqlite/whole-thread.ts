@@ -4,7 +4,7 @@ import { type Row, SNAPSHOT_COLUMNS, toHead } from "./snapshot-rows";
 import type { Sql } from "./sql";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
-import { openWrites, type WriteRow } from "./write-rows";
+import { openWrites, type PlacedWrites, WRITE_COLUMNS } from "./write-rows";
 
 /** What `langgraph_threads` counts of a thread, and where. */
 export const COUNTED = {
@@ -16,7 +16,6 @@ export const COUNTED = {
   others: `SELECT (SELECT count(*) FROM langgraph_tasks WHERE thread = ?1) + (SELECT count(*) FROM langgraph_names WHERE thread = ?1)
     + (SELECT count(*) FROM langgraph_rewinds WHERE thread_id = ?2)`,
 } as const;
-type PlacedWrites = WriteRow & { checkpoint_ns: string; checkpoint_id: string };
 type Counts = Record<keyof typeof COUNTED, number>;
 const KINDS = Object.keys(COUNTED) as (keyof typeof COUNTED)[];
 
@@ -26,7 +25,7 @@ const RECOUNT = `UPDATE langgraph_threads SET ${KINDS.map((kind) => `${kind} = (
 const HEAD = `SELECT seq, checkpoint_id FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ''
   ORDER BY checkpoint_id DESC, seq DESC LIMIT 1`;
 const SNAPSHOTS_SINCE = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND seq > ? ORDER BY seq`;
-const WRITES_SINCE = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum FROM langgraph_writes
+const WRITES_SINCE = `SELECT ${WRITE_COLUMNS} FROM langgraph_writes
   WHERE thread = ? AND seq > ? ORDER BY seq`;
 /** By which index rows are looked up that another one counts, and by which columns. */
 const LOOKED_UP = [
@@ -47,7 +46,7 @@ const NOT_FOUND = LOOKED_UP.map(([table, index, columns]) => {
 /** So many rows of a kind are looked at, the newest ones, so that a thread without end does not take longer and longer to begin with. */
 const LOOKED_AT = 5_000;
 /** With durability "exit" a crash leaves such writes; others were moved here from where they belong. */
-const STRAY_WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum FROM langgraph_writes AS w
+const STRAY_WRITES = `SELECT ${WRITE_COLUMNS} FROM langgraph_writes AS w
   WHERE thread = ? AND seq > ? AND seq <= ? AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
     WHERE s.thread = w.thread AND s.checkpoint_ns = w.checkpoint_ns AND s.checkpoint_id = w.checkpoint_id)`;
 const IN_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";

@@ -7,35 +7,46 @@ import type { ThreadKey } from "./thread-keys";
 export interface WriteRow {
   seq: number;
   node_task_id: string;
+  task_path: string;
   idx: number;
   entries: string | Uint8Array;
   checksum: string;
 }
 
+/** A row with the checkpoint it belongs to: all that {@link openWrites} needs. */
+export interface PlacedWrites extends WriteRow {
+  checkpoint_ns: string;
+  checkpoint_id: string;
+}
+
+/** The columns of {@link PlacedWrites}. */
+export const WRITE_COLUMNS = "seq, checkpoint_ns, checkpoint_id, node_task_id, task_path, idx, entries, checksum";
+
 const INSERT = `INSERT INTO langgraph_writes
-  (seq, thread, checkpoint_ns, checkpoint_id, node_task_id, idx, entries, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+  (seq, thread, checkpoint_ns, checkpoint_id, node_task_id, task_path, idx, entries, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 export interface WriteFields {
   seq: number;
   ns: string;
   checkpointId: string;
   nodeTaskId: string;
+  taskPath: string;
   idx: number;
   entries: string;
 }
 
 export function insertWrites(sql: Sql, key: ThreadKey, row: WriteFields): void {
-  const { seq, ns, checkpointId, nodeTaskId, idx, entries } = row;
+  const { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries } = row;
   const sealed = sql.sealing.seal(key.threadId, writesIdentity(row), entries);
-  const checksum = sql.sealing.checksum(key.threadId, seq, ns, checkpointId, nodeTaskId, idx, entries);
-  sql.run(INSERT, seq, key.thread, ns, checkpointId, nodeTaskId, idx, sealed, checksum);
+  const checksum = sql.sealing.checksum(key.threadId, seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries);
+  sql.run(INSERT, seq, key.thread, ns, checkpointId, nodeTaskId, taskPath, idx, sealed, checksum);
 }
 
 /** The entries of a row, verified. */
 export function openWrites(sql: Sql, threadId: string, row: WriteRow, ns: string, checkpointId: string): string {
-  const { seq, node_task_id: nodeTaskId, idx, checksum } = row;
+  const { seq, node_task_id: nodeTaskId, task_path: taskPath, idx, checksum } = row;
   const entries = sql.sealing.open(threadId, writesIdentity({ seq, ns, checkpointId, nodeTaskId, idx }), row.entries);
-  const computed = sql.sealing.checksum(threadId, seq, ns, checkpointId, nodeTaskId, idx, entries);
+  const computed = sql.sealing.checksum(threadId, seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries);
   verifyChecksum(checksum, computed, `pending writes on checkpoint ${checkpointId}`, { threadId, ns, checkpointId, nodeTaskId });
   return entries;
 }

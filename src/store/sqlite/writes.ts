@@ -1,5 +1,6 @@
 import { corrupted } from "../checksum";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
+import { compareWrites, type WritePlace } from "../writes-order";
 import { storeChunks } from "./chunks";
 import type { Sql } from "./sql";
 import { claimTask } from "./tasks";
@@ -10,7 +11,7 @@ import { insertWrites, openWrites, type WriteRow } from "./write-rows";
 
 const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
 /** Of superseded writes the place alone: they may be large. */
-const ALL = `SELECT seq, node_task_id, idx, superseded_by, CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries, checksum
+const ALL = `SELECT seq, node_task_id, task_path, idx, superseded_by, CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries, checksum
   FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
 const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
   AND superseded_by IS NULL`;
@@ -20,7 +21,7 @@ const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHEC
  * its first run. Of the special ones (negative idx) each replaces its own kind.
  */
 export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: TurnRow | undefined; lost: LostTurn[] } {
-  const { threadId, ns, checkpointId, nodeTaskId } = batch;
+  const { threadId, ns, checkpointId, nodeTaskId, taskPath } = batch;
   const key = enterThread(sql, threadId, batch.createdAt, {
     begins: false,
     belongs: (on) => isThere(sql, on, ns, checkpointId),
@@ -34,16 +35,29 @@ export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: Turn
     const seq = sql.nextSeq();
     sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
     storeChunks(sql, key, entries.parts);
-    insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, idx, entries: entries.text });
+    insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries: entries.text });
   }
   const settled = batch.settle === undefined ? undefined : settleAction(sql, key, batch, batch.settle);
   return { seq: sql.currentSeq(), turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
+/** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
 export function liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): StoredWrites[] {
   return verifyVersions(sql, key, ns, checkpointId)
     .filter(({ superseded_by: by }) => by === null)
+    .toSorted(compareRows)
     .map((row) => ({ nodeTaskId: row.node_task_id, entries: openWrites(sql, key.threadId, row, ns, checkpointId) }));
+}
+
+/** {@link compareWrites} on rows. */
+export function compareRows(left: PlacedRow, right: PlacedRow): number {
+  return compareWrites(placeOf(left), placeOf(right));
+}
+
+type PlacedRow = Pick<WriteRow, "task_path" | "node_task_id" | "idx">;
+
+function placeOf({ task_path: taskPath, node_task_id: nodeTaskId, idx }: PlacedRow): WritePlace {
+  return { taskPath, nodeTaskId, idx };
 }
 
 interface Version extends WriteRow {
