@@ -1,0 +1,40 @@
+import fc from "fast-check";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { both, build, finish, graphs, PARALLEL, steps, take } from "./support/delta-random";
+import { collect, quiet, thread } from "./support/diff-harness";
+import { passesTaskPaths } from "./support/langgraph-version";
+import { tempFile } from "./support/temp";
+
+/** What another process reads: by checkpoint, what stands in the ordinary channel and in the delta channel. */
+async function reloaded(path: string, builder: any): Promise<{ log: string[]; delta: string[] }[]> {
+  const saver = TurnSaver.fromPath(path, { logger: quiet });
+  const states: any[] = await collect(builder.compile({ checkpointer: saver }).getStateHistory(thread()));
+  saver.close();
+  return states.map(({ values: { log = [], delta = [] } }) => ({ log, delta }));
+}
+
+const inAnyOrder = (items: string[]): string[] => items.toSorted();
+
+describe("S6.4 parallel writes to a delta channel reload in the order in which the run applied them", () => {
+  test.each([true, false])("S6.4 random graphs of parallel nodes, Sends and subgraphs, attached: %s", async (attached) => {
+    await fc.assert(
+      fc.asyncProperty(graphs(PARALLEL), fc.constantFrom("async", "sync", "exit"), async (plan, durability) => {
+        const path = tempFile();
+        const saver = TurnSaver.fromPath(path, { logger: quiet });
+        const builder = build(plan);
+        const graph = builder.compile({ checkpointer: saver });
+        if (attached) saver.attach(graph);
+        let live: any;
+        for (const turn of ["in1", "in2"]) live = await graph.invoke(both(turn), { ...thread(), durability });
+        saver.close();
+        const states = await reloaded(path, builder);
+        expect(states[0]?.delta).toEqual(live.delta);
+        expect(states[0]?.log).toEqual(live.log);
+        // Before it passed paths, LangGraph applied delta writes in the order of task ids, and others in that of paths.
+        const order = passesTaskPaths ? (items: string[]) => items : inAnyOrder;
+        for (const { log, delta } of states) expect(order(delta)).toEqual(order(log));
+      }),
+      { numRuns: 200 },
+    );
+  }, 600_000);
+});

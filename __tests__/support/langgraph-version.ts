@@ -1,0 +1,34 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+
+const require = createRequire(__filename);
+
+/** Which versions the tests run with: what LangGraph itself does differently is expected of each as it does it. */
+export const installed = {
+  langgraph: versionOf("@langchain/langgraph"),
+  checkpoint: versionOf("@langchain/langgraph-checkpoint"),
+  core: versionOf("@langchain/core"),
+};
+
+/** Whether LangGraph passes task paths to `putWrites`, and applies delta writes in their order; before, in the order of task ids. */
+export const passesTaskPaths = isAtLeast(installed.langgraph, "1.5.0");
+
+/** The version of an installed package, whatever its `exports` say. */
+function versionOf(name: string): string {
+  for (let folder = dirname(require.resolve(name)); ; folder = dirname(folder)) {
+    try {
+      const found = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { name?: string; version?: string };
+      if (found.name === name && found.version !== undefined) return found.version;
+    } catch {
+      if (folder === dirname(folder)) throw new Error(`no package.json of ${name} was found`);
+    }
+  }
+}
+
+function isAtLeast(version: string, wanted: string): boolean {
+  const numbers = (text: string): number[] => text.split(".").map(Number);
+  const [left, right] = [numbers(version), numbers(wanted)];
+  const at = left.findIndex((number, index) => number !== right[index]);
+  return at === -1 || (left[at] ?? 0) > (right[at] ?? 0);
+}
