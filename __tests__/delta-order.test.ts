@@ -16,25 +16,52 @@ async function reloaded(path: string, builder: any): Promise<{ log: string[]; de
 const inAnyOrder = (items: string[]): string[] => items.toSorted();
 
 describe("S6.4 parallel writes to a delta channel reload in the order in which the run applied them", () => {
-  test.each([true, false])("S6.4 random graphs of parallel nodes, Sends and subgraphs, attached: %s", async (attached) => {
+  test.each([true, false])(
+    "S6.4 random graphs of parallel nodes, Sends and subgraphs, attached: %s",
+    async (attached) => {
+      await fc.assert(
+        fc.asyncProperty(graphs(PARALLEL), fc.constantFrom("async", "sync", "exit"), async (plan, durability) => {
+          const path = tempFile();
+          const saver = TurnSaver.fromPath(path, { logger: quiet });
+          const builder = build(plan);
+          const graph = builder.compile({ checkpointer: saver });
+          if (attached) saver.attach(graph);
+          let live: any;
+          for (const turn of ["in1", "in2"]) live = await graph.invoke(both(turn), { ...thread(), durability });
+          saver.close();
+          const states = await reloaded(path, builder);
+          expect(states[0]?.delta).toEqual(live.delta);
+          expect(states[0]?.log).toEqual(live.log);
+          // Before it passed paths, LangGraph applied delta writes in the order of task ids, and others in that of paths.
+          const order = passesTaskPaths ? (items: string[]) => items : inAnyOrder;
+          for (const { log, delta } of states) expect(order(delta)).toEqual(order(log));
+        }),
+        { numRuns: 200 },
+      );
+    },
+    600_000,
+  );
+});
+
+describe("S6.4 delta channels over questions, failures, edits and time travel", () => {
+  test("S6.4 random programs: every checkpoint of the history reads the same through an ordinary and a delta channel", async () => {
     await fc.assert(
-      fc.asyncProperty(graphs(PARALLEL), fc.constantFrom("async", "sync", "exit"), async (plan, durability) => {
+      fc.asyncProperty(graphs(), steps, fc.boolean(), async (plan, program, attached) => {
         const path = tempFile();
         const saver = TurnSaver.fromPath(path, { logger: quiet });
         const builder = build(plan);
         const graph = builder.compile({ checkpointer: saver });
         if (attached) saver.attach(graph);
-        let live: any;
-        for (const turn of ["in1", "in2"]) live = await graph.invoke(both(turn), { ...thread(), durability });
+        for (const [n, step] of program.entries()) {
+          await take(graph, saver, step, n);
+          await finish(graph, step.durability);
+          const states = await reloaded(path, builder);
+          const order = passesTaskPaths ? (items: string[]) => items : inAnyOrder;
+          for (const { log, delta } of states) expect(order(delta)).toEqual(order(log));
+        }
         saver.close();
-        const states = await reloaded(path, builder);
-        expect(states[0]?.delta).toEqual(live.delta);
-        expect(states[0]?.log).toEqual(live.log);
-        // Before it passed paths, LangGraph applied delta writes in the order of task ids, and others in that of paths.
-        const order = passesTaskPaths ? (items: string[]) => items : inAnyOrder;
-        for (const { log, delta } of states) expect(order(delta)).toEqual(order(log));
       }),
-      { numRuns: 200 },
+      { numRuns: Number(process.env["RUNS"] ?? 100) },
     );
   }, 600_000);
 });

@@ -1,4 +1,4 @@
-import { Annotation, Command, END, START, StateGraph } from "@langchain/langgraph";
+import { Annotation, Command, END, Send, START, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner, type GraphRunnerOptions, type TurnSaver } from "langgraph-checkpoint-turns";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "./support/eff-world";
 
@@ -208,6 +208,19 @@ describe("an error handler past a doubt", () => {
     builder.setNodeDefaults({ errorHandler: errorHandler as never });
     const graph = attached(saver, builder);
     expect(await refusal(graph.invoke({ log: [] }, thread()))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    expect([calls, deeds.lines()]).toEqual([0, ["mail"]]);
+  });
+
+  test("S2.9 nor the handler of a node that a Send called", async () => {
+    const saver = open(fresh());
+    const deeds = new Deeds();
+    let calls = 0;
+    const builder = line({ first: () => ({ log: ["first"] }) })
+      .addNode("act", () => risky(deeds).then(() => ({ log: ["sent"] })), { errorHandler: () => (calls++, { log: ["handled"] }) })
+      .addConditionalEdges("first", () => [new Send("act", {})], ["act"] as never);
+    expect(await refusal(attached(saver, builder as never).invoke({ log: [] }, thread()))).toMatchObject({
+      code: "EFFECT_IN_DOUBT",
+    });
     expect([calls, deeds.lines()]).toEqual([0, ["mail"]]);
   });
 

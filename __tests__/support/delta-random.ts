@@ -1,6 +1,6 @@
 import { Annotation, Command, DeltaChannel, interrupt, Overwrite, Send, START, StateGraph } from "@langchain/langgraph";
 import fc from "fast-check";
-import { type TurnSaver } from "langgraph-checkpoint-turns";
+import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { collect, thread } from "./diff-harness";
 
 /** Texts that sort otherwise by UTF-16 unit than by code point, and otherwise by position than by number. */

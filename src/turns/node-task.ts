@@ -21,10 +21,18 @@ export function nodeTaskIdOf(nodeNs: string): string {
 
 /** The node task whose failure this one handles, undefined for all but error handlers: they run in the namespace of what failed. */
 export function handledTaskOf({ path, nodeNs }: NodeTaskInfo): string | undefined {
-  // A Send has its index in this place, and a functional task the path of its caller.
-  if (path[0] !== PUSH || typeof path[1] !== "string") return undefined;
+  if (!isErrorHandler(path)) return undefined;
   const above = nodeNs.slice(0, Math.max(nodeNs.lastIndexOf("|"), 0));
   return above === "" ? undefined : nodeTaskIdOf(above);
+}
+
+/**
+ * From LangGraph 1.5 on the path of an error handler is that of the task that failed, and these two behind it. Before, it had the failed
+ * node's name where a Send has its index and a functional task the path of its caller.
+ */
+function isErrorHandler(path: readonly unknown[]): boolean {
+  if (path.at(-2) === "node_error_handler" && path.at(-1) === false) return true;
+  return path[0] === PUSH && typeof path[1] === "string";
 }
 
 /**
