@@ -24,6 +24,7 @@ export class Lab {
   readonly notes: Note[] = [];
   readonly saver: BaseCheckpointSaver;
   #lists = true;
+  #oldResults = true;
 
   constructor(
     readonly engine: Engine,
@@ -85,7 +86,9 @@ export class Lab {
   }
 
   async history(graph: any, config: any = thread(), options: object = {}): Promise<any[]> {
-    return collect(graph.getStateHistory(config, options));
+    const states: any[] = await collect(graph.getStateHistory(config, options));
+    if (this.#oldResults) return states;
+    return states.map((state) => ({ ...state, tasks: state.tasks.map(({ result: _, ...task }: any) => task) }));
   }
 
   /** What the saver itself lists, over all namespaces. A task's writes come in no promised order. */
@@ -111,6 +114,15 @@ export class Lab {
   withoutList(): this {
     this.#lists = false;
     return this;
+  }
+
+  /**
+   * For scenarios in which a node runs again as the same task of the same checkpoint: MemorySaver keeps showing what it returned the
+   * first time, this saver shows the last time.
+   */
+  withoutOldResults(): this {
+    this.#oldResults = false;
+    return this.withoutList();
   }
 
   close(): void {

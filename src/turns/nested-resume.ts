@@ -10,14 +10,14 @@ interface PregelNodeLike {
 const repaired = new WeakSet<Runnable>();
 
 /**
- * Mends a resume inside nested graphs, by replacing the nodes' runnables.
+ * Repairs a resume inside nested graphs by replacing the nodes' runnables. Time travel is left as LangGraph does it.
  *
- * LangGraph tests whether the *key* `checkpoint_id` is present to tell a replay from a resume, and hands every node `checkpoint_id:
- * undefined`, so finished siblings inside a subgraph and finished functional tasks run again (internals, section 8; langgraphjs#2667):
- * the key is dropped when it is undefined.
+ * LangGraph before 1.5 tests whether the *key* `checkpoint_id` is present to tell a replay from a resume, and hands every node
+ * `checkpoint_id: undefined`. So finished siblings inside a subgraph and finished functional tasks run again (langgraphjs#2667): the key
+ * is dropped when it is undefined.
  *
- * A graph with `checkpointer: true` goes on from its newest checkpoint in a resume, also when that is the end of an earlier visit and
- * this one had saved nothing yet: it would do nothing, and its old state would count as the visit's result. It is not told to resume then.
+ * A graph with `checkpointer: true` resumes from its newest checkpoint, even if that is the end of an earlier visit because this one had
+ * saved nothing yet. It would do nothing, and its old state would count as this visit's result. So it isn't told to resume then.
  */
 export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>()): void {
   if (seen.has(graph)) return;
@@ -63,17 +63,43 @@ class WithoutUndefinedCheckpointId extends Runnable {
   }
 
   override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
-    countCallsAnew(config);
-    const repaired = withoutUndefinedCheckpointId(config);
-    const isNewVisit = await isVisitToBegin(graphIn(this.#inner), repaired);
-    return this.#inner.invoke(
-      input,
-      isNewVisit ? { ...repaired, configurable: { ...repaired?.configurable, [RESUMING]: false } } : repaired,
-    );
+    resetSubgraphCount(config);
+    return this.#inner.invoke(input, await resumable(graphIn(this.#inner), config));
   }
 }
 
-/** LangGraph's word to the graphs inside a run, or a retry, that they are to go on. */
+/** What a node is to be called with. */
+async function resumable(
+  graph: unknown,
+  config: Partial<RunnableConfig> | undefined,
+): Promise<Partial<RunnableConfig> | undefined> {
+  if (isTimeTravel(config)) return config;
+  const repaired = withoutUndefinedCheckpointId(config);
+  if (!(await isVisitToBegin(graph, repaired))) return repaired;
+  return { ...repaired, configurable: { ...repaired?.configurable, [RESUMING]: false } };
+}
+
+/** The runs in which the caller has addressed a nested graph's checkpoint, by the `control` that LangGraph shares within a run. */
+const addressed = new WeakSet<object>();
+
+/**
+ * Whether the graphs below go back in their history: the root does, or the caller has named a checkpoint of this graph or of one around
+ * it. LangGraph then knows which checkpoint each graph starts from, and the newest one says nothing.
+ */
+function isTimeTravel(config: Partial<RunnableConfig> | undefined): boolean {
+  const { configurable } = config ?? {};
+  if (configurable?.["__pregel_replay_state"] !== undefined) return true;
+  const run = (config as { control?: object } | undefined)?.control;
+  if (run !== undefined && addressed.has(run)) return true;
+  // Of the graphs around it LangGraph itself writes the checkpoints into this map, never a graph's own.
+  const checkpoints = (configurable?.["checkpoint_map"] ?? {}) as Record<string, unknown>;
+  const ns = String(configurable?.["checkpoint_ns"] ?? "");
+  if (!Object.hasOwn(checkpoints, ns) && !Object.hasOwn(checkpoints, withoutTaskIds(ns))) return false;
+  if (run !== undefined) addressed.add(run);
+  return true;
+}
+
+/** Tells the graphs inside a run, or inside a retry, to resume. */
 const RESUMING = "__pregel_resuming";
 
 interface KeepingGraph {
@@ -81,13 +107,17 @@ interface KeepingGraph {
   getState(config: RunnableConfig): Promise<{ next: readonly string[]; metadata?: { parents?: Record<string, string> } }>;
 }
 
-/** Whether a resume leads to a graph that keeps its state from visit to visit, and what it keeps is an earlier visit that has ended. */
+/** Whether a resume reaches a graph that keeps its state between visits, and its state is that of an earlier, completed visit. */
 async function isVisitToBegin(graph: unknown, config: Partial<RunnableConfig> | undefined): Promise<boolean> {
   const { configurable } = config ?? {};
   if (configurable?.[RESUMING] !== true || !keepsItsState(graph)) return false;
-  const ns = String(configurable["checkpoint_ns"]).replaceAll(/:[^|]*/g, "");
+  const ns = withoutTaskIds(String(configurable["checkpoint_ns"]));
   const { next, metadata } = await graph.getState({ configurable: { ...configurable, checkpoint_ns: ns } });
   return next.length === 0 && !isDeepStrictEqual(metadata?.parents, configurable["checkpoint_map"]);
+}
+
+function withoutTaskIds(ns: string): string {
+  return ns.replaceAll(/:[^|]*/g, "");
 }
 
 function keepsItsState(graph: unknown): graph is KeepingGraph {
@@ -95,10 +125,10 @@ function keepsItsState(graph: unknown): graph is KeepingGraph {
 }
 
 /**
- * LangGraph counts the graphs that a node calls, and by that number each finds its checkpoints. A retry in the same process goes on
- * counting and would find none: the graphs would begin anew, their finished nodes again.
+ * LangGraph counts the graphs that a node calls, and each finds its checkpoints by that number. A retry in the same process continues
+ * counting and would find none: the graphs would start from scratch and repeat their finished nodes.
  */
-function countCallsAnew(config: Partial<RunnableConfig> | undefined): void {
+function resetSubgraphCount(config: Partial<RunnableConfig> | undefined): void {
   const scratchpad = config?.configurable?.["__pregel_scratchpad"] as { subgraphCounter?: unknown } | undefined;
   if (typeof scratchpad?.subgraphCounter === "number") scratchpad.subgraphCounter = 0;
 }
