@@ -104,6 +104,11 @@ describe("S1.5 a rewind is exact", () => {
       new Set(["plan", "work", "plain", "plain1", "plain2", "memo", "memo1", "memo2", "ask", "done"]),
     );
     expect(whole["langgraph_writes"]!.some((row) => (row as { superseded_by: unknown }).superseded_by !== null)).toBe(true);
+    // Lists that are stored element by element, in several namespaces, and branches of them.
+    const lists = whole["langgraph_lists"] as { base: number | null }[];
+    expect(lists.length).toBeGreaterThan(3);
+    expect(lists.some(({ base }) => base !== null)).toBe(true);
+    expect(whole["langgraph_items"]!.length).toBeGreaterThan(100);
   });
 
   test("S1.5 to every earlier task: state, history, every namespace, turns, tasks and each row are as when it ended", async () => {

@@ -13,7 +13,12 @@ const State = Annotation.Root({
   breaks: Annotation<boolean>(),
   more: Annotation<number>(),
 });
-const Inner = Annotation.Root({ log: list(), inner: list() });
+/** A nested graph doesn't inherit the log: it would give back all it got, and each visit would double the list. */
+const InnerInput = Annotation.Root({ asks: Annotation<boolean>() });
+const InnerOutput = Annotation.Root({ log: list() });
+const Inner = Annotation.Root({ ...InnerInput.spec, ...InnerOutput.spec, inner: list() });
+/** Enough elements for a list to be stored element by element, and for time travel to branch it. */
+const PARTS = Array.from({ length: 12 }, (_, index) => `part ${index}`.padEnd(40, "."));
 
 /**
  * plan → (work ∥ work by Send) → plain (a graph) → memo (a graph with a memory of its own) → ask (a person) or not → done. `done`
@@ -21,14 +26,14 @@ const Inner = Annotation.Root({ log: list(), inner: list() });
  */
 function graphOn(saver: TurnSaver, repaired: () => boolean) {
   const inner = (name: string) =>
-    new StateGraph(Inner)
+    new StateGraph({ state: Inner, input: InnerInput, output: InnerOutput })
       .addNode(`${name}1`, () => ({ inner: [`${name}1`] }))
-      .addNode(`${name}2`, (state) => ({ log: [`${name} after ${state.inner.length}`], inner: [`${name}2`] }))
+      .addNode(`${name}2`, (state) => ({ log: [`${name} after ${state.inner.length}`, ...PARTS], inner: [`${name}2`] }))
       .addEdge(START, `${name}1`)
       .addEdge(`${name}1`, `${name}2`)
       .addEdge(`${name}2`, END);
   const graph = new StateGraph(State)
-    .addNode("plan", (state) => ({ log: [`plan ${state.log.length}`] }))
+    .addNode("plan", (state) => ({ log: [`plan ${state.log.length}`, ...PARTS] }))
     .addNode("work", (packet: { part: number }) => ({ log: [`work ${packet.part}`] }))
     .addNode("plain", inner("plain").compile())
     .addNode("memo", inner("memo").compile({ checkpointer: true }))
