@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
-import { MemorySaver } from "@langchain/langgraph";
+import { Annotation, DeltaChannel, MemorySaver } from "@langchain/langgraph";
+import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
+import { Channel, Pregel } from "@langchain/langgraph/pregel";
 import fc from "fast-check";
 import { TurnSaver } from "langgraph-checkpoint-turns";
-import { both, build, finish, graphs, PARALLEL, steps, take } from "./support/delta-random";
+import { append, both, build, finish, graphs, PARALLEL, steps, take } from "./support/delta-random";
 import { collect, quiet, thread } from "./support/diff-harness";
 import { passesTaskPaths } from "./support/langgraph-version";
 import { tempFile } from "./support/temp";
@@ -78,4 +80,49 @@ describe("S6.4 delta channels over questions, failures, edits and time travel", 
       { numRuns: Number(process.env["RUNS"] ?? 100) },
     );
   }, 600_000);
+});
+
+describe("S6.4 delta channels that a graph takes its input from", () => {
+  const channels = (): any => ({
+    go: Annotation<number>(),
+    log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+    delta: new DeltaChannel<string[], string[]>(append, { initialValueFactory: () => [] }),
+  });
+  const compile = (checkpointer: BaseCheckpointSaver): any =>
+    new Pregel({
+      nodes: {
+        n: Channel.subscribeTo("go")
+          .pipe(() => ["n"])
+          .pipe(Channel.writeTo(["delta", "log"])),
+      } as any,
+      channels: channels(),
+      inputChannels: ["go", "delta", "log"],
+      outputChannels: ["delta", "log"],
+      checkpointer,
+    });
+
+  test.each(["async", "sync", "exit"])(
+    "S6.4 input and updates as input are in the channel after a reload, durability %s",
+    async (durability) => {
+      const path = tempFile();
+      const saver = TurnSaver.fromPath(path, { logger: quiet });
+      const [ours, theirs] = [compile(saver), compile(new MemorySaver())];
+      for (const graph of [ours, theirs]) {
+        const config = { ...thread(), durability };
+        await graph.invoke({ go: 1, ...both("in1") }, config);
+        await graph.updateState(thread(), both("U1"), "__input__");
+        await graph.updateState(thread(), both("U2"), "__input__");
+        await graph.invoke({ go: 1, ...both("in2") }, config);
+        await graph.invoke({ go: 1, ...both("in3") }, { ...config, interruptBefore: ["n"] });
+      }
+      saver.close();
+      const again = TurnSaver.fromPath(path, { logger: quiet });
+      const [states, known] = [await historyOf(compile(again)), await historyOf(theirs)];
+      again.close();
+      expect(states[0]?.log).toEqual(["in1", "n", "U1", "U2", "in2", "n", "in3"]);
+      if (passesTaskPaths) for (const { log, delta } of states) expect(delta).toEqual(log);
+      // Before, LangGraph stored such input on the wrong checkpoint, or nowhere: no saver can tell it.
+      else expect(known[0]?.delta).not.toEqual(known[0]?.log);
+    },
+  );
 });

@@ -48,7 +48,7 @@ export const steps: fc.Arbitrary<Step[]> = fc.array(
 );
 
 export const both = (...items: string[]): any => ({ log: items, delta: items });
-const append = (state: string[], writes: string[][]): string[] => state.concat(...writes);
+export const append = (state: string[], writes: string[][]): string[] => state.concat(...writes);
 
 function stateOf(snapshotFrequency: number): any {
   return Annotation.Root({
