@@ -4,7 +4,7 @@ import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { Channel, Pregel } from "@langchain/langgraph/pregel";
 import fc from "fast-check";
 import { TurnSaver } from "langgraph-checkpoint-turns";
-import { append, both, build, finish, graphs, PARALLEL, steps, take } from "./support/delta-random";
+import { append, both, build, finish, graphs, PARALLEL, type RandomGraph, steps, take } from "./support/delta-random";
 import { collect, quiet, thread } from "./support/diff-harness";
 import { passesTaskPaths } from "./support/langgraph-version";
 import { tempFile } from "./support/temp";
@@ -125,4 +125,38 @@ describe("S6.4 delta channels that a graph takes its input from", () => {
       else expect(known[0]?.delta).not.toEqual(known[0]?.log);
     },
   );
+});
+
+describe("S6.4 a rewind takes an update's delta writes back, whatever id they were stored under", () => {
+  const plan: RandomGraph = {
+    layers: [[{ kind: "plain", rounds: 0 }], [{ kind: "asks", rounds: 0 }]],
+    names: ["a", "b", "c", "d"],
+    joined: false,
+    snapshotFrequency: 1000,
+  };
+  const TASK = "11111111-1111-4111-8111-111111111111";
+  test.each([
+    ["an id of the caller's", [{ values: both("UNDO-ME"), asNode: "a0", taskId: TASK }]],
+    ["one for each of several", [1, 2].map((n) => ({ values: both(`UNDO-ME ${n}`), asNode: "a0" }))],
+    [
+      "the second's alone",
+      [
+        { values: {}, asNode: "a0" },
+        { values: both("UNDO-ME"), asNode: "a0" },
+      ],
+    ],
+  ])("S6.4 updates under %s", async (_title, updates) => {
+    const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+    const graph = saver.attach(build(plan).compile({ checkpointer: saver }) as object) as any;
+    await graph.invoke(both("in"), thread("t", { task_id: "one" }));
+    await graph.bulkUpdateState(thread(), [{ updates }]);
+    // Before LangGraph passed paths, nothing told such writes from those of a node.
+    if (passesTaskPaths) expect((await saver.listTasks("t")).map(({ taskId }) => taskId)).toEqual(["one", expect.anything()]);
+    await saver.rewind({ threadId: "t", toTask: "one" });
+    const pending = (await saver.getTuple(thread()))?.pendingWrites ?? [];
+    if (passesTaskPaths) expect(pending.map(([, channel]) => channel)).toEqual(["__interrupt__"]);
+    await finish(graph, "async");
+    expect((await graph.getState(thread())).values).toEqual(both("in", "a0", "a1:answer 0"));
+    saver.close();
+  });
 });

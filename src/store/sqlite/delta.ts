@@ -1,4 +1,4 @@
-import { uuid5 } from "@langchain/langgraph-checkpoint";
+import { isDerivedId } from "../../ids";
 import { corrupted } from "../checksum";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
 import { headOf, listCheckpoints, readPointer } from "./checkpoints";
@@ -120,7 +120,7 @@ const NO_TASK = /-0000-0000-0000-00000000000[01]$/;
  * of no task, and from LangGraph 1.5 on also one derived from the checkpoint.
  */
 function isTaken({ child_source: source, node_task_id: id, checkpoint_id: checkpointId }: Link & WriteRow): boolean {
-  return source !== "input" || NO_TASK.test(id) || id === uuid5("__input__", checkpointId);
+  return source !== "input" || NO_TASK.test(id) || isDerivedId(id, "__input__", checkpointId);
 }
 
 function hasWrites(row: Row): row is Link & WriteRow {
