@@ -1,9 +1,12 @@
-import { type CheckpointMetadata, type PendingWrite, RESUME, uuid5 } from "@langchain/langgraph-checkpoint";
+import { type CheckpointMetadata, type PendingWrite, RESUME } from "@langchain/langgraph-checkpoint";
+import { isDerivedId } from "./ids";
 import type { TaskNames } from "./run-config";
 import type { TaskClaim } from "./store/store";
 
-/** The task id under which LangGraph saves a Command's writes and an input's delta writes. */
+/** The task id under which LangGraph saves a Command's writes, and before 1.5 an input's delta writes. */
 const NULL_TASK_ID = "00000000-0000-0000-0000-000000000000";
+/** How the task path of each of an `updateState`'s updates begins, from LangGraph 1.5 on. */
+const UPDATE_PATH = "~__interrupt__, ";
 
 /**
  * What a checkpoint says about the user's task (design, *task*): new input and a fork begin one, named after their checkpoint; an
@@ -28,27 +31,23 @@ export function claimOfCheckpoint(
 export function claimOfWrites(
   names: TaskNames,
   at: { ns: string; checkpointId: string },
-  nodeTaskId: string,
+  task: { nodeTaskId: string; taskPath: string },
   writes: readonly PendingWrite[],
 ): TaskClaim {
-  const kind = at.ns === "" ? beginningOf(at.checkpointId, nodeTaskId, writes) : undefined;
+  const kind = at.ns === "" ? beginningOf(at.checkpointId, task, writes) : undefined;
   if (kind === undefined) return { ...names, kind: "resume", name: at.checkpointId };
   const name = provisionalName(kind, at.checkpointId);
   return { ...names, kind, name, provisional: name };
 }
 
-function beginningOf(checkpointId: string, nodeTaskId: string, writes: readonly PendingWrite[]): "begin" | "update" | undefined {
+function beginningOf(
+  checkpointId: string,
+  { nodeTaskId, taskPath }: { nodeTaskId: string; taskPath: string },
+  writes: readonly PendingWrite[],
+): "begin" | "update" | undefined {
   if (nodeTaskId === NULL_TASK_ID) return writes.some(([channel]) => channel === RESUME) ? undefined : "begin";
-  return isUpdateTask(nodeTaskId, checkpointId) ? "update" : undefined;
-}
-
-/** `updateState` saves its writes on the parent under an id derived from it (`bulkUpdateState`). */
-function isUpdateTask(nodeTaskId: string, checkpointId: string): boolean {
-  try {
-    return nodeTaskId === uuid5("__interrupt__", checkpointId);
-  } catch {
-    return false; // a checkpoint id that is no UUID derives nothing
-  }
+  if (isDerivedId(nodeTaskId, "__input__", checkpointId)) return "begin";
+  return taskPath.startsWith(UPDATE_PATH) || isDerivedId(nodeTaskId, "__interrupt__", checkpointId) ? "update" : undefined;
 }
 
 function provisionalName(kind: "begin" | "update", checkpointId: string): string {

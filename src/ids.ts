@@ -1,3 +1,5 @@
+import { uuid5 } from "@langchain/langgraph-checkpoint";
+
 /** What every id has to be; for messages. */
 export const ID_RULE = "a non-empty string without NUL characters and lone surrogates";
 
@@ -7,4 +9,13 @@ export const ID_RULE = "a non-empty string without NUL characters and lone surro
  */
 export function isId(value: unknown): value is string {
   return typeof value === "string" && value !== "" && !value.includes("\0") && value.isWellFormed();
+}
+
+/** Whether LangGraph derives this id of writes from a checkpoint: it saves what input and `updateState` write on the parent, under such ids. */
+export function isDerivedId(id: string, from: "__input__" | "__interrupt__", checkpointId: string): boolean {
+  try {
+    return id === uuid5(from, checkpointId);
+  } catch {
+    return false; // a checkpoint id that is no UUID derives nothing
+  }
 }

@@ -181,7 +181,7 @@ export class Saving {
       this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);
       const begun = this.#begun(config, at);
-      const claim = claimOfWrites(this.#parts.namesOf(config, at), at, nodeTaskId, writesToKeep(writes));
+      const claim = claimOfWrites(this.#parts.namesOf(config, at), at, task, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
         this.#putWritesNow({ ...at, ...begun, ...task }, stored, settlement, claim);
       const serde = this.#parts.serde;

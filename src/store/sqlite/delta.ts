@@ -1,3 +1,4 @@
+import { isDerivedId } from "../../ids";
 import { corrupted } from "../checksum";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
 import { headOf, listCheckpoints, readPointer } from "./checkpoints";
@@ -13,6 +14,8 @@ interface Link {
   depth: number;
   checkpoint_id: string;
   seed: string | null;
+  /** Of the checkpoint that was made of this one. */
+  child_source: string;
 }
 /** A link without writes has nulls in their place. */
 type Row = Link & { [K in keyof WriteRow]: WriteRow[K] | null };
@@ -25,9 +28,8 @@ const VERSION = (row: string): string =>
  *
  * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
  * from the same checkpoint does not change what the older branch reads. A child in which the channel has its parent's version took
- * nothing: a time travel's fork (langgraphjs#2737), an empty `updateState`. New input took what LangGraph wrote for it under its own
- * task id (all zeros, with durability "exit" a step in front), and dropped what the parent's tasks had written. An `updateState` on a
- * checkpoint that already had a child took its own write alone.
+ * nothing: a time travel's fork (langgraphjs#2737), an empty `updateState`. New input took what LangGraph wrote for it ({@link isTaken}),
+ * and dropped what the parent's tasks had written. An `updateState` on a checkpoint that already had a child took its own write alone.
  *
  * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps it from
  * looking writes up by seq, which reads all of the thread's for every link. There cannot be more links than checkpoints, which ends
@@ -50,12 +52,11 @@ const HISTORY = `WITH RECURSIVE
         AND c.seed IS NULL
     LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
   )
-  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, w.seq, w.node_task_id, w.task_path, w.idx, w.entries, w.checksum
+  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, p.child_source, w.seq, w.node_task_id, w.task_path, w.idx, w.entries, w.checksum
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
       AND (p.child_version IS NULL OR p.child_version IS NOT p.version)
-      AND (p.child_source <> 'input' OR w.node_task_id LIKE '%-0000-0000-0000-000000000000')
       AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
           AND sibling.seq < p.child_seq), 0))
@@ -83,7 +84,7 @@ export function deltaHistory(
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
     begun.add(row.channel);
     if (row.seed !== null) ancestors.set(row.channel, row.checkpoint_id);
-    if (!hasWrites(row)) continue;
+    if (!hasWrites(row) || !isTaken(row)) continue;
     const entries = openWrites(sql, threadId, row, ns, row.checkpoint_id);
     reader.readFrom(entries);
     writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, entries });
@@ -109,6 +110,17 @@ export function deltaHistory(
 function inReplayOrder(left: Row, right: Row): number {
   if (left.channel !== right.channel) return left.channel < right.channel ? -1 : 1;
   return right.depth - left.depth || (hasWrites(left) && hasWrites(right) ? compareRows(left, right) : 0);
+}
+
+/** The task id of what no task wrote. With durability "exit" a step stands in front, and 1 in the last place where that step is 0. */
+const NO_TASK = /-0000-0000-0000-00000000000[01]$/;
+
+/**
+ * Whether the child took a row of writes as far as that shows in whose they are: new input takes its own writes alone. They have the id
+ * of no task, and from LangGraph 1.5 on also one derived from the checkpoint.
+ */
+function isTaken({ child_source: source, node_task_id: id, checkpoint_id: checkpointId }: Link & WriteRow): boolean {
+  return source !== "input" || NO_TASK.test(id) || isDerivedId(id, "__input__", checkpointId);
 }
 
 function hasWrites(row: Row): row is Link & WriteRow {
