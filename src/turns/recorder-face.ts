@@ -2,6 +2,7 @@ import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { AttachedGraph } from "./attached-graph";
 import { JOURNAL } from "./journal-key";
 import { RECORDER_NAME, type TurnRecorder } from "./recorder";
+import { unprinted } from "./unprinted";
 
 type Handled<K extends keyof TurnRecorder> = TurnRecorder[K] extends (...args: infer A) => unknown ? A : never;
 
@@ -32,15 +33,15 @@ export class RecorderFace extends BaseCallbackHandler {
   override handleChainStart(
     ...[, inputs, runId, parentRunId, tags, metadata, , runName]: Handled<"handleChainStart">
   ): Promise<void> {
-    return this.recorder.chainStarts(this.graph, inputs, { runId, parentRunId, tags, metadata, runName });
+    return passedOn(() => this.recorder.chainStarts(this.graph, inputs, { runId, parentRunId, tags, metadata, runName }));
   }
 
   override handleChainEnd(...args: Handled<"handleChainEnd">): Promise<void> {
-    return this.recorder.handleChainEnd(...args);
+    return passedOn(() => this.recorder.handleChainEnd(...args));
   }
 
   override handleChainError(...args: Handled<"handleChainError">): Promise<void> {
-    return this.recorder.handleChainError(...args);
+    return passedOn(() => this.recorder.handleChainError(...args));
   }
 
   override handleToolStart(...args: Handled<"handleToolStart">): void {
@@ -64,14 +65,23 @@ export class RecorderFace extends BaseCallbackHandler {
   }
 
   override handleLLMNewToken(...args: Handled<"handleLLMNewToken">): Promise<void> {
-    return this.recorder.handleLLMNewToken(...args);
+    return passedOn(() => this.recorder.handleLLMNewToken(...args));
   }
 
   override handleLLMEnd(...args: Handled<"handleLLMEnd">): Promise<void> {
-    return this.recorder.handleLLMEnd(...args);
+    return passedOn(() => this.recorder.handleLLMEnd(...args));
   }
 
   override handleLLMError(...args: Handled<"handleLLMError">): void {
     this.recorder.handleLLMError(...args);
+  }
+}
+
+/** @throws what the recorder throws, so that LangChain prints nothing */
+async function passedOn(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    throw unprinted(error);
   }
 }
