@@ -12,9 +12,12 @@ const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
 });
 
-/** LangChain reports an end handler that throws to the console; here that is wanted. */
+/** What stops a node reaches the caller, and never the console. */
 beforeEach(() => void jest.spyOn(console, "error").mockImplementation(() => undefined));
-afterEach(() => void jest.restoreAllMocks());
+afterEach(() => {
+  expect(console.error).not.toHaveBeenCalled();
+  jest.restoreAllMocks();
+});
 
 function setup(options: object = {}) {
   const warnings: string[] = [];

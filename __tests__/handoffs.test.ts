@@ -6,9 +6,10 @@ const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
 });
 
-/** LangChain reports a handler that throws to the console; here that is wanted. */
+/** What stops a node reaches the caller, and never the console. */
 beforeEach(() => void jest.spyOn(console, "error").mockImplementation(() => undefined));
 afterEach(() => {
+  expect(console.error).not.toHaveBeenCalled();
   jest.restoreAllMocks();
   closeAll();
 });

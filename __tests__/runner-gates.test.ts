@@ -3,9 +3,12 @@ import { effect, GraphRunner, type GraphRunnerOptions, type ValidationEvent } fr
 import { inAnotherProcess, scriptTold } from "./support/run-process";
 import { line, lineGraph, paths, SideEffects, State, world, type World } from "./support/run-world";
 
-/** LangChain reports an end handler that throws to the console; here that is wanted. */
+/** What stops a node reaches the caller, and never the console. */
 beforeEach(() => void jest.spyOn(console, "error").mockImplementation(() => undefined));
-afterEach(() => void jest.restoreAllMocks());
+afterEach(() => {
+  expect(console.error).not.toHaveBeenCalled();
+  jest.restoreAllMocks();
+});
 
 const failed = (node: string): Error =>
   expect.objectContaining({ code: "VALIDATION_FAILED", data: expect.objectContaining({ nodeName: node }) as unknown }) as Error;

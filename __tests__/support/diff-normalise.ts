@@ -1,7 +1,7 @@
 /** UUIDs, and the hashes that interrupts are named by. */
 const IDS = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b/g;
-/** Times, and what a run's config carries beside data: the recorder is one of its callbacks. */
-const LEFT_OUT = new Set(["ts", "timestamp", "created_at", "createdAt", "callbacks", "signal", "store", "writer"]);
+/** Times, and what a run's config carries beside data. */
+const LEFT_OUT = new Set(["ts", "timestamp", "created_at", "createdAt", "signal", "store", "writer"]);
 const INTERNAL = /^__pregel_(?!tasks$|pu)/;
 
 /** Plain data of anything a graph shows: ids by the order in which they first appear, times and callbacks left out, classes named. */

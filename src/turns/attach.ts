@@ -9,7 +9,8 @@ import { AttachedGraph } from "./attached-graph";
 import { repairNestedResume } from "./nested-resume";
 import { pregelOf, type PregelLike } from "./pregel";
 import type { TurnRecorder } from "./recorder";
-import { RecorderFace } from "./recorder-face";
+import { isRecorderOf, RecorderFace } from "./recorder-face";
+import { watchRuns } from "./watched-runs";
 
 export interface AttachOptions {
   /** Version labels of nodes, by path (`sub|a`) or name: with one, a node's code counts as changed when its label does (docs/drift.md). */
@@ -52,7 +53,10 @@ export function attachRecorder(graph: unknown, recorder: TurnRecorder, saver: At
   }
   const face = faceOf(pregel, recorder) ?? new RecorderFace(recorder, new AttachedGraph(pregel));
   face.graph.configure(resolved);
-  if (faceOf(pregel, recorder) === undefined) pregel.config = mergeConfigs(pregel.config ?? {}, { callbacks: [face] });
+  if (faceOf(pregel, recorder) === undefined) {
+    pregel.config = mergeConfigs(pregel.config ?? {}, { callbacks: [face] });
+    watchRuns(pregel, face, saver);
+  }
   repairNestedResume(pregel);
   const unknown = face.graph.unknown(Object.keys({ ...versions, ...resolved.gates }));
   if (unknown.length === 0) return;
@@ -90,5 +94,5 @@ function faceOf(pregel: PregelLike, recorder: TurnRecorder): RecorderFace | unde
 
 function faceIn(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): RecorderFace | undefined {
   const handlers: unknown[] = Array.isArray(callbacks) ? callbacks : (callbacks?.handlers ?? []);
-  return handlers.find((handler): handler is RecorderFace => handler instanceof RecorderFace && handler.recorder === recorder);
+  return handlers.find((handler) => isRecorderOf(handler, recorder));
 }

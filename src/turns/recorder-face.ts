@@ -1,7 +1,8 @@
 import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { AttachedGraph } from "./attached-graph";
 import { JOURNAL } from "./journal-key";
-import { RECORDER_NAME, type TurnRecorder } from "./recorder";
+import { type Elsewhere, RECORDER_NAME, type TurnRecorder } from "./recorder";
+import { unprinted } from "./unprinted";
 
 type Handled<K extends keyof TurnRecorder> = TurnRecorder[K] extends (...args: infer A) => unknown ? A : never;
 
@@ -16,11 +17,19 @@ export class RecorderFace extends BaseCallbackHandler {
   override readonly raiseError = true;
   readonly recorder: TurnRecorder;
   readonly graph: AttachedGraph;
+  readonly #elsewhere: Elsewhere | undefined;
 
-  constructor(recorder: TurnRecorder, graph: AttachedGraph) {
+  /** @param elsewhere given for runs that don't use the recorder's saver */
+  constructor(recorder: TurnRecorder, graph: AttachedGraph, elsewhere?: Elsewhere) {
     super();
     this.recorder = recorder;
     this.graph = graph;
+    this.#elsewhere = elsewhere;
+  }
+
+  /** @returns the face for a run of the same graph that uses this checkpointer, or none */
+  without(checkpointer: unknown): RecorderFace {
+    return new RecorderFace(this.recorder, this.graph, { checkpointer });
   }
 
   /** What `effect()` looks for. */
@@ -32,15 +41,17 @@ export class RecorderFace extends BaseCallbackHandler {
   override handleChainStart(
     ...[, inputs, runId, parentRunId, tags, metadata, , runName]: Handled<"handleChainStart">
   ): Promise<void> {
-    return this.recorder.chainStarts(this.graph, inputs, { runId, parentRunId, tags, metadata, runName });
+    return passedOn(() =>
+      this.recorder.chainStarts(this.graph, inputs, { runId, parentRunId, tags, metadata, runName, elsewhere: this.#elsewhere }),
+    );
   }
 
   override handleChainEnd(...args: Handled<"handleChainEnd">): Promise<void> {
-    return this.recorder.handleChainEnd(...args);
+    return passedOn(() => this.recorder.handleChainEnd(...args));
   }
 
   override handleChainError(...args: Handled<"handleChainError">): Promise<void> {
-    return this.recorder.handleChainError(...args);
+    return passedOn(() => this.recorder.handleChainError(...args));
   }
 
   override handleToolStart(...args: Handled<"handleToolStart">): void {
@@ -64,14 +75,27 @@ export class RecorderFace extends BaseCallbackHandler {
   }
 
   override handleLLMNewToken(...args: Handled<"handleLLMNewToken">): Promise<void> {
-    return this.recorder.handleLLMNewToken(...args);
+    return passedOn(() => this.recorder.handleLLMNewToken(...args));
   }
 
   override handleLLMEnd(...args: Handled<"handleLLMEnd">): Promise<void> {
-    return this.recorder.handleLLMEnd(...args);
+    return passedOn(() => this.recorder.handleLLMEnd(...args));
   }
 
   override handleLLMError(...args: Handled<"handleLLMError">): void {
     this.recorder.handleLLMError(...args);
+  }
+}
+
+export function isRecorderOf(handler: unknown, recorder: TurnRecorder): handler is RecorderFace {
+  return handler instanceof RecorderFace && handler.recorder === recorder;
+}
+
+/** @throws what the recorder throws, so that LangChain prints nothing */
+async function passedOn(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    throw unprinted(error);
   }
 }

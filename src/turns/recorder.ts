@@ -34,8 +34,15 @@ export interface OuterRun {
   lease: Lease | undefined;
   /** The attached graph that runs; graphs inside it belong to it. */
   graph: AttachedGraph | undefined;
+  /** Set for a run that doesn't use the recorder's saver: nothing of its thread is in our file, apart from its effects. */
+  elsewhere: Elsewhere | undefined;
   /** Begun by work that a run has left behind, when that run was over: whatever it does, a later run may be at the same. */
   isLate: boolean;
+}
+
+/** What a run keeps its checkpoints with, if not with the recorder's saver; undefined: with nothing. */
+export interface Elsewhere {
+  checkpointer: unknown;
 }
 
 /** What LangChain tells about a run that starts. */
@@ -45,6 +52,7 @@ export interface StartedRun {
   tags: string[] | undefined;
   metadata: Record<string, unknown> | undefined;
   runName: string | undefined;
+  elsewhere?: Elsewhere | undefined;
 }
 
 /**
@@ -52,6 +60,8 @@ export interface StartedRun {
  * ended well or hands over to a parent, which makes LangGraph take it for failed: for a result that must not be built upon.
  */
 export interface TurnSink {
+  /** A run begins that doesn't use the recorder's saver: neither its start nor its end is told. */
+  startsElsewhere(threadId: string, elsewhere: Elsewhere): void;
   /** What a run finds that begins now. */
   deletionOf(threadId: string): Promise<SawDeletion>;
   /** @returns what the run holds the thread by */
@@ -106,15 +116,16 @@ export class TurnRecorder extends BaseCallbackHandler {
 
   /** @param graph the attached graph that says so */
   async chainStarts(graph: AttachedGraph | undefined, inputs: ChainValues, started: StartedRun): Promise<void> {
-    const { runId, parentRunId, tags, metadata, runName } = started;
+    const { runId, parentRunId, tags, metadata, runName, elsewhere } = started;
     // The same handler bound to a graph and passed at invoke is called twice for one run.
     if (this.#lineage.has(runId)) return;
     const threadId = metadata?.["thread_id"];
     if (typeof threadId !== "string") return;
-    const run = this.#lineage.enter(runId, parentRunId, graph);
+    const run = this.#lineage.enter(runId, parentRunId, graph, elsewhere);
     const task = nodeTask(tags, metadata ?? {}, runName);
     const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined;
-    if (isGraph) this.#graphRuns.set(runId, threadId);
+    if (run.runId === runId && run.elsewhere !== undefined) this.#sink.startsElsewhere(threadId, run.elsewhere);
+    if (isGraph && run.elsewhere === undefined) this.#graphRuns.set(runId, threadId);
     if (run.runId === runId) run.sawDeletion = await this.#sink.deletionOf(threadId);
     if (task !== undefined) {
       const attempt = { ...task, threadId, runId, run, input: inputs, within: this.#lineage.attemptOf(parentRunId) };
@@ -133,7 +144,7 @@ export class TurnRecorder extends BaseCallbackHandler {
       }
       return;
     }
-    if (!isGraph) return;
+    if (!this.#graphRuns.has(runId)) return;
     try {
       const lease = await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
       if (run.runId === runId) run.lease = lease;
@@ -297,10 +308,10 @@ class Lineage {
     return this.#outer.has(runId);
   }
 
-  enter(runId: string, parentRunId: string | undefined, graph?: AttachedGraph): OuterRun {
+  enter(runId: string, parentRunId: string | undefined, graph?: AttachedGraph, elsewhere?: Elsewhere): OuterRun {
     const known = parentRunId === undefined ? undefined : this.#outer.get(parentRunId);
     const isLate = parentRunId !== undefined && this.#leftBehind.has(parentRunId);
-    const run = known ?? { runId, sawDeletion: undefined, lease: undefined, graph, isLate };
+    const run = known ?? { runId, sawDeletion: undefined, lease: undefined, graph, elsewhere, isLate };
     this.#outer.set(runId, run);
     const attempt = this.attemptOf(parentRunId);
     if (attempt !== undefined) this.#attempts.set(runId, attempt);

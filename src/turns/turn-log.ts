@@ -21,7 +21,7 @@ import { once, quietly, type Values } from "../values";
 import { passGate } from "./gatekeeper";
 import { startsFrom } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
-import type { Attempt, TurnSink } from "./recorder";
+import type { Attempt, Elsewhere, TurnSink } from "./recorder";
 import type { ModelCaller } from "./recorder-models";
 import type { RunRegistry } from "./run-registry";
 import { toPublicTurn } from "./public-turn";
@@ -45,9 +45,23 @@ export interface TurnLogParts {
 export class TurnLog implements TurnSink {
   readonly #parts: TurnLogParts;
   #warnedOfExit = false;
+  /** What runs used in place of this saver, as far as it was warned of. */
+  readonly #warnedOf = new Set<string>();
 
   constructor(parts: TurnLogParts) {
     this.#parts = parts;
+  }
+
+  startsElsewhere(threadId: string, { checkpointer }: Elsewhere): void {
+    const used = checkpointer === undefined ? "no checkpointer" : className(checkpointer);
+    if (this.#warnedOf.has(used)) return;
+    this.#warnedOf.add(used);
+    this.#parts.options.logger.warn(
+      { threadId, checkpointer: used },
+      `an attached graph runs with ${used} instead of the TurnSaver that is attached to it: its checkpoints aren't in this file, so no ` +
+        "turns are recorded here and it can't be rewound. Effects are still recorded here, so that none is repeated. Run the graph with the " +
+        "saver that it was compiled with: graph.checkpointer = saver (LangGraph's dev server replaces it), or don't attach it.",
+    );
   }
 
   async deletionOf(threadId: string): Promise<SawDeletion> {
@@ -66,6 +80,7 @@ export class TurnLog implements TurnSink {
   }
 
   async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
+    if (attempt.run.elsewhere !== undefined) return;
     await this.#admit(attempt);
     const { store, options, values, redaction } = this.#parts;
     if (!redaction.recordsTurns) return;
@@ -145,6 +160,10 @@ export class TurnLog implements TurnSink {
   }
 
   async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
+    if (attempt.run.elsewhere !== undefined) {
+      if (isResult(status)) await this.#passGate(attempt, undefined, outcome);
+      return;
+    }
     const { store, options, values, redaction } = this.#parts;
     const redacted = this.#redacted(attempt, "Action", status);
     const textOf = (content: Content): PackedText | undefined => {
@@ -178,7 +197,7 @@ export class TurnLog implements TurnSink {
             ),
           )
         : undefined;
-      if (status === "ok" || status === "handoff") await this.#passGate(attempt, action, outcome);
+      if (isResult(status)) await this.#passGate(attempt, action, outcome);
       this.#leave(attempt, status === "error");
     } catch (error) {
       this.#leave(attempt, true);
@@ -272,6 +291,17 @@ export class TurnLog implements TurnSink {
     const { threadId, name: nodeName } = attempt;
     reportLostTurn(this.#parts, threadId, { nodeName, turnType, error });
   }
+}
+
+/** Whether a node came to something that others build on. */
+function isResult(status: TurnStatus): boolean {
+  return status === "ok" || status === "handoff";
+}
+
+function className(value: unknown): string {
+  const { constructor } = Object(value) as { constructor?: { name?: string } };
+  const name = constructor?.name ?? "a checkpointer without a class";
+  return name === "TurnSaver" ? "another TurnSaver" : name;
 }
 
 /** The graph that a node runs in, and its fingerprint there. */
