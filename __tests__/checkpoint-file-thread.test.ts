@@ -255,7 +255,7 @@ describe("S5.6 follow", () => {
     }
   }
 
-  test("S5.6 the file is written while the run works, after it, and after a rewind, by itself", async () => {
+  test("S5.6 the file is written while the run works, after it, after a rewind and after that is taken back, by itself", async () => {
     const { saver, runner } = setup();
     const file = new CheckpointFile(tempFile("CHECKPOINT.md"));
     const follower = CheckpointFile.follow(saver, "t", file.path, { delayMs: 1 });
@@ -268,8 +268,10 @@ describe("S5.6 follow", () => {
     await expect(runner.invoke({ log: [] }, run("two"))).rejects.toThrow("paper");
     // The end of a run is no event: that nobody is at work any more is found out later.
     await until(file, (text) => text.includes("| two | ❌ failed |") && text.includes("| can resume | yes |"));
-    await saver.rewind({ threadId: "t", toTask: "one" });
+    const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     await until(file, (text) => !text.includes("| two |"));
+    await saver.takeBackRewind(rewindId!);
+    await until(file, (text) => text.includes("| two | ❌ failed |"));
     await follower.close();
     saver.close();
   });
@@ -289,9 +291,8 @@ describe("S5.6 follow", () => {
     await runner.invoke({ log: [] }, run("three"));
     await follower.close();
     expect((await file.read())?.phases).toHaveLength(2);
-    expect(["turn", "checkpoint", "rewind", "pruned"].map((event) => saver.events.listenerCount(event as "turn"))).toEqual([
-      0, 0, 0, 0,
-    ]);
+    const events = ["turn", "checkpoint", "rewind", "rewind_taken_back", "pruned"] as const;
+    expect(events.map((event) => saver.events.listenerCount(event))).toEqual([0, 0, 0, 0, 0]);
     saver.close();
   });
 

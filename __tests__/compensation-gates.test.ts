@@ -1,7 +1,7 @@
 import { START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, type GraphRunnerOptions, type TurnSaver } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, Log, open, refusal, thread } from "./support/eff-world";
-import { config, doing, undone, undosOf } from "./support/undo-world";
+import { choresOn, config, doing, undone, undosOf } from "./support/undo-world";
 
 afterEach(closeAll);
 
@@ -108,6 +108,8 @@ describe("S3.5 a rewind to a checkpoint", () => {
   test("S3.5 one that does not exist is refused by name", async () => {
     const saver = open(fresh());
     const request = { threadId: "t", checkpointId: "nothing", reason: "test" };
+    expect(await refusal(saver.rewindToCheckpoint(request))).toMatchObject({ code: "THREAD_NOT_FOUND" });
+    await choresOn(saver, new Deeds()).invoke({ deeds: [] }, config("a"));
     expect(await refusal(saver.rewindToCheckpoint(request))).toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     expect(await refusal(saver.rewindToCheckpoint({ ...request, reason: "" }))).toMatchObject({ code: "INVALID_OPTION" });
   });

@@ -71,13 +71,14 @@ describe("S3.5 while a rewind is unfinished", () => {
     expect((await saver.listTurns("other")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
   });
 
-  test("S3.5 a rewind to another target is refused, a dry run of it is not, and one that means the same goes on", async () => {
+  test("S3.5 a rewind to another target is refused, its dry run too, and one that means the same continues", async () => {
     const { saver, undos, rewindId, ledger, path } = await stopped();
     const before = rowsOfThread(path, "t");
     const error = await refusal(saver.rewind({ threadId: "t", toTask: "b" }, undos));
     expect(error).toMatchObject({ code: "REWIND_UNFINISHED", data: { rewindId, toTask: "a" } });
     expect(await refusal(saver.rewind({ threadId: "t", toTask: "c" }, undos))).toMatchObject({ code: "REWIND_UNFINISHED" });
-    expect(await saver.rewind({ threadId: "t", toTask: "b", dryRun: true }, undos)).toMatchObject({ tasks: ["c"] });
+    const dry = { threadId: "t", toTask: "b", dryRun: true };
+    expect(await refusal(saver.rewind(dry, undos))).toMatchObject({ code: "REWIND_UNFINISHED", data: { rewindId, toTask: "a" } });
     expect(rowsOfThread(path, "t")).toEqual(before);
     expect(await saver.rewind(TO_A, undos)).toMatchObject({ rewindId });
     expect(undone(ledger)).toEqual(["four", "three", "two"]);

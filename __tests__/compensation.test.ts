@@ -199,16 +199,21 @@ describe("S3.5 coverage", () => {
     expect(await saver.effects.list("t")).toEqual([]);
   });
 
-  test("S3.5 a dry run tells all of it, and changes nothing", async () => {
+  test("S3.5 S8.7 a dry run tells all of it, is refused where the rewind is, and changes nothing", async () => {
     const { saver, task, undos, ledger, path } = world();
     await task("a");
     await task("b", "one", { name: "bare", undo: undefined }, { name: "doubt", doubt: true });
+    const doubt = (await saver.effects.list("t")).find(({ name }) => name === "doubt")!;
+    const dry = { ...TO_A, dryRun: true };
+    expect(await refusal(saver.rewind(dry, undos))).toMatchObject({ code: "EFFECT_IN_DOUBT", data: { effectId: doubt.id } });
+    await saver.effects.resolve(doubt.id, { outcome: "not-done" });
     const before = rowsOfThread(path, "t");
-    const report = await saver.rewind({ ...TO_A, dryRun: true }, undos);
+    expect(await refusal(saver.rewind(dry, undos))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
+    const report = await saver.rewind({ ...dry, allowUncompensated: true }, undos);
     expect(report).toMatchObject({ dryRun: true, rewindId: undefined, tasks: ["b"], removed: { effects: 3 } });
     expect(names(report.effects.undone)).toEqual(["one"]);
     expect(names(report.effects.withoutUndo)).toEqual(["bare"]);
-    expect(names(report.effects.inDoubt)).toEqual(["doubt"]);
+    expect(names(report.effects.needNone)).toEqual(["doubt"]);
     expect(rowsOfThread(path, "t")).toEqual(before);
     expect(undone(ledger)).toEqual([]);
   });
@@ -322,7 +327,7 @@ describe("S3.5 effects in doubt", () => {
       code: "THREAD_RUNNING",
       message: expect.stringMatching(/effect "slow" .*is doing just now/) as string,
     });
-    expect(names((await saver.rewind({ ...TO_A, dryRun: true }, undos)).effects.inDoubt)).toEqual(["slow"]);
+    expect(await refusal(saver.rewind({ ...TO_A, dryRun: true }, undos))).toMatchObject({ code: "THREAD_RUNNING" });
     expect(await saver.compensationReport("t", "a", undos)).toMatchObject({ covered: false, coverage: 0.5 });
     expect(stateRows(path)).toEqual(before);
     expect(ledger.lines()).toEqual(["do one"]);

@@ -939,8 +939,10 @@ describe("the store", () => {
     expect(deeds.lines()).toEqual(["act"]);
   });
 
-  test("the thread is deleted while the effect is at work: a named error", async () => {
+  test("THREAD_DELETED ends a run whose thread is deleted while an effect is running, whatever was deleted before", async () => {
     const saver = open(fresh());
+    await attached(saver, line({ a: () => ({}) })).invoke(empty, thread());
+    await saver.deleteThread("t");
     const a = async () => {
       await effect("act", async () => {
         await saver.deleteThread("t");
@@ -948,7 +950,9 @@ describe("the store", () => {
       return {};
     };
     expect(await refusal(attached(saver, line({ a })).invoke(empty, thread()))).toMatchObject({
-      code: expect.stringMatching(/EFFECT_NOT_FOUND|THREAD_DELETED/) as string,
+      code: "THREAD_DELETED",
+      message: expect.stringMatching(/effect "act".*thread deleted at/) as string,
+      data: { threadId: "t", name: "act" },
     });
     expect(await saver.effects.list("t")).toEqual([]);
   });

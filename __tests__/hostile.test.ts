@@ -304,7 +304,7 @@ describe("hostile input: strings that reach SQL", () => {
     const { saver, close } = await setup();
     const given = (undo: unknown): never => Object.fromEntries([["__proto__", undo]]) as never;
     const rewound = (undos: never): Promise<unknown> => codeOf(() => saver.rewind({ threadId: "t", toTask: "x" }, undos));
-    expect(await rewound(given(() => undefined))).toBe("UNKNOWN_TASK");
+    expect(await rewound(given(() => undefined))).toBe("THREAD_NOT_FOUND");
     for (const wrong of [given(5), [] as never, 5 as never]) {
       expect(await rewound(wrong)).toBe("INVALID_OPTION");
     }

@@ -311,16 +311,28 @@ const wordy = (taskId: string): string => (taskId === "one" ? taskId : taskId.pa
 describe("S1.9 a rewind that is refused changes nothing", () => {
   test("S1.9 an unknown task, and an unknown thread", async () => {
     const { path, saver } = await threeTasks();
-    const before = dump(path);
+    const before = rowsOfThread(path, "t");
     for (const request of [
       { threadId: "t", toTask: "four" },
-      { threadId: "nobody", toTask: "one" },
       { threadId: "t", toTask: "one' OR 1 --" },
       { threadId: "t", toTask: "four", dryRun: true },
     ]) {
       await expect(saver.rewind(request)).rejects.toMatchObject({ code: "UNKNOWN_TASK", name: "UnknownTaskError" });
     }
-    expect(dump(path)).toEqual(before);
+    await saver.deleteThread("other");
+    for (const threadId of ["nobody", "other"]) {
+      const unknown = { code: "THREAD_NOT_FOUND", name: "ThreadNotFoundError", data: { threadId } };
+      for (const ask of [
+        () => saver.rewind({ threadId, toTask: "one" }),
+        () => saver.rewind({ threadId, toTask: "one", dryRun: true }),
+        () => saver.compensationReport(threadId, "one"),
+        () => saver.rewindToCheckpoint({ threadId, checkpointId: "c", reason: "r" }),
+        () => saver.copyThread(threadId, "copy"),
+      ]) {
+        await expect(ask()).rejects.toMatchObject(unknown);
+      }
+    }
+    expect(rowsOfThread(path, "t")).toEqual(before);
     saver.close();
   });
 
@@ -378,8 +390,8 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
       });
     }
     expect(dump(path)).toEqual(before);
-    // Another thread is none of its business; a dry run only looks.
-    expect((await saver.rewind({ threadId: "t", toTask: "one", dryRun: true })).tasks).toEqual(["two", "three", "four"]);
+    // Another thread is none of its business.
+    expect((await saver.rewind({ threadId: "other", toTask: "one", dryRun: true })).tasks).toEqual([]);
     letGo();
     expect(await run).toMatchObject({ log: expect.arrayContaining(["four"]) });
     expect(await saver.isRunning("t")).toBe(false);

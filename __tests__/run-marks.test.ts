@@ -118,6 +118,71 @@ describe("a run keeps its thread while it is quiet", () => {
   });
 });
 
+describe("a run that failed beside a nested graph that still works", () => {
+  /** A node that fails, beside a nested graph whose node works until `go` is called, called or not by a node of its own. */
+  function failing(saver: TurnSaver, called: boolean) {
+    let go = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    let began = (): void => undefined;
+    const begun = new Promise<void>((resolve) => (began = resolve));
+    let repaired = false;
+    const inner = new StateGraph(State)
+      .addNode("slow", async () => (began(), await gate, { log: ["slow"] }))
+      .addEdge(START, "slow")
+      .compile();
+    const graph = new StateGraph(State)
+      .addNode("fails", async () => {
+        if (repaired) return { log: ["repaired"] };
+        await begun;
+        throw new Error("it failed");
+      })
+      .addNode("nested", called ? async (state) => inner.invoke(state) : inner)
+      .addEdge(START, "fails")
+      .addEdge(START, "nested")
+      .compile({ checkpointer: saver });
+    return { runner: new GraphRunner(graph), go, repair: () => (repaired = true) };
+  }
+
+  test.each([
+    ["as a node", false],
+    ["called by a node", true],
+  ])("S3.2 %s: THREAD_RUNNING says what still works, and the moment it ends the thread is free", async (_, called) => {
+    const at = world();
+    const { runner, go, repair } = failing(at.saver, called);
+    await expect(runner.invoke({ log: [] }, { threadId: "t", taskId: "one" })).rejects.toThrow("it failed");
+    for (const ask of [() => runner.resume({ threadId: "t" }), () => runner.invoke({ log: [] }, { threadId: "t" })]) {
+      expect(await refusal(ask())).toMatchObject({
+        code: "THREAD_RUNNING",
+        message: expect.stringMatching(
+          /nobody waits for any more, and \d nodes? of it still working\. Wait for \d nodes? to end/,
+        ) as string,
+        data: { leftBehind: expect.any(Number) as number },
+      });
+    }
+    repair();
+    go();
+    // Some turns of the event loop, in which the nodes end: far fewer than the two seconds after which a quiet run counts as over.
+    for (let turn = 0; turn < 200 && (await at.saver.isRunning("t")); turn += 1) await new Promise(setImmediate);
+    expect(await at.saver.isRunning("t")).toBe(false);
+    expect((await runner.resume({ threadId: "t" })).log).toContain("repaired");
+    at.saver.close();
+  });
+
+  test("S3.2 THREAD_RUNNING names when the run started, in whichever saver of the process it is asked", async () => {
+    const at = world();
+    const other = TurnSaver.fromPath(at.path, { durability: "normal" });
+    const release = await at.saver.reserve("t");
+    const [row] = await other.liveRuns("t");
+    await pause(30);
+    for (const saver of [at.saver, other, at.saver]) {
+      expect(await refusal(saver.reserve("t"))).toMatchObject({ code: "THREAD_RUNNING", data: { startedAt: row!.startedAt } });
+    }
+    await release();
+    at.saver.close();
+    other.close();
+  });
+});
+
 describe("a run that counted as over, and was not", () => {
   /** Registries of two savers on one file, and the first one's run, broken off and quiet until it counts as over. */
   async function lapsed() {
@@ -151,8 +216,8 @@ describe("a run that counted as over, and was not", () => {
     const { at, runs, others } = await lapsed();
     await Promise.all([runs.nodeStarted("t", "", "run"), runs.nodeStarted("t", "", "run")]);
     expect(await others.isRunning("t")).toBe(true);
-    runs.nodeEnded("t", "", false);
-    runs.nodeEnded("t", "", false);
+    await runs.nodeEnded("t", "", false);
+    await runs.nodeEnded("t", "", false);
     await runs.graphEnded("t", "run");
     expect(await others.isRunning("t")).toBe(false);
     at.saver.close();

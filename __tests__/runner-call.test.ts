@@ -62,7 +62,7 @@ describe("two runners of one graph", () => {
   });
 });
 
-test("S5.6 CHECKPOINT.md follows a rewind", async () => {
+test("S5.6 CHECKPOINT.md follows a rewind, and its taking back", async () => {
   const checkpointFile = join(dirname(path), "CHECKPOINT.md");
   const undone: string[] = [];
   const deed = async (node: string): Promise<void> => void (await effect(node, () => node, { undo: "back" }));
@@ -72,7 +72,14 @@ test("S5.6 CHECKPOINT.md follows a rewind", async () => {
   });
   for (const taskId of ["one", "two"]) await runner.invoke({ log: [] }, { threadId: "t", taskId });
   expect(readFileSync(checkpointFile, "utf8")).toContain("two");
-  await runner.rewind({ threadId: "t", toTask: "one" });
+  const { rewindId } = await runner.rewind({ threadId: "t", toTask: "one" });
   expect(undone).toEqual(["c", "b", "a"]);
   expect(readFileSync(checkpointFile, "utf8")).not.toContain("two");
+  const told: unknown[] = [];
+  runner.events.on("rewind_taken_back", (report) => told.push(report));
+  await expect(runner.takeBackRewind(rewindId!)).rejects.toMatchObject({ code: "REWIND_CONFLICT" });
+  expect(told).toEqual([]);
+  const restored = await runner.takeBackRewind(rewindId!, { despiteUndone: true });
+  expect(told).toEqual([{ threadId: "t", rewindId, restored }]);
+  expect(readFileSync(checkpointFile, "utf8")).toContain("two");
 });

@@ -5,7 +5,7 @@ import type { ValidationContext } from "./guards/gate-options";
 import type { Validation } from "./guards/verdict";
 import type { Logger } from "./logger";
 import type { PrunedEvent } from "./retention/request";
-import type { RewindReport } from "./rewind/plan";
+import type { RewindReport, TakeBackReport } from "./rewind/plan";
 import type { Turn } from "./turns/types";
 
 /**
@@ -50,6 +50,8 @@ export interface SaverEvents {
   /** Something happened to a side effect; see docs/effects.md. */
   effect: [event: EffectEvent];
   rewind: [report: RewindReport];
+  /** A rewind was taken back: what it had removed is there again. */
+  rewind_taken_back: [report: TakeBackReport];
   /** A node's confidence gate has judged what the node returned (S3.4); it is stored with the turn. */
   validation: [found: ValidationEvent];
   /** A resume found that the graph is not what the thread was built on (S3.3), and what it does about it. */

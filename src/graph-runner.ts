@@ -3,7 +3,7 @@ import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
 import { CheckpointFile } from "./report/checkpoint-file";
 import { unfinishedRewind } from "./rewind/unfinished";
-import type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
+import type { FinishRequest, RewindReport, RewindRequest, TakeBackReport } from "./rewind/plan";
 import type { CompensationReport } from "./rewind/summary";
 import { checkedCall, checkThread } from "./runner/call-options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
@@ -15,6 +15,7 @@ import { statusOf, type ThreadStatus } from "./runner/status";
 import { isResume, unfinishedOf, unfinishedWork } from "./runner/unfinished";
 import { isUnreadable } from "./runner/unreadable";
 import { TurnSaver } from "./saver";
+import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/pregel";
 import type { Turn } from "./turns/types";
 
@@ -163,7 +164,22 @@ export class GraphRunner<G extends RunnableGraph> {
     return report && this.#shown(report);
   }
 
-  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws {TurnsError} UNKNOWN_TASK */
+  /** {@link TurnSaver.takeBackRewind}, and brings the thread's CHECKPOINT.md up to date. @throws as there */
+  async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
+    let threadId: string | undefined;
+    const hear = (report: TakeBackReport): void => {
+      if (report.rewindId === rewindId) threadId = report.threadId;
+    };
+    this.events.on("rewind_taken_back", hear);
+    try {
+      return await this.saver.takeBackRewind(rewindId, options);
+    } finally {
+      this.events.off("rewind_taken_back", hear);
+      if (threadId !== undefined) await this.#refreshFile(threadId, "after a rewind was taken back");
+    }
+  }
+
+  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws as {@link TurnSaver.compensationReport} */
   async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
     return this.saver.compensationReport(threadId, toTask, this.#options.undos);
   }
@@ -206,16 +222,19 @@ export class GraphRunner<G extends RunnableGraph> {
     return typeof checkpointFile === "string" ? checkpointFile : checkpointFile(threadId);
   }
 
-  /** A rewind is done, whether or not its file can be written. */
   async #shown(report: RewindReport): Promise<RewindReport> {
-    const { threadId } = report;
-    if (this.#options.checkpointFile === undefined || report.dryRun) return report;
+    if (!report.dryRun) await this.#refreshFile(report.threadId, "after a rewind");
+    return report;
+  }
+
+  /** What was done to the thread is done, whether or not its file can be written. */
+  async #refreshFile(threadId: string, when: string): Promise<void> {
+    if (this.#options.checkpointFile === undefined) return;
     try {
       await new CheckpointFile(this.#fileOf(threadId)).refresh(this.saver, threadId);
     } catch (error) {
-      this.saver.logger.warn({ threadId, error: String(error) }, "CHECKPOINT.md could not be written after a rewind");
+      this.saver.logger.warn({ threadId, error: String(error) }, `CHECKPOINT.md could not be written ${when}`);
     }
-    return report;
   }
 
   async #invoked(start: Start, options: RunOptions<G>): Promise<unknown> {

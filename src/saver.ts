@@ -405,12 +405,12 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /**
    * Goes back to the end of a task: undoes the effects that came later, newest first (docs/rewind.md), and then deletes all that came
-   * later on the thread, in all namespaces, in one transaction. `dryRun` only tells what would go, and what would be undone. After a
-   * crash or a failure the same call goes on where it was; no undo that ran is called again.
+   * later on the thread, in all namespaces, in one transaction. `dryRun` only tells what would go, and what would be undone; it is
+   * refused where the real call would be. After a crash or a failure the same call continues; no undo that ran is called again.
    *
    * @param undos by the names that effects give in their option `undo`
-   * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND,
-   *   EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED in the midst of the undos; nothing has been deleted
+   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED,
+   *   CHECKPOINT_NOT_FOUND, EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED in the midst of the undos; nothing has been deleted
    *   then. THREAD_DELETED, LEASE_LOST if that happened meanwhile
    */
   async rewind(request: RewindRequest, undos?: Undos): Promise<RewindReport> {
@@ -461,7 +461,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   /**
    * What a rewind to a task would have to undo, and whether the undos cover it (S3.5).
    *
-   * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK
+   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a task whose checkpoints were pruned
    */
   async compensationReport(threadId: string, toTask: string, undos?: Undos): Promise<CompensationReport> {
     return compensationReport({ store: this.#store }, { threadId, toTask }, undos);
@@ -481,7 +481,9 @@ export class TurnSaver extends BaseCheckpointSaver {
    */
   async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
     const checked = checkedOptions(rewindToTakeBack, { rewindId, ...options });
-    return takeBackRewind(this.#rewindParts(), checked.rewindId, checked.despiteUndone);
+    const report = await takeBackRewind(this.#rewindParts(), checked.rewindId, checked.despiteUndone);
+    this.events.tell("rewind_taken_back", report);
+    return report.restored;
   }
 
   /**

@@ -98,12 +98,24 @@ export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown):
   });
 }
 
+/** The thread was deleted while the effect was running. */
+export function deletedMeanwhile(row: EffectRow, deletedAt: number): TurnsError {
+  return new TurnsError("THREAD_DELETED", {
+    what: nameOf(row),
+    expected: "its thread",
+    found: `a thread deleted at ${new Date(deletedAt).toISOString()}`,
+    remedy: `The effect itself has ended, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}). The run ends here.`,
+    data: dataOf(row),
+  });
+}
+
+/** A rewind to before the effect took its intent away. */
 export function gone(row: EffectRow): TurnsError {
   return new TurnsError("EFFECT_NOT_FOUND", {
     what: nameOf(row),
     expected: "its intent in the journal",
-    found: "none: the thread was deleted or rewound meanwhile",
-    remedy: "The deed was done, and there is no thread any more to record it for.",
+    found: "none: the thread was rewound meanwhile",
+    remedy: `The effect itself has ended, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}).`,
     data: dataOf(row),
   });
 }

@@ -10,7 +10,18 @@ import { holderOf, isHeldElsewhere } from "./holder";
 import { type EffectContent, revived } from "./content";
 import { errorOutcome } from "./error-outcome";
 import type { EffectPlace } from "./context";
-import { changed, ended, gone, inDoubt, lostRun, notRecorded, overruled, resultNotSaved, unclear } from "./failures";
+import {
+  changed,
+  deletedMeanwhile,
+  ended,
+  gone,
+  inDoubt,
+  lostRun,
+  notRecorded,
+  overruled,
+  resultNotSaved,
+  unclear,
+} from "./failures";
 import type { CheckedEffect } from "./options";
 import { type Course, Courses, nextOrdinal } from "./courses";
 import { runningHere } from "./running";
@@ -184,30 +195,30 @@ export class EffectJournal {
     return doing;
   }
 
-  async #attempt(row: EffectRow, { fn, options }: Work): Promise<unknown> {
+  async #attempt(row: EffectRow, work: Work): Promise<unknown> {
     this.#tell(row, "begun");
     const { threadId, nodeTaskId, name: effect, key } = row;
     const details = (): FailpointDetails => ({ threadId, nodeTaskId, node: row.nodeName, effect, key });
     let result: unknown;
     try {
       failpoint("effect-body.before", details);
-      result = await fn(row.key);
+      result = await work.fn(row.key);
       failpoint("effect-body.after", details);
     } catch (error) {
-      await this.#failed(row, error, options);
+      await this.#failed(row, error, work);
       throw error;
     }
-    await this.#done(row, result, undefined);
+    await this.#done(row, work, result, undefined);
     return result;
   }
 
-  async #failed(row: EffectRow, error: unknown, { onError }: CheckedEffect): Promise<void> {
+  async #failed(row: EffectRow, error: unknown, work: Work): Promise<void> {
     const { content } = this.#parts;
-    const kind = errorOutcome(onError, error);
+    const kind = errorOutcome(work.options.onError, error);
     const status = kind === "retryable" ? "failed" : kind === "final" ? "final" : "intent";
     const outcome = await content.ofError(row.threadId, error);
     try {
-      await this.#settle(row, { status, outcome, settledBy: undefined });
+      await this.#settle(row, work, { status, outcome, settledBy: undefined });
     } catch (cause) {
       // The error of the effect is what its node should see; without a record the effect is in doubt.
       const { threadId, id: effectId, name } = row;
@@ -219,13 +230,13 @@ export class EffectJournal {
     if (kind === "unknown") throw inDoubt(row, "an error that does not tell whether it happened", error);
   }
 
-  async #done(row: EffectRow, result: unknown, settledBy: string | undefined): Promise<void> {
+  async #done(row: EffectRow, work: Work, result: unknown, settledBy: string | undefined): Promise<void> {
     const packed = await this.#parts.content.ofResult(row.threadId, result);
-    await this.#settle(row, { status: "done", outcome: packed.text, settledBy });
+    await this.#settle(row, work, { status: "done", outcome: packed.text, settledBy });
     if (packed.refused !== undefined) throw resultNotSaved(row, packed.refused.message, packed.refused);
   }
 
-  async #settle(row: EffectRow, outcome: Outcome): Promise<void> {
+  async #settle(row: EffectRow, work: Work, outcome: Outcome): Promise<void> {
     const { store, options } = this.#parts;
     this.#unsaved.set(row.id, { row, outcome });
     let settled: EffectRow | undefined;
@@ -235,10 +246,16 @@ export class EffectJournal {
       throw notRecorded(row, cause);
     }
     this.#unsaved.delete(row.id);
-    if (settled === undefined) throw gone(row);
+    if (settled === undefined) throw await this.#goneError(row, work);
     if (settled.status !== outcome.status || (settled.tries !== row.tries && settled.status !== "done"))
       throw overruled(row, settled);
     this.#tell(settled, settled.status === "intent" ? "in-doubt" : settled.status === "done" ? "done" : "failed");
+  }
+
+  /** Which of the two took the intent away: a deletion of its thread since the run began, or a rewind. */
+  async #goneError(row: EffectRow, { effect: { threadId, sawDeletion = 0 } }: Work): Promise<TurnsError> {
+    const deletedAt = await this.#parts.store.deletionOf(threadId);
+    return deletedAt > sawDeletion ? deletedMeanwhile(row, deletedAt) : gone(row);
   }
 
   /** An intent without a result. In this order: we know it ourselves; the world is asked; the receiver sees to it; a person. */
@@ -258,9 +275,9 @@ export class EffectJournal {
   }
 
   async #saveLate(row: EffectRow, outcome: Outcome, work: Work): Promise<unknown> {
-    await this.#settle(row, outcome);
+    await this.#settle(row, work, outcome);
     const settled = await this.#parts.store.getEffect(row.id);
-    if (settled === undefined) throw gone(row);
+    if (settled === undefined) throw await this.#goneError(row, work);
     if (settled.status === "failed") return this.#again(settled, work, false);
     if (settled.status === "intent") throw inDoubt(settled);
     return this.#outcomeOf(settled);
@@ -276,7 +293,7 @@ export class EffectJournal {
     if (found === undefined) return this.#again(row, work, true);
     // Many clients say null for "not found", and others have it for a result: acting on either reading could be wrong.
     if (found === null) throw inDoubt(row, "a probe that answered null, which says neither what it came to nor undefined");
-    await this.#done(row, found, "probe");
+    await this.#done(row, work, found, "probe");
     return found;
   }
 

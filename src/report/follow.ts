@@ -26,9 +26,9 @@ export interface ProgressFollower {
   close(): Promise<void>;
 }
 
-type FollowedEvent = "turn" | "checkpoint" | "rewind" | "pruned";
+type FollowedEvent = "turn" | "checkpoint" | "rewind" | "rewind_taken_back" | "pruned";
 
-const EVENTS: readonly FollowedEvent[] = ["turn", "checkpoint", "rewind", "pruned"];
+const EVENTS: readonly FollowedEvent[] = ["turn", "checkpoint", "rewind", "rewind_taken_back", "pruned"];
 /** Making the file takes at most this share of the time: the larger the thread, the more seldom it is written. */
 const SHARE = 10;
 /** The end of a run is no event; whether it has ended is asked this often. */

@@ -71,7 +71,6 @@ export function effectsReport(effects: readonly Found[]): RewindEffects {
     undoneBefore: summaries(effects, ["done-already"]),
     withoutUndo: summaries(effects, SKIPPED),
     needNone: summaries(effects, ["none-needed", "failed"]),
-    inDoubt: summaries(effects, REFUSING),
     inherited: summaries(effects, ["inherited"]),
   };
 }

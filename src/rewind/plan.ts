@@ -46,6 +46,14 @@ export interface RewindReport {
   effects: RewindEffects;
 }
 
+/** A rewind that was taken back. */
+export interface TakeBackReport {
+  threadId: string;
+  rewindId: string;
+  /** Rows that came back, by kind. */
+  restored: RewindCounts;
+}
+
 export interface RewindPlan {
   /** All with a greater seq goes. Infinity: the target is the newest task. */
   targetSeq: number;
@@ -174,13 +182,19 @@ export function pointOf(request: CheckpointRewindRequest, seq: number | undefine
 
 /** @throws {TurnsError} THREAD_RUNNING */
 export function refuseWhileRunning(threadId: string, alive: readonly RunRow[]): void {
-  const run = alive[0];
-  if (run === undefined) return;
-  throw new TurnsError("THREAD_RUNNING", {
+  if (alive[0] !== undefined) throw threadRunning({ ...alive[0], threadId });
+}
+
+/** @param leftBehind how many nodes still work, of a run whose caller has got its answer, or has left */
+export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
+  const { threadId, pid, host, startedAt } = run;
+  const nodes = leftBehind === 1 ? "1 node" : `${leftBehind} nodes`;
+  const left = leftBehind === 0 ? "" : `, which nobody waits for any more, and ${nodes} of it still working`;
+  return new TurnsError("THREAD_RUNNING", {
     what: `thread ${describe(threadId)}`,
     expected: "no run on it",
-    found: `a run in process ${run.pid} on ${run.host}, started ${run.startedAt}`,
-    remedy: "Wait for the run to end, or stop it, and try again. Nothing was changed.",
-    data: { threadId, pid: run.pid, host: run.host, startedAt: run.startedAt },
+    found: `a run in process ${pid} on ${host}, started ${startedAt}${left}`,
+    remedy: `Wait for ${leftBehind === 0 ? "the run" : nodes} to end, or stop ${leftBehind > 1 ? "them" : "it"}, and try again. Nothing was changed.`,
+    data: { threadId, pid, host, startedAt, ...(leftBehind === 0 ? {} : { leftBehind }) },
   });
 }

@@ -1,8 +1,10 @@
 import { describe, TurnsError } from "../errors";
 import type { EffectRow } from "../store/effects";
 import { leaseLost } from "../store/lease-lost";
+import { prunedBehind } from "../store/pruned-behind";
 import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
+import { unknownThread } from "../store/unknown-thread";
 import { compensate, type CompensationParts } from "./compensate";
 import { coverageOf, effectsReport, type Found, lookedThrough, refuseGaps } from "./coverage";
 import { notUnfinished, undoInDoubt, undoneMeanwhile } from "./failures";
@@ -19,6 +21,7 @@ import {
   type RewindPlan,
   type RewindReport,
   type RewindRequest,
+  type TakeBackReport,
 } from "./plan";
 import { type CompensationReport, NO_EFFECTS } from "./summary";
 import { checkedUndos, type KnownUndo, type Undos } from "./undos";
@@ -61,8 +64,11 @@ const NOTHING: RewindCounts = { checkpoints: 0, writes: 0, turns: 0, values: 0, 
  * one transaction. Until then nothing is deleted (S1.9), and a rewind that was interrupted goes on where it was when it is asked for
  * again (S3.5).
  *
- * @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND,
- *   EFFECT_UNCOMPENSATED, EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED, THREAD_DELETED, LEASE_LOST, and what the store throws
+ * A dry run goes through the same checks in the same order, and stops before anything is undone or deleted.
+ *
+ * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED,
+ *   CHECKPOINT_NOT_FOUND behind pruned checkpoints, EFFECT_UNCOMPENSATED, EFFECT_IN_DOUBT; and not in a dry run UNDO_FAILED,
+ *   EFFECT_NOT_RECORDED, THREAD_DELETED, LEASE_LOST, and what the store throws
  */
 export async function rewindThread(parts: RewindParts, request: RewindRequest, undos?: Undos): Promise<RewindReport> {
   const checked = checkedRequest(request);
@@ -92,7 +98,9 @@ export async function rewindToCheckpoint(
   const checked = checkedCheckpointRequest(request);
   const { threadId, checkpointNs: ns = "", checkpointId, reason } = checked;
   const { archive: archived = true, allowUncompensated = false } = checked;
-  const seq = pointOf(checked, await parts.store.seqBeforeDeeds(threadId, ns, checkpointId));
+  const found = await parts.store.seqBeforeDeeds(threadId, ns, checkpointId);
+  if (found === undefined) await refuseUnknown(parts.store, threadId);
+  const seq = pointOf(checked, found);
   return rewindTo(parts, {
     ...{ threadId, dryRun: false, archived, allowUncompensated, reason, within },
     undos: checkedUndos(undos),
@@ -118,7 +126,12 @@ export async function finishRewind(parts: RewindParts, request: FinishRequest, u
   });
 }
 
-/** What a rewind to a task would have to undo, and whether it could. @throws {TurnsError} INVALID_OPTION, UNKNOWN_TASK */
+/**
+ * What a rewind to a task would have to undo, and whether it could. Gaps are reported, not thrown.
+ *
+ * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a target behind pruned checkpoints, which
+ *   no undo helps with
+ */
 export async function compensationReport(
   { store }: Pick<RewindParts, "store">,
   request: Pick<RewindRequest, "threadId" | "toTask">,
@@ -126,25 +139,24 @@ export async function compensationReport(
 ): Promise<CompensationReport> {
   const { threadId, toTask } = checkedRequest(request);
   const known = checkedUndos(undos);
-  const plan = planRewind({ threadId, toTask }, await store.listTasks(threadId));
+  const plan = await planned(store, { threadId, plan: (intervals) => planRewind({ threadId, toTask }, intervals) });
+  await refuseBehindPruned(store, threadId, plan);
   return { threadId, toTask, ...coverageOf(lookedThrough(await behind(store, threadId, plan), known)) };
 }
 
 async function rewindTo(parts: RewindParts, aim: Aim): Promise<RewindReport> {
   const { store } = parts;
   const { threadId, dryRun } = aim;
-  const plan = aim.plan(await store.listTasks(threadId));
-  if (dryRun) {
-    const removed = plan.targetSeq === Infinity ? NOTHING : await store.countBehind(threadId, plan.targetSeq);
-    return reportOf(aim, plan, undefined, removed, lookedThrough(await behind(store, threadId, plan), aim.undos));
-  }
+  const plan = await planned(store, aim);
   const alive = (await store.listRuns(threadId)).filter((run) => parts.isAlive(run));
   if (!aim.within) refuseWhileRunning(threadId, alive);
   const unfinished = await store.unfinishedRewind(threadId);
   refuseOther(unfinished, plan, aim);
   if (plan.targetSeq === Infinity) return reportOf(aim, plan, undefined, NOTHING, []);
+  await refuseBehindPruned(store, threadId, plan);
   const effects = lookedThrough(await behind(store, threadId, plan), aim.undos);
   refuseGaps(threadId, effects, aim.allowUncompensated);
+  if (dryRun) return reportOf(aim, plan, undefined, await store.countBehind(threadId, plan.targetSeq), effects);
   const needsTime = aim.within || unfinished !== undefined || effects.some(({ undo }) => undo !== undefined);
   return needsTime ? undoAndDelete(parts, aim) : deleteBehind(parts, aim, plan, effects, undefined, undefined);
 }
@@ -155,7 +167,7 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
   const { threadId } = aim;
   const hold = await parts.hold(threadId, aim.within);
   try {
-    const plan = aim.plan(await store.listTasks(threadId));
+    const plan = await planned(store, aim);
     const effects = lookedThrough(await behind(store, threadId, plan), aim.undos);
     const unfinished = await store.unfinishedRewind(threadId);
     refuseOther(unfinished, plan, aim);
@@ -205,6 +217,24 @@ function reportOf(
 
 function dealtWith(effects: readonly Found[]): RewindReport["effects"] {
   return effects.length === 0 ? NO_EFFECTS : effectsReport(effects);
+}
+
+/** @throws {TurnsError} THREAD_NOT_FOUND, and what the plan throws */
+async function planned(store: RewindParts["store"], { threadId, plan }: Pick<Aim, "threadId" | "plan">): Promise<RewindPlan> {
+  const intervals = await store.listTasks(threadId);
+  if (intervals.length === 0) await refuseUnknown(store, threadId);
+  return plan(intervals);
+}
+
+/** @throws {TurnsError} THREAD_NOT_FOUND */
+async function refuseUnknown(store: RewindParts["store"], threadId: string): Promise<void> {
+  if ((await store.prunedSeq(threadId)) === undefined) throw unknownThread(threadId);
+}
+
+/** @throws {TurnsError} CHECKPOINT_NOT_FOUND */
+async function refuseBehindPruned(store: RewindParts["store"], threadId: string, { targetSeq }: RewindPlan): Promise<void> {
+  const prunedSeq = await store.prunedSeq(threadId);
+  if (prunedSeq !== undefined && prunedSeq > targetSeq) throw prunedBehind(threadId);
 }
 
 async function behind(store: RewindParts["store"], threadId: string, { targetSeq }: RewindPlan): Promise<readonly EffectRow[]> {
@@ -297,11 +327,14 @@ export async function takeBackRewind(
   parts: Pick<RewindParts, "store" | "isAlive" | "now">,
   rewindId: string,
   despiteUndone = false,
-): Promise<RewindCounts> {
-  return parts.store.takeBack(rewindId, parts.now(), (rewind, found) => {
+): Promise<TakeBackReport> {
+  let threadId = "";
+  const restored = await parts.store.takeBack(rewindId, parts.now(), (rewind, found) => {
+    threadId = rewind.threadId;
     refuseWhileRunning(rewind.threadId, found.runs.filter(parts.isAlive));
     if (found.unfinished !== undefined) throw unfinishedRewind(found.unfinished, `taking back rewind ${rewind.id}`);
     if (found.undone.length > 0 && !despiteUndone) throw undoneMeanwhile(rewind, found.undone);
     return found.runs;
   });
+  return { threadId, rewindId, restored };
 }

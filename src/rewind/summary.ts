@@ -54,12 +54,10 @@ export interface RewindEffects {
   undone: readonly EffectSummary[];
   /** Undone before: by an earlier call of this rewind, or by one that was given up or taken back. */
   undoneBefore: readonly EffectSummary[];
-  /** Left as they are, because `allowUncompensated` said so; a dry run names them in any case. */
+  /** Left as they are, because `allowUncompensated` said so. */
   withoutUndo: readonly EffectSummary[];
   /** They need no undo, or did not happen. */
   needNone: readonly EffectSummary[];
-  /** Only of a dry run: they refuse the rewind until it is known how they, or their undos, ended. */
-  inDoubt: readonly EffectSummary[];
   /** Done for the thread that this one is a copy of. */
   inherited: readonly EffectSummary[];
 }
@@ -69,6 +67,5 @@ export const NO_EFFECTS: RewindEffects = {
   undoneBefore: [],
   withoutUndo: [],
   needNone: [],
-  inDoubt: [],
   inherited: [],
 };

@@ -766,6 +766,8 @@ export interface Store {
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;
+  /** Behind which seq no rewind reaches: 0 if nothing was pruned, undefined if there is no such thread. */
+  prunedSeq(threadId: string): Awaitable<number | undefined>;
   /**
    * Deletes what has a seq above `targetSeq`, in one transaction. `guard` is asked inside it: what it throws leaves all as it was, and
    * the marks that it returns are cleared, as in {@link beginRun}; so too in the following.

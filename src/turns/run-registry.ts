@@ -1,6 +1,6 @@
 import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
-import { refuseWhileRunning } from "../rewind/plan";
+import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost } from "../store/lease-lost";
 import type { Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
@@ -29,12 +29,15 @@ interface ActiveThread {
   rowId: string;
   /** Whether that was written: only what was there can be lost. */
   marked: boolean;
+  startedAt: string;
   /** Graph runs, and reservations of runs that are about to start. */
   graphRuns: Set<string>;
   /** Those of them that are reservations, which are given back: as long as there is one, the thread does not count as free. */
   reservations: Set<string>;
   /** Whether a reservation was given back before its graph run had reported its end. */
   left: boolean;
+  /** Whether all its graph runs have reported their end. What is still at work then was aborted, and is the last of it. */
+  over: boolean;
   /** Whether the attempt that ended last failed. */
   retrying: boolean;
   /** By the namespace whose tasks they are. */
@@ -87,7 +90,7 @@ export class RunRegistry {
    */
   async reserve(threadId: string): Promise<() => Promise<void>> {
     const known = this.#threads.get(threadId);
-    if (known !== undefined) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
+    if (known !== undefined) this.#refuse(threadId, known);
     const thread = this.#track(threadId);
     const reservation = this.#createId();
     thread.graphRuns.add(reservation);
@@ -119,7 +122,7 @@ export class RunRegistry {
   async hold(threadId: string, within: boolean): Promise<{ lease: Lease; release(): Promise<void> }> {
     const known = this.#threads.get(threadId);
     const isFree = within && known?.rewinding === false && known.graphRuns.size <= 1 && known.nodesAtWork.size === 0;
-    if (known !== undefined && !isFree) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
+    if (known !== undefined && !isFree) this.#refuse(threadId, known);
     const thread = known ?? this.#track(threadId);
     const holder = this.#createId();
     thread.rewinding = true;
@@ -148,6 +151,7 @@ export class RunRegistry {
     await this.#renewMark(threadId, thread);
     thread.graphRuns.add(runId);
     thread.left = false;
+    thread.over = false;
     thread.retrying = false;
     if (bringsInput) thread.inputsExpected.add(runId);
     return this.leaseOf(threadId);
@@ -165,7 +169,8 @@ export class RunRegistry {
     if (thread === undefined) return;
     thread.graphRuns.delete(runId);
     thread.inputsExpected.delete(runId);
-    if (thread.graphRuns.size === 0 && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
+    thread.over = thread.graphRuns.size === 0;
+    if (thread.over && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
   }
 
   /**
@@ -180,8 +185,12 @@ export class RunRegistry {
     thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
   }
 
-  /** @param failed whether LangGraph may try the node again */
-  nodeEnded(threadId: string, ns: string, failed: boolean): void {
+  /**
+   * The last node of a run that is {@link ActiveThread.over} frees its thread.
+   *
+   * @param failed whether LangGraph may try the node again
+   */
+  async nodeEnded(threadId: string, ns: string, failed: boolean): Promise<void> {
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
     const left = (thread.nodesAtWork.get(ns) ?? 0) - 1;
@@ -190,6 +199,7 @@ export class RunRegistry {
     // A sibling that ends well tells nothing of the one that waits for its retry.
     thread.retrying ||= failed;
     thread.lastActivity = Date.now();
+    if (thread.over && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
   }
 
   /** A commit on the thread: the run lives. */
@@ -232,7 +242,7 @@ export class RunRegistry {
   async #activate(threadId: string): Promise<ActiveThread> {
     const known = this.#threads.get(threadId);
     if (known !== undefined) {
-      if (known.rewinding) refuseWhileRunning(threadId, [this.#row(threadId, known)]);
+      if (known.rewinding) this.#refuse(threadId, known);
       known.lastActivity = Date.now();
       return known;
     }
@@ -303,9 +313,11 @@ export class RunRegistry {
     const thread: ActiveThread = {
       rowId: this.#createId(),
       marked: false,
+      startedAt: this.#clock().toISOString(),
       graphRuns: new Set(),
       reservations: new Set(),
       left: false,
+      over: false,
       retrying: false,
       nodesAtWork: new Map(),
       lastActivity: now,
@@ -340,9 +352,14 @@ export class RunRegistry {
     thread.marked = true;
   }
 
-  #row(threadId: string, thread: ActiveThread): RunRow {
-    const startedAt = this.#clock().toISOString();
-    return { runId: thread.rowId, threadId, ...thisProcess(), startedAt, beatAt: thread.lastBeat };
+  #row(threadId: string, { rowId: runId, startedAt, lastBeat: beatAt }: ActiveThread): RunRow {
+    return { runId, threadId, ...thisProcess(), startedAt, beatAt };
+  }
+
+  /** @throws {TurnsError} THREAD_RUNNING */
+  #refuse(threadId: string, thread: ActiveThread): never {
+    const nodes = [...thread.nodesAtWork.values()].reduce((sum, count) => sum + count, 0);
+    throw threadRunning(this.#row(threadId, thread), thread.over || thread.left ? nodes : 0);
   }
 
   async #release(threadId: string, thread: ActiveThread): Promise<void> {

@@ -124,7 +124,7 @@ export class TurnLog implements TurnSink {
     } catch (error) {
       this.#failed(attempt, "Thought", error);
       if (options.onTurnError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
-      this.#leave(attempt);
+      await this.#leave(attempt);
       throw error;
     }
   }
@@ -140,19 +140,19 @@ export class TurnLog implements TurnSink {
       if (!this.#parts.redaction.recordsTurns && attempt.run.lease) await this.#parts.store.checkLease(attempt.run.lease);
     } catch (error) {
       // LangChain reports no end of a run whose start was refused.
-      this.#leave(attempt);
+      await this.#leave(attempt);
       throw error;
     }
   }
 
-  #leave(attempt: Attempt, failed = false): void {
-    this.#parts.runs.nodeEnded(attempt.threadId, namespaceAbove(attempt.nodeNs), failed);
+  #leave(attempt: Attempt, failed = false): Promise<void> {
+    return this.#parts.runs.nodeEnded(attempt.threadId, namespaceAbove(attempt.nodeNs), failed);
   }
 
   /** A graph that a node calls on another thread inherits the metadata of the outer one; its checkpoint tells the thread. */
   async #bookTo(attempt: Attempt, threadId: string): Promise<void> {
     if (threadId === attempt.threadId) return;
-    this.#leave(attempt);
+    await this.#leave(attempt);
     attempt.threadId = threadId;
     const lease = this.#parts.runs.leaseOf(threadId) ?? attempt.run.lease;
     attempt.run = { ...attempt.run, sawDeletion: await this.deletionOf(threadId), lease };
@@ -198,9 +198,9 @@ export class TurnLog implements TurnSink {
           )
         : undefined;
       if (isResult(status)) await this.#passGate(attempt, action, outcome);
-      this.#leave(attempt, status === "error");
+      await this.#leave(attempt, status === "error");
     } catch (error) {
-      this.#leave(attempt, true);
+      await this.#leave(attempt, true);
       throw error;
     }
   }

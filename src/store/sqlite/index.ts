@@ -18,7 +18,7 @@ import { deleteIdleThread, idleThread } from "./prune-idle";
 import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "./prune-sweep";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./rewind-records";
 import { seqBeforeDeeds } from "./rewind-targets";
-import { abandonRewind, beginRewind, countBehind, rewind, takeBack } from "./rewinds";
+import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, takeBack } from "./rewinds";
 import { beatRun, beginRun, checkLease, endRun, listRuns } from "./runs";
 import { reseal, retireKeys } from "./rotate";
 import { withoutInline } from "./small-values";
@@ -138,6 +138,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     endRun: write(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
+    prunedSeq: read(prunedSeq),
     rewind: write(rewind, "rewind"),
     beginRewind: write(beginRewind, "rewind-intent"),
     abandonRewind: write(abandonRewind),

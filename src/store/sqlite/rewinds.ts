@@ -1,5 +1,6 @@
 import { TurnsError } from "../../errors";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
+import { prunedBehind } from "../pruned-behind";
 import { unknownThread } from "../unknown-thread";
 import { effectsBehind } from "./effects";
 import { openArchive, sealArchive } from "./archive";
@@ -7,7 +8,7 @@ import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-r
 import { clearRuns, listRuns } from "./runs";
 import type { Sql } from "./sql";
 import { listTasks } from "./tasks";
-import { growEpoch, outdate, type ThreadKey, threadKey } from "./thread-keys";
+import { growEpoch, inheritedOf, outdate, type ThreadKey, threadKey } from "./thread-keys";
 import { recount } from "./whole-thread";
 
 /** What a rewind deletes from, and what each is called in the report. */
@@ -47,10 +48,10 @@ export function countBehind(sql: Sql, threadId: string, seq: number): RewindCoun
  */
 export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): RewindCounts {
   const { threadId, targetSeq } = plan;
-  clearRuns(sql, guard(standing(sql, plan)));
-  const counts = countBehind(sql, threadId, targetSeq);
   const key = threadKey(sql, threadId);
   if (key === undefined) throw unknownThread(threadId);
+  clearRuns(sql, guard(standing(sql, plan)));
+  const counts = countBehind(sql, threadId, targetSeq);
   refuseBehindPruned(sql, key, targetSeq);
   if (plan.archived) archive(sql, plan, key);
   for (const table of ALL_REWOUND) sql.run(`DELETE FROM ${table} WHERE ${within(table)} AND seq > ?2`, key.thread, targetSeq);
@@ -71,9 +72,9 @@ export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding)
  * another key.
  */
 export function beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): RewindRow {
-  clearRuns(sql, guard(standing(sql, plan)));
   const key = threadKey(sql, plan.threadId);
   if (key === undefined) throw unknownThread(plan.threadId);
+  clearRuns(sql, guard(standing(sql, plan)));
   refuseBehindPruned(sql, key, plan.targetSeq);
   growEpoch(sql, key);
   return saveRewind(sql, plan, "undoing", plan.targetSeq);
@@ -230,15 +231,13 @@ function refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): voi
   });
 }
 
-/** What a prune removed cannot be gone back to. */
+/** What a prune removed can't be gone back to. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
 function refuseBehindPruned(sql: Sql, key: ThreadKey, targetSeq: number): void {
-  const row = sql.get<{ pruned_seq: number }>("SELECT pruned_seq FROM langgraph_threads WHERE thread = ?", key.thread);
-  if (row === undefined || row.pruned_seq <= targetSeq) return;
-  throw new TurnsError("CHECKPOINT_NOT_FOUND", {
-    what: `rewinding thread ${JSON.stringify(key.threadId)}`,
-    expected: "a task whose checkpoints are still there",
-    found: "one whose checkpoints were pruned",
-    remedy: "Rewind to a later task. Nothing was deleted.",
-    data: { threadId: key.threadId },
-  });
+  if (inheritedOf(sql, key).prunedSeq > targetSeq) throw prunedBehind(key.threadId);
+}
+
+/** No rewind reaches behind it: 0 if nothing was pruned, undefined if there is no such thread. */
+export function prunedSeq(sql: Sql, threadId: string): number | undefined {
+  const key = threadKey(sql, threadId);
+  return key && inheritedOf(sql, key).prunedSeq;
 }
