@@ -2,6 +2,7 @@ import { AIMessage, type BaseMessage } from "@langchain/core/messages";
 import { BaseChatModel } from "@langchain/core/language_models/chat_models";
 import type { ChatResult } from "@langchain/core/outputs";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointFile, type ProgressFollower, TurnSaver } from "langgraph-checkpoint-turns";
@@ -211,6 +212,71 @@ describe("S5.6 fromThread", () => {
     await file.write(progress);
     expect(await file.read()).toEqual(progress);
     expect(readFileSync(file.path, "utf8")).toBe(renderProgress(progress));
+    saver.close();
+  });
+});
+
+describe("S4.6 what an encrypted saver seals", () => {
+  const SECRET = /paper|left|here|TypeError/;
+  const encryption = { key: randomBytes(32) };
+  async function failing(options: ConstructorParameters<typeof TurnSaver>[1]) {
+    const { saver, runner } = setup({ logger: quiet, ...options });
+    world.fail = true;
+    await expect(runner.invoke({ log: ["ask me"] }, run("one"))).rejects.toThrow("no *paper*");
+    return { saver, runner };
+  }
+
+  test("S4.6 S5.6 CHECKPOINT.md of an encrypted saver says which node failed and not with what, however it is written", async () => {
+    const { saver, runner } = await failing({ encryption });
+    const paths = { written: tempFile(), refreshed: tempFile(), followed: tempFile() };
+    for (const by of ["task", "node"] as const) {
+      const fresh = await CheckpointFile.fromThread(saver, "t", { by });
+      expect(JSON.stringify(fresh)).not.toMatch(SECRET);
+      expect(JSON.stringify(fresh)).toContain("its error stays in the encrypted database");
+      await new CheckpointFile(paths.written).write(fresh);
+      await new CheckpointFile(paths.refreshed).refresh(saver, "t", { by });
+      const follower = CheckpointFile.follow(saver, "t", paths.followed, { by });
+      await follower.close();
+      for (const path of Object.values(paths)) expect(readFileSync(path, "utf8")).not.toMatch(SECRET);
+    }
+    // The question that a node asks is sealed, too.
+    world.fail = false;
+    await runner.resume({ threadId: "t" });
+    await new CheckpointFile(paths.written).refresh(saver, "t");
+    expect(readFileSync(paths.written, "utf8")).toContain("answer what is asked at ask");
+    expect(readFileSync(paths.written, "utf8")).not.toContain("sure?");
+    saver.close();
+  });
+
+  test("S4.6 S5.6 the option errors says otherwise, for any saver, and takes back what a file said", async () => {
+    const { saver } = await failing({ encryption });
+    const file = new CheckpointFile(tempFile());
+    await file.refresh(saver, "t", { errors: true });
+    expect(readFileSync(file.path, "utf8")).toMatch(/TypeError: no/);
+    await file.refresh(saver, "t");
+    expect(readFileSync(file.path, "utf8")).not.toMatch(SECRET);
+    saver.close();
+
+    const plain = await failing({});
+    expect((await CheckpointFile.fromThread(plain.saver, "t")).phases[0]?.notes).toMatch(SECRET);
+    const without = await CheckpointFile.fromThread(plain.saver, "t", { errors: false });
+    expect(without.phases[0]?.notes).toBe('**Failed:** node "work"; its error stays in the database');
+    plain.saver.close();
+  });
+
+  test("S4.6 S5.6 what redact takes out of a turn's error is in no file, encrypted or not", async () => {
+    const redact = ({ state }: { state: Record<string, unknown> }) =>
+      state["error"] === undefined ? state : { error: { name: "Error", message: "(withheld)" } };
+    for (const options of [{ redact }, { redact, encryption }]) {
+      const { saver } = await failing(options);
+      const { phases } = await CheckpointFile.fromThread(saver, "t", { errors: true });
+      expect(phases[0]?.notes).toBe('**Failed:** node "work", Error: (withheld)');
+      saver.close();
+    }
+    const { saver } = await failing({ redact: ({ state }) => (state["error"] === undefined ? state : undefined) });
+    expect((await CheckpointFile.fromThread(saver, "t")).phases[0]?.notes).toBe(
+      '**Failed:** node "work"; its error was not kept',
+    );
     saver.close();
   });
 });

@@ -182,6 +182,11 @@ export class TurnSaver extends BaseCheckpointSaver {
     return this.#store.lastRun(checkedId(threadId, "thread_id", "lastRun"));
   }
 
+  /** True if the option `encryption` is given: what runs produce is sealed in the file. */
+  get encrypted(): boolean {
+    return this.#options.encryption !== undefined;
+  }
+
   /** Nothing to do: the schema is there when the saver is. For programs that come from savers that have to be set up. */
   async setup(): Promise<void> {
     // The constructor has done it.

@@ -1,16 +1,12 @@
 import { endianness } from "node:os";
 import { types } from "node:util";
+import { elementType } from "./hidden";
 import { kindOf, type Kind, type Writing } from "./kind";
-import { open, tagged, type JsonRecord } from "./marker";
+import { isIndex } from "./lists";
+import { open, type JsonRecord } from "./marker";
 import { malformed, onlyKeys, textOf } from "./node";
 import { isOfNativeClass } from "./prototypes";
-import { TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./typed-arrays";
-
-/** Names the element type of any typed array from its internals, whatever its prototype. */
-const typedTag = Object.getOwnPropertyDescriptor(
-  Object.getPrototypeOf(Uint8Array.prototype),
-  Symbol.toStringTag,
-) as PropertyDescriptor;
+import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./typed-arrays";
 
 const SWAP = endianness() === "BE";
 
@@ -22,7 +18,12 @@ function ordered(bytes: Buffer, width: number): Buffer {
   return width === 4 ? copy.swap32() : copy.swap64();
 }
 
-function bytesOf(value: ArrayBufferView): Buffer {
+function bytesOf(value: ArrayBufferView, name: string, writer: Writing): Buffer {
+  const memory = memoryOf(value);
+  if (memory !== undefined) {
+    const copied = name === "DataView" ? "" : `; save a copy, ${name}.from(value)`;
+    writer.fail(`a ${name} on ${memory}${copied}`);
+  }
   // A detached buffer looks like an empty one; making a view of it throws.
   if (value.byteLength === 0) new Uint8Array(value.buffer);
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
@@ -44,18 +45,34 @@ function ownBuffer(bytes: Buffer): ArrayBuffer {
   return buffer;
 }
 
-/** Properties set on a typed array itself are not looked for: listing them lists every index, 90 ms for a megabyte. */
+/** Elements are properties too, and must not be listed without need: that takes 90 ms for a megabyte. */
+function extrasOf(value: TypedArray, writer: Writing): string {
+  if (isBareView(value)) return "";
+  writer.refuseSymbols(value);
+  const keys = Object.keys(value).filter((key) => !isIndex(key));
+  return keys.length === 0 ? "" : `,"p":${writer.record(value, keys)}`;
+}
+
+function refuseOtherElements(value: TypedArray, name: string, writer: Writing): void {
+  const found = elementType(value);
+  if (found !== undefined && found !== name) writer.fail(`a ${found} with another prototype`);
+}
+
 function typedArray(type: TypedArrayClass): Kind {
   return kindOf<TypedArray>({
     tag: type.name,
     prototype: type.prototype,
-    levels: 1,
-    accepts: (value) => typedTag.get?.call(value) === type.name && isOfNativeClass(value),
-    write: (value) => tagged(type.name, `"${ordered(bytesOf(value), type.BYTES_PER_ELEMENT).toString("base64")}"`),
-    read(node) {
-      onlyKeys(node, "v");
+    levels: 2,
+    accepts: (value) => elementType(value) === type.name && isOfNativeClass(value),
+    write(value, writer) {
+      refuseOtherElements(value, type.name, writer);
+      const bytes = ordered(bytesOf(value, type.name, writer), type.BYTES_PER_ELEMENT);
+      return `${open(type.name)},"v":"${bytes.toString("base64")}"${extrasOf(value, writer)}}`;
+    },
+    read(node, reader) {
+      onlyKeys(node, "v", "p");
       const bytes = ordered(readBytes(node), type.BYTES_PER_ELEMENT);
-      return new type(ownBuffer(bytes));
+      return reader.extras(node, new type(ownBuffer(bytes)));
     },
   });
 }
@@ -63,12 +80,15 @@ function typedArray(type: TypedArrayClass): Kind {
 const buffer = kindOf<Buffer>({
   tag: "Buffer",
   prototype: Buffer.prototype as Buffer,
-  levels: 1,
+  levels: 2,
   accepts: () => false,
-  write: (value) => tagged("Buffer", `"${bytesOf(value).toString("base64")}"`),
-  read(node) {
-    onlyKeys(node, "v");
-    return readBytes(node);
+  write(value, writer) {
+    refuseOtherElements(value, "Uint8Array", writer);
+    return `${open("Buffer")},"v":"${bytesOf(value, "Buffer", writer).toString("base64")}"${extrasOf(value, writer)}}`;
+  },
+  read(node, reader) {
+    onlyKeys(node, "v", "p");
+    return reader.extras(node, readBytes(node));
   },
 });
 
@@ -92,7 +112,8 @@ const dataView = kindOf<DataView>({
   prototype: DataView.prototype,
   levels: 2,
   accepts: (value) => types.isDataView(value) && isOfNativeClass(value),
-  write: (value, writer) => `${open("DataView")},"v":"${bytesOf(value).toString("base64")}"${writer.extras(value)}}`,
+  write: (value, writer) =>
+    `${open("DataView")},"v":"${bytesOf(value, "DataView", writer).toString("base64")}"${writer.extras(value)}}`,
   read(node, reader) {
     onlyKeys(node, "v", "p");
     return reader.extras(node, new DataView(ownBuffer(readBytes(node))));

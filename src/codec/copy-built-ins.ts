@@ -1,6 +1,7 @@
 import { types } from "node:util";
 import { NO_COPY, symbolsOf, type Copier } from "./copier";
-import { TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./typed-arrays";
+import { elementType } from "./hidden";
+import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./typed-arrays";
 
 /** Own properties would be saved, too. */
 function isBare(value: object): boolean {
@@ -57,9 +58,13 @@ const set: Copier<Set<unknown>> = {
   },
 };
 
-/** Empty ones are left to the codec: it tells memory that was given away from memory there never was. */
+/**
+ * Undefined for what is left to the codec: empty ones, since it tells memory that was given away from memory there never was; those on
+ * other memory than a plain ArrayBuffer, and those with properties.
+ */
 function bytesOf(value: TypedArray): Buffer | undefined {
-  if (!types.isTypedArray(value) || value.byteLength === 0) return undefined;
+  if (!types.isTypedArray(value) || value.byteLength === 0 || memoryOf(value) !== undefined || !isBareView(value))
+    return undefined;
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
@@ -67,7 +72,7 @@ function typedArray(type: TypedArrayClass): Copier<TypedArray> {
   return {
     copy(value) {
       const bytes = bytesOf(value);
-      if (bytes === undefined || nameOf(value) !== type.name) return NO_COPY;
+      if (bytes === undefined || elementType(value) !== type.name) return NO_COPY;
       const memory = new ArrayBuffer(bytes.length);
       new Uint8Array(memory).set(bytes);
       return new type(memory);
@@ -79,26 +84,16 @@ function typedArray(type: TypedArrayClass): Copier<TypedArray> {
 const buffer: Copier<Buffer> = {
   copy(value) {
     const bytes = bytesOf(value);
-    return bytes === undefined || nameOf(value) !== "Uint8Array" ? NO_COPY : Buffer.from(bytes);
+    return bytes === undefined || elementType(value) !== "Uint8Array" ? NO_COPY : Buffer.from(bytes);
   },
   same: sameBytes,
 };
 
 function sameBytes(copy: TypedArray, value: TypedArray): boolean {
   const bytes = bytesOf(value);
-  if (bytes === undefined || nameOf(value) !== nameOf(copy)) return false;
-  return (bytesOf(copy) as Buffer).equals(bytes);
+  if (bytes === undefined || elementType(value) !== elementType(copy)) return false;
+  return Buffer.from(copy.buffer, copy.byteOffset, copy.byteLength).equals(bytes);
 }
-
-/** The element type, whatever the prototype says. */
-function nameOf(value: TypedArray): unknown {
-  return (typedTag.get as () => unknown).call(value);
-}
-
-const typedTag = Object.getOwnPropertyDescriptor(
-  Object.getPrototypeOf(Uint8Array.prototype),
-  Symbol.toStringTag,
-) as PropertyDescriptor;
 
 export const BUILT_IN_COPIERS: readonly (readonly [object, Copier])[] = [
   [Date.prototype, date],

@@ -2,6 +2,7 @@ import { argumentsOf, type Arguments } from "./arguments";
 import { INSTANCE_CLASSES, type InstanceClass } from "./classes";
 import { NO_COPY, symbolsOf, type Copier } from "./copier";
 import { copyArguments, sameArguments } from "./copy-arguments";
+import { innerKind } from "./hidden";
 import { define } from "./marker";
 import { parentOf } from "./prototypes";
 import { sameDefault } from "./same";
@@ -21,7 +22,7 @@ function instanceCopier(type: InstanceClass): readonly [object, Copier] {
     copy(value, part) {
       const keys = Object.keys(value);
       // Two further properties would come back in the order of the arguments.
-      if (keys.length > expected.length + 1 || !isUsual(value, keys)) return NO_COPY;
+      if (keys.length > expected.length + 1 || !isUsual(value, keys) || innerKind(value) !== undefined) return NO_COPY;
       const args = argumentsOf(value, type);
       if (args === undefined && place !== undefined) return NO_COPY;
       const copy = Object.create(prototype) as Instance;

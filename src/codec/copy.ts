@@ -1,6 +1,7 @@
 import { BUILT_IN_COPIERS } from "./copy-built-ins";
 import { INSTANCE_COPIERS } from "./copy-instances";
 import { NO_COPY, symbolsOf, type Copier } from "./copier";
+import { innerKindOfPlain } from "./hidden";
 import { put, type JsonRecord } from "./marker";
 
 const OBJECT = Object.prototype;
@@ -62,6 +63,7 @@ class Copying {
     if (symbolsOf(value).length > 0) return NO_COPY;
     const copy: JsonRecord = { ...value };
     const keys = Object.keys(copy);
+    if (innerKindOfPlain(value, keys) !== undefined) return NO_COPY;
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i] as string;
       const part = copy[key];
@@ -89,7 +91,7 @@ class Copying {
 function sameRecord(copy: JsonRecord, value: JsonRecord): boolean {
   const keys = Object.keys(copy);
   const found = Object.keys(value);
-  if (found.length !== keys.length || symbolsOf(value).length > 0) return false;
+  if (found.length !== keys.length || symbolsOf(value).length > 0 || innerKindOfPlain(value, found) !== undefined) return false;
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i] as string;
     if (found[i] !== key) return false;

@@ -18,7 +18,8 @@ export interface EncodeOptions {
  * changed; what is referenced twice is written twice. An error of a class of one's own comes back as the built-in class it extends,
  * with its name and everything it holds, but `constructor.name` and `instanceof` differ.
  * @throws UNSERIALIZABLE_VALUE, with the path to the culprit in the message and in `data.path`, for functions, symbols, cycles,
- * unknown classes, getters and `toJSON` that throw, and more than 2,000 levels of nesting
+ * unknown classes, `arguments`, bytes in shared or resizable memory, values whose prototype was exchanged, getters and `toJSON` that
+ * throw, and more than 2,000 levels of nesting
  */
 export function encode(value: unknown, options?: EncodeOptions): string {
   return writing(options, (writer) => writer.value(value));

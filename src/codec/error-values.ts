@@ -31,6 +31,8 @@ function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
         // A subclass saved as its base keeps what it has from its prototype.
         return (key === "name" && value.name !== tag) || (key === "message" && value.message !== "");
       });
+      // An error of the old style is a plain object inside.
+      if (!types.isNativeError(value)) writer.refuseInnerKind(value);
       writer.refuseSymbols(value);
       const further = Object.keys(value);
       if (!Object.hasOwn(value, "code") && (value as { code?: unknown }).code !== undefined) further.push("code");

@@ -29,6 +29,7 @@ function instanceKind(type: InstanceClass): Kind {
     accepts: type.marks,
 
     write(value, writer) {
+      writer.refuseInnerKind(value);
       writer.refuseSymbols(value, type.symbol);
       const args = argumentsOf(value, type);
       if (args === undefined && type.args !== undefined && Object.hasOwn(value, type.args)) {

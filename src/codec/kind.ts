@@ -12,6 +12,8 @@ export interface Writing {
   extras(value: object): string;
   /** Throws if there are enumerable symbol keys, which JSON cannot hold, other than the one the class puts there. */
   refuseSymbols(value: object, known?: symbol): void;
+  /** Throws for a value that has content besides its properties, such as a Map that was given the prototype of another class. */
+  refuseInnerKind(value: object): void;
   /** Refuses the value being written. */
   fail(found: string): never;
 }

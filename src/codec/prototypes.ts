@@ -62,7 +62,8 @@ function constructorOf(prototype: object): Constructor | undefined {
   return typeof constructor === "function" ? (constructor as Constructor) : undefined;
 }
 
-function isNative(prototype: object): boolean {
+/** True if the class that a prototype belongs to is built into some realm of this process. */
+export function isNative(prototype: object): boolean {
   const constructor = constructorOf(prototype);
   return constructor !== undefined && Function.prototype.toString.call(constructor).includes("[native code]");
 }

@@ -1,4 +1,6 @@
+import { types } from "node:util";
 import { INSTANCE_CLASSES } from "./classes";
+import { mayHideContent } from "./hidden";
 import { MARKER } from "./marker";
 import { parentOf } from "./prototypes";
 
@@ -92,9 +94,9 @@ export class Tracer {
 }
 
 /**
- * Whether a value is exactly like the copy that was taken apart: then the codec gives one text for both. One thing is not looked for,
- * since looking takes as long as all the rest: symbol keys that were added in place. The codec would refuse them; nothing of them can
- * be saved.
+ * Whether a value is exactly like the copy that was taken apart: then the codec gives one text for both. Two things are not looked for,
+ * since looking takes as long as all the rest: symbol keys, and values like a Map that got the prototype of a plain object. The codec
+ * would refuse them; nothing of them can be saved.
  *
  * @param at where the copy's slots begin
  * @returns where they end; -1 if the value differs
@@ -171,9 +173,10 @@ function hasNoProperties(value: object): boolean {
   return true;
 }
 
-/** A property that is not enumerable may still count for the codec: the marker, and arguments within arguments. */
+/** What is not enumerable may still count for the codec: that the value is an `arguments` object, the marker, and arguments within arguments. */
 function isMarked({ prototype, keys }: Shape, value: Owner, owner: Owner | undefined): boolean {
   if (prototype !== Object.prototype) return false;
+  if (mayHideContent(keys as readonly string[]) && types.isArgumentsObject(value)) return true;
   if (value[MARKER] !== undefined && keys?.includes(MARKER) !== true) return true;
   return owner !== undefined && value[ARGUMENTS] !== undefined && keys?.includes(ARGUMENTS) !== true;
 }

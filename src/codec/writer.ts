@@ -1,6 +1,6 @@
 import { types } from "node:util";
 import { unserializable } from "./failures";
-import { hasHiddenState } from "./hidden";
+import { hasHiddenState, hidesContent, innerKind, innerKindOfPlain } from "./hidden";
 import type { Writing } from "./kind";
 import { finiteNumbers, isDense, isIndex } from "./lists";
 import { MARKER, MAX_LEVELS, open, tagged, type JsonRecord } from "./marker";
@@ -80,7 +80,18 @@ export class Writer implements Writing {
     for (const symbol of symbols) {
       if (symbol !== known && Object.prototype.propertyIsEnumerable.call(value, symbol))
         this.fail("a property with a symbol as its key");
+      // These make a value of another kind also where they are not enumerable.
+      if (symbol === Symbol.toStringTag)
+        this.fail(`an object tagged ${JSON.stringify((value as { [symbol]: unknown })[symbol])}`);
+      if (symbol === Symbol.iterator) this.fail("an object with an iterator of its own");
     }
+  }
+
+  refuseInnerKind(value: object): void {
+    const kind = innerKind(value);
+    if (kind === undefined) return;
+    if (types.isArgumentsObject(value)) this.fail(`${kind}; save an array of them, [...arguments]`);
+    this.fail(`${kind} with another prototype`);
   }
 
   fail(found: string): never {
@@ -120,9 +131,10 @@ export class Writer implements Writing {
   }
 
   private plainObject(value: object): string {
-    this.refuseSymbols(value);
     // A marker key that is not enumerable is not written, so there is nothing to escape. Asked once: a proxy may answer differently.
     const keys = Object.keys(value);
+    if (innerKindOfPlain(value, keys) !== undefined) this.refuseInnerKind(value);
+    this.refuseSymbols(value);
     if (!keys.includes(MARKER)) return this.record(value, keys);
     this.levels++;
     return tagged("object", this.record(value, keys));
@@ -146,6 +158,8 @@ export class Writer implements Writing {
   private sparseArray(value: readonly unknown[], keys: readonly string[]): string {
     this.levels += 2;
     const indexes = keys.filter(isIndex);
+    if (Object.getOwnPropertyNames(value).filter(isIndex).length > indexes.length)
+      this.fail("a list with an element that isn't enumerable");
     let elements = "";
     for (const key of indexes) elements += `${elements === "" ? "" : ","}[${key},${this.at(Number(key), value[Number(key)])}]`;
     const rest = keys.slice(indexes.length);
@@ -154,6 +168,7 @@ export class Writer implements Writing {
 
   private special(value: object, prototype: object | null): string {
     if (prototype === null) {
+      this.refuseInnerKind(value);
       this.refuseSymbols(value);
       this.levels++;
       return tagged("null-prototype", this.record(value));
@@ -185,7 +200,9 @@ export class Writer implements Writing {
       this.levels += kind.levels - 1;
       return kind.write(value, this);
     }
-    if (ArrayBuffer.isView(value)) this.fail(instanceOf(prototype));
-    return types.isBoxedPrimitive(value) ? this.value((value as { valueOf(): unknown }).valueOf()) : this.plainObject(value);
+    if (types.isBoxedPrimitive(value) && Object.keys(value).every(isIndex))
+      return this.value((value as { valueOf(): unknown }).valueOf());
+    if (innerKind(value) !== undefined || hidesContent(value)) this.fail(instanceOf(prototype));
+    return this.plainObject(value);
   }
 }

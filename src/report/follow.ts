@@ -37,6 +37,7 @@ const ASK_AGAIN_MS = 1_000;
 const schema = z.strictObject({
   threadId: z.custom<string>(isId, ID_RULE),
   by: z.enum(["task", "node"]).default("task"),
+  errors: z.boolean().optional(),
   delayMs: z.number().int().min(0).max(3_600_000).default(250),
 });
 
@@ -47,8 +48,8 @@ export function followThread(
   options: FollowOptions,
   refresh: (options: FromThreadOptions) => Promise<void>,
 ): ProgressFollower {
-  const { threadId, by, delayMs } = checkedOptions(schema, { ...options, threadId: thread });
-  return new Follower(saver, threadId, delayMs, () => refresh({ by }));
+  const { threadId, delayMs, ...shown } = checkedOptions(schema, { ...options, threadId: thread });
+  return new Follower(saver, threadId, delayMs, () => refresh(shown));
 }
 
 class Follower implements ProgressFollower {

@@ -12,6 +12,8 @@ import { type Course, courseOf, liveCourse, nodeOf, tokensOf } from "./turn-cour
 
 /** What a progress file needs of a `TurnSaver`. */
 export interface ProgressSource {
+  /** True if the saver seals what runs produce; see {@link FromThreadOptions.errors}. */
+  readonly encrypted?: boolean;
   listTasks(threadId: string): Promise<readonly TaskSpan[]>;
   listTurns(threadId: string, options: { afterSeq?: number; limit?: number }): Promise<readonly Turn[]>;
   inFlight(threadId: string): Promise<readonly Turn[]>;
@@ -23,11 +25,17 @@ export interface ProgressSource {
 export interface FromThreadOptions {
   /** What a phase is. `"task"` (default): a task of the thread. `"node"`: a node at the top of the graph, over all tasks. */
   by?: "task" | "node";
+  /**
+   * Whether the note of a failed phase quotes its error, as the turn log holds it (after `redact`). Default: yes, but no for an encrypted
+   * saver, whose errors would leave the database in the clear.
+   */
+  errors?: boolean;
 }
 
 const schema = z.strictObject({
   threadId: z.custom<string>(isId, ID_RULE),
   by: z.enum(["task", "node"]).default("task"),
+  errors: z.boolean().optional(),
 });
 /** How many turns are read at once; in between the event loop runs on. */
 const PAGE = 500;
@@ -52,7 +60,7 @@ interface Situation {
 
 /** See `CheckpointFile.fromThread`. @throws {TurnsError} INVALID_OPTION, and what the saver throws */
 export async function progressOfThread(saver: ProgressSource, thread: string, options: FromThreadOptions): Promise<Progress> {
-  const { threadId, by } = checkedOptions(schema, { ...options, threadId: thread });
+  const { threadId, by, errors = saver.encrypted !== true } = checkedOptions(schema, { ...options, threadId: thread });
   const turns = await turnsOf(saver, threadId);
   const situation: Situation = {
     head: headOf(await newestCheckpoint(saver, threadId)),
@@ -61,7 +69,7 @@ export async function progressOfThread(saver: ProgressSource, thread: string, op
   };
   const groups = by === "node" ? byNode(turns, situation) : byTask(await saver.listTasks(threadId), turns, situation);
   const phases: Phase[] = [];
-  for (const group of groups) phases.push(await phaseOf(saver, group));
+  for (const group of groups) phases.push(await phaseOf(saver, group, errors));
   return { threadId, phases, resume: resumeOf(phases, groups, situation), totals: sumOf(phases) };
 }
 
@@ -127,7 +135,7 @@ function pastStatus(course: Course | undefined): PhaseStatus {
   return course?.open !== undefined || course?.failed !== undefined || course?.waiting !== undefined ? "skipped" : "completed";
 }
 
-async function phaseOf(saver: ProgressSource, group: Group): Promise<Phase> {
+async function phaseOf(saver: ProgressSource, group: Group, errors: boolean): Promise<Phase> {
   const { id, status, turns, createdAt } = group;
   const hasBegun = status !== "pending";
   const hasEnded = hasBegun && status !== "in-progress";
@@ -137,22 +145,23 @@ async function phaseOf(saver: ProgressSource, group: Group): Promise<Phase> {
     status,
     startedAt: hasBegun ? (turns[0]?.createdAt ?? createdAt) : null,
     endedAt: hasEnded ? (turns.at(-1)?.createdAt ?? createdAt) : null,
-    notes: await notesOf(saver, group),
+    notes: await notesOf(saver, group, errors),
     tokens: tokensOf(turns),
   };
 }
 
 /** Why a phase failed; nothing else that a file could note is in the database. */
-async function notesOf(saver: ProgressSource, { status, course }: Group): Promise<string> {
+async function notesOf(saver: ProgressSource, { status, course }: Group, errors: boolean): Promise<string> {
   if (course?.failed === undefined || (status !== "failed" && status !== "skipped")) return "";
   const node = JSON.stringify(course.failed.nodeName);
+  if (!errors) return failureLine(`node ${node}; its error stays in the ${saver.encrypted === true ? "encrypted " : ""}database`);
   try {
     const error = (await saver.turnState(course.failed))["error"] as { name?: unknown; message?: unknown } | undefined;
     const told = [error?.name, error?.message].filter((part) => typeof part === "string" && part !== "");
     return failureLine(told.length === 0 ? `node ${node}` : `node ${node}, ${told.join(": ")}`);
   } catch {
     // Turns may be kept without content.
-    return failureLine(`node ${node}; what with was not kept`);
+    return failureLine(`node ${node}; its error was not kept`);
   }
 }
 
