@@ -11,6 +11,7 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { assembled, type DatabaseHandle } from "./assembly";
+import { backup, type BackupOptions, type BackupReport } from "./backup";
 import type { Beginnings } from "./beginnings";
 import { chunkAddresses } from "./codec";
 import type { EffectContent } from "./effects/content";
@@ -572,6 +573,20 @@ export class TurnSaver extends BaseCheckpointSaver {
    */
   async vacuum(options: { full?: boolean } = {}): Promise<VacuumReport> {
     return vacuum(this.#store, checkedOptions(vacuuming, options).full);
+  }
+
+  /**
+   * Copies the database to another file while runs go on: everything that was saved when it was called, as of one moment. Writers don't
+   * wait for it. The copy is verified row by row under a temporary name, synchronised, and only then gets its name, so a crash leaves
+   * nothing there. Open it like any database: `TurnSaver.fromPath(path)`. What an encrypted saver sealed stays sealed. See docs/backups.md.
+   *
+   * @throws {TurnsError} INVALID_OPTION, also for the path of this database; BACKUP_TARGET_EXISTS without `overwrite`, or while a database
+   *   of that name is open; BACKUP_ABORTED; CHECKPOINT_CORRUPTED if the copy doesn't verify; STORE_UNAVAILABLE, STORE_CLOSED, STORE_FAILED.
+   *   Nothing is left at the destination then, and a file that was there is as it was.
+   */
+  async backup(path: string, options: BackupOptions = {}): Promise<BackupReport> {
+    if (this.#serde !== undefined) await this.#serde.settled();
+    return backup(this.#store, path, options);
   }
 
   /** Closes the database. Call it after the last run has ended; what comes later fails with STORE_CLOSED. Closing twice is fine. */

@@ -1,3 +1,4 @@
+import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { Verification } from "./integrity";
@@ -805,6 +806,13 @@ export interface Store {
    * @throws THREAD_NOT_FOUND
    */
   startVerify(threadId: string | undefined, isGraph: (digest: string, document: string) => boolean): Awaitable<Verification>;
+
+  /**
+   * Copies everything, as it is at one moment, while others go on saving.
+   *
+   * @throws BACKUP_TARGET_EXISTS, INVALID_OPTION for a path of the store's own, STORE_UNAVAILABLE, and what `onCopied` and the signal throw
+   */
+  backUp(order: BackupOrder): Promise<UnpublishedBackup<Store>>;
 
   close(): void;
   readonly open: boolean;

@@ -1,5 +1,6 @@
 import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
+import { CutWatch } from "./cut-watch";
 import type { SqliteDatabase } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
@@ -22,6 +23,7 @@ export class Commits {
   readonly #db: SqliteDatabase;
   readonly #busyTimeoutMs: number;
   readonly #file: OpenedFile;
+  readonly #cuts: CutWatch;
   readonly #log: LogWatch | undefined;
   #waiting: Promise<unknown> | undefined;
   #held = false;
@@ -33,6 +35,7 @@ export class Commits {
     this.#db = db;
     this.#log = log;
     this.#file = new OpenedFile(db);
+    this.#cuts = new CutWatch(db);
     this.#busyTimeoutMs = busyTimeoutMs;
   }
 
@@ -59,12 +62,26 @@ export class Commits {
   run<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() =>
       this.#attempt(() => {
-        this.#file.refuseAnother();
+        this.#refuseLost();
         const result = this.#db.transaction(work).immediate() as T;
+        this.#refuseLost(true);
         this.#log?.committed();
         return result;
       }),
     );
+  }
+
+  /** Runs work that changes the file or moves its log and that no transaction may be around, in its turn. */
+  upkeep<T>(work: () => T): Awaitable<T> {
+    return this.alone(() => {
+      this.#refuseLost();
+      return work();
+    });
+  }
+
+  /** Closes the database; nothing may be waiting. A file that was cut is left as it is. */
+  close(): void {
+    this.#cuts.close();
   }
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
@@ -75,6 +92,12 @@ export class Commits {
   /** Runs work that no transaction may be around, in its turn. */
   alone<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() => this.#attempt(work));
+  }
+
+  /** What is written into a file that is gone, or behind a hole in its log, is lost. @param committed whether it has been */
+  #refuseLost(committed = false): void {
+    this.#file.refuseAnother();
+    this.#cuts.refuseCut(committed);
   }
 
   #inOrder<T>(attempt: () => T): Awaitable<T> {

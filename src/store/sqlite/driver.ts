@@ -15,12 +15,19 @@ export interface SqliteTransaction {
   immediate(): unknown;
 }
 
+export interface BackupPages {
+  totalPages: number;
+  remainingPages: number;
+}
+
 /** An open better-sqlite3 database. */
 export interface SqliteDatabase {
   prepare(sql: string): SqliteStatement;
   exec(sql: string): unknown;
   pragma(source: string, options?: { simple?: boolean }): unknown;
   transaction(fn: () => unknown): SqliteTransaction;
+  /** SQLite's online backup, `progress` pages a step: 0 pauses it until the next turn of the event loop. For `saver.backup` only. */
+  backup?(path: string, options: { progress: (done: BackupPages) => number }): Promise<unknown>;
   close(): unknown;
   readonly open: boolean;
   readonly name: string;

@@ -2,6 +2,7 @@ import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
 import type { NewCheckpoint, Store } from "../store";
+import { backUp } from "./backup";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
@@ -59,10 +60,10 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
     if (typeof source === "string") db.close();
     throw error;
   }
-  return storeOn(db, sql, commits);
+  return storeOn(db, sql, commits, (path) => openSqliteStore(path, options));
 }
 
-function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
+function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path: string) => Store): Store {
   const write =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T, name?: CommitName) =>
     (...args: A) => {
@@ -130,8 +131,8 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     unnameCheckpoint: write(unnameCheckpoint),
     space: () => commits.alone(() => spaceOf(db)),
     giveBackPages: (pages) => commits.run(() => giveBackPages(db, pages)),
-    checkpointLog: (truncate) => commits.alone(() => checkpointLog(db, truncate)),
-    vacuumFully: () => commits.alone(() => vacuumFully(db)),
+    checkpointLog: (truncate) => commits.upkeep(() => checkpointLog(db, truncate)),
+    vacuumFully: () => commits.upkeep(() => vacuumFully(db)),
     beginRun: write(beginRun, "run-mark"),
     beatRun: write(beatRun),
     checkLease: read(checkLease),
@@ -156,8 +157,9 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
       const step = startVerify(sql, threadId, isGraph);
       return { step: () => commits.alone(step) };
     }),
+    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => commits.alone(work) }, order),
     close: () => {
-      db.close();
+      commits.close();
     },
     get open() {
       return db.open;

@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import type { NodeSqliteDatabase, SqliteDatabase, SqliteTransaction } from "./driver";
+import type { BackupPages, NodeSqliteDatabase, SqliteDatabase, SqliteTransaction } from "./driver";
 import { sqliteFailure } from "./node-failures";
 import { NodeStatement } from "./node-statement";
 
 const MEMORY = ":memory:";
+const PAGES_A_STEP = 256;
 const SAVEPOINT = "langgraph_turns";
 
 export interface OpenOptions {
@@ -13,6 +14,11 @@ export interface OpenOptions {
   timeout?: number;
 }
 
+type NodeBackup = (
+  from: NodeSqliteDatabase,
+  path: string,
+  options: { rate: number; progress: (done: BackupPages) => void },
+) => Promise<number>;
 export type DatabaseSync = new (path: string, options: { readOnly?: boolean; timeout?: number }) => NodeSqliteDatabase;
 
 /** A `DatabaseSync` of `node:sqlite` behind the interface of better-sqlite3, which the rest of the store is written for. */
@@ -48,6 +54,32 @@ export class NodeDatabase implements SqliteDatabase {
       return new NodeDatabase(new DatabaseSync(file, { readOnly: readonly, timeout }), { name, readonly });
     } catch (error) {
       throw sqliteFailure(error);
+    }
+  }
+
+  /** Another connection to a file, of the same class, which can only read. @throws what SQLite throws, with its code */
+  beside(path: string): NodeDatabase {
+    return NodeDatabase.open(this.#db.constructor as DatabaseSync, path, { readonly: true });
+  }
+
+  /** Steps of 256 pages on another thread, whatever `progress` returns. @throws what `progress` or SQLite throws */
+  async backup(path: string, { progress }: { progress: (done: BackupPages) => number }): Promise<void> {
+    const sqlite = process.getBuiltinModule("node:sqlite") as unknown as { backup: NodeBackup };
+    let failure: { error: unknown } | undefined;
+    try {
+      await sqlite.backup(this.#db, path, {
+        rate: PAGES_A_STEP,
+        progress: (done) => {
+          try {
+            progress(done);
+          } catch (error) {
+            failure = { error };
+            throw error;
+          }
+        },
+      });
+    } catch (error) {
+      throw failure === undefined ? sqliteFailure(error) : failure.error;
     }
   }
 

@@ -25,6 +25,18 @@ export function openDatabase(path: string, { driver, ...options }: OpenOptions &
   return opener(driver)(path, options);
 }
 
+/**
+ * Another connection to a file that is open, by the same driver, which can only read. Of another driver it would be another SQLite, and
+ * two of them in one process don't see each other's locks.
+ *
+ * @throws untranslated, what the driver throws
+ */
+export function openBeside(db: SqliteDatabase, path: string): SqliteDatabase {
+  if (db instanceof NodeDatabase) return db.beside(path);
+  const { constructor } = db as unknown as { constructor: BetterSqlite3 };
+  return new constructor(path, { readonly: true });
+}
+
 function opener(wanted: DriverName | undefined): Open {
   const tried: { driver: DriverName; error: unknown }[] = [];
   for (const driver of wanted === undefined ? DRIVERS : [wanted]) {

@@ -3,6 +3,7 @@ import { plainSealing } from "../../sealing";
 import { NOTHING_REMEMBERED, type StoredCheckpoint, type TurnRow } from "../store";
 import { readChunks } from "./chunks";
 import { adapted, waitingForOthers } from "./connection";
+import { CutWatch } from "./cut-watch";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { getCheckpoint } from "./checkpoints";
 import { translated } from "./failures";
@@ -27,12 +28,14 @@ export class SqliteTurnLog {
   readonly #db: SqliteDatabase;
   readonly #sql: Sql;
   readonly #file: OpenedFile;
+  readonly #cuts: CutWatch;
 
   constructor(handle: DatabaseHandle) {
     const db = adapted(handle);
     this.#db = db;
     waitingForOthers(db.name, () => migrate(db));
     this.#file = new OpenedFile(db);
+    this.#cuts = new CutWatch(db);
     this.#sql = new Sql(db, plainSealing);
   }
 
@@ -102,7 +105,11 @@ export class SqliteTurnLog {
   #transaction<T>(work: () => T): T {
     try {
       this.#file.refuseAnother();
-      return this.#db.transaction(work).immediate() as T;
+      this.#cuts.refuseCut();
+      const result = this.#db.transaction(work).immediate() as T;
+      this.#file.refuseAnother();
+      this.#cuts.refuseCut(true);
+      return result;
     } catch (error) {
       throw translated(error, this.#db.name);
     }

@@ -1,0 +1,117 @@
+import { z } from "zod";
+import { describe, TurnsError } from "./errors";
+import { verify, type VerifyReport } from "./integrity/verify";
+import { checkedOptions } from "./options";
+import type { UnpublishedBackup } from "./store/backup";
+import type { Store } from "./store/store";
+
+export interface BackupOptions {
+  /** Whether a file at the destination may be replaced. Default `false`. It is replaced in one step, once the new copy is verified. */
+  overwrite?: boolean;
+  /** Whether every row of the copy is verified before it gets its name. Default `true`; `false` copies a damaged file as it is. */
+  verify?: boolean;
+  /** Ends the backup with BACKUP_ABORTED; nothing is left at the destination. */
+  signal?: AbortSignal;
+  /** Called after each step. What it throws ends the backup, and is thrown. */
+  onProgress?: (progress: BackupProgress) => void;
+}
+
+export interface BackupProgress {
+  /** What goes on: pages are copied, then rows are verified. */
+  phase: "copy" | "verify";
+  /** Pages that are in the copy. */
+  pages: number;
+  /** Pages that it will have. */
+  ofPages: number;
+}
+
+/** What {@link backup} made. */
+export interface BackupReport {
+  path: string;
+  bytes: number;
+  pages: number;
+  /** What was verified in the copy; undefined with `verify: false`. */
+  verified: VerifyReport | undefined;
+}
+
+const schema = z.strictObject({
+  overwrite: z.boolean().default(false),
+  verify: z.boolean().default(true),
+  signal: z.custom<AbortSignal>((value) => value instanceof AbortSignal, "must be an AbortSignal").optional(),
+  onProgress: z
+    .custom<NonNullable<BackupOptions["onProgress"]>>((value) => typeof value === "function", "must be a function")
+    .optional(),
+});
+
+/** Copies a store to a file while it is in use; see `TurnSaver.backup`. */
+export async function backup(store: Store, path: string, options: BackupOptions): Promise<BackupReport> {
+  refuseNoPath(path);
+  const { overwrite, verify: isVerified, signal, onProgress } = checkedOptions(schema, options);
+  refuseAborted(path, signal);
+  let copy: UnpublishedBackup<Store> | undefined;
+  try {
+    const onCopied = (pages: number, ofPages: number): void => onProgress?.({ phase: "copy", pages, ofPages });
+    copy = await store.backUp({ path, overwrite, signal, onCopied });
+    const { pages } = copy;
+    const onVerified = (): void => onProgress?.({ phase: "verify", pages, ofPages: pages });
+    const verified = isVerified ? await verifiedCopy(copy, path, { signal, onProgress: onVerified }) : undefined;
+    refuseAborted(path, signal);
+    const bytes = await copy.publish();
+    copy = undefined;
+    return { path, bytes, pages, verified };
+  } catch (error) {
+    copy?.discard();
+    refuseAborted(path, signal);
+    throw error;
+  }
+}
+
+async function verifiedCopy(
+  copy: UnpublishedBackup<Store>,
+  path: string,
+  request: { signal: AbortSignal | undefined; onProgress: () => void },
+): Promise<VerifyReport> {
+  const store = copy.open();
+  try {
+    const { signal, onProgress } = request;
+    const report = await verify(store, { ...(signal && { signal }), onProgress });
+    if (!report.ok && report.done) throw notWhole(path, report);
+    return report;
+  } finally {
+    store.close();
+  }
+}
+
+function notWhole(path: string, { problemCount, problems }: VerifyReport): TurnsError {
+  const [first] = problems;
+  return new TurnsError("CHECKPOINT_CORRUPTED", {
+    what: `the backup to ${path}`,
+    expected: "a copy in which every row verifies",
+    found: `${problemCount} problems, the first in ${first?.table ?? "the file"}: ${first?.kind ?? "unreadable"}`,
+    remedy:
+      "They are in the database itself: call saver.verify() for all of them. To copy it as it is: saver.backup(path, { verify: false }). Nothing was left at the destination.",
+    data: { path, problems: problemCount },
+  });
+}
+
+function refuseNoPath(path: unknown): void {
+  if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
+  throw new TurnsError("INVALID_OPTION", {
+    what: "path",
+    expected: "the path of a file to make",
+    found: describe(path),
+    remedy: "Pass a non-empty string without NUL characters.",
+  });
+}
+
+function refuseAborted(path: string, signal: AbortSignal | undefined): void {
+  if (signal?.aborted !== true) return;
+  throw new TurnsError("BACKUP_ABORTED", {
+    what: `the backup to ${path}`,
+    expected: "to be left to its end",
+    found: "a signal that aborted it",
+    remedy: "Nothing was left at the destination. Call saver.backup() again.",
+    data: { path },
+    cause: signal.reason,
+  });
+}

@@ -1,0 +1,235 @@
+import { randomBytes } from "node:crypto";
+import { linkSync, lstatSync, renameSync, rmSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { TurnsError } from "../../errors";
+import type { BackupOrder, UnpublishedBackup } from "../backup";
+import type { Awaitable, Store } from "../store";
+import { backupTargetExists, noBackupTarget, sourceAsTarget, unwritableTarget, withoutBackup } from "./backup-refusals";
+import type { SqliteDatabase } from "./driver";
+import { translated } from "./failures";
+import { openBeside } from "./open-database";
+
+/** Pages a step, 1 MiB at SQLite's usual page size: some 2 ms. */
+const PAGES_AT_ONCE = 256;
+/** After so many the copy is synchronised in the background, so that the last step, which waits for the disk, has little left to write. */
+const PAGES_PER_SYNC = 2_048;
+const BESIDE = ["-wal", "-shm", "-journal"];
+
+/** What a backup needs of the store around it. */
+export interface BackupSource {
+  db: SqliteDatabase;
+  /** Runs work behind everything that was handed in before it. */
+  inTurn: <T>(work: () => T) => Awaitable<T>;
+  openCopy: (path: string) => Store;
+}
+
+/**
+ * Copies the database as it is at one moment, with everything that was handed in before. A connection of its own reads it in one
+ * transaction, so that writers, here and elsewhere, neither wait for it nor make it start again; the log grows as long as it goes on.
+ *
+ * @throws {TurnsError} INVALID_OPTION, BACKUP_TARGET_EXISTS, STORE_UNAVAILABLE, STORE_CLOSED, STORE_FAILED. Nothing is left then.
+ */
+export async function backUp(source: BackupSource, order: BackupOrder): Promise<UnpublishedBackup<Store>> {
+  const { db, openCopy } = source;
+  const path = resolve(order.path);
+  refuseTarget(db, path, order.overwrite);
+  const partial = `${path}.partial-${process.pid}-${randomBytes(4).toString("hex")}`;
+  try {
+    const from = await source.inTurn(() => snapshotOf(db));
+    let pages: number;
+    try {
+      pages = await copied(from, db, partial, order);
+    } finally {
+      if (from !== db) from.close();
+    }
+    return {
+      pages,
+      open: () => openCopy(partial),
+      publish: () => published(partial, path, order.overwrite),
+      discard: () => removed(partial),
+    };
+  } catch (error) {
+    removed(partial);
+    throw translated(failureOf(error, path), path);
+  }
+}
+
+/** Refuses what must not be written to, before anything is. */
+function refuseTarget(db: SqliteDatabase, path: string, overwrite: boolean): void {
+  if (statOf(dirname(path))?.isDirectory() !== true) throw noBackupTarget(path, "no folder of that name");
+  const own = db.memory ? undefined : resolve(mainFileOf(db));
+  const target = statOf(path);
+  if (own !== undefined) {
+    const source = statOf(own);
+    const isSame = target !== undefined && source !== undefined && target.ino === source.ino && target.dev === source.dev;
+    if (isSame || [own, ...BESIDE.map((suffix) => own + suffix)].includes(path)) throw sourceAsTarget(path);
+  }
+  if (target?.isDirectory() === true) throw noBackupTarget(path, "a folder");
+  refuseExisting(path, overwrite);
+}
+
+/** A log that is left beside the destination would be taken for the copy's own. */
+function refuseExisting(path: string, overwrite: boolean): void {
+  const there = [...(overwrite ? [] : [path]), ...BESIDE.map((suffix) => path + suffix)].find(isThere);
+  if (there !== undefined) throw backupTargetExists(path, there);
+}
+
+/** A connection that sees the database as it is now until it is closed. One in memory can only be read by the connection it is of. */
+function snapshotOf(db: SqliteDatabase): SqliteDatabase {
+  if (db.memory) return db;
+  const reader = openBeside(db, mainFileOf(db));
+  try {
+    reader.exec("BEGIN");
+    reader.prepare("SELECT count(*) FROM sqlite_schema").get();
+    return reader;
+  } catch (error) {
+    reader.close();
+    throw error;
+  }
+}
+
+function mainFileOf(db: SqliteDatabase): string {
+  const [main] = db.pragma("database_list") as { file: string | null }[];
+  return main?.file ?? "";
+}
+
+/** @returns how many pages the copy has */
+async function copied(from: SqliteDatabase, db: SqliteDatabase, partial: string, order: BackupOrder): Promise<number> {
+  if (from.backup === undefined) throw withoutBackup(order.path);
+  const sync = new BackgroundSync(partial);
+  let pages = 0;
+  let synced = 0;
+  await from.backup(partial, {
+    progress: ({ totalPages, remainingPages }) => {
+      order.signal?.throwIfAborted();
+      if (!db.open) throw closedMeanwhile(order.path);
+      sync.rethrow();
+      // A paused copy asks again with the next turn of the event loop.
+      if (sync.isRunning) return 0;
+      const done = totalPages - remainingPages;
+      if (done !== pages) order.onCopied(done, totalPages);
+      pages = done;
+      if (done - synced < PAGES_PER_SYNC) return PAGES_AT_ONCE;
+      synced = done;
+      sync.start();
+      return 0;
+    },
+  });
+  await sync.ended();
+  pages = statSync(partial).size / Number(from.pragma("page_size", { simple: true }));
+  order.onCopied(pages, pages);
+  order.signal?.throwIfAborted();
+  return pages;
+}
+
+/** Brings what was written to a file to the disk, without keeping the event loop. */
+class BackgroundSync {
+  readonly #path: string;
+  #running: Promise<void> | undefined;
+  #failure: { error: unknown } | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  get isRunning(): boolean {
+    return this.#running !== undefined;
+  }
+
+  start(): void {
+    this.#running = synchronised(this.#path)
+      .catch((error: unknown) => {
+        this.#failure = { error };
+      })
+      .then(() => {
+        this.#running = undefined;
+      });
+  }
+
+  rethrow(): void {
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+
+  async ended(): Promise<void> {
+    await this.#running;
+    this.rethrow();
+  }
+}
+
+async function published(partial: string, path: string, overwrite: boolean): Promise<number> {
+  try {
+    await synchronised(partial);
+    const { size } = statSync(partial);
+    refuseExisting(path, overwrite);
+    if (overwrite || !linked(partial, path)) renameSync(partial, path);
+    else rmSync(partial);
+    await synchronised(dirname(path));
+    return size;
+  } catch (error) {
+    throw failureOf(error, path);
+  }
+}
+
+/** Unlike a rename a link replaces nothing that somebody put there meanwhile. @returns false where there are no links */
+function linked(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === "EEXIST") throw backupTargetExists(to, to);
+    return false;
+  }
+}
+
+async function synchronised(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function removed(partial: string): void {
+  for (const suffix of ["", ...BESIDE]) {
+    try {
+      rmSync(partial + suffix, { force: true });
+    } catch {
+      // What cannot be removed has a name that nobody takes for a backup.
+    }
+  }
+}
+
+function statOf(path: string): ReturnType<typeof statSync> {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
+function isThere(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+function closedMeanwhile(path: string): TurnsError {
+  return new TurnsError("STORE_CLOSED", {
+    what: `the backup to ${path}`,
+    expected: "a saver that stays open until it is complete",
+    found: "one that was closed",
+    remedy: "Await saver.backup() before saver.close(). Nothing was left at the destination.",
+    data: { path },
+  });
+}
+
+/** Errors of the file system have codes that aren't SQLite's. */
+function failureOf(error: unknown, path: string): unknown {
+  const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
+  if (TurnsError.is(error) || typeof code !== "string" || syscall === undefined) return error;
+  return unwritableTarget(path, code, error);
+}

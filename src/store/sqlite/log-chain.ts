@@ -1,0 +1,166 @@
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+
+const HEADER_BYTES = 32;
+const FRAME_HEADER_BYTES = 24;
+const MAGIC = 0x377f0682;
+/** How much of the log is read in one go. */
+const READ_BYTES = 64 * 1024;
+/** A longer stretch than this is not read frame by frame: 16 MiB at SQLite's usual page size, some 15 ms. */
+const FRAMES_MAX = 4_096;
+const IS_LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
+
+/** What a walk along the log found. */
+export interface LogEnd {
+  /** Whether the log holds all frames up to the one that was asked for, each with the checksum that SQLite's own recovery wants. */
+  whole: boolean;
+  /** How many pages the file has after the commit of that frame, and how large they are. */
+  pages: number;
+  pageBytes: number;
+  /** Another one after each reset of the log. */
+  generation: string;
+  /** How long the log is, and has to be at least. */
+  bytes: number;
+  expected: number;
+}
+
+/** A place in the log up to which it has been read: behind so many frames, with the running checksum that the next one goes on from. */
+interface Place {
+  frames: number;
+  sum: readonly [number, number];
+}
+
+/**
+ * Follows a write-ahead log as it grows. Each frame's checksum is made from the frame before it, so a log is whole up to the first
+ * frame that does not fit, and what stands behind that frame is lost in the next recovery. A walk begins at the last frame of the
+ * walk before: a cut at any place up to there has changed that frame, even if somebody wrote behind the hole since.
+ *
+ * SQLite takes no locks on the log, so opening and closing it here takes none away. (The file itself must never be opened beside
+ * SQLite: to close it would drop the locks that this process has on it.)
+ */
+export class LogChain {
+  readonly #path: string;
+  #generation = "";
+  #pageBytes = 0;
+  #place: Place = { frames: 0, sum: [0, 0] };
+  #buffer = Buffer.alloc(0);
+  readonly #header = Buffer.alloc(HEADER_BYTES);
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /**
+   * Walks to a frame that is the last one of a commit.
+   *
+   * @param frames how many frames SQLite says the log has
+   * @returns undefined if there is no log under this name, or it can't be read just now
+   */
+  walk(frames: number): LogEnd | undefined {
+    return reading(this.#path, (log) => this.#walk(log, frames));
+  }
+
+  /** The pages that stand in the frames after the first `after` ones, up to `frames`. */
+  pagesBehind(after: number, frames: number): ReadonlySet<number> | undefined {
+    return reading(this.#path, (log) => {
+      const pages = new Set<number>();
+      if (readSync(log, this.#header, 0, HEADER_BYTES, 0) < HEADER_BYTES) return pages;
+      const bytes = FRAME_HEADER_BYTES + this.#header.readUInt32BE(8);
+      const page = Buffer.alloc(4);
+      for (let at = after; at < frames && readSync(log, page, 0, 4, HEADER_BYTES + at * bytes) === 4; at += 1) {
+        pages.add(page.readUInt32BE(0));
+      }
+      return pages;
+    });
+  }
+
+  #walk(log: number, frames: number): LogEnd {
+    const header = this.#header;
+    const found = fstatSync(log).size;
+    const isThere = readSync(log, header, 0, HEADER_BYTES, 0) === HEADER_BYTES;
+    if (isThere) this.#pageBytes = header.readUInt32BE(8);
+    const pageBytes = this.#pageBytes;
+    const frameBytes = FRAME_HEADER_BYTES + pageBytes;
+    const generation = header.toString("latin1", 16, 24);
+    const expected = HEADER_BYTES + frames * frameBytes;
+    const end = { whole: false, pages: 0, pageBytes, generation, bytes: found, expected };
+    if (!isThere || (header.readUInt32BE(0) & ~1) >>> 0 !== MAGIC || found < expected) return end;
+    if (generation !== this.#generation || this.#place.frames >= frames) {
+      this.#generation = generation;
+      this.#place = { frames: 0, sum: [header.readUInt32BE(24) | 0, header.readUInt32BE(28) | 0] };
+    }
+    if (frames - this.#place.frames > FRAMES_MAX) {
+      const place = this.#onFaith(log, frames - 1, frameBytes);
+      if (place === undefined) return end;
+      this.#place = place;
+    }
+    const pages = this.#follow(log, frames, frameBytes);
+    return pages === undefined ? end : { ...end, whole: true, pages };
+  }
+
+  /** @returns the pages that the file has after the last frame, undefined if some frame does not fit */
+  #follow(log: number, frames: number, frameBytes: number): number | undefined {
+    const atOnce = Math.max(1, Math.floor(READ_BYTES / frameBytes));
+    if (this.#buffer.length !== atOnce * frameBytes) this.#buffer = Buffer.from(new ArrayBuffer(atOnce * frameBytes));
+    const isSwapped = (this.#header.readUInt32BE(0) & 1) === (IS_LITTLE_ENDIAN ? 1 : 0);
+    let { frames: at, sum } = this.#place;
+    let before = this.#place;
+    let pages = 0;
+    while (at < frames) {
+      const count = Math.min(atOnce, frames - at);
+      const wanted = count * frameBytes;
+      if (readSync(log, this.#buffer, 0, wanted, HEADER_BYTES + at * frameBytes) !== wanted) return undefined;
+      for (let index = 0; index < count; index += 1) {
+        const frame = this.#buffer.subarray(index * frameBytes, (index + 1) * frameBytes);
+        if (frame.toString("latin1", 8, 16) !== this.#generation) return undefined;
+        before = { frames: at, sum };
+        pages = frame.readUInt32BE(4);
+        const [left, right] = [frame.readInt32BE(16), frame.readInt32BE(20)];
+        sum = summed(sum, frame, isSwapped);
+        if (sum[0] !== left || sum[1] !== right) return undefined;
+        at += 1;
+      }
+    }
+    // The last frame is read again by the next walk.
+    this.#place = before;
+    return pages;
+  }
+
+  /** The place behind a frame, as far as the frame itself tells. */
+  #onFaith(log: number, frames: number, frameBytes: number): Place | undefined {
+    const frame = Buffer.alloc(FRAME_HEADER_BYTES);
+    const at = HEADER_BYTES + (frames - 1) * frameBytes;
+    if (readSync(log, frame, 0, FRAME_HEADER_BYTES, at) !== FRAME_HEADER_BYTES) return undefined;
+    if (frame.toString("latin1", 8, 16) !== this.#generation) return undefined;
+    return { frames, sum: [frame.readInt32BE(16), frame.readInt32BE(20)] };
+  }
+}
+
+/** The checksum after a frame: over the first 8 bytes of its header and over its page. Changes the frame if the bytes are swapped. */
+function summed([left, right]: readonly [number, number], frame: Buffer, isSwapped: boolean): readonly [number, number] {
+  if (isSwapped) frame.swap32();
+  const words = new Int32Array(frame.buffer, frame.byteOffset, frame.length / 4);
+  let a = left;
+  let b = right;
+  const add = (from: number, to: number): void => {
+    for (let at = from; at < to; at += 2) {
+      a = (a + (words[at] ?? 0) + b) | 0;
+      b = (b + (words[at + 1] ?? 0) + a) | 0;
+    }
+  };
+  add(0, 2);
+  add(FRAME_HEADER_BYTES / 4, words.length);
+  return [a, b];
+}
+
+/** Undefined where it can't be read: SQLite has it open, and will tell. */
+function reading<T>(path: string, read: (log: number) => T): T | undefined {
+  let log: number | undefined;
+  try {
+    log = openSync(path, "r");
+    return read(log);
+  } catch {
+    return undefined;
+  } finally {
+    if (log !== undefined) closeSync(log);
+  }
+}
