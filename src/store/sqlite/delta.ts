@@ -3,12 +3,15 @@ import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../s
 import { headOf, listCheckpoints, readPointer } from "./checkpoints";
 import { ChunkReader } from "./chunks";
 import type { Sql } from "./sql";
+import { storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
 import { openWrites, type WriteRow } from "./write-rows";
 import { verifyVersions } from "./writes";
 
-type Row = { channel: string; checkpoint_id: string; seed: string | null } & { [K in keyof WriteRow]: WriteRow[K] | null };
+type Row = { channel: string; checkpoint_id: string; child_id: string; seed: string | null; is_unraised: number } & {
+  [K in keyof WriteRow]: WriteRow[K] | null;
+};
 
 const VERSION = (row: string): string =>
   `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${row}.channels) AS m`;
@@ -18,7 +21,8 @@ const VERSION = (row: string): string =>
  *
  * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
  * from the same checkpoint does not change what the older branch reads. A child in which the channel has its parent's version took
- * nothing: a time travel's fork (langgraphjs#2737), an empty `updateState`. New input took what LangGraph wrote for it under its own
+ * nothing (a time travel's fork, langgraphjs#2737), unless it is an `updateState`: that applies pending writes without raising versions
+ * (LangGraph 1.4.17). Whether it did, {@link tookPending} tells. New input took what LangGraph wrote for it under its own
  * task id (all zeros, with durability "exit" a step in front), and dropped what the parent's tasks had written. An `updateState` on a
  * checkpoint that already had a child took its own write alone.
  *
@@ -28,26 +32,26 @@ const VERSION = (row: string): string =>
  */
 const HISTORY = `WITH RECURSIVE
   wanted(channel) AS (SELECT value FROM json_each(?4)),
-  chain(channel, depth, checkpoint_id, parent_id, seq, source, version, seed, child_seq, child_source, child_version) AS (
+  chain(channel, depth, checkpoint_id, parent_id, seq, source, version, seed, child_id, child_seq, child_source, child_version) AS (
     SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source,
-        ${VERSION("s")} WHERE m.key = w.channel), NULL, NULL, NULL, NULL
+        ${VERSION("s")} WHERE m.key = w.channel), NULL, NULL, NULL, NULL, NULL
       FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
       WHERE s.thread = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
     UNION ALL
     SELECT c.channel, c.depth + 1, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source,
         ${VERSION("p")} WHERE m.key = c.channel),
         (SELECT m.value FROM json_each(p.channels) AS m WHERE m.key = c.channel AND m.type = 'array'),
-        c.seq, c.source, c.version
+        c.checkpoint_id, c.seq, c.source, c.version
       FROM chain AS c CROSS JOIN langgraph_snapshots AS p
       WHERE p.thread = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
         AND c.seed IS NULL
     LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
   )
-  SELECT p.channel, p.checkpoint_id, p.seed, w.seq, w.node_task_id, w.idx, w.entries, w.checksum
+  SELECT p.channel, p.checkpoint_id, p.child_id, p.seed, p.child_version IS NOT NULL AND p.child_version IS p.version AS is_unraised, w.seq, w.node_task_id, w.idx, w.entries, w.checksum
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
-      AND (p.child_version IS NULL OR p.child_version IS NOT p.version)
+      AND (p.child_version IS NULL OR p.child_version IS NOT p.version OR p.child_source = 'update')
       AND (p.child_source <> 'input' OR w.node_task_id LIKE '%-0000-0000-0000-000000000000')
       AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
@@ -73,6 +77,11 @@ export function deltaHistory(
   for (const row of sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))) {
     const link = links.get(row.checkpoint_id) ?? verifiedLink(sql, key, ns, row.checkpoint_id);
     links.set(row.checkpoint_id, link);
+    if (row.is_unraised === 1 && row.node_task_id !== null) {
+      const child = links.get(row.child_id) ?? verifiedLink(sql, key, ns, row.child_id);
+      links.set(row.child_id, child);
+      if (!tookPending(child, link)) row.node_task_id = null;
+    }
     // The farthest ancestor comes first, and has the value, or nothing before it.
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
     begun.add(row.channel);
@@ -97,6 +106,22 @@ export function deltaHistory(
     if (pointer !== undefined) seeds.set(channel, readPointer(sql, key, pointer, reader, remembered));
   }
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
+}
+
+/**
+ * Whether a checkpoint has taken in the pending writes of its parent's tasks: LangGraph then notes that their nodes have seen what
+ * triggered them.
+ */
+function tookPending(child: CheckpointHead, parent: CheckpointHead): boolean {
+  const before = versionsSeen(parent);
+  return Object.entries(versionsSeen(child)).some(([node, seen]) =>
+    Object.entries(seen).some(([channel, version]) => before[node]?.[channel] !== version),
+  );
+}
+
+function versionsSeen({ body }: CheckpointHead): Readonly<Record<string, Readonly<Record<string, unknown>>>> {
+  const seen = storedRecord(body, "the versions that nodes have seen")["versions_seen"];
+  return (seen ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 /** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */
