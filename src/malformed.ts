@@ -10,8 +10,13 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
  *
  * @throws {TurnsError} INVALID_CHECKPOINT naming the first argument or field that is wrong
  */
-export function refuseMalformed(checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): void {
-  const parts: Record<string, unknown> = { checkpoint, metadata, newVersions };
+export function refuseMalformed(
+  checkpoint: Checkpoint,
+  metadata: CheckpointMetadata,
+  newVersions: ChannelVersions | undefined,
+): void {
+  // Savers that keep the whole state don't need it, and wrappers written for them leave it out.
+  const parts: Record<string, unknown> = { checkpoint, metadata, ...(newVersions === undefined ? {} : { newVersions }) };
   if (isRecord(checkpoint)) {
     parts["checkpoint.channel_values"] = checkpoint.channel_values;
     parts["checkpoint.channel_versions"] = checkpoint.channel_versions;

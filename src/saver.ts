@@ -225,15 +225,17 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Saves a checkpoint. Values of channels without a version are left out: LangGraph makes such defaults anew when it reads.
+   * Saves a checkpoint with every channel value that it holds, whether the channel has a version or not.
    *
+   * @param newVersions may be left out. It makes no difference but for the first input of a thread: if given, a versioned channel that
+   *   it doesn't name is left out there
    * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE naming channel and path, THREAD_DELETED
    */
   override async put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
-    newVersions: ChannelVersions,
+    newVersions?: ChannelVersions,
   ): Promise<RunnableConfig> {
     return storeSpan(
       "put",

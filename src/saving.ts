@@ -76,7 +76,7 @@ export class Saving {
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
-    newVersions: ChannelVersions,
+    newVersions: ChannelVersions | undefined,
   ): Promise<RunnableConfig> {
     const { threadId, ns, checkpointId: parentId } = addressOf(config, "put");
     refuseMalformed(checkpoint, metadata, newVersions);
@@ -87,10 +87,9 @@ export class Saving {
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
       const described = withRunId(metadata, config);
       const serde = this.#parts.serde;
-      const kept = this.#kept(checkpoint);
-      const changed = serde === undefined ? newVersions : { ...newVersions };
+      const kept = this.#kept(toSave(checkpoint, metadata, parentId, newVersions));
       const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
-        this.#putNow(config, at, parentId, kept, metadata, changed, stored);
+        this.#putNow(config, at, parentId, kept, metadata, stored);
       const saved =
         serde === undefined
           ? commit({ values: kept.channel_values, metadata: described })
@@ -122,7 +121,6 @@ export class Saving {
     parentId: string | undefined,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
-    newVersions: ChannelVersions,
     stored: Stored,
   ): ReturnType<Store["putCheckpoint"]> {
     const state = stored.values;
@@ -130,15 +128,10 @@ export class Saving {
     const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), { ...at, parentId }, metadata.source);
     const createdAt = this.#parts.options.clock().toISOString();
     const runId: unknown = config.metadata?.["run_id"];
-    const values = Object.keys(state)
-      .filter((channel) => Object.hasOwn(versions, channel))
-      .map((channel) => ({
-        channel,
-        version: versions[channel] as number | string,
-        isNew: Object.hasOwn(newVersions, channel),
-        comparable: this.#parts.serde === undefined,
-        ...this.#parts.values.channel(at.threadId, at.ns, channel, state[channel]),
-      }));
+    const values = Object.keys(state).map((channel) => ({
+      channel,
+      ...this.#parts.values.channel(at.threadId, at.ns, channel, state[channel]),
+    }));
     const saved = this.#parts.store.putCheckpoint({
       ...at,
       parentId,
@@ -163,9 +156,9 @@ export class Saving {
     };
     if (!(saved instanceof Promise)) return remember(saved);
     // It waits its turn: what happens to the state meanwhile must not get into it.
-    for (const { isNew, packed, forms } of values) {
+    for (const { address, packed } of values) {
+      quietly(address);
       quietly(packed);
-      if (!isNew) quietly(forms);
     }
     return saved.then(remember);
   }
@@ -349,6 +342,24 @@ export class Saving {
 interface Stored {
   values: Record<string, unknown>;
   metadata: unknown;
+}
+
+/**
+ * What of a checkpoint is saved: all of it. Only where a thread begins with new input and the caller names channels as new does a value
+ * that isn't named stay absent, as the conformance suite of LangGraph wants it; LangGraph itself names every channel there.
+ */
+function toSave(
+  checkpoint: Checkpoint,
+  { source }: CheckpointMetadata,
+  parentId: string | undefined,
+  newVersions: ChannelVersions | undefined,
+): Checkpoint {
+  if (newVersions === undefined || parentId !== undefined || source !== "input") return checkpoint;
+  const { channel_values: values, channel_versions: versions } = checkpoint;
+  const isSaved = (channel: string): boolean => Object.hasOwn(newVersions, channel) || !Object.hasOwn(versions, channel);
+  if (Object.keys(values).every(isSaved)) return checkpoint;
+  const saved = Object.entries(values).filter(([channel]) => isSaved(channel));
+  return { ...checkpoint, channel_values: Object.fromEntries(saved) as Checkpoint["channel_values"] };
 }
 
 /** Whether nothing comes behind a checkpoint of the root namespace. */

@@ -102,6 +102,7 @@ function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean)
   }
   const versions: ChannelVersions = {};
   for (const [channel, { version }] of stored.channels) {
+    if (version === undefined) continue;
     Object.defineProperty(versions, channel, { value: version, enumerable: true, configurable: true, writable: true });
   }
   return {

@@ -24,15 +24,11 @@ export function differenceOf(wanted: OfficialTuple, found: CheckpointTuple): Dif
   return part && { part: part[0] };
 }
 
-/**
- * A value without a version is in no channel yet: LangGraph writes the defaults of reducers that way and makes them anew when it
- * reads, so that a saver may leave them out, and TurnSaver does.
- */
+/** The first channel whose value differs, whether the channel has a version or not. */
 function valuesDiffer(wanted: OfficialTuple, found: CheckpointTuple): string | undefined {
-  const { channel_values: left, channel_versions: versions } = wanted.checkpoint;
+  const { channel_values: left } = wanted.checkpoint;
   const { channel_values: right } = found.checkpoint;
-  const channels = Object.keys({ ...left, ...right }).filter((channel) => Object.hasOwn(versions, channel));
-  return channels.find(
+  return Object.keys({ ...left, ...right }).find(
     (channel) =>
       Object.hasOwn(left, channel) !== Object.hasOwn(right, channel) || !isDeepStrictEqual(left[channel], right[channel]),
   );

@@ -26,7 +26,7 @@ export interface ImportedThread {
   skipped: readonly SkippedCheckpoint[];
   /** Writes in the source that belong to no checkpoint; no saver can read them, and they were left out. */
   orphanedWrites: number;
-  /** Whether every checkpoint was read from both and compared, but for values of channels without a version, which stay behind. */
+  /** Whether every checkpoint was read from both and compared. */
   verified: boolean;
 }
 
@@ -86,14 +86,12 @@ async function write(job: ThreadImport): Promise<void> {
   }
 }
 
-/** All channels are named as new, so that the saver carries nothing over from the parent and drops nothing. */
 async function writeOne({ saver, threadId }: ThreadImport, wanted: OfficialTuple): Promise<void> {
   const { ns, checkpointId, parentId, checkpoint, metadata } = wanted;
   const at = { thread_id: threadId, checkpoint_ns: ns };
   const found = await tupleOf(saver, threadId, wanted);
   if (found === undefined) {
-    const newVersions = { ...checkpoint.channel_versions };
-    await saver.put({ configurable: { ...at, checkpoint_id: parentId } }, checkpoint, metadata, newVersions);
+    await saver.put({ configurable: { ...at, checkpoint_id: parentId } }, checkpoint, metadata);
   }
   for (const [taskId, writes] of tasksToWrite(wanted, found)) {
     for (const call of asCalls(writes))

@@ -93,17 +93,12 @@ export interface Remembered {
 
 export const NOTHING_REMEMBERED: Remembered = { elements: () => 0, chunk: () => false };
 
+/** A channel's value in a checkpoint to be saved. Only its content tells whether the store has it already: versions prove nothing. */
 export interface NewValue {
   channel: string;
-  version: ChannelVersion;
-  /** Whether LangGraph named the channel in `newVersions`; if not, the value is carried over and only looked up. */
-  isNew: boolean;
-  /** Whether equal values have equal forms. A serde may give other bytes each time: then the version has to tell what is stored. */
-  comparable: boolean;
-  /** Produced on demand: a carried value is seldom needed. */
+  /** The address of the chunk that holds exactly this value, if comparing tells it without packing the value. */
+  address: () => string | undefined;
   packed: () => PackedValue;
-  /** All forms in which an equal value may have been stored. */
-  forms: () => readonly PackedValue[];
 }
 
 /** A text, and the chunks that it refers to. */
@@ -116,7 +111,7 @@ export interface SavedCheckpoint {
   seq: number;
   /** Of the thread; equal generations mean that none of its rows was deleted or brought back in between. */
   generation: string;
-  /** Where the list values that were new went, by channel. */
+  /** Where the list values are, by channel. */
   placed: ReadonlyMap<string, readonly Segment[]>;
   lost: readonly LostTurn[];
 }
@@ -150,7 +145,7 @@ export interface NewCheckpoint {
   /** Channels whose value has to be put together from the writes of ancestors. */
   delta: readonly string[];
   values: readonly NewValue[];
-  /** Of all channels, those without a value among them. */
+  /** Of all channels that have one, channels without a value among them. */
   versions: Readonly<Record<string, ChannelVersion>>;
   claim: TaskClaim;
   createdAt: string;
@@ -173,6 +168,11 @@ export interface StoredWrites {
   entries: string;
 }
 
+export interface ChannelEntry {
+  version: ChannelVersion | undefined;
+  pointer: Pointer | undefined;
+}
+
 /** A checkpoint without its channel values and writes. */
 export interface CheckpointHead {
   threadId: string;
@@ -182,8 +182,8 @@ export interface CheckpointHead {
   seq: number;
   body: string;
   metadata: string;
-  /** By channel, in LangGraph's order; channels without a value have a version alone. */
-  channels: ReadonlyMap<string, { version: ChannelVersion; pointer: Pointer | undefined }>;
+  /** By channel; a channel without a value has a version alone, one that nobody has written yet may have a value alone. */
+  channels: ReadonlyMap<string, ChannelEntry>;
 }
 
 /** What several values and writes refer to, read once. */

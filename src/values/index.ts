@@ -3,7 +3,7 @@ import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
 import { Memory } from "./memory";
-import { packForms, packValue } from "./pack";
+import { knownAddress, packValue } from "./pack";
 import { type PackingList, rememberSaved } from "./pack-list";
 import { packReference } from "./pack-text";
 import type { Packing } from "./packing";
@@ -34,15 +34,16 @@ export class Values {
   }
 
   /**
-   * A channel's value for the store. Calling the result twice packs once, so that a value is saved as it was at the first call.
+   * A channel's value for the store. Calling one of the results twice does its work once, so that a value is saved as it was at the
+   * first call.
    *
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channel(threadId: string, ns: string, channel: string, value: unknown): Pick<NewValue, "packed" | "forms"> {
+  channel(threadId: string, ns: string, channel: string, value: unknown): Pick<NewValue, "address" | "packed"> {
     const place = placeOf(ns, channel);
     return {
+      address: once(() => knownAddress(value, place, this.#packing(threadId))),
       packed: once(() => inChannel(channel, () => packValue(value, place, this.#packing(threadId)))),
-      forms: once(() => inChannel(channel, () => packForms(value, place, this.#packing(threadId)))),
     };
   }
 

@@ -23,6 +23,17 @@ export interface KnownEntry {
   readonly addresses: readonly string[];
 }
 
+/** The value that a place held when it was last packed as one chunk. */
+export interface KnownWhole {
+  /** Never handed out, and never changed. */
+  readonly copy: unknown;
+  readonly address: string;
+  /** Length of its text. */
+  readonly size: number;
+  /** With the option `immutable`: the very object that was packed. */
+  readonly object: object | undefined;
+}
+
 /** Above this length a list is not kept as one text; V8 has strings of half a billion characters at most. */
 export const REMEMBERED_LIST_MAX = 100_000_000;
 const LISTS_PER_THREAD = 64;
@@ -37,6 +48,7 @@ export class ThreadMemory implements Remembered {
   readonly records = new Map<string, Map<string, KnownEntry>>();
   /** Finds the element of an object that comes back: from a write to a checkpoint, from a read to the next save. */
   readonly objects = new WeakMap<object, Element>();
+  readonly #wholes = new Map<string, KnownWhole>();
   readonly #lists = new Map<number, KnownList>();
   readonly #parts = new Map<string, Element>();
   readonly #grew: (by: number) => void;
@@ -68,6 +80,18 @@ export class ThreadMemory implements Remembered {
     this.#lists.clear();
     this.channels.clear();
     return false;
+  }
+
+  whole(place: string): KnownWhole | undefined {
+    return this.#wholes.get(place);
+  }
+
+  /** @param known undefined if the place holds no such value any more */
+  rememberWhole(place: string, known: KnownWhole | undefined): void {
+    const before = this.#wholes.get(place)?.size ?? 0;
+    if (known !== undefined) this.#wholes.set(place, known);
+    else if (!this.#wholes.delete(place)) return;
+    this.#grow((known?.size ?? 0) - before);
   }
 
   list(list: number): KnownList | undefined {

@@ -1,6 +1,6 @@
-import { encodeParts, isElementwise } from "../codec";
+import { copyOf, encodeParts, isElementwise, NO_COPY, sameAs } from "../codec";
 import type { PackedText, PackedValue } from "../store/store";
-import type { KnownEntry } from "./memory";
+import type { KnownEntry, KnownWhole } from "./memory";
 import { packList } from "./pack-list";
 import { packText } from "./pack-text";
 import { isList, type Packing } from "./packing";
@@ -31,14 +31,15 @@ export function packValue(value: unknown, place: string, packing: Packing): Pack
   return packAsText(value, place, packing);
 }
 
-/** All the forms in which a value may be stored, whatever the channel held before. */
-export function packForms(value: unknown, place: string, packing: Packing): PackedValue[] {
-  const forms = [packAsText(value, place, packing)];
-  if (isList(value) && value.length > 0) {
-    const parts = encodeParts(value, packing.options);
-    if (parts?.kind === "list") forms.push(packList(value, undefined, packing, parts.texts));
-  }
-  return forms;
+/**
+ * The address of the chunk that a value is stored as, if it still is the value that was packed last for its place. Comparing with the
+ * private copy is much cheaper than encoding.
+ */
+export function knownAddress(value: unknown, place: string, { memory, options }: Packing): string | undefined {
+  const known = memory.whole(place);
+  if (known === undefined) return undefined;
+  const isStill = (options.immutable && known.object === value) || sameAs(known.copy, value);
+  return isStill ? known.address : undefined;
 }
 
 /** Looking for holes and further properties lists all indices, so a graph that keeps to `immutable` is believed in long lists. */
@@ -52,7 +53,16 @@ function packAsText(value: unknown, place: string, packing: Packing): PackedValu
   const packed = packText(value, packing, entries);
   for (const key of entries.keys()) if (!Object.hasOwn(Object(value) as object, key)) entries.delete(key);
   if (entries.size > 0) memory.records.set(place, entries);
-  return packedWhole(packed, packing);
+  const whole = packedWhole(packed, packing);
+  memory.rememberWhole(place, whole.kind === "whole" ? knownWhole(value, packed.text, whole.chunk.address, packing) : undefined);
+  return whole;
+}
+
+function knownWhole(value: unknown, text: string, address: string, { options }: Packing): KnownWhole | undefined {
+  const copy = copyOf(value);
+  if (copy === NO_COPY) return undefined;
+  const object = options.immutable && typeof value === "object" && value !== null ? value : undefined;
+  return { copy, address, size: text.length, object };
 }
 
 function packedWhole({ text, parts }: PackedText, packing: Packing): PackedValue {

@@ -1,11 +1,13 @@
 import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
 import type {
+  ChannelVersion,
   CheckpointHead,
   CheckpointQuery,
   LastRun,
   NewCheckpoint,
   NewValue,
+  PackedValue,
   Pointer,
   Remembered,
   SavedCheckpoint,
@@ -14,9 +16,9 @@ import type {
   StoredValue,
 } from "../store";
 import { ChunkReader, storeChunk, storeChunks } from "./chunks";
-import { placeList, readList } from "./lists";
-import { isSame, type Manifest, manifestText } from "./manifest";
-import { insertSnapshot, type Row, SNAPSHOT_COLUMNS, toHead, toLiveHead } from "./snapshot-rows";
+import { placeList, placeOf, readList } from "./lists";
+import { leadsTo, type Manifest, manifestText } from "./manifest";
+import { insertSnapshot, type Row, SNAPSHOT_COLUMNS, toLiveHead } from "./snapshot-rows";
 import { refuseBack } from "./paging";
 import type { Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
@@ -50,7 +52,6 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, parent, source, seq, depth, next,
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
         AND o.checkpoint_id > branch.id AND o.seq < next_seq)) AS led
     FROM branch ORDER BY depth`;
-const EARLIER = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND seq < ? AND ${LIVE} ORDER BY seq DESC LIMIT 64`;
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
 
@@ -98,9 +99,9 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
 }
 
 /**
- * Stores the new values and finds the carried ones. A carried value is the parent's if its version is the same; versions alone
- * prove nothing across forks, so beyond the parent only equal content counts. What was never stored stays absent, unless the parent
- * itself is missing because its save failed: then LangGraph believes the value stored, and it is stored here.
+ * Stores the values that are new. A value is carried over if the parent, or an earlier version of the checkpoint, has the same content;
+ * versions prove nothing. LangGraph applies pending writes without raising any (1.4.17), forks share versions for different values, and
+ * nodes change values in place.
  */
 function manifestOf(
   sql: Sql,
@@ -110,30 +111,29 @@ function manifestOf(
   earlier: Manifest,
   placed: Map<string, readonly Segment[]>,
 ): Manifest {
-  const { ns } = checkpoint;
-  const parentHead = parentId === undefined ? undefined : headOf(sql, key, ns, parentId);
-  const parent: Manifest = parentHead?.channels ?? new Map();
-  const orphaned = parentId !== undefined && parentHead === undefined;
+  const parent: Manifest =
+    (parentId === undefined ? undefined : headOf(sql, key, checkpoint.ns, parentId))?.channels ?? new Map();
   const pointers = new Map<string, Pointer>();
   for (const value of checkpoint.values) {
-    const inherited = withValue(parent, value.channel) ?? withValue(earlier, value.channel);
-    const carried = value.isNew ? undefined : carriedPointer(sql, key, value, inherited);
-    if (carried !== undefined) pointers.set(value.channel, carried);
-    else if (value.isNew || orphaned || wasStored(sql, key, value)) {
-      pointers.set(value.channel, storeValue(sql, key, value, inherited?.pointer, placed));
-    }
+    const before = [parent, earlier].flatMap((manifest) => manifest.get(value.channel)?.pointer ?? []);
+    pointers.set(value.channel, pointerTo(sql, key, value, before, placed));
   }
   // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
-  // rebuilt from is not stored then; the same version of the same checkpoint still has the value it had.
+  // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
   if (checkpoint.parentId === checkpoint.checkpointId) {
     for (const [channel, { version, pointer }] of earlier) {
-      if (pointer !== undefined && !pointers.has(channel) && checkpoint.versions[channel] === version)
-        pointers.set(channel, pointer);
+      if (pointer === undefined || version === undefined || pointers.has(channel)) continue;
+      if (checkpoint.versions[channel] === version) pointers.set(channel, pointer);
     }
   }
+  const channels = new Set([...Object.keys(checkpoint.versions), ...pointers.keys()]);
   return new Map(
-    Object.entries(checkpoint.versions).map(([channel, version]) => [channel, { version, pointer: pointers.get(channel) }]),
+    [...channels].map((channel) => [channel, { version: versionIn(checkpoint, channel), pointer: pointers.get(channel) }]),
   );
+}
+
+function versionIn({ versions }: NewCheckpoint, channel: string): ChannelVersion | undefined {
+  return Object.hasOwn(versions, channel) ? versions[channel] : undefined;
 }
 
 /** What new values go on from is verified as what is read: a damaged row must not be built upon. */
@@ -142,19 +142,32 @@ export function headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: strin
   return row === undefined ? undefined : toLiveHead(sql, key.threadId, row);
 }
 
-function withValue(manifest: Manifest, channel: string): { version: number | string; pointer: Pointer } | undefined {
-  const entry = manifest.get(channel);
-  return entry?.pointer === undefined ? undefined : { version: entry.version, pointer: entry.pointer };
+/** @param before what the channel holds in the parent and in the checkpoint's earlier version */
+function pointerTo(
+  sql: Sql,
+  key: ThreadKey,
+  value: NewValue,
+  before: readonly Pointer[],
+  placed: Map<string, readonly Segment[]>,
+): Pointer {
+  const address = value.address();
+  const known = before.find((pointer) => pointer.kind === "whole" && pointer.address === address);
+  if (known !== undefined) return known;
+  const packed = value.packed();
+  const carried = before.find((pointer) => leadsTo(pointer, packed));
+  if (carried === undefined) return storeValue(sql, key, value.channel, packed, before[0], placed);
+  if (carried.kind === "list" && packed.kind === "list") placed.set(value.channel, placeOf(sql, key, packed, carried));
+  return carried;
 }
 
 function storeValue(
   sql: Sql,
   key: ThreadKey,
-  value: NewValue,
+  channel: string,
+  packed: PackedValue,
   before: Pointer | undefined,
   placed: Map<string, readonly Segment[]>,
 ): Pointer {
-  const packed = value.packed();
   if (packed.kind === "inline") return { kind: "inline", text: packed.text };
   if (packed.kind === "whole") {
     storeChunks(sql, key, packed.parts);
@@ -162,52 +175,8 @@ function storeValue(
     return { kind: "whole", address: packed.chunk.address };
   }
   const segments = placeList(sql, key, packed, before);
-  placed.set(value.channel, segments);
+  placed.set(channel, segments);
   return { kind: "list", list: segments.at(-1)?.list ?? 0, length: packed.length, digest: packed.digest };
-}
-
-function carriedPointer(
-  sql: Sql,
-  key: ThreadKey,
-  value: NewValue,
-  inherited: { version: number | string; pointer: Pointer } | undefined,
-): Pointer | undefined {
-  if (inherited?.version === value.version) return inherited.pointer;
-  if (!value.comparable) return undefined;
-  const forms = value.forms();
-  const isEqual = (pointer: Pointer): boolean => forms.some((form) => isSame(pointer, form));
-  return inherited !== undefined && isEqual(inherited.pointer)
-    ? inherited.pointer
-    : findPointer(sql, key, (_, { pointer }) => pointer !== undefined && isEqual(pointer));
-}
-
-/**
- * What was never stored stays absent. But a value that is stored may come back as another text (from a serde, from another version of
- * the codec): if the thread has the channel at this version, the value is stored again rather than lost.
- */
-function wasStored(sql: Sql, key: ThreadKey, value: NewValue): boolean {
-  return findPointer(sql, key, (channel, { version }) => channel === value.channel && version === value.version) !== undefined;
-}
-
-/** Looks through the thread's checkpoints, newest first. Seldom needed: LangGraph's `__copy__`. */
-function findPointer(
-  sql: Sql,
-  key: ThreadKey,
-  isWanted: (channel: string, entry: { version: number | string; pointer: Pointer | undefined }) => boolean,
-): Pointer | undefined {
-  let before = Number.MAX_SAFE_INTEGER;
-  for (;;) {
-    const page = sql.all<Row>(EARLIER, key.thread, before);
-    for (const row of page) {
-      for (const [channel, entry] of toHead(sql, key.threadId, row).channels) {
-        if (entry.pointer !== undefined && isWanted(channel, entry)) return entry.pointer;
-      }
-    }
-    const last = page.at(-1);
-    if (last === undefined) return undefined;
-    refuseBack("langgraph_snapshots", last.seq, before);
-    before = last.seq;
-  }
 }
 
 export function lastRun(sql: Sql, threadId: string): LastRun | undefined {

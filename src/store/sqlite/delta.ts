@@ -4,6 +4,7 @@ import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../s
 import { headOf, listCheckpoints, readPointer } from "./checkpoints";
 import { ChunkReader } from "./chunks";
 import type { Sql } from "./sql";
+import { storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
 import { openWrites, type WriteRow } from "./write-rows";
@@ -15,7 +16,10 @@ interface Link {
   checkpoint_id: string;
   seed: string | null;
   /** Of the checkpoint that was made of this one. */
+  child_id: string;
   child_source: string;
+  /** 1 if that checkpoint has the channel at this one's version. */
+  is_unraised: number;
 }
 /** A link without writes has nulls in their place. */
 type Row = Link & { [K in keyof WriteRow]: WriteRow[K] | null };
@@ -28,8 +32,9 @@ const VERSION = (row: string): string =>
  *
  * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
  * from the same checkpoint does not change what the older branch reads. A child in which the channel has its parent's version took
- * nothing: a time travel's fork (langgraphjs#2737), an empty `updateState`. New input took what LangGraph wrote for it ({@link isTaken}),
- * and dropped what the parent's tasks had written. An `updateState` on a checkpoint that already had a child took its own write alone.
+ * nothing (a time travel's fork, langgraphjs#2737), unless it is an `updateState`: LangGraph 1.4.17 applies pending writes there without
+ * raising versions. Whether it did, {@link tookPending} tells. New input took what LangGraph wrote for it ({@link isInputs}), and dropped
+ * what the parent's tasks had written. An `updateState` on a checkpoint that already had a child took its own write alone.
  *
  * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps it from
  * looking writes up by seq, which reads all of the thread's for every link. There cannot be more links than checkpoints, which ends
@@ -37,26 +42,28 @@ const VERSION = (row: string): string =>
  */
 const HISTORY = `WITH RECURSIVE
   wanted(channel) AS (SELECT value FROM json_each(?4)),
-  chain(channel, depth, checkpoint_id, parent_id, seq, source, version, seed, child_seq, child_source, child_version) AS (
+  chain(channel, depth, checkpoint_id, parent_id, seq, source, version, seed, child_id, child_seq, child_source, child_version) AS (
     SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source,
-        ${VERSION("s")} WHERE m.key = w.channel), NULL, NULL, NULL, NULL
+        ${VERSION("s")} WHERE m.key = w.channel), NULL, NULL, NULL, NULL, NULL
       FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
       WHERE s.thread = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
     UNION ALL
     SELECT c.channel, c.depth + 1, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source,
         ${VERSION("p")} WHERE m.key = c.channel),
         (SELECT m.value FROM json_each(p.channels) AS m WHERE m.key = c.channel AND m.type = 'array'),
-        c.seq, c.source, c.version
+        c.checkpoint_id, c.seq, c.source, c.version
       FROM chain AS c CROSS JOIN langgraph_snapshots AS p
       WHERE p.thread = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
         AND c.seed IS NULL
     LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
   )
-  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, p.child_source, w.seq, w.node_task_id, w.task_path, w.idx, w.entries, w.checksum
+  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, p.child_id, p.child_source,
+      p.child_version IS NOT NULL AND p.child_version IS p.version AS is_unraised,
+      w.seq, w.node_task_id, w.task_path, w.idx, w.entries, w.checksum
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
-      AND (p.child_version IS NULL OR p.child_version IS NOT p.version)
+      AND (p.child_version IS NULL OR p.child_version IS NOT p.version OR p.child_source = 'update')
       AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
           AND sibling.seq < p.child_seq), 0))
@@ -76,15 +83,21 @@ export function deltaHistory(
   const ancestors = new Map<string, string>();
   const writes = [];
   const links = new Map<string, CheckpointHead>();
+  const linkTo = (id: string): CheckpointHead => {
+    const link = links.get(id) ?? verifiedLink(sql, key, ns, id);
+    links.set(id, link);
+    return link;
+  };
   const begun = new Set<string>();
   for (const row of sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels)).toSorted(inReplayOrder)) {
-    const link = links.get(row.checkpoint_id) ?? verifiedLink(sql, key, ns, row.checkpoint_id);
-    links.set(row.checkpoint_id, link);
+    const link = linkTo(row.checkpoint_id);
     // The farthest ancestor comes first, and has the value, or nothing before it.
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
     begun.add(row.channel);
     if (row.seed !== null) ancestors.set(row.channel, row.checkpoint_id);
-    if (!hasWrites(row) || !isTaken(row)) continue;
+    if (!hasWrites(row)) continue;
+    if (row.child_source === "input" && !isInputs(row)) continue;
+    if (row.is_unraised === 1 && !tookPending(linkTo(row.child_id), link)) continue;
     const entries = openWrites(sql, threadId, row, ns, row.checkpoint_id);
     reader.readFrom(entries);
     writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, entries });
@@ -116,15 +129,31 @@ function inReplayOrder(left: Row, right: Row): number {
 const NO_TASK = /-0000-0000-0000-00000000000[01]$/;
 
 /**
- * Whether the child took a row of writes as far as that shows in whose they are: new input takes its own writes alone. They have the id
- * of no task, and from LangGraph 1.5 on also one derived from the checkpoint.
+ * Whether LangGraph wrote a row for new input. Such a row has the id of no task, and from LangGraph 1.5 on also one derived from the
+ * checkpoint.
  */
-function isTaken({ child_source: source, node_task_id: id, checkpoint_id: checkpointId }: Link & WriteRow): boolean {
-  return source !== "input" || NO_TASK.test(id) || isDerivedId(id, "__input__", checkpointId);
+function isInputs({ node_task_id: id, checkpoint_id: checkpointId }: Link & WriteRow): boolean {
+  return NO_TASK.test(id) || isDerivedId(id, "__input__", checkpointId);
 }
 
 function hasWrites(row: Row): row is Link & WriteRow {
   return row.node_task_id !== null;
+}
+
+/**
+ * Whether a checkpoint has taken in the pending writes of its parent's tasks: LangGraph then notes that their nodes have seen what
+ * triggered them.
+ */
+function tookPending(child: CheckpointHead, parent: CheckpointHead): boolean {
+  const before = versionsSeen(parent);
+  return Object.entries(versionsSeen(child)).some(([node, seen]) =>
+    Object.entries(seen).some(([channel, version]) => before[node]?.[channel] !== version),
+  );
+}
+
+function versionsSeen({ body }: CheckpointHead): Readonly<Record<string, Readonly<Record<string, unknown>>>> {
+  const seen = storedRecord(body, "the versions that nodes have seen")["versions_seen"];
+  return (seen ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 /** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */

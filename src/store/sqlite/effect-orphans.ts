@@ -1,7 +1,7 @@
 import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
 import type { NewCheckpoint, NewEffect } from "../store";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
-import { parseManifest } from "./manifest";
+import { isSameContent, parseManifest } from "./manifest";
 import type { Sql } from "./sql";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 
@@ -189,7 +189,9 @@ function editedInto(sql: Sql, root: ThreadKey, checkpointId: string, node: strin
 function leadsBack(sql: Sql, root: ThreadKey, node: string, edit: Root, before: Root): boolean {
   const channel = `branch:to:${node}`;
   const now = parseManifest(edit.channels).get(channel);
-  if (now?.pointer === undefined || now.version === parseManifest(before.channels).get(channel)?.version) return false;
+  if (now?.pointer === undefined) return false;
+  const then = parseManifest(before.channels).get(channel);
+  if (now.version === then?.version && isSameContent(now.pointer, then?.pointer)) return false;
   const name = JSON.stringify(node);
   if (now.pointer.kind === "inline") return now.pointer.text === name;
   return now.pointer.kind === "whole" && now.pointer.address === sql.sealing.address(root.threadId, name);

@@ -46,6 +46,13 @@ export function placeList(sql: Sql, key: ThreadKey, packed: PackedList, before: 
   return segments;
 }
 
+/** Where a list is that is stored as a whole. */
+export function placeOf(sql: Sql, key: ThreadKey, packed: PackedList, pointer: ListPointer): readonly Segment[] {
+  const known = rememberedPrefix(key, packed);
+  if (known?.keep === packed.length) return known.segments;
+  return segmentsOf(sql, key, pointer).map(({ list, from }) => ({ list, from }));
+}
+
 function rememberedPrefix(key: ThreadKey, packed: PackedList): { segments: readonly Segment[]; keep: number } | undefined {
   return packed.known?.generation === key.generation ? packed.known : undefined;
 }

@@ -1,4 +1,4 @@
-import type { ChannelVersion, CheckpointHead, PackedValue, Pointer } from "../store";
+import type { ChannelEntry, ChannelVersion, CheckpointHead, PackedValue, Pointer } from "../store";
 import { malformed, storedRecord } from "./stored-json";
 
 export type Manifest = CheckpointHead["channels"];
@@ -11,8 +11,8 @@ export function manifestText(manifest: Manifest): string {
   return `{${entries.join(",")}}`;
 }
 
-function entryText({ version, pointer }: { version: ChannelVersion; pointer: Pointer | undefined }): string {
-  const text = JSON.stringify(version);
+function entryText({ version, pointer }: ChannelEntry): string {
+  const text = version === undefined ? "null" : JSON.stringify(version);
   switch (pointer?.kind) {
     case undefined:
       return text;
@@ -27,10 +27,10 @@ function entryText({ version, pointer }: { version: ChannelVersion; pointer: Poi
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
 export function parseManifest(text: string): Manifest {
-  const manifest = new Map<string, { version: ChannelVersion; pointer: Pointer | undefined }>();
+  const manifest = new Map<string, ChannelEntry>();
   for (const [channel, entry] of Object.entries(storedRecord(text, WHAT))) {
     if (!Array.isArray(entry)) manifest.set(channel, { version: versionOf(entry), pointer: undefined });
-    else manifest.set(channel, { version: versionOf(entry[0]), pointer: pointerOf(entry) });
+    else manifest.set(channel, { version: entry[0] === null ? undefined : versionOf(entry[0]), pointer: pointerOf(entry) });
   }
   return manifest;
 }
@@ -54,8 +54,16 @@ function isCount(value: unknown): value is number {
 }
 
 /** Whether a pointer leads to exactly this value. */
-export function isSame(pointer: Pointer, packed: PackedValue): boolean {
+export function leadsTo(pointer: Pointer, packed: PackedValue): boolean {
   if (pointer.kind === "inline") return packed.kind === "inline" && packed.text === pointer.text;
   if (pointer.kind === "whole") return packed.kind === "whole" && packed.chunk.address === pointer.address;
   return packed.kind === "list" && packed.length === pointer.length && packed.digest === pointer.digest;
+}
+
+/** Whether two pointers, of one thread, lead to the same content. */
+export function isSameContent(left: Pointer | undefined, right: Pointer | undefined): boolean {
+  if (left === undefined || right === undefined) return left === right;
+  if (left.kind === "inline") return right.kind === "inline" && right.text === left.text;
+  if (left.kind === "whole") return right.kind === "whole" && right.address === left.address;
+  return right.kind === "list" && right.length === left.length && right.digest === left.digest;
 }

@@ -16,7 +16,6 @@ export function withoutInline(sql: Sql, checkpoint: NewCheckpoint): NewCheckpoin
   const values = checkpoint.values.map((value): NewValue => ({
     ...value,
     packed: () => outside(value.packed()),
-    forms: () => value.forms().map(outside),
   }));
   return { ...checkpoint, values };
 }
