@@ -258,8 +258,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     const { final } = checkedOptions(deletion, options);
     const id = checkedId(threadId, "thread_id", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
-    // The real time, whatever the clock option says: it is compared with the time in checkpoint ids.
-    await this.#store.deleteThread(id, Date.now(), final, (run) => isAlive(run, Date.now()));
+    await this.#store.deleteThread(id, this.#options.clock().getTime(), final, (run) => isAlive(run, Date.now()));
     this.#names.forget(id);
     this.#values.forget(id);
     this.#retention?.forget(id);
