@@ -1,4 +1,5 @@
 import { Annotation, Command, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
+import Database from "better-sqlite3";
 import { effect, TurnSaver } from "langgraph-checkpoint-turns";
 import { expectSameInspiteOf, type Timed } from "./support/clock-world";
 import { collect, quiet, thread } from "./support/diff-harness";
@@ -389,5 +390,74 @@ describe("S6.3 before a checkpoint", () => {
       expect(await collect(saver.list(thread(), at("ffffffff-ffff-6fff-bfff-ffffffffffff")))).toHaveLength(4);
       expect(await collect(saver.list(thread(), at("00000000-0000-6000-8000-000000000000")))).toHaveLength(0);
     }
+  });
+});
+
+describe("S6.3 whether a run goes on is not asked of the wall clock", () => {
+  const elsewhere = (path: string): void => {
+    const db = new Database(path);
+    db.exec("UPDATE langgraph_runs SET host = 'elsewhere'");
+    db.close();
+  };
+
+  test.each([-DAY, -HOUR, HOUR, DAY])("S6.3 a clock moved by %i ms takes no thread from a run that lives", async (moved) => {
+    for (const host of ["here", "elsewhere"]) {
+      const path = tempFile();
+      const owner = saverOn(path);
+      const other = saverOn(path);
+      const giveBack = await owner.reserve("t");
+      if (host === "elsewhere") elsewhere(path);
+      clock.set(moved);
+      expect(await other.isRunning("t")).toBe(true);
+      await expect(other.reserve("t")).rejects.toMatchObject({ code: "THREAD_RUNNING" });
+      clock.set(0);
+      await giveBack();
+    }
+  });
+
+  test.each([-DAY, DAY])("S6.3 a clock moved by %i ms keeps nobody from a thread whose owner is dead", async (moved) => {
+    const path = tempFile();
+    const owner = saverOn(path);
+    await owner.reserve("t");
+    const db = new Database(path);
+    db.exec("UPDATE langgraph_runs SET host = 'elsewhere', beat_at = beat_at - 31000");
+    db.close();
+    const other = saverOn(path);
+    clock.set(moved);
+    const giveBack = await other.reserve("t");
+    clock.set(0);
+    await giveBack();
+  });
+
+  test("S6.3 a run that is quiet for a moment stays the owner while the clock jumps, and its beats go on", async () => {
+    const path = tempFile();
+    const saver = saverOn(path);
+    const beats = (): number[] => {
+      const db = new Database(path, { readonly: true });
+      const all = db.prepare("SELECT beat_at FROM langgraph_runs").pluck().all() as number[];
+      db.close();
+      return all;
+    };
+    let open: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (open = resolve));
+    const graph = line(saver, {
+      a: async () => {
+        await gate;
+      },
+    });
+    const run = graph.invoke({ log: [] }, thread());
+    while (beats().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    const [first] = beats();
+    clock.set(-DAY);
+    // A beat comes every five seconds.
+    for (let waited = 0; beats()[0] === first && waited < 20_000; waited += 100)
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(beats()[0]).toBeGreaterThan(first as number);
+    clock.set(DAY);
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    expect(beats()).toHaveLength(1);
+    open();
+    await run;
+    expect(beats()).toEqual([]);
   });
 });

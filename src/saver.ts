@@ -258,7 +258,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     const { final } = checkedOptions(deletion, options);
     const id = checkedId(threadId, "thread_id", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
-    await this.#store.deleteThread(id, this.#options.clock().getTime(), final, (run) => isAlive(run, Date.now()));
+    await this.#store.deleteThread(id, this.#options.clock().getTime(), final, (run) => isAlive(run));
     this.#names.forget(id);
     this.#values.forget(id);
     this.#retention?.forget(id);
@@ -370,7 +370,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   /** The live processes that run the thread. Only attached graphs are known. */
   async liveRuns(threadId: string): Promise<RunRow[]> {
     const runs = await this.#store.listRuns(checkedId(threadId, "thread_id", "liveRuns"));
-    return runs.filter((run) => isAlive(run, Date.now()));
+    return runs.filter((run) => isAlive(run));
   }
 
   /**
@@ -590,14 +590,14 @@ export class TurnSaver extends BaseCheckpointSaver {
       events: this.events,
       createId,
       now: () => clock().toISOString(),
-      isAlive: (run) => isAlive(run, Date.now()),
+      isAlive: (run) => isAlive(run),
       hold: (threadId, within) => this.#runs.hold(threadId, within),
     };
   }
 
   #pruneParts(): PruneParts {
     const { clock } = this.#options;
-    return { store: this.#store, now: () => clock().getTime(), isAlive: (run) => isAlive(run, Date.now()) };
+    return { store: this.#store, now: () => clock().getTime(), isAlive: (run) => isAlive(run) };
   }
 
   #tupleParts(): TupleParts {

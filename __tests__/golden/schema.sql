@@ -135,6 +135,7 @@ CREATE TABLE langgraph_runs (
   run_id     TEXT PRIMARY KEY,
   thread_id  TEXT NOT NULL,
   host       TEXT NOT NULL,
+  boot       TEXT NOT NULL,
   pid        INTEGER NOT NULL,
   pid_start  TEXT NOT NULL,
   started_at TEXT NOT NULL,

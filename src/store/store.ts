@@ -400,11 +400,13 @@ export interface RunRow {
   runId: string;
   threadId: string;
   host: string;
+  /** Which start of which machine; empty where the system doesn't say. */
+  boot: string;
   pid: number;
   /** What tells a process from a later one with the same pid; empty where the system does not say. */
   pidStart: string;
   startedAt: string;
-  /** Milliseconds since the epoch; 0: it was quiet for so long that whoever wants the thread may take it. */
+  /** Milliseconds of the machine's uptime; 0: it was quiet for so long that anybody may take the thread. */
   beatAt: number;
 }
 

@@ -269,10 +269,12 @@ CREATE TABLE langgraph_names (
   PRIMARY KEY (thread, name)
 ) STRICT, WITHOUT ROWID;
 
+-- \`beat_at\` is in milliseconds of the machine's uptime, which nobody can set; \`boot\` says which start of which machine it counts from.
 CREATE TABLE langgraph_runs (
   run_id     TEXT PRIMARY KEY,
   thread_id  TEXT NOT NULL,
   host       TEXT NOT NULL,
+  boot       TEXT NOT NULL,
   pid        INTEGER NOT NULL,
   pid_start  TEXT NOT NULL,
   started_at TEXT NOT NULL,
