@@ -8,6 +8,8 @@ import { setFailpointHandler } from "../src/failpoints";
 import { openSqliteStore } from "../src/store/sqlite/index";
 import { SideEffects, State } from "./support/run-world";
 import { tempFile } from "./support/temp";
+import { thisProcess } from "../src/turns/process-identity";
+import { uptime } from "../src/uptime";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options: TurnSaverOptions = {}): TurnSaver =>
@@ -338,17 +340,17 @@ describe("the fence", () => {
   });
 });
 
-test("a beat from the future, of before a clock was set back, does not lock a thread", async () => {
+test("S6.3 a mark from before the machine was started does not lock a thread, whatever its beat says", async () => {
   const path = tempFile();
   const saver = open(path);
-  const mark = (beat: number): void =>
+  const mark = (boot: string, beat: number): void =>
     sqlOn(path, (db) => {
       db.exec("DELETE FROM langgraph_runs");
-      db.prepare("INSERT INTO langgraph_runs VALUES ('r', 't', 'elsewhere', 1, '', '2026-01-01T00:00:00Z', ?)").run(beat);
+      db.prepare("INSERT INTO langgraph_runs VALUES ('r', 't', 'elsewhere', ?, 1, '', '2026-01-01T00:00:00Z', ?)").run(boot, beat);
     });
-  mark(Date.now() + 10_000);
+  mark(thisProcess().boot, uptime() - 10_000);
   expect(await saver.isRunning("t")).toBe(true);
-  mark(Date.now() + 3_600_000);
+  mark("an earlier one", uptime() - 10_000);
   expect(await saver.isRunning("t")).toBe(false);
   await (
     await saver.reserve("t")

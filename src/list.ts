@@ -3,7 +3,6 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
 import { checkedId, checkpointIdOf, configurableOf, namespaceOf } from "./run-config";
-import type { CheckpointHead } from "./store/store";
 import { metadataOf, readListed, type TupleParts } from "./tuples";
 
 const HEADS_PER_PAGE = 64;
@@ -23,23 +22,26 @@ export async function* listTuples(
     ns: namespaceOf(configurable["checkpoint_ns"], "list"),
     checkpointId: checkpointIdOf(config, "list"),
     beforeId: options.before === undefined ? undefined : checkpointIdOf(options.before, "list"),
+    // Set in what LangGraph hands to a graph inside a node.
+    isOfRun: configurable["__pregel_read"] !== undefined,
   };
   const matches = matcherOf(options.filter);
   let left = limitOf(options.limit);
-  let after: CheckpointHead | undefined;
+  let after: number | undefined;
   if (parts.serde !== undefined) await parts.serde.settled();
   while (left > 0) {
     const limit = options.filter === undefined ? Math.min(left, HEADS_PER_PAGE) : HEADS_PER_PAGE;
     const page = await parts.store.listCheckpoints({ ...query, after, limit });
     for (const head of page) {
-      if (!matches(await metadataOf(parts, head))) continue;
+      const metadata = await metadataOf(parts, head);
+      if (!matches(metadata) || isMadeIn(query.beforeId, metadata)) continue;
       const tuple = await readListed(parts, head);
       if (tuple === undefined) continue;
       yield tuple;
       left -= 1;
       if (left <= 0) return;
     }
-    after = page.at(-1);
+    after = page.at(-1)?.place;
     if (page.length < limit) return;
   }
 }
@@ -52,6 +54,14 @@ function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: Checkpoi
     wanted.every(
       ([key, value]) => Object.hasOwn(metadata, key) && isDeepStrictEqual((metadata as Record<string, unknown>)[key], value),
     );
+}
+
+/**
+ * Whether a checkpoint of a graph inside a node was made in the course of the one that is named as `before`. With durability "exit" it is
+ * saved first all the same; a replay that started from it would do what it is to do again as if it were done.
+ */
+function isMadeIn(beforeId: string | undefined, { parents }: Partial<CheckpointMetadata>): boolean {
+  return beforeId !== undefined && typeof parents === "object" && Object.values(parents ?? {}).includes(beforeId);
 }
 
 function limitOf(limit: unknown): number {

@@ -272,8 +272,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     const { final } = checkedOptions(deletion, options);
     const id = checkedId(threadId, "thread_id", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
-    // The real time, whatever the clock option says: it is compared with the time in checkpoint ids.
-    await this.#store.deleteThread(id, Date.now(), final, (run) => isAlive(run, Date.now()));
+    await this.#store.deleteThread(id, this.#options.clock().getTime(), final, (run) => isAlive(run));
     this.#names.forget(id);
     this.#values.forget(id);
     this.#retention?.forget(id);
@@ -385,7 +384,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   /** The live processes that run the thread. Only attached graphs are known. */
   async liveRuns(threadId: string): Promise<RunRow[]> {
     const runs = await this.#store.listRuns(checkedId(threadId, "thread_id", "liveRuns"));
-    return runs.filter((run) => isAlive(run, Date.now()));
+    return runs.filter((run) => isAlive(run));
   }
 
   /**
@@ -621,14 +620,14 @@ export class TurnSaver extends BaseCheckpointSaver {
       events: this.events,
       createId,
       now: () => clock().toISOString(),
-      isAlive: (run) => isAlive(run, Date.now()),
+      isAlive: (run) => isAlive(run),
       hold: (threadId, within) => this.#runs.hold(threadId, within),
     };
   }
 
   #pruneParts(): PruneParts {
     const { clock } = this.#options;
-    return { store: this.#store, now: () => clock().getTime(), isAlive: (run) => isAlive(run, Date.now()) };
+    return { store: this.#store, now: () => clock().getTime(), isAlive: (run) => isAlive(run) };
   }
 
   #tupleParts(): TupleParts {

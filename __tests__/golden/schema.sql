@@ -135,6 +135,7 @@ CREATE TABLE langgraph_runs (
   run_id     TEXT PRIMARY KEY,
   thread_id  TEXT NOT NULL,
   host       TEXT NOT NULL,
+  boot       TEXT NOT NULL,
   pid        INTEGER NOT NULL,
   pid_start  TEXT NOT NULL,
   started_at TEXT NOT NULL,
@@ -157,6 +158,7 @@ CREATE TABLE langgraph_snapshots (
   thread               INTEGER NOT NULL,
   checkpoint_ns        TEXT NOT NULL,
   checkpoint_id        TEXT NOT NULL,
+  position             INTEGER NOT NULL,
   superseded_by        INTEGER,
   parent_checkpoint_id TEXT,
   source               TEXT NOT NULL,
@@ -281,6 +283,8 @@ CREATE TRIGGER langgraph_snapshots_added AFTER INSERT ON langgraph_snapshots
   BEGIN UPDATE langgraph_threads SET snapshots = snapshots + 1 WHERE thread = new.thread; END;
 
 CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
+
+CREATE INDEX langgraph_snapshots_by_position ON langgraph_snapshots (thread, checkpoint_ns, position);
 
 CREATE INDEX langgraph_snapshots_by_run ON langgraph_snapshots (run_id) WHERE run_id IS NOT NULL;
 

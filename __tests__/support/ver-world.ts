@@ -38,7 +38,7 @@ export async function fullFile(options: TurnSaverOptions = {}): Promise<string> 
   await withEffects(path, options);
   if (options.encryption === undefined) withPersister(path);
   tamper(path, (db) =>
-    db.exec(`INSERT INTO langgraph_runs VALUES ('run', 'elsewhere', 'host', 1, '', '2026-11-21T00:00:00.000Z', 0)`),
+    db.exec(`INSERT INTO langgraph_runs VALUES ('run', 'elsewhere', 'host', 'boot', 1, '', '2026-11-21T00:00:00.000Z', 0)`),
   );
   return path;
 }

@@ -1,6 +1,7 @@
 import type { TurnSaver } from "../saver";
 import type { OfficialKey, OfficialSource } from "../store/official-source";
 import { aborted } from "./failures";
+import { uptime } from "../uptime";
 
 const KEYS_PER_PAGE = 1_000;
 /** A mark without commits is given up after two seconds (`RunRegistry`). */
@@ -33,7 +34,7 @@ export class Hold {
   readonly #threadId: string;
   readonly #letPrune: () => void;
   #giveBack: () => Promise<void>;
-  #since = Date.now();
+  #since = uptime();
 
   private constructor(saver: TurnSaver, threadId: string, giveBack: () => Promise<void>) {
     this.#saver = saver;
@@ -49,11 +50,11 @@ export class Hold {
 
   /** Takes the mark anew when it is about to expire. @throws {TurnsError} THREAD_RUNNING if somebody was quicker */
   async renew(): Promise<void> {
-    if (Date.now() - this.#since < RENEW_AFTER_MS) return;
+    if (uptime() - this.#since < RENEW_AFTER_MS) return;
     await this.#giveBack();
     this.#giveBack = async () => undefined;
     this.#giveBack = await this.#saver.reserve(this.#threadId);
-    this.#since = Date.now();
+    this.#since = uptime();
   }
 
   async release(): Promise<void> {

@@ -178,6 +178,8 @@ export interface CheckpointHead {
   threadId: string;
   ns: string;
   checkpointId: string;
+  /** The seq of its first version: by it a thread's checkpoints are ordered, and the newest one is found. */
+  position: number;
   parentId: string | undefined;
   seq: number;
   body: string;
@@ -202,11 +204,17 @@ export interface CheckpointQuery {
   threadId: string | undefined;
   ns: string | undefined;
   checkpointId: string | undefined;
+  /** Only what was first saved before this checkpoint; on a thread that doesn't know it, only smaller ids. */
   beforeId: string | undefined;
-  /** Where the previous page ended. */
-  after: Pick<CheckpointHead, "threadId" | "ns" | "checkpointId"> | undefined;
+  /** `beforeId` is of the run that asks. If the thread doesn't know it, it isn't saved yet ("exit"), and everything came before it. */
+  isOfRun: boolean;
+  /** The `place` at which the previous page ended. */
+  after: number | undefined;
   limit: number;
 }
+
+/** `place` falls from one to the next, over all pages of a list. */
+export type ListedHead = CheckpointHead & { place: number };
 
 /** `idx` 0 has all regular writes of the node task, a negative one a special write. */
 export interface NewWrite {
@@ -395,11 +403,13 @@ export interface RunRow {
   runId: string;
   threadId: string;
   host: string;
+  /** Which start of which machine; empty where the system doesn't say. */
+  boot: string;
   pid: number;
   /** What tells a process from a later one with the same pid; empty where the system does not say. */
   pidStart: string;
   startedAt: string;
-  /** Milliseconds since the epoch; 0: it was quiet for so long that whoever wants the thread may take it. */
+  /** Milliseconds of the machine's uptime; 0: it was quiet for so long that anybody may take the thread. */
   beatAt: number;
 }
 
@@ -616,7 +626,7 @@ export interface Store {
   /** How far back the newest checkpoint's run goes; undefined if there is neither a checkpoint nor a task. */
   lastRun(threadId: string): Awaitable<LastRun | undefined>;
   /** One page, greatest checkpoint id first. */
-  listCheckpoints(query: CheckpointQuery): Awaitable<readonly CheckpointHead[]>;
+  listCheckpoints(query: CheckpointQuery): Awaitable<readonly ListedHead[]>;
   /** Undefined if the checkpoint has gone since its head was read. */
   hydrate(head: CheckpointHead, remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
   deltaHistory(

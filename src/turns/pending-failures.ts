@@ -1,6 +1,7 @@
 import { isWithin } from "../store/namespaces";
 import type { Lease, SawDeletion } from "../store/store";
 import type { RunRegistry } from "./run-registry";
+import { uptime } from "../uptime";
 
 const CHECK_EVERY_MS = 20;
 /** How long no node may be at work before the graph counts as ended: what LangGraph does between steps is quicker. */
@@ -42,10 +43,10 @@ export class PendingFailures {
   hold(threadId: string, ns: string, error: unknown, { sawDeletion, lease }: RunMarks): Promise<void> {
     const reason = error instanceof Error ? error : new Error(String(error));
     return new Promise((resolve, reject) => {
-      let quietSince = Date.now();
+      let quietSince = uptime();
       const timer = setInterval(() => {
-        if (this.#runs.isAtWork(threadId, ns)) quietSince = Date.now();
-        if (Date.now() - quietSince < QUIET_MS) return;
+        if (this.#runs.isAtWork(threadId, ns)) quietSince = uptime();
+        if (uptime() - quietSince < QUIET_MS) return;
         clearInterval(timer);
         this.#keep(threadId, (failure) => failure !== entry);
         reject(reason);

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { threadId } from "node:worker_threads";
 import type { RunRow } from "../store/store";
+import { uptime } from "../uptime";
 
 /** After this long without a sign of life a run of another host counts as dead. */
 export const BEAT_EXPIRY_MS = 30_000;
@@ -10,8 +11,8 @@ export const BEAT_EXPIRY_MS = 30_000;
  * What identifies this process beyond a pid that may be given out again, and in it the worker thread: each thread has globals of its own,
  * so none knows what another one does.
  */
-export function thisProcess(): Pick<RunRow, "host" | "pid" | "pidStart"> {
-  return { host: hostname(), pid: process.pid, pidStart: `${pidStart(process.pid)}${threadId === 0 ? "" : `/${threadId}`}` };
+export function thisProcess(): Pick<RunRow, "host" | "boot" | "pid" | "pidStart"> {
+  return { host: hostname(), boot: boot(), pid: process.pid, pidStart: `${pidStart(process.pid)}${threadId === 0 ? "" : `/${threadId}`}` };
 }
 
 /** The runs that this process keeps going, over all savers, also those of another copy of this package (ESM beside CommonJS). */
@@ -20,21 +21,21 @@ export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unk
 ] ??= new Set<string>()) as Set<string>;
 
 /**
- * Whether a run still goes on, as far as can be known: whoever is wrong about it is stopped by the run's lease. Of this thread we know; of other processes on this host the system knows whether they live; of another
- * host (a container that shares the folder), and of another thread of this process, only the heartbeat tells.
+ * Whether a run still goes on, as far as can be known: a wrong answer is stopped by the run's lease. Of this thread we know. Of other
+ * processes on this host the system knows whether they live. Of another host (a container that shares the folder), and of another thread
+ * of this process, only the heartbeat tells. It counts by the machine's uptime: the wall clock can be set while a run goes on.
+ *
+ * Who shares a file in WAL mode shares a machine, so a run from before the machine was started is over.
+ *
+ * @param now by {@link uptime}
  */
-export function isAlive(run: RunRow, now: number): boolean {
-  if (run.beatAt === 0) return false;
+export function isAlive(run: RunRow, now = uptime()): boolean {
   const here = thisProcess();
+  if (run.beatAt === 0 || run.boot !== here.boot) return false;
   if (run.host === here.host && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   const isOtherThread = run.pid === here.pid && baseOf(run.pidStart) === baseOf(here.pidStart);
-  if (run.host !== here.host || isOtherThread) return isRecent(run, now);
+  if (run.host !== here.host || isOtherThread) return now - run.beatAt < BEAT_EXPIRY_MS;
   return pidIsAlive(run.pid, run.pidStart);
-}
-
-/** One from the future was made before a clock was set back: it must not lock the thread until that time has come. */
-function isRecent({ beatAt }: RunRow, now: number): boolean {
-  return Math.abs(now - beatAt) < BEAT_EXPIRY_MS;
 }
 
 /** Whether a process of this host lives. @param start what tells it from a later one with the same pid; empty if not known */
@@ -57,6 +58,19 @@ function pidExists(pid: number): boolean {
   } catch (error) {
     return (error as { code?: string }).code === "EPERM";
   }
+}
+
+let bootId: string | undefined;
+
+/** Tells one start of a machine from another (Linux); empty where the system doesn't say, as for all processes of that machine. */
+function boot(): string {
+  if (bootId !== undefined) return bootId;
+  try {
+    bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    bootId = "";
+  }
+  return bootId;
 }
 
 /** The kernel's start time of a process (Linux); empty where the system does not say. */

@@ -4,6 +4,7 @@ import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost } from "../store/lease-lost";
 import type { Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
+import { uptime } from "../uptime";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
@@ -108,7 +109,7 @@ export class RunRegistry {
       thread.reservations.delete(reservation);
       thread.left = true;
       // Counted from here on: until now somebody waited for it.
-      thread.lastActivity = Date.now();
+      thread.lastActivity = uptime();
       await this.graphEnded(threadId, reservation);
     };
   }
@@ -129,7 +130,7 @@ export class RunRegistry {
     thread.graphRuns.add(holder);
     const release = async (): Promise<void> => {
       thread.rewinding = false;
-      thread.lastActivity = Date.now();
+      thread.lastActivity = uptime();
       await this.graphEnded(threadId, holder);
     };
     try {
@@ -198,14 +199,14 @@ export class RunRegistry {
     else thread.nodesAtWork.delete(ns);
     // A sibling that ends well tells nothing of the one that waits for its retry.
     thread.retrying ||= failed;
-    thread.lastActivity = Date.now();
+    thread.lastActivity = uptime();
     if (thread.over && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
   }
 
   /** A commit on the thread: the run lives. */
   touch(threadId: string): void {
     const thread = this.#threads.get(threadId);
-    if (thread !== undefined) thread.lastActivity = Date.now();
+    if (thread !== undefined) thread.lastActivity = uptime();
   }
 
   /** The graph runs of a thread that are going on, reservations among them. */
@@ -243,7 +244,7 @@ export class RunRegistry {
     const known = this.#threads.get(threadId);
     if (known !== undefined) {
       if (known.rewinding) this.#refuse(threadId, known);
-      known.lastActivity = Date.now();
+      known.lastActivity = uptime();
       return known;
     }
     const thread = this.#track(threadId);
@@ -293,12 +294,12 @@ export class RunRegistry {
   async #revive(lapsed: Lapsed): Promise<void> {
     const { threadId, thread } = lapsed;
     let isThere = true;
-    await this.#keep(threadId, async () => void (isThere = await this.#store.beatRun(thread.rowId, Date.now())));
+    await this.#keep(threadId, async () => void (isThere = await this.#store.beatRun(thread.rowId, uptime())));
     const known = this.#threads.get(threadId);
     if (known !== undefined) throw leaseLost({ threadId }, this.#row(threadId, known));
     if (!isThere) throw leaseLost({ threadId }, await this.#holderOf(threadId));
     for (const [runId, one] of this.#lapsed) if (one === lapsed) this.#lapsed.delete(runId);
-    thread.lastActivity = Date.now();
+    thread.lastActivity = uptime();
     this.#add(threadId, thread);
   }
 
@@ -309,7 +310,7 @@ export class RunRegistry {
   }
 
   #track(threadId: string): ActiveThread {
-    const now = Date.now();
+    const now = uptime();
     const thread: ActiveThread = {
       rowId: this.#createId(),
       marked: false,
@@ -342,7 +343,7 @@ export class RunRegistry {
     refuse: (alive: readonly RunRow[], unfinished: RewindRow | undefined) => void,
   ): Promise<void> {
     await this.#store.beginRun(this.#row(threadId, thread), (others, unfinished) => {
-      const dead = others.filter((run) => !isAlive(run, Date.now()));
+      const dead = others.filter((run) => !isAlive(run));
       refuse(
         others.filter((run) => !dead.includes(run)),
         unfinished,
@@ -383,7 +384,7 @@ export class RunRegistry {
   }
 
   #check(): void {
-    const now = Date.now();
+    const now = uptime();
     for (const [threadId, thread] of this.#threads) {
       if (isOver(thread, now)) this.#lapse(threadId, thread);
       else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) void this.#beat(threadId, thread, now);

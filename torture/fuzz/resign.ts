@@ -7,7 +7,10 @@ import { TURN_COLUMNS } from "../../src/store/sqlite/turn-rows";
 type Row = Record<string, any>;
 
 /** In the order in which their checksums take them. */
-const SNAPSHOT = ["seq", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "source", "step", "run_id", "created_at"];
+const SNAPSHOT = [
+  ...["seq", "checkpoint_ns", "checkpoint_id", "position", "parent_checkpoint_id"],
+  ...["source", "step", "run_id", "created_at"],
+];
 const SIGNED: Readonly<Record<string, (row: Row) => unknown[]>> = {
   langgraph_snapshots: (row) => [...SNAPSHOT, "delta", "body", "channels", "metadata"].map((column) => row[column] as unknown),
   langgraph_writes: (row) =>

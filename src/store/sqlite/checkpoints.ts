@@ -5,6 +5,7 @@ import type {
   CheckpointHead,
   CheckpointQuery,
   LastRun,
+  ListedHead,
   NewCheckpoint,
   NewValue,
   PackedValue,
@@ -35,22 +36,23 @@ const LIVE = "superseded_by IS NULL";
 /** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
 const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1`;
 const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
-const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? ORDER BY checkpoint_id DESC, seq DESC LIMIT 1`;
+/** The newest checkpoint of a namespace is the one that was first saved last. Ids are times, and prove nothing: clocks are set. */
+const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? ORDER BY position DESC, seq DESC LIMIT 1`;
 /**
  * From the head back to the input it came of. CROSS JOIN keeps the order: each parent is one look-up. What was done on the grounds of a
  * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
  * A chain of parents that is longer than the thread has no end, or a damaged index gives its links twice.
  */
-const LAST_BRANCH = `WITH RECURSIVE branch(id, parent, source, seq, depth, next, next_seq) AS (
-  SELECT * FROM (SELECT checkpoint_id, parent_checkpoint_id, source, seq, 0, NULL, NULL FROM langgraph_snapshots
-    WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY checkpoint_id DESC LIMIT 1)
-  UNION ALL SELECT s.checkpoint_id, s.parent_checkpoint_id, s.source, s.seq, depth + 1, branch.source, branch.seq
+const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, depth, next, next_seq) AS (
+  SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, seq, 0, NULL, NULL FROM langgraph_snapshots
+    WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY position DESC LIMIT 1)
+  UNION ALL SELECT s.checkpoint_id, s.position, s.parent_checkpoint_id, s.source, s.seq, depth + 1, branch.source, branch.seq
     FROM branch CROSS JOIN langgraph_snapshots AS s
     ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
     WHERE branch.source <> 'input' LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1))
   SELECT id, parent, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
-        AND o.checkpoint_id > branch.id AND o.seq < next_seq)) AS led
+        AND o.position > branch.position AND o.seq < next_seq)) AS led
     FROM branch ORDER BY depth`;
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
@@ -65,7 +67,6 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
         ? Object.entries(checkpoint.above).some(([outer, id]) => isThere(sql, on, outer, id))
         : isThere(sql, on, ns, checkpoint.parentId),
     refersTo: checkpoint.parentId ?? checkpoint.above[""],
-    saves: checkpointId,
     sawDeletion: checkpoint.sawDeletion,
     lease: checkpoint.lease,
   });
@@ -81,6 +82,7 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
     seq,
     ns,
     checkpointId,
+    position: known?.position ?? seq,
     parentId,
     source: checkpoint.source,
     step: checkpoint.step,
@@ -248,51 +250,66 @@ export function getCheckpoint(
   return undefined;
 }
 
-const LISTS = {
-  ns: "(?2 IS NULL OR checkpoint_ns = ?2)",
-  id: "(?3 IS NULL OR checkpoint_id = ?3)",
-  before: "(?4 IS NULL OR checkpoint_id < ?4)",
-};
-/** As in {@link BY_ID}. */
-const NEWEST_VERSION = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS n WHERE n.thread = langgraph_snapshots.thread
-  AND n.checkpoint_ns = langgraph_snapshots.checkpoint_ns AND n.checkpoint_id = langgraph_snapshots.checkpoint_id
-  AND n.seq > langgraph_snapshots.seq)`;
-/** Two texts, so that SQLite can use an index either way; threads are told apart by their number, which is as good an order as any. */
-const PAGE_OF_THREAD = `SELECT ${COLUMNS} FROM langgraph_snapshots
-  WHERE thread = ?1 AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
-    AND (?5 IS NULL OR (checkpoint_id, checkpoint_ns) < (?5, ?7)) AND ?6 IS NOT NULL AND ${NEWEST_VERSION}
-  ORDER BY checkpoint_id DESC, checkpoint_ns DESC LIMIT ?8`;
-const PAGE_OF_ALL = `SELECT ${COLUMNS} FROM langgraph_snapshots
-  WHERE ?1 IS NULL AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
-    AND (?5 IS NULL OR (checkpoint_id, thread, checkpoint_ns) < (?5, ?6, ?7)) AND ${NEWEST_VERSION}
-  ORDER BY checkpoint_id DESC, thread DESC, checkpoint_ns DESC LIMIT ?8`;
+/** As in {@link BY_ID}, by an index that has all of it. */
+const NEWEST_VERSION = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS n WHERE n.thread = s.thread
+  AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position AND n.seq > s.seq)`;
+const FIRST_VERSION = NEWEST_VERSION.replace("n.seq > s.seq", "n.seq < s.seq");
+const POSITION_OF = "SELECT position FROM langgraph_snapshots WHERE checkpoint_id = ?4 AND thread = s.thread LIMIT 1";
+const listed = (wanted: { ns: boolean; id: boolean; before: boolean }): string =>
+  [
+    wanted.ns ? "s.checkpoint_ns = ?2" : "?2 IS NULL",
+    wanted.id ? "s.checkpoint_id = ?3" : "?3 IS NULL",
+    wanted.before
+      ? `CASE WHEN (${POSITION_OF}) IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < (${POSITION_OF}) END`
+      : "?4 IS NULL",
+  ].join(" AND ");
+const pageOfThread = (wanted: Parameters<typeof listed>[0]): string =>
+  `SELECT ${COLUMNS}, position AS place FROM langgraph_snapshots AS s
+    WHERE thread = ?1 AND ${listed(wanted)} AND position < ?5 AND ${NEWEST_VERSION} ORDER BY position DESC LIMIT ?6`;
+/** Over all threads by the table itself, which is in the order of saving: a checkpoint's first version has its place, the newest is read. */
+const pageOfAll = (wanted: Parameters<typeof listed>[0]): string =>
+  `SELECT ${COLUMNS.replaceAll(/\w+/g, "v.$&")}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v
+    ON v.seq = (SELECT max(n.seq) FROM langgraph_snapshots AS n WHERE n.thread = s.thread
+      AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position)
+    WHERE ?1 IS NULL AND ${listed(wanted)} AND s.seq < ?5 AND ${FIRST_VERSION} ORDER BY s.seq DESC LIMIT ?6`;
 
-export function listCheckpoints(sql: Sql, query: CheckpointQuery): CheckpointHead[] {
+/** Newest first. */
+export function listCheckpoints(sql: Sql, query: CheckpointQuery): ListedHead[] {
   const key = query.threadId === undefined ? undefined : wholeThread(sql, query.threadId);
   if (query.threadId !== undefined && key === undefined) return [];
-  const after = query.after === undefined ? undefined : threadKey(sql, query.after.threadId);
-  const rows = sql.all<Row>(
-    key === undefined ? PAGE_OF_ALL : PAGE_OF_THREAD,
+  const { ns, checkpointId, beforeId, isOfRun, after = Number.MAX_SAFE_INTEGER, limit } = query;
+  const before = key === undefined || beforeId === undefined ? undefined : positionOf(sql, key, beforeId);
+  const wanted = {
+    ns: ns !== undefined,
+    id: checkpointId !== undefined,
+    before: beforeId !== undefined && before === undefined && !isOfRun,
+  };
+  const rows = sql.all<Row & { place: number }>(
+    key === undefined ? pageOfAll(wanted) : pageOfThread(wanted),
     key?.thread ?? null,
-    query.ns ?? null,
-    query.checkpointId ?? null,
-    query.beforeId ?? null,
-    query.after?.checkpointId ?? null,
-    after?.thread ?? 0,
-    query.after?.ns ?? null,
-    query.limit,
+    ns ?? null,
+    checkpointId ?? null,
+    wanted.before ? (beforeId as string) : null,
+    Math.min(after, before ?? after),
+    limit,
   );
   const threads = new Map<number, string>();
-  const last = query.after?.checkpointId;
+  let last = after;
   return rows.map((row) => {
-    // Newest first; the same id may stand in several namespaces and threads.
-    if (last !== undefined && row.checkpoint_id !== last) refuseBack("langgraph_snapshots", row.checkpoint_id, last);
+    refuseBack("langgraph_snapshots", row.place, last);
+    last = row.place;
     const threadId = key?.threadId ?? threads.get(row.thread) ?? wholeThread(sql, threadIdOf(sql, row.thread))?.threadId ?? "";
     threads.set(row.thread, threadId);
     const head = toLiveHead(sql, threadId, row);
     verifyParent(sql, row.thread, head);
-    return head;
+    return { ...head, place: row.place };
   });
+}
+
+const PLACED = "SELECT position FROM langgraph_snapshots WHERE checkpoint_id = ? AND thread = ? LIMIT 1";
+
+function positionOf(sql: Sql, { thread }: ThreadKey, checkpointId: string): number | undefined {
+  return sql.get<{ position: number }>(PLACED, checkpointId, thread)?.position;
 }
 
 export function hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): StoredCheckpoint | undefined {

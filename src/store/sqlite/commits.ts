@@ -5,6 +5,7 @@ import type { SqliteDatabase } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
 import { OpenedFile } from "./opened-file";
+import { uptime } from "../../uptime";
 
 /** Between two attempts to get the lock, on average; who has waited for long looks more often, so that nobody is passed over for ever. */
 const PAUSE_MS = 12;
@@ -126,16 +127,16 @@ export class Commits {
   }
 
   async #retry<T>(attempt: () => T): Promise<T> {
-    const since = Date.now();
+    const since = uptime();
     if (this.#contended) await pause(EAGER_PAUSE_MS);
     for (;;) {
       try {
         return attempt();
       } catch (error) {
-        if (!TurnsError.is(error, "STORE_BUSY") || Date.now() - since >= this.#busyTimeoutMs) throw error;
+        if (!TurnsError.is(error, "STORE_BUSY") || uptime() - since >= this.#busyTimeoutMs) throw error;
       }
       this.#contended = true;
-      await pause(Date.now() - since < EAGER_AFTER_MS ? PAUSE_MS : EAGER_PAUSE_MS);
+      await pause(uptime() - since < EAGER_AFTER_MS ? PAUSE_MS : EAGER_PAUSE_MS);
     }
   }
 

@@ -4,6 +4,7 @@ import { isBusy, translated } from "./failures";
 import { checkSchema, migrate } from "./migrate";
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase } from "./open-database";
+import { uptime } from "../../uptime";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
@@ -109,12 +110,12 @@ function setPragmas(db: SqliteDatabase, options: ConnectionOptions): void {
  * the other one migrates.
  */
 export function waitingForOthers<T>(file: string, work: () => T): T {
-  const deadline = Date.now() + OPEN_WAIT_MS;
+  const deadline = uptime() + OPEN_WAIT_MS;
   for (;;) {
     try {
       return work();
     } catch (error) {
-      if (!isBusy(error) || Date.now() >= deadline) throw translated(error, file);
+      if (!isBusy(error) || uptime() >= deadline) throw translated(error, file);
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 20);
   }

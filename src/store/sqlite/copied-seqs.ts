@@ -9,6 +9,7 @@ const FILL = `INSERT INTO temp.langgraph_copied_seqs (old, new)
   SELECT old, row_number() OVER (ORDER BY old) FROM (
     SELECT seq AS old FROM langgraph_snapshots WHERE thread = ?1
     UNION SELECT superseded_by FROM langgraph_snapshots WHERE thread = ?1
+    UNION SELECT position FROM langgraph_snapshots WHERE thread = ?1
     UNION SELECT seq FROM langgraph_writes WHERE thread = ?1
     UNION SELECT superseded_by FROM langgraph_writes WHERE thread = ?1
     UNION SELECT seq FROM langgraph_chunks WHERE thread = ?1

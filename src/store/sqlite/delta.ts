@@ -110,6 +110,7 @@ export function deltaHistory(
       ns,
       checkpointId: ancestor,
       beforeId: undefined,
+      isOfRun: false,
       after: undefined,
       limit: 1,
     });

@@ -47,7 +47,6 @@ function beginningOf(sql: Sql, call: NewEffect): EffectBeginning {
     begins: call.claim.kind === "begin",
     belongs: ({ thread }) => sql.get(TURN, thread, call.nodeTaskId) !== undefined,
     refersTo: call.anchor,
-    saves: undefined,
     sawDeletion: call.sawDeletion,
     lease: call.lease,
   });

@@ -1,6 +1,7 @@
 import { statSync } from "node:fs";
 import type { Logger } from "../../logger";
 import type { SqliteDatabase } from "./driver";
+import { uptime } from "../../uptime";
 
 /** Twice of what SQLite cuts the log down to: so long it gets only if it cannot begin anew. */
 const LONG_BYTES = 128 * 1024 * 1024;
@@ -28,10 +29,10 @@ export class LogWatch {
   /** A transaction was committed. Costs next to nothing, and never throws. */
   committed(): void {
     this.#commits += 1;
-    if (this.#commits % LOOK_EVERY !== 0 || this.#db.memory || Date.now() - this.#told < TELL_EVERY_MS) return;
+    if (this.#commits % LOOK_EVERY !== 0 || this.#db.memory || uptime() - this.#told < TELL_EVERY_MS) return;
     const bytes = this.#bytes();
     if (bytes <= this.#long) return;
-    this.#told = Date.now();
+    this.#told = uptime();
     this.#log?.warn(
       { file: this.#db.name, bytes },
       "the write-ahead log is long and cannot begin anew: some program has been reading the file in one transaction for long; end it, and the log gets shorter by itself",

@@ -88,12 +88,14 @@ CREATE TABLE langgraph_tasks (
 
 -- \`channels\`: by channel its version alone, or [version, 0, value], [version, 1, address of a chunk],
 -- [version, 2, list, length, SHA-256 over the texts of its elements]. \`delta\`: the delta channels whose value has to be put
--- together from the writes of ancestors. \`created_at\` is in milliseconds since the epoch.
+-- together from the writes of ancestors. \`created_at\` is in milliseconds since the epoch. \`position\` is the seq of the checkpoint's first
+-- version: the order of a thread's checkpoints, which no clock has a part in. Ids are times, and a clock can be set.
 CREATE TABLE langgraph_snapshots (
   seq                  INTEGER PRIMARY KEY,
   thread               INTEGER NOT NULL,
   checkpoint_ns        TEXT NOT NULL,
   checkpoint_id        TEXT NOT NULL,
+  position             INTEGER NOT NULL,
   superseded_by        INTEGER,
   parent_checkpoint_id TEXT,
   source               TEXT NOT NULL,
@@ -107,6 +109,7 @@ CREATE TABLE langgraph_snapshots (
   checksum             TEXT NOT NULL
 ) STRICT;
 CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
+CREATE INDEX langgraph_snapshots_by_position ON langgraph_snapshots (thread, checkpoint_ns, position);
 CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread);
 CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
 CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpoint_ns, step);
@@ -268,10 +271,12 @@ CREATE TABLE langgraph_names (
   PRIMARY KEY (thread, name)
 ) STRICT, WITHOUT ROWID;
 
+-- \`beat_at\` is in milliseconds of the machine's uptime, which nobody can set; \`boot\` says which start of which machine it counts from.
 CREATE TABLE langgraph_runs (
   run_id     TEXT PRIMARY KEY,
   thread_id  TEXT NOT NULL,
   host       TEXT NOT NULL,
+  boot       TEXT NOT NULL,
   pid        INTEGER NOT NULL,
   pid_start  TEXT NOT NULL,
   started_at TEXT NOT NULL,

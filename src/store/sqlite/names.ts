@@ -17,7 +17,7 @@ export interface RawName {
 
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
-  ORDER BY checkpoint_id DESC LIMIT 1`;
+  ORDER BY position DESC LIMIT 1`;
 /** No REPLACE: that would delete a row without the trigger that counts it. */
 const NAME = `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
   ON CONFLICT (thread, name) DO UPDATE SET checkpoint_ns = excluded.checkpoint_ns, checkpoint_id = excluded.checkpoint_id,

@@ -11,6 +11,11 @@ const LAST_SAVED = `SELECT max(
     coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
     unixepoch(created_at, 'subsec') * 1000) AS at
   FROM langgraph_threads WHERE thread = ?1`;
+/** What was saved last may have been saved by a clock that was behind: nothing is older than what was saved before it. */
+const YOUNGEST = `SELECT max(
+    coalesce((SELECT max(created_at) FROM langgraph_snapshots WHERE thread = ?1), 0),
+    coalesce((SELECT unixepoch(max(created_at), 'subsec') * 1000 FROM langgraph_checkpoints WHERE thread = ?1), 0),
+    coalesce((SELECT unixepoch(max(created_at), 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1), 0)) AS at`;
 const NAMED = "SELECT 1 FROM langgraph_names WHERE thread = ? LIMIT 1";
 const SIZE = `SELECT
   (SELECT count(*) FROM (SELECT DISTINCT checkpoint_ns, checkpoint_id FROM langgraph_snapshots WHERE thread = ?1)) AS checkpoints,
@@ -36,6 +41,7 @@ export function idleThread(
   if (unfinishedRewind(sql, threadId) !== undefined) return undefined;
   const saved = sql.get<{ at: number }>(LAST_SAVED, key.thread);
   if (saved === undefined || saved.at >= before) return undefined;
+  if ((sql.get<{ at: number }>(YOUNGEST, key.thread)?.at ?? 0) >= before) return undefined;
   return sql.get<PruneCounts>(SIZE, key.thread);
 }
 

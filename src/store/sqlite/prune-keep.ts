@@ -3,7 +3,7 @@ import { keyOf, push, rootIdOf, type Stored, type ThreadFacts } from "./prune-ro
 import type { Sql } from "./sql";
 
 /**
- * Which checkpoints stay for their own sake: of the root namespace the newest (by id, as LangGraph looks for it, and by order of saving)
+ * Which checkpoints stay for their own sake: of the root namespace the newest (first saved last, and saved last)
  * and those that satisfy the criteria; of all namespaces named ones, and those on which somebody is asked.
  */
 export function keptByCriteria(facts: ThreadFacts, places: Places, criteria: PruneCriteria): Set<string> {
@@ -34,9 +34,9 @@ export function keepBelow(places: Places, kept: Set<string>): void {
 
 /** Where each checkpoint of a subgraph belongs. */
 export interface Places {
-  /** Checkpoints of the root namespace, smallest id first. */
+  /** Checkpoints of the root namespace, oldest first. */
   roots: readonly Stored[];
-  /** Checkpoints of each other namespace, smallest id first. */
+  /** Checkpoints of each other namespace, oldest first. */
   below: ReadonlyMap<string, readonly Stored[]>;
   /** The checkpoint of the root in whose course this one was made; of the root's own, itself. */
   rootOf(stored: Stored): Stored | undefined;
@@ -45,12 +45,13 @@ export interface Places {
 }
 
 export function placesOf(sql: Sql, facts: ThreadFacts): Places {
-  const byId = [...facts.checkpoints.values()].filter(hasRows).toSorted((left, right) => (left.id < right.id ? -1 : 1));
-  const roots = byId.filter(({ ns }) => ns === "");
+  const inOrder = [...facts.checkpoints.values()].filter(hasRows).toSorted((left, right) => left.position - right.position);
+  const roots = inOrder.filter(({ ns }) => ns === "");
   const below = new Map<string, Stored[]>();
-  for (const stored of byId) if (stored.ns !== "") push(below, stored.ns, stored);
+  for (const stored of inOrder) if (stored.ns !== "") push(below, stored.ns, stored);
   const rootIds = new Map(roots.map((root) => [root.id, root]));
   const noted = new Map<string, string | undefined>();
+  const earlyRoots = savedBeforeRoots(sql, facts, roots, below);
   const notedRoot = (ns: string): string | undefined => {
     if (!noted.has(ns)) noted.set(ns, rootIdOf(sql, facts.key, (below.get(ns) as Stored[])[0] as Stored));
     return noted.get(ns);
@@ -61,11 +62,37 @@ export function placesOf(sql: Sql, facts: ThreadFacts): Places {
     isOrphaned: ({ ns }) => isPassing(ns) && !rootIds.has(notedRoot(ns) ?? ""),
     rootOf: (stored) => {
       if (stored.ns === "" || !below.has(stored.ns)) return rootIds.get(stored.id);
-      const root = isPassing(stored.ns) ? rootIds.get(notedRoot(stored.ns) ?? "") : undefined;
-      // Ids grow with time also where LangGraph saves a subgraph before the root (durability "exit").
-      return root ?? roots.findLast(({ id }) => id < stored.id) ?? roots[0];
+      const root = isPassing(stored.ns) ? rootIds.get(notedRoot(stored.ns) ?? "") : earlyRoots.get(stored);
+      return root ?? roots.findLast(({ position }) => position < stored.position) ?? roots[0];
     },
   };
+}
+
+/**
+ * With durability "exit" LangGraph saves what a subgraph did before the checkpoint of the root in whose course it was. In a namespace that
+ * lasts these are the last ones before such a root, and say so themselves. @returns their roots
+ */
+function savedBeforeRoots(
+  sql: Sql,
+  facts: ThreadFacts,
+  roots: readonly Stored[],
+  below: ReadonlyMap<string, readonly Stored[]>,
+): ReadonlyMap<Stored, Stored> {
+  const found = new Map<Stored, Stored>();
+  for (const [ns, stored] of below) {
+    if (isPassing(ns)) continue;
+    let at = stored.length - 1;
+    for (const [index, root] of [...roots.entries()].toReversed()) {
+      while (at >= 0 && (stored[at] as Stored).position > root.position) at -= 1;
+      const since = roots[index - 1]?.position ?? 0;
+      for (; at >= 0 && (stored[at] as Stored).position > since; at -= 1) {
+        const one = stored[at] as Stored;
+        if (rootIdOf(sql, facts.key, one) !== root.id) break;
+        found.set(one, root);
+      }
+    }
+  }
+  return found;
 }
 
 /** A namespace that one task of a node had, and nobody will have again: a segment ends in the task's id. */
@@ -81,11 +108,13 @@ function hasRows({ versions }: Stored): boolean {
   return versions.some(({ archived }) => archived === undefined);
 }
 
+/** No checkpoint is older than one that was saved before it, whatever the clock said when it was saved. */
 function keepRoots(roots: readonly Stored[], { keepLast, before }: PruneCriteria, kept: Set<string>): void {
   const firstKept = keepLast === undefined ? 0 : Math.max(0, roots.length - keepLast);
+  let youngest = 0;
   roots.forEach((root, index) => {
-    const createdAt = (liveVersion(root) ?? root.versions[0])?.createdAt ?? 0;
-    if (index >= firstKept && (before === undefined || createdAt >= before)) kept.add(keyOf("", root.id));
+    youngest = Math.max(youngest, (liveVersion(root) ?? root.versions[0])?.createdAt ?? 0);
+    if (index >= firstKept && (before === undefined || youngest >= before)) kept.add(keyOf("", root.id));
   });
   keepNewest("", roots, kept);
 }
@@ -108,8 +137,9 @@ function keepPassing(places: Places, ns: string, stored: readonly Stored[], kept
 function keepLasting(places: Places, ns: string, stored: readonly Stored[], kept: Set<string>): void {
   keepNewest(ns, stored, kept);
   for (const one of stored) if (kept.has(keyOf("", (places.rootOf(one) as Stored).id))) kept.add(keyOf(ns, one.id));
-  for (const { id } of places.roots) {
-    const found = kept.has(keyOf("", id)) ? stored.findLast((one) => one.id < id) : undefined;
+  for (const root of places.roots) {
+    if (!kept.has(keyOf("", root.id))) continue;
+    const found = stored.findLast((one) => one.position < root.position && places.rootOf(one) !== root);
     if (found !== undefined) kept.add(keyOf(ns, found.id));
   }
 }

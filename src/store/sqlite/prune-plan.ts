@@ -101,7 +101,7 @@ function strays(facts: ThreadFacts, floor: number): PruneUnit[] {
  * namespace that outlives a task, so that one must still be there.
  */
 function floorOf(facts: ThreadFacts, kept: ReadonlySet<string>, prunedSeq: number): number {
-  const heads = new Map<string, { id: string; stays: boolean }>();
+  const heads = new Map<string, { position: number; stays: boolean }>();
   let floor = prunedSeq;
   const stored = [...facts.checkpoints].filter(([, { ns }]) => !ns.includes(":"));
   for (const [at, one] of stored.toSorted(([, left], [, right]) => firstSeq(left) - firstSeq(right))) {
@@ -109,7 +109,7 @@ function floorOf(facts: ThreadFacts, kept: ReadonlySet<string>, prunedSeq: numbe
     const stays = kept.has(at);
     // Until something that stays comes, the floor is what went last.
     if (!stays || head?.stays === false) floor = Math.max(floor, firstSeq(one));
-    if (head === undefined || one.id > head.id) heads.set(one.ns, { id: one.id, stays });
+    if (head === undefined || one.position > head.position) heads.set(one.ns, { position: one.position, stays });
   }
   return floor;
 }

@@ -22,6 +22,8 @@ export interface Version {
 export interface Stored {
   ns: string;
   id: string;
+  /** By it checkpoints are ordered. */
+  position: number;
   versions: Version[];
 }
 
@@ -39,11 +41,11 @@ export interface ThreadFacts {
   prunedSeq: number;
 }
 
-const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, superseded_by, parent_checkpoint_id, source, run_id, created_at, delta
-  FROM langgraph_snapshots WHERE thread = ? ORDER BY seq`;
+const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, position, superseded_by, parent_checkpoint_id, source, run_id, created_at,
+  delta FROM langgraph_snapshots WHERE thread = ? ORDER BY seq`;
 const field = (name: string): string => `json_extract(row, '$.${name}')`;
-const ARCHIVED = `SELECT ${field("seq")}, ${field("checkpoint_ns")}, ${field("checkpoint_id")}, 0, ${field("parent_checkpoint_id")},
-    ${field("source")}, ${field("run_id")}, ${field("created_at")}, ${field("delta")}, ${field("channels")}
+const ARCHIVED = `SELECT ${field("seq")}, ${field("checkpoint_ns")}, ${field("checkpoint_id")}, ${field("position")}, 0,
+    ${field("parent_checkpoint_id")}, ${field("source")}, ${field("run_id")}, ${field("created_at")}, ${field("delta")}, ${field("channels")}
   FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY 1`;
 const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHEN superseded_by IS NULL THEN idx END
   FROM langgraph_writes WHERE thread = ? ORDER BY seq`;
@@ -56,7 +58,7 @@ const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
 const INTERRUPT = -3;
 const REGULAR = 0;
 
-type Row = [number, string, string, number | null, string | null, string, string | null, number, string | null, string?];
+type Row = [number, string, string, number, number | null, string | null, string, string | null, number, string | null, string?];
 
 /** An id has no NUL character, so that no two checkpoints share a key. */
 export function keyOf(ns: string, id: string): string {
@@ -86,8 +88,8 @@ export function factsOf(sql: Sql, key: ThreadKey): ThreadFacts {
 }
 
 function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
-  const [seq, ns, id, supersededBy, parentId, source, runId, createdAt, delta, archived] = row;
-  const stored = checkpoints.get(keyOf(ns, id)) ?? { ns, id, versions: [] };
+  const [seq, ns, id, position, supersededBy, parentId, source, runId, createdAt, delta, archived] = row;
+  const stored = checkpoints.get(keyOf(ns, id)) ?? { ns, id, position, versions: [] };
   checkpoints.set(keyOf(ns, id), stored);
   stored.versions.push({
     seq,

@@ -5,6 +5,7 @@ import { ARCHIVE_BEGIN, type ArchivePlace, resealArchived, staleArchived } from 
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
 import type { Sql } from "./sql";
 import { threadIdOf } from "./thread-keys";
+import { uptime } from "../../uptime";
 
 /** How long one transaction goes on: others wait for it. */
 const BATCH_MS = 20;
@@ -21,7 +22,7 @@ export function reseal(
   after: ResealCursor | undefined,
 ): { resealed: Partial<ResealCounts>; next: ResealCursor | undefined } {
   currentKey(sql);
-  const until = Date.now() + BATCH_MS;
+  const until = uptime() + BATCH_MS;
   const counts: Partial<ResealCounts> = {};
   let at: ResealCursor | undefined = after ?? { table: 0, after: FIRST };
   do {
@@ -33,7 +34,7 @@ export function reseal(
       counts[name] = (counts[name] ?? 0) + 1;
       at = { table: at.table, after: done };
     } else at = column === undefined ? undefined : startOf(at.table + 1);
-  } while (at !== undefined && Date.now() < until);
+  } while (at !== undefined && uptime() < until);
   return { resealed: counts, next: at };
 }
 

@@ -7,6 +7,7 @@ interface Row {
   run_id: string;
   thread_id: string;
   host: string;
+  boot: string;
   pid: number;
   pid_start: string;
   started_at: string;
@@ -14,12 +15,12 @@ interface Row {
 }
 
 const BEGIN =
-  "INSERT OR REPLACE INTO langgraph_runs (run_id, thread_id, host, pid, pid_start, started_at, beat_at) VALUES (?, ?, ?, ?, ?, ?, ?)";
+  "INSERT OR REPLACE INTO langgraph_runs (run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
 const BEAT = "UPDATE langgraph_runs SET beat_at = ? WHERE run_id = ?";
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 /** A row that stands under another thread, by damage, keeps nobody from this one. */
 const IS_THERE = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
-const OF_THREAD = "SELECT run_id, thread_id, host, pid, pid_start, started_at, beat_at FROM langgraph_runs WHERE thread_id = ?";
+const OF_THREAD = "SELECT run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at FROM langgraph_runs WHERE thread_id = ?";
 
 export function beginRun(
   sql: Sql,
@@ -27,7 +28,7 @@ export function beginRun(
   guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
 ): void {
   clearRuns(sql, guard(listRuns(sql, run.threadId), unfinishedRewind(sql, run.threadId)));
-  sql.run(BEGIN, run.runId, run.threadId, run.host, run.pid, run.pidStart, run.startedAt, run.beatAt);
+  sql.run(BEGIN, run.runId, run.threadId, run.host, run.boot, run.pid, run.pidStart, run.startedAt, run.beatAt);
 }
 
 /** Takes the thread from runs that count as dead: should one of them still be there, its {@link Lease} is lost. */
@@ -59,6 +60,7 @@ export function listRuns(sql: Sql, threadId: string): RunRow[] {
     runId: row.run_id,
     threadId: row.thread_id,
     host: row.host,
+    boot: row.boot,
     pid: row.pid,
     pidStart: row.pid_start,
     startedAt: row.started_at,

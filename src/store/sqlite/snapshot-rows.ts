@@ -11,6 +11,7 @@ export interface Row {
   thread: number;
   checkpoint_ns: string;
   checkpoint_id: string;
+  position: number;
   parent_checkpoint_id: string | null;
   source: string;
   step: number;
@@ -25,15 +26,17 @@ export interface Row {
 }
 
 export const SNAPSHOT_COLUMNS =
-  "seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id, created_at, delta, body, channels, metadata, " +
-  "checksum, superseded_by";
-const INSERT = `INSERT INTO langgraph_snapshots (seq, thread, checkpoint_ns, checkpoint_id, parent_checkpoint_id, source, step, run_id,
-  created_at, delta, body, channels, metadata, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  "seq, thread, checkpoint_ns, checkpoint_id, position, parent_checkpoint_id, source, step, run_id, created_at, delta, body, channels, " +
+  "metadata, checksum, superseded_by";
+const INSERT = `INSERT INTO langgraph_snapshots (seq, thread, checkpoint_ns, checkpoint_id, position, parent_checkpoint_id, source, step,
+  run_id, created_at, delta, body, channels, metadata, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 export interface SnapshotFields {
   seq: number;
   ns: string;
   checkpointId: string;
+  /** The seq of the checkpoint's first version. */
+  position: number;
   parentId: string | undefined;
   source: string;
   step: number;
@@ -52,6 +55,7 @@ export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): v
     key.thread,
     row.ns,
     row.checkpointId,
+    row.position,
     row.parentId ?? null,
     row.source,
     row.step,
@@ -67,13 +71,14 @@ export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): v
 
 /** Over all that never changes; superseded_by is updated in place. */
 function checksumOf(sql: Sql, threadId: string, row: SnapshotFields): string {
-  const { seq, ns, checkpointId, parentId, source, step, runId, createdAt, delta, body, channels, metadata } = row;
+  const { seq, ns, checkpointId, position, parentId, source, step, runId, createdAt, delta, body, channels, metadata } = row;
   const { sealing } = sql;
   return sealing.checksum(
     threadId,
     seq,
     ns,
     checkpointId,
+    position,
     parentId,
     source,
     step,
@@ -88,13 +93,14 @@ function checksumOf(sql: Sql, threadId: string, row: SnapshotFields): string {
 
 /** A row, verified. */
 export function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
-  const { seq, checkpoint_ns: ns, checkpoint_id: checkpointId, body, channels } = row;
+  const { seq, checkpoint_ns: ns, checkpoint_id: checkpointId, position, body, channels } = row;
   const parentId = row.parent_checkpoint_id ?? undefined;
   const metadata = sql.sealing.open(threadId, metadataIdentity({ seq, ns, checkpointId }), row.metadata);
   const computed = checksumOf(sql, threadId, {
     seq,
     ns,
     checkpointId,
+    position,
     parentId,
     source: row.source,
     step: row.step,
@@ -106,7 +112,7 @@ export function toHead(sql: Sql, threadId: string, row: Row): CheckpointHead {
     metadata,
   });
   verifyChecksum(row.checksum, computed, `checkpoint ${checkpointId} of thread ${threadId}`, { threadId, ns, checkpointId });
-  return { threadId, ns, checkpointId, parentId, seq, body, metadata, channels: parseManifest(channels) };
+  return { threadId, ns, checkpointId, position, parentId, seq, body, metadata, channels: parseManifest(channels) };
 }
 
 /** The row that counts as its checkpoint's newest version, verified: none supersedes it. */

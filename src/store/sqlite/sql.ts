@@ -12,8 +12,6 @@ const TAGS_MAX = 1_000;
 /** Prepared statements of one connection, compiled once per text. Statement texts are constants: values are always bound. */
 export class Sql {
   readonly db: SqliteDatabase;
-  /** Checkpoints of deleted threads that were refused: their writes are refused too. */
-  readonly refused = new Set<string>();
   /** Numbers of threads of which it is known that no row was lost before this connection came. */
   readonly counted = new Set<number>();
   /** Those whose effects have all been verified. */

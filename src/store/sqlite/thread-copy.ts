@@ -70,6 +70,7 @@ function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: Cop
       seq: seqs.of(row.seq),
       ns: head.ns,
       checkpointId: head.checkpointId,
+      position: seqs.of(head.position),
       parentId: head.parentId,
       source: row.source,
       step: row.step,

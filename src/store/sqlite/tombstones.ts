@@ -14,8 +14,6 @@ export interface Entry {
   belongs: (thread: ThreadKey) => boolean;
   /** The checkpoint that the save continues or belongs to. */
   refersTo: string | undefined;
-  /** The checkpoint that the save creates. */
-  saves: string | undefined;
   sawDeletion: SawDeletion;
   lease: Lease | undefined;
 }
@@ -37,8 +35,7 @@ const EXISTS =
 export function enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): ThreadKey {
   const key = wholeThread(sql, threadId);
   const grave = tombstoneOf(sql, threadId);
-  if (grave !== undefined && (grave.final === 1 || isLate(sql, key, entry, grave.deleted_at))) {
-    if (entry.saves !== undefined) sql.refused.add(entry.saves);
+  if (grave !== undefined && (grave.final === 1 || isLate(key, entry, grave.deleted_at))) {
     throw threadDeleted(threadId, grave.deleted_at, grave.final === 1);
   }
   checkLease(sql, entry.lease);
@@ -49,15 +46,13 @@ export function enterThread(sql: Sql, threadId: string, createdAt: string, entry
  * A save is late if its run began before the deletion. What it goes on from proves nothing then: a graph with `checkpointer: true` in
  * a late run reads the new thread's memory and goes on from it.
  *
- * If no run is known, what it goes on from has to be there. That may be missing for good reasons (pruned; or, with durability "exit",
- * not saved yet), but then its id is younger than the deletion, and not that of a checkpoint that was refused.
+ * If no run is known, as for a save by hand, what it goes on from has to be there. Its id is a time and would prove nothing: clocks are set.
  */
-function isLate(sql: Sql, key: ThreadKey | undefined, entry: Entry, deletedAt: number): boolean {
+function isLate(key: ThreadKey | undefined, entry: Entry, deletedAt: number): boolean {
   if (entry.sawDeletion !== undefined) return entry.sawDeletion !== deletedAt;
   if (key !== undefined && entry.belongs(key)) return false;
   if (entry.begins) return false;
-  if (entry.refersTo === undefined) return key === undefined;
-  return sql.refused.has(entry.refersTo) || !(timeOf(entry.refersTo) > deletedAt);
+  return entry.refersTo !== undefined || key === undefined;
 }
 
 export function isThere(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): boolean {
@@ -67,14 +62,6 @@ export function isThere(sql: Sql, { thread }: ThreadKey, ns: string, checkpointI
 /** Which deletion of the thread was the last one, 0 for none. */
 export function deletionOf(sql: Sql, threadId: string): number {
   return tombstoneOf(sql, threadId)?.deleted_at ?? 0;
-}
-
-/** Milliseconds since the epoch at which a UUID of version 6 was made; NaN for any other id. */
-export function timeOf(id: string): number {
-  const [, high = "", middle = "", low = ""] = /^([0-9a-f]{8})-([0-9a-f]{4})-6([0-9a-f]{3})-/.exec(id) ?? [];
-  if (high === "") return NaN;
-  // 100-nanosecond intervals since 1582-10-15.
-  return Number(BigInt(`0x${high}${middle}${low}`) / 10_000n) - 12_219_292_800_000;
 }
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */

@@ -23,7 +23,7 @@ const CHANNELS = `SELECT channels FROM langgraph_snapshots
 const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?
   AND node_task_id = '00000000-0000-0000-0000-000000000000' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
-  WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY checkpoint_id DESC LIMIT 1`;
+  WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
 const ATTEMPTS =
   "SELECT count(*) AS n FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought'";
 const OF_NODE_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
@@ -47,7 +47,7 @@ const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
         WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.superseded_by IS NULL)
       ELSE checkpoint_id = (SELECT checkpoint_id FROM langgraph_snapshots AS s
         WHERE s.thread = ?1 AND s.checkpoint_ns = t.checkpoint_ns AND s.superseded_by IS NULL
-        ORDER BY s.checkpoint_id DESC LIMIT 1) END
+        ORDER BY s.position DESC LIMIT 1) END
   ORDER BY seq`;
 
 export function insertThought(sql: Sql, thought: NewThought): TurnRow {
@@ -96,7 +96,7 @@ export function insertThought(sql: Sql, thought: NewThought): TurnRow {
 
 /** With durability "exit" a run's first Thought comes before its first checkpoint. */
 function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sawDeletion" | "lease">): Omit<Entry, "belongs"> {
-  return { begins: claim.kind === "begin", refersTo: undefined, saves: undefined, sawDeletion, lease };
+  return { begins: claim.kind === "begin", refersTo: undefined, sawDeletion, lease };
 }
 
 interface Origin {

@@ -5,6 +5,7 @@ import { isBusy, sqliteCode } from "./failures";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 import { SeqSet } from "./verify-seqs";
+import { uptime } from "../../uptime";
 
 export type Where = IntegrityProblem["where"];
 
@@ -50,7 +51,7 @@ export class VerifyContext {
   }
 
   get isOver(): boolean {
-    return Date.now() >= this.until;
+    return uptime() >= this.until;
   }
 
   /** What was found since the last call. Not reset at the beginning of a step: one that met a lock is tried again. */

@@ -13,6 +13,8 @@ const NEXT_THREAD = `SELECT min(thread) AS next FROM ${TABLE} WHERE thread > ?`;
 const THIS_THREAD = `SELECT min(thread) AS next FROM ${TABLE} WHERE thread = ? AND thread > ?`;
 const STORED = `SELECT 1 FROM ${TABLE} WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
 const KEY = ["checkpoint_ns", "checkpoint_id"] as const;
+const ELSEWHERE = `SELECT seq FROM ${TABLE} WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND position <> ?4
+  UNION ALL SELECT seq FROM ${TABLE} WHERE thread = ?1 AND checkpoint_ns = ?2 AND position = ?4 AND checkpoint_id <> ?3 LIMIT 1`;
 
 /** Thread by thread, so that the digests of a thread's lists go on from each other. */
 export function snapshots(only: number | undefined): Phase {
@@ -45,6 +47,7 @@ function checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDigest
   const head = ctx.attempt(owner.threadId, where, () => toHead(ctx.sql, owner.threadId, row));
   checkVersions(ctx, owner, TABLE, KEY, row, where);
   checkParent(ctx, owner, row, where);
+  checkPosition(ctx, owner, row, where);
   if (head === undefined) return false;
   for (const { pointer } of head.channels.values()) {
     if (pointer?.kind === "inline") ctx.refersTo(owner, where, pointer.text);
@@ -81,6 +84,15 @@ function outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, diges
     const code = sqliteCode(error);
     return `elements that do not open (${code !== "" ? code : error instanceof Error ? error.name : "Error"})`;
   }
+}
+
+/** All versions of a checkpoint have one position, no other checkpoint has it, and it's the seq of the first of them. */
+function checkPosition(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): void {
+  const { thread, checkpoint_ns: ns, checkpoint_id: id, position } = row;
+  const other = ctx.sql.get<{ seq: number }>(ELSEWHERE, thread, ns, id, position);
+  if (other === undefined && position <= row.seq) return;
+  const found = other === undefined ? `${position}, which is behind it` : `${position}, and another one with seq ${other.seq}`;
+  ctx.problem("sequence", owner.threadId, where, "the position at which the checkpoint was first saved", found);
 }
 
 function checkParent(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): void {

@@ -13,6 +13,7 @@ import { turns } from "./verify-turns";
 import { chunks, items, lists } from "./verify-values";
 import type { Phase } from "./verify-walk";
 import { writes } from "./verify-writes";
+import { uptime } from "../../uptime";
 
 /** How long one transaction goes on. */
 const STEP_MS = 20;
@@ -27,7 +28,7 @@ export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsG
   let index = 0;
   return () => {
     readTogether(sql, () => {
-      ctx.begin(Date.now() + STEP_MS);
+      ctx.begin(uptime() + STEP_MS);
       for (let phase = phases[index]; phase !== undefined && !ctx.isOver; phase = phases[index]) {
         if (!isMore(ctx, phase)) index += 1;
       }

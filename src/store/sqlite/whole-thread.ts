@@ -22,14 +22,15 @@ const KINDS = Object.keys(COUNTED) as (keyof typeof COUNTED)[];
 const THERE = `SELECT ${KINDS.map((kind) => `(${COUNTED[kind]}) AS ${kind}`).join(", ")}`;
 const ON_RECORD = `SELECT ${KINDS.join(", ")} FROM langgraph_threads WHERE thread = ?`;
 const RECOUNT = `UPDATE langgraph_threads SET ${KINDS.map((kind) => `${kind} = (${COUNTED[kind]})`).join(", ")} WHERE thread = ?1`;
-const HEAD = `SELECT seq, checkpoint_id FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ''
-  ORDER BY checkpoint_id DESC, seq DESC LIMIT 1`;
+const HEAD = `SELECT seq, position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ''
+  ORDER BY position DESC, seq DESC LIMIT 1`;
 const SNAPSHOTS_SINCE = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND seq > ? ORDER BY seq`;
 const WRITES_SINCE = `SELECT ${WRITE_COLUMNS} FROM langgraph_writes
   WHERE thread = ? AND seq > ? ORDER BY seq`;
 /** By which index rows are looked up that another one counts, and by which columns. */
 const LOOKED_UP = [
   ["langgraph_snapshots", "langgraph_snapshots_by_thread", "checkpoint_ns, checkpoint_id"],
+  ["langgraph_snapshots", "langgraph_snapshots_by_position", "checkpoint_ns, position"],
   ["langgraph_writes", "langgraph_writes_by_checkpoint", "checkpoint_ns, checkpoint_id"],
   ["langgraph_checkpoints", "langgraph_checkpoints_by_node_task", "node_task_id"],
   ["langgraph_checkpoints", "sqlite_autoindex_langgraph_checkpoints_1", "id"],
@@ -122,10 +123,10 @@ function verifyNewest(sql: Sql, key: ThreadKey): void {
     const row = sql.get<{ seq: number }>(unfound, thread, oldest(sql, thread, table));
     if (row !== undefined) throw lost(threadId, `the row ${row.seq} of ${table} where it is looked up`, "an index without it");
   }
-  const head = sql.get<{ seq: number; checkpoint_id: string }>(HEAD, thread);
+  const head = sql.get<{ seq: number; position: number }>(HEAD, thread);
   for (const row of sql.all<Row>(SNAPSHOTS_SINCE, thread, head?.seq ?? 0)) {
-    const { ns, checkpointId } = toHead(sql, threadId, row);
-    if (ns !== "" || (head !== undefined && checkpointId <= head.checkpoint_id)) continue;
+    const { ns, checkpointId, position } = toHead(sql, threadId, row);
+    if (ns !== "" || (head !== undefined && position <= head.position)) continue;
     throw lost(threadId, `checkpoint ${checkpointId} where it is looked up`, "an index without it");
   }
   const since = sql.all<PlacedWrites>(WRITES_SINCE, thread, head?.seq ?? 0);

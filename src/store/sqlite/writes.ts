@@ -26,7 +26,6 @@ export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: Turn
     begins: false,
     belongs: (on) => isThere(sql, on, ns, checkpointId),
     refersTo: checkpointId,
-    saves: undefined,
     sawDeletion: batch.sawDeletion,
     lease: batch.lease,
   });
