@@ -213,7 +213,7 @@ describe("bad input: arguments that are none", () => {
     ["checkpoint.channel_versions", [{ ...one, channel_versions: null }, metadata, {}]],
     ["metadata", [one, undefined, {}]],
     ["metadata", [one, [], {}]],
-    ["newVersions", [one, metadata, undefined]],
+    ["newVersions", [one, metadata, null]],
   ];
   test.each(notSaved)("bad input: put with a wrong %s names it (%#)", async (field, args) => {
     const { saver, rows, close } = await setup();

@@ -44,17 +44,14 @@ async function refusal(work: Promise<unknown>): Promise<TurnsError> {
   return error;
 }
 
-/** What both must agree on: values without a version are in no channel, and the order of tasks is promised by nobody. */
+/** What both must agree on: the order of tasks is promised by nobody. */
 function comparable(tuple: CheckpointTuple | undefined): unknown {
   if (tuple === undefined) return undefined;
   const { checkpoint, pendingWrites = [], metadata } = tuple;
   const { pending_sends: _, ...rest } = checkpoint as any;
-  const values = Object.entries(checkpoint.channel_values).filter(([channel]) =>
-    Object.hasOwn(checkpoint.channel_versions, channel),
-  );
   const parent = tuple.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;
   return {
-    checkpoint: { ...rest, channel_values: Object.fromEntries(values) },
+    checkpoint: rest,
     metadata,
     id: tuple.config.configurable?.["checkpoint_id"],
     ns: tuple.config.configurable?.["checkpoint_ns"],

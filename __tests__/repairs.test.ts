@@ -254,7 +254,7 @@ describe("a channel that nobody has written", () => {
       await effect("send", () => ++sent, { input: { key: state.key } });
       return {};
     };
-    const graph = saver.attach(asking(body).compile({ checkpointer: saver })) as any;
+    const graph = saver.attach(asking(body).compile({ checkpointer: saver }));
     await graph.invoke({}, thread());
     await graph.invoke(new Command({ resume: "yes" }), thread());
     expect(sent).toBe(1);

@@ -359,7 +359,7 @@ function toSave(
   const isSaved = (channel: string): boolean => Object.hasOwn(newVersions, channel) || !Object.hasOwn(versions, channel);
   if (Object.keys(values).every(isSaved)) return checkpoint;
   const saved = Object.entries(values).filter(([channel]) => isSaved(channel));
-  return { ...checkpoint, channel_values: Object.fromEntries(saved) as Checkpoint["channel_values"] };
+  return { ...checkpoint, channel_values: Object.fromEntries(saved) };
 }
 
 /** Whether nothing comes behind a checkpoint of the root namespace. */

@@ -97,7 +97,6 @@ export class Lab {
     return tuples
       .map(({ pendingWrites, ...tuple }: any) => ({
         ...tuple,
-        checkpoint: stored(tuple.checkpoint),
         writes: (pendingWrites ?? []).map(([, ...write]: unknown[]) => write).sort(byKey),
       }))
       .sort((left: any, right: any) => (left.checkpoint.id < right.checkpoint.id ? 1 : -1));
@@ -128,14 +127,6 @@ export class Lab {
   close(): void {
     if (this.saver instanceof TurnSaver) this.saver.close();
   }
-}
-
-/** Values without a version are in no channel; a saver may drop them (`__pregel_tasks: []`). */
-function stored(checkpoint: any): unknown {
-  const values = Object.entries(checkpoint.channel_values).filter(
-    ([channel, value]) => Object.hasOwn(checkpoint.channel_versions, channel) && value !== undefined,
-  );
-  return { ...checkpoint, channel_values: Object.fromEntries(values) };
 }
 
 /** Graphs that run side by side send their chunks in any order, and so do the modes: each mode of each graph is compared by itself. */
