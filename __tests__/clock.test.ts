@@ -125,7 +125,7 @@ const nested = (lab: any, body: (name: string) => Body, options: object = {}) =>
 describe("S6.3 whatever the clock does, a graph behaves as on MemorySaver with a clock that's right", () => {
   const offsets = [0, -HOUR, 10 * SECOND, -DAY, DAY, -10 * SECOND];
   const same = (title: string, scenario: Timed) => {
-    test(`S6.3 ${title}`, () => expectSameInspiteOf(offsets, scenario));
+    test(`S6.3 ${title}`, () => expectSameInspiteOf({ offsets }, scenario));
   };
 
   same("between supersteps of one run", async (lab, { around, jump }) => {

@@ -2,8 +2,8 @@ import { Annotation, Command, interrupt, Send, START, StateGraph } from "@langch
 import fc from "fast-check";
 import { type Lab, thread } from "./diff-harness";
 
-type Kind = "plain" | "silent" | "asks" | "sends" | "fails once" | "subgraph";
-interface RandomGraph {
+type Kind = "plain" | "silent" | "asks" | "sends" | "fails once" | "subgraph" | "memory";
+export interface RandomGraph {
   layers: readonly (readonly Kind[])[];
   /** Whether a layer waits for all of the layer before, or is triggered by any of it. */
   joined: boolean;
@@ -12,18 +12,17 @@ interface RandomGraph {
   how: "replay" | "new input" | "edit";
 }
 
-export const graphs: fc.Arbitrary<RandomGraph> = fc.record({
-  layers: fc.array(
-    fc.array(fc.constantFrom<Kind>("plain", "plain", "silent", "asks", "sends", "fails once", "subgraph"), {
-      minLength: 1,
-      maxLength: 3,
-    }),
-    { minLength: 1, maxLength: 3 },
-  ),
-  joined: fc.boolean(),
-  back: fc.nat({ max: 6 }),
-  how: fc.constantFrom("replay", "new input", "edit"),
-});
+const graphsOf = (...kinds: Kind[]): fc.Arbitrary<RandomGraph> =>
+  fc.record({
+    layers: fc.array(fc.array(fc.constantFrom<Kind>(...kinds), { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 3 }),
+    joined: fc.boolean(),
+    back: fc.nat({ max: 6 }),
+    how: fc.constantFrom("replay", "new input", "edit"),
+  });
+
+export const graphs = graphsOf("plain", "plain", "silent", "asks", "sends", "fails once", "subgraph");
+/** With graphs that keep their state from visit to visit (`checkpointer: true`). */
+export const graphsWithMemory = graphsOf("plain", "asks", "fails once", "subgraph", "memory", "memory");
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -71,30 +70,45 @@ function build({ layers, joined }: RandomGraph): any {
   return builder;
 }
 
+/** Counts what bodies do, so that one that fails can wait until all its siblings have ended, however slow the machine is. */
+let done = 0;
+const work = <T>(result: T): T => {
+  done += 1;
+  return result;
+};
+
+async function othersEnded(): Promise<void> {
+  for (let before = -1; before !== done;) {
+    before = done;
+    await new Promise((resolve) => setTimeout(resolve, 15));
+    for (let turn = 0; turn < 40; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 function bodyOf(kind: Kind, name: string): any {
   let failed = false;
   switch (kind) {
     case "plain":
     case "sends":
-      return () => ({ log: [name] });
+      return () => work({ log: [name] });
     case "silent":
-      return () => ({});
+      return () => work({});
     case "asks":
-      return () => ({ log: [`${name}:${interrupt(name)}`] });
+      return () => work({ log: [`${name}:${interrupt(name)}`] });
     case "fails once":
-      // Late, so that all its siblings have ended.
       return async () => {
-        await new Promise((resolve) => setTimeout(resolve, 15));
+        await othersEnded();
         if (failed) return { log: [name] };
         failed = true;
         throw new Error(`${name} failed`);
       };
+    case "memory":
     case "subgraph":
       return new StateGraph(State)
-        .addNode("s1", () => ({ log: [`${name}/s1`] }))
-        .addNode("s2", () => ({ log: [`${name}/s2`] }))
+        .addNode("s1", () => work({ log: [`${name}/s1`] }))
+        .addNode("s2", () => work({ log: [`${name}/s2`] }))
         .addEdge(START, "s1")
         .addEdge("s1", "s2")
-        .compile();
+        .compile(kind === "memory" ? { checkpointer: true } : {});
   }
 }

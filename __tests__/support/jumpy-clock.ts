@@ -37,6 +37,12 @@ export class JumpyClock {
     this.set(this.offsets[this.#at % this.offsets.length] ?? 0);
   };
 
+  /** From now on it jumps by itself, whenever it was asked for the time so often. */
+  readonly run = (every: number): void => {
+    let asked = 0;
+    setClockOffset(() => this.offsets[Math.floor(asked++ / every) % this.offsets.length] ?? 0);
+  };
+
   /** What a node calls: it jumps before the node's work, and again behind it. */
   readonly around =
     <A extends unknown[], R>(body: (...given: A) => R) =>

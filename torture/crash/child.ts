@@ -1,7 +1,8 @@
 import { setFailpointHandler } from "../../src/failpoints";
+import { setClockOffset } from "../../src/testing/wall-clock";
 import { Drive, type Finish } from "./drive";
 import { Ledger } from "./ledger";
-import type { Plan } from "./plan";
+import type { ClockPlan, Plan } from "./plan";
 
 /** What a process is asked to do. It does one after another, until it dies. */
 export interface Job {
@@ -12,13 +13,21 @@ export interface Job {
   killAt: number | undefined;
   /** Whether a process died at it before. */
   wakes: boolean;
+  /** The clock of this process: it begins with the first offset. */
+  clock: ClockPlan | undefined;
 }
 
 export type Answer = { finish: Finish; points: string[]; tookMs: number } | { error: string };
 /** Sent when the work itself begins: clocks that kill run from here. */
 export const BEGUN = "begun";
 
-async function done({ plan, db, ledger: path, killAt, wakes }: Job): Promise<Answer> {
+function setClock({ offsets, every }: ClockPlan): void {
+  let asked = 0;
+  setClockOffset(() => offsets[every === 0 ? 0 : Math.floor(asked++ / every) % offsets.length] ?? 0);
+}
+
+async function done({ plan, db, ledger: path, killAt, wakes, clock }: Job): Promise<Answer> {
+  if (clock !== undefined) setClock(clock);
   const ledger = new Ledger(path);
   const points: string[] = [];
   let isListening = false;
@@ -43,6 +52,7 @@ async function done({ plan, db, ledger: path, killAt, wakes }: Job): Promise<Ans
   } finally {
     isListening = false;
     drive.close();
+    setClockOffset(0);
   }
 }
 

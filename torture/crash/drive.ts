@@ -81,11 +81,11 @@ export class Drive {
 
   /** What LangGraph aborted beside a failed node works on, and until it has ended the run has not. */
   async #goOn(): Promise<unknown> {
-    for (const since = Date.now(); ;) {
+    for (const since = performance.now(); ;) {
       try {
         return await this.#goOnOnce();
       } catch (error) {
-        if (!TurnsError.is(error, "THREAD_RUNNING") || Date.now() - since > PATIENCE_MS) throw error;
+        if (!TurnsError.is(error, "THREAD_RUNNING") || performance.now() - since > PATIENCE_MS) throw error;
         await pause(25);
       }
     }

@@ -4,19 +4,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { numberOf } from "../numbers";
-import { crashMatrix, type Failure } from "./matrix";
+import { CLOCKS, crashMatrix, type Failure } from "./matrix";
 import type { Case } from "./plan";
 import { caseText, failureText, inWords } from "./report";
 import { shrunk } from "./shrink";
 import { crashed, uncrashed } from "./trial";
 import { bundledChild, Worker } from "./workers";
 
-const HELP = `npm run torture -- crash [--kills n] [--seed n] [--jobs n] [--trials n] [--only n] [--shrink n] [--repeat json]
+const HELP = `npm run torture -- crash [--kills n] [--seed n] [--jobs n] [--trials n] [--only n] [--shrink n]
+                         [--clock right|back|jumps] [--repeat json]
 
 Draws programs (graphs and functional entrypoints), runs each without a crash, then kills its processes with SIGKILL at random points, those
 that resume included, and compares. --kills: when enough processes have died (1000). --jobs: processes at a time (2). --trials: of each
 program (4). --only: one program of the seed. --shrink: how many trials to look for a smaller case of the first failure (40).
---repeat: one case, as a failure prints it.
+--clock: the processes' wall clock, in all but the runs to compare with: right, an hour back in each process that resumes, or jumping both
+ways between and within processes (jumps). --repeat: one case, as a failure prints it.
 `;
 
 /** @returns whether every killed run came to what the uncrashed one came to, and repeated nothing that had ended */
@@ -30,6 +32,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
       trials: { type: "string", default: "4" },
       only: { type: "string" },
       shrink: { type: "string", default: "40" },
+      clock: { type: "string", default: "jumps" },
       repeat: { type: "string" },
       help: { type: "boolean", default: false },
     },
@@ -46,6 +49,8 @@ export async function run(options: readonly string[]): Promise<boolean> {
     if (values.repeat !== undefined) return await repeated(worker, JSON.parse(values.repeat) as Case);
     const seed = numberOf("seed", values.seed);
     const shrink = numberOf("shrink", values.shrink);
+    const clock = CLOCKS.find((kind) => kind === values.clock);
+    if (clock === undefined) throw new Error(`Unknown --clock ${JSON.stringify(values.clock)}. Give one of ${CLOCKS.join(", ")}.`);
     // What ran, so that two runs can be told to be of the same sources.
     const build = createHash("sha256").update(readFileSync(child)).digest("hex").slice(0, 12);
     console.log(`seed ${seed}, build ${build}\n`);
@@ -57,6 +62,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
       kills: numberOf("kills", values.kills, 1),
       jobs: numberOf("jobs", values.jobs, 1),
       trialsPerPlan: numberOf("trials", values.trials, 1),
+      clock,
       only: values.only === undefined ? undefined : numberOf("only", values.only),
       child,
       root,

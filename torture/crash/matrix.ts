@@ -1,7 +1,7 @@
 import { PROMISES, type Promised } from "./checks";
 import { featuresOf } from "./features";
 import { type Draw, drawn, killsOf } from "./generate";
-import type { Case, Plan } from "./plan";
+import type { Case, ClockPlan, Plan } from "./plan";
 import { crashed, type Course, type Result, uncrashed } from "./trial";
 import { Worker } from "./workers";
 
@@ -42,12 +42,40 @@ export interface MatrixOptions {
   jobs: number;
   /** Trials of each plan, at most 8. */
   trialsPerPlan: number;
+  /** Kills of each trial; as many as are drawn, unless said. */
+  deaths?: number | undefined;
+  /** What the wall clock does in the trials: it is right, it goes back by an hour from process to process, or it jumps both ways. Default: right. */
+  clock?: ClockKind | undefined;
   /** Only this plan of the seed. */
   only?: number | undefined;
   child: string;
   root: string;
   onPlan?: (tally: Tally) => void;
   onFailure?: (failure: Failure) => void;
+}
+
+/** Ways for a wall clock to be wrong. */
+export const CLOCKS = ["right", "back", "jumps"] as const;
+export type ClockKind = (typeof CLOCKS)[number];
+const SECOND = 1_000;
+const HOUR = 3_600_000;
+const JUMPS = [0, -HOUR, 10 * SECOND, -24 * HOUR, HOUR, -10 * SECOND, 24 * HOUR, 1, -1];
+
+/** @param draw which of the ways in which it jumps */
+function clockPlan(kind: ClockKind | undefined, draw: number): ClockPlan | undefined {
+  if (kind === "back") return { offsets: [0, 1, 2, 3, 4, 5, 6, 7].map((hours) => -hours * HOUR), every: 0 };
+  const first = draw % JUMPS.length;
+  // A run asks for the time once or twice for each thing that it saves.
+  if (kind === "jumps") return { offsets: [...JUMPS.slice(first), ...JUMPS.slice(0, first)], every: (draw * 7) % 40 };
+  return undefined;
+}
+
+/** As they were drawn, or each with as many kills as asked for. */
+function trialsOf<T>(trials: readonly (readonly T[])[], { deaths, trialsPerPlan }: MatrixOptions): (readonly T[])[] {
+  if (deaths === undefined) return trials.slice(0, trialsPerPlan);
+  const all = trials.flat();
+  const count = Math.min(trialsPerPlan, Math.floor(all.length / deaths));
+  return Array.from({ length: count }, (_, at) => all.slice(at * deaths, (at + 1) * deaths));
 }
 
 /** A plan beyond this takes seconds for each trial and tells nothing that smaller ones do not. */
@@ -102,9 +130,9 @@ async function plan(options: MatrixOptions, tally: Tally, worker: Worker, index:
     return;
   }
   tally.plans += 1;
-  for (const trial of trials.slice(0, options.trialsPerPlan)) {
+  for (const [number, trial] of trialsOf(trials, options).entries()) {
     if (tally.kills >= options.kills) break;
-    const one = { plan, kills: killsOf(trial, points, tookMs) };
+    const one = { plan, kills: killsOf(trial, points, tookMs), clock: clockPlan(options.clock, index + number) };
     const result = await crashed(worker, one, whole);
     count(tally, plan, result);
     if (result.faults.length > 0) fail(one, result);

@@ -62,8 +62,18 @@ export interface Plan {
 /** When a process dies: after so many points, each a named place, or wherever it is after so long. */
 export type Kill = number | { afterMs: number };
 
+/** By how much the wall clock of each process is wrong, in milliseconds. */
+export interface ClockPlan {
+  /** The first process begins with the first of them, the second with the second, … */
+  offsets: readonly number[];
+  /** Within a process it shows the next of them whenever it was asked for the time so often; 0: it stays. */
+  every: number;
+}
+
 /** A plan, and when each process dies: the first kills the first process, the second the one that resumes, … */
 export interface Case {
   plan: Plan;
   kills: readonly Kill[];
+  /** Undefined: a clock that's right. */
+  clock?: ClockPlan | undefined;
 }

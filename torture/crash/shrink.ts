@@ -48,9 +48,10 @@ async function failingOf(worker: Worker, one: Case, { deaths }: Result): Promise
   return undefined;
 }
 
-function* smaller({ plan, kills }: Case): Generator<Case> {
-  if (kills.length > 1) for (const [index] of kills.entries()) yield { plan, kills: kills.filter((_, at) => at !== index) };
-  for (const part of smallerParts(plan)) yield { plan: part as Plan, kills };
+function* smaller({ plan, kills, clock }: Case): Generator<Case> {
+  if (clock !== undefined) yield { plan, kills };
+  if (kills.length > 1) for (const [index] of kills.entries()) yield { plan, kills: kills.filter((_, at) => at !== index), clock };
+  for (const part of smallerParts(plan)) yield { plan: part as Plan, kills, clock };
 }
 
 /** The same data without one element of one of its lists, the outermost lists first. A list of nodes or layers keeps one. */

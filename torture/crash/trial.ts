@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Fault, faultsOf } from "./checks";
 import type { Answer } from "./child";
 import { Ledger, type Line } from "./ledger";
-import type { Case, Kill, Plan } from "./plan";
+import type { Case, ClockPlan, Plan } from "./plan";
 import type { Worker } from "./workers";
 
 /** A run to its end, over as many processes as it took. */
@@ -32,14 +32,25 @@ function folderOfTrial(): string {
   }
 }
 
+/** That of the process with this number. */
+function clockOf(clock: ClockPlan | undefined, process: number): ClockPlan | undefined {
+  if (clock === undefined) return undefined;
+  const { offsets, every } = clock;
+  const first = process % offsets.length;
+  return { offsets: [...offsets.slice(first), ...offsets.slice(0, first)], every };
+}
+
 /** Each kill ends a process, unless it was done before; the last is left alone. */
-async function courseOf(worker: Worker, plan: Plan, kills: readonly Kill[]): Promise<Course | { fault: string; lines: Line[] }> {
+async function courseOf(worker: Worker, { plan, kills, clock }: Case): Promise<Course | { fault: string; lines: Line[] }> {
   const folder = folderOfTrial();
   const ledger = new Ledger(join(folder, "ledger"));
   try {
     for (let at = 0; ; at += 1) {
       const kill = kills[at];
-      const answer = await worker.do({ plan, db: join(folder, "agent.db"), ledger: ledger.path, wakes: at > 0 }, kill);
+      const answer = await worker.do(
+        { plan, db: join(folder, "agent.db"), ledger: ledger.path, wakes: at > 0, clock: clockOf(clock, at) },
+        kill,
+      );
       if (answer === "killed") {
         if (typeof kill === "object") ledger.add({ t: "die", n: kill.afterMs, point: "clock" });
         continue;
@@ -54,13 +65,14 @@ async function courseOf(worker: Worker, plan: Plan, kills: readonly Kill[]): Pro
 
 /** The same program without a crash: what everything is compared with. @throws if it does not even end */
 export async function uncrashed(worker: Worker, plan: Plan): Promise<Course> {
-  const course = await courseOf(worker, plan, []);
+  const course = await courseOf(worker, { plan, kills: [] });
   if ("fault" in course) throw new Error(course.fault);
   return course;
 }
 
-export async function crashed(worker: Worker, { plan, kills }: Case, whole: Course): Promise<Result> {
-  const course = await courseOf(worker, plan, kills);
+export async function crashed(worker: Worker, one: Case, whole: Course): Promise<Result> {
+  const { plan } = one;
+  const course = await courseOf(worker, one);
   const deaths = course.lines.flatMap((line) => (line.t === "die" ? [{ n: line.n, point: line.point }] : []));
   const faults = "fault" in course ? [{ promise: "state" as const, text: course.fault }] : faultsOf(plan, whole, course);
   return { deaths, faults, lines: course.lines };
