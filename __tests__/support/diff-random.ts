@@ -82,9 +82,9 @@ function bodyOf(kind: Kind, name: string): any {
     case "asks":
       return () => ({ log: [`${name}:${interrupt(name)}`] });
     case "fails once":
-      // Late, so that all its siblings have ended.
+      // Late, so that all its siblings have ended: rounds of the event loop, which a busy machine stretches for both.
       return async () => {
-        await new Promise((resolve) => setTimeout(resolve, 15));
+        for (let round = 0; round < 30; round += 1) await new Promise((resolve) => setTimeout(resolve, 1));
         if (failed) return { log: [name] };
         failed = true;
         throw new Error(`${name} failed`);
