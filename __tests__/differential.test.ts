@@ -20,6 +20,7 @@ import fc from "fast-check";
 import { scriptedModel, tools } from "./support/diff-agent";
 import { collect, expectSame, type Engine, Lab, type Mode, MODES, type Scenario, thread } from "./support/diff-harness";
 import { graphs, runRandom } from "./support/diff-random";
+import { abortsLeftStreams, repeatsNestedSiblings, repeatsSiblingsOfNamedHead } from "./support/langgraph-version";
 
 const list = () => Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] });
 const State = Annotation.Root({ log: list(), last: Annotation<string>() });
@@ -469,19 +470,26 @@ describe("contract: the ways of running behave as on MemorySaver", () => {
     });
   });
 
-  sameOnce("leaving a stream early: the run goes on behind it", async (lab) => {
-    let ended: () => void = () => undefined;
-    const end = new Promise<void>((resolve) => (ended = resolve));
-    const last = (): object => {
-      setTimeout(ended, 0);
-      return { log: ["c"] };
-    };
-    const graph = lab.compile(chain(["a", "b", "c"], { c: last }));
-    for await (const _ of await graph.stream({ log: ["in"] }, { ...thread(), streamMode: "updates" })) break;
-    await end;
-    await settled(graph);
-    await lab.look(graph);
-  });
+  sameOnce(
+    `leaving a stream early: the run ${abortsLeftStreams ? "is aborted, and a resume ends it" : "goes on behind it"}`,
+    async (lab) => {
+      let ended: () => void = () => undefined;
+      const end = new Promise<void>((resolve) => (ended = resolve));
+      const last = (): object => {
+        setTimeout(ended, 0);
+        return { log: ["c"] };
+      };
+      const graph = lab.compile(chain(["a", "b", "c"], { c: last }));
+      for await (const _ of await graph.stream({ log: ["in"] }, { ...thread(), streamMode: "updates" })) break;
+      if (!abortsLeftStreams) await end;
+      await settled(graph);
+      await lab.look(graph);
+      if (abortsLeftStreams) expect((await graph.getState(thread())).next).not.toEqual([]);
+      await lab.run(graph, null);
+      await lab.look(graph);
+      expect((await graph.getState(thread())).values.log).toEqual(["in", "a", "b", "c"]);
+    },
+  );
 
   same(
     "cached nodes",
@@ -736,10 +744,38 @@ describe("contract: right where MemorySaver is wrong", () => {
     await expect(graph.invoke({ log: ["in"] }, thread())).rejects.toThrow("broken");
     broken = false;
     const head = (await graph.getState(thread())).config;
+    // A newer LangGraph doesn't run it again here; what it saves when a task does run again is in the next test.
+    const kept = repeatsSiblingsOfNamedHead ? "p-run2" : "p-run1";
+    expect((await graph.invoke(null, head)).log.toSorted()).toEqual(["h", "in", kept]);
+    const written = (await lab.saver.getTuple(head))!.pendingWrites!.filter(([, channel]) => channel === "log");
+    expect(written.map(([, , value]) => value)).toEqual(expect.arrayContaining([[kept], ["h"]]));
+    expect(written).toHaveLength(2);
+  });
+
+  ours("a task that runs again at an updated checkpoint replaces what its first run wrote", async (lab) => {
+    let runs = 0;
+    let broken = true;
+    const late = async (): Promise<object> => {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      if (broken) throw new Error("broken");
+      return { log: ["h"] };
+    };
+    const graph = lab.compile(
+      new StateGraph(State)
+        .addNode("first", () => ({}))
+        .addNode("p", () => ({ log: [`p-run${++runs}`] }))
+        .addNode("h", late)
+        .addEdge(START, "first")
+        .addEdge("first", "p")
+        .addEdge("first", "h"),
+    );
+    const updated = await graph.updateState(thread(), { log: ["in"] }, "first");
+    await expect(graph.invoke(null, updated)).rejects.toThrow("broken");
+    broken = false;
+    const head = (await graph.getState(thread())).config;
     expect((await graph.invoke(null, head)).log.toSorted()).toEqual(["h", "in", "p-run2"]);
     const written = (await lab.saver.getTuple(head))!.pendingWrites!.filter(([, channel]) => channel === "log");
-    expect(written.map(([, , value]) => value)).toEqual(expect.arrayContaining([["p-run2"], ["h"]]));
-    expect(written).toHaveLength(2);
+    expect(written.map(([, , value]) => value).toSorted()).toEqual([["h"], ["p-run2"]]);
   });
 
   ours("values keep their types through a reload (D1, D2)", async (lab) => {
@@ -794,9 +830,10 @@ describe("contract: a resume inside nested graphs (F6, D18)", () => {
     return ran;
   };
 
-  test("contract: unattached, a finished sibling inside a subgraph runs again, as on MemorySaver", async () => {
-    expect((await nested("turns")).filter((name) => name === "p")).toHaveLength(2);
-    expect((await nested("memory")).filter((name) => name === "p")).toHaveLength(2);
+  test(`contract: unattached, a finished sibling inside a subgraph ${repeatsNestedSiblings ? "runs again" : "isn't run again"}, as on MemorySaver`, async () => {
+    const times = repeatsNestedSiblings ? 2 : 1;
+    expect((await nested("turns")).filter((name) => name === "p")).toHaveLength(times);
+    expect((await nested("memory")).filter((name) => name === "p")).toHaveLength(times);
   });
 
   test("contract: attached, a finished sibling inside a subgraph does not run again", async () => {

@@ -44,7 +44,7 @@ async function refusal(work: Promise<unknown>): Promise<TurnsError> {
   return error;
 }
 
-/** What both must agree on: the order of tasks is promised by nobody. */
+/** What both must agree on. */
 function comparable(tuple: CheckpointTuple | undefined): unknown {
   if (tuple === undefined) return undefined;
   const { checkpoint, pendingWrites = [], metadata } = tuple;
@@ -56,7 +56,7 @@ function comparable(tuple: CheckpointTuple | undefined): unknown {
     id: tuple.config.configurable?.["checkpoint_id"],
     ns: tuple.config.configurable?.["checkpoint_ns"],
     parent: parent === checkpoint.id ? undefined : parent,
-    writes: [...pendingWrites].sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0)),
+    writes: pendingWrites,
   };
 }
 

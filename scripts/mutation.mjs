@@ -5,10 +5,10 @@
  * thousands of mutants; `--share` takes that part of it, in windows of lines drawn by the seed, so that a run repeats.
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { copyTree, installInto, root } from "./tree-copy.mjs";
 
 const STRYKER = "9.5.1";
 const WINDOW = 8;
@@ -33,7 +33,6 @@ if (!Object.hasOwn(ROOMS, room ?? "")) {
   process.exit(2);
 }
 
-const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const copy = join(root, ".tmp", "mutation");
 prepareCopy();
 const mutate = drawn(Number(values.share ?? 0.1), Number(values.seed ?? 1), values.only ?? "");
@@ -50,17 +49,10 @@ if (existsSync(report)) tell(JSON.parse(readFileSync(report, "utf8")));
 process.exit(status ?? 1);
 
 function prepareCopy() {
-  mkdirSync(copy, { recursive: true });
-  for (const folder of ["src", "__tests__"]) rmSync(join(copy, folder), { recursive: true, force: true });
-  const list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-  const files = execFileSync("git", list, { cwd: root, encoding: "utf8" }).split("\0");
-  for (const file of files) if (file !== "" && existsSync(join(root, file))) cpSync(join(root, file), join(copy, file));
-  const modules = join(copy, "node_modules");
-  if (existsSync(join(modules, "@stryker-mutator", "core"))) return;
-  execFileSync("cp", ["-al", join(root, "node_modules"), modules]);
+  copyTree(copy);
+  if (existsSync(join(copy, "node_modules", "@stryker-mutator", "core"))) return;
   const packages = ["core", "jest-runner"].map((name) => `@stryker-mutator/${name}@${STRYKER}`);
-  const flags = ["--no-save", "--ignore-scripts", "--no-audit", "--no-fund"];
-  execFileSync("npm", ["install", ...flags, ...packages], { cwd: copy, stdio: "inherit", timeout: 300_000 });
+  installInto(copy, packages, 300_000);
 }
 
 function drawn(share, seed, only) {

@@ -14,6 +14,20 @@ export const installed = {
 /** Whether LangGraph passes task paths to `putWrites`, and applies delta writes in their order; before, in the order of task ids. */
 export const passesTaskPaths = isAtLeast(installed.langgraph, "1.5.0");
 
+/*
+ * The following were measured on 1.4.17 and on 1.7.3; where between the two LangGraph changed wasn't looked up.
+ */
+const isNewer = isAtLeast(installed.langgraph, "1.5.0");
+
+/** Whether a run ends when its stream's reader leaves; before, its nodes went on in the background. */
+export const abortsLeftStreams = isNewer;
+
+/** Whether finished siblings inside a subgraph run again after a failure or a crash, unless the graph is attached. */
+export const repeatsNestedSiblings = !isNewer;
+
+/** Whether finished siblings run again in a resume that names the head's own `checkpoint_id`. */
+export const repeatsSiblingsOfNamedHead = !isNewer;
+
 /** The version of an installed package, whatever its `exports` say. */
 function versionOf(name: string): string {
   for (let folder = dirname(require.resolve(name)); ; folder = dirname(folder)) {
