@@ -1,6 +1,6 @@
 import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
-import type { SqliteDatabase } from "./driver";
+import type { SqliteDatabase, SqliteTransaction } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
 import { OpenedFile } from "./opened-file";
@@ -9,6 +9,8 @@ import { OpenedFile } from "./opened-file";
 const PAUSE_MS = 12;
 const EAGER_PAUSE_MS = 3;
 const EAGER_AFTER_MS = 250;
+/** What SQLite calls it in numbers. */
+const SYNCHRONOUS_FULL = 2;
 
 /**
  * Runs transactions strictly in the order in which they were handed in.
@@ -23,6 +25,10 @@ export class Commits {
   readonly #busyTimeoutMs: number;
   readonly #file: OpenedFile;
   readonly #log: LogWatch | undefined;
+  /** Made once: a driver takes longer to make one than to begin and commit it. */
+  readonly #transaction: SqliteTransaction;
+  readonly #isFull: boolean;
+  #work: () => unknown = () => undefined;
   #waiting: Promise<unknown> | undefined;
   #held = false;
   /** Since the queue was last empty somebody else had the lock. */
@@ -34,6 +40,8 @@ export class Commits {
     this.#log = log;
     this.#file = new OpenedFile(db);
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#transaction = db.transaction(() => this.#work());
+    this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }
 
   /** Whether everything waits for what {@link holdUntil} was given. */
@@ -57,24 +65,48 @@ export class Commits {
 
   /** Runs `work` in one IMMEDIATE transaction; what it throws rolls all of it back. */
   run<T>(work: () => T): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(() => this.#commit(work)));
+  }
+
+  /**
+   * As {@link run}, without waiting for the disk. A power cut may take the commit back, but none that came after it. For what is of no use
+   * after a power cut: which runs are going on.
+   */
+  runUnsynced<T>(work: () => T): Awaitable<T> {
+    if (!this.#isFull) return this.run(work);
     return this.#inOrder(() =>
       this.#attempt(() => {
-        this.#file.refuseAnother();
-        const result = this.#db.transaction(work).immediate() as T;
-        this.#log?.committed();
-        return result;
+        this.#db.pragma("synchronous = NORMAL");
+        try {
+          return this.#commit(work);
+        } finally {
+          this.#db.pragma("synchronous = FULL");
+        }
       }),
     );
   }
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#db.transaction(work)() as T));
+    return this.#inOrder(() =>
+      this.#attempt(() => {
+        this.#work = work;
+        return this.#transaction() as T;
+      }),
+    );
   }
 
   /** Runs work that no transaction may be around, in its turn. */
   alone<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() => this.#attempt(work));
+  }
+
+  #commit<T>(work: () => T): T {
+    this.#file.refuseAnother();
+    this.#work = work;
+    const result = this.#transaction.immediate() as T;
+    this.#log?.committed();
+    return result;
   }
 
   #inOrder<T>(attempt: () => T): Awaitable<T> {

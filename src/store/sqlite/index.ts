@@ -1,7 +1,7 @@
 import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
-import type { NewCheckpoint, Store } from "../store";
+import type { Awaitable, NewCheckpoint, Store } from "../store";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
@@ -63,7 +63,8 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
 }
 
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
-  const write =
+  const committing =
+    (commit: <T>(transaction: () => T) => Awaitable<T>) =>
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T, name?: CommitName) =>
     (...args: A) => {
       const transaction = (): T =>
@@ -71,11 +72,14 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
           refuseRetiredKey(sql);
           return work(sql, ...args);
         });
-      if (name === undefined) return commits.run(transaction);
+      if (name === undefined) return commit(transaction);
       // Outcomes and marks name their effect by its id.
       const subject = (): unknown => (typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]);
-      return atFailpoints(name, subject, transaction, (all) => commits.run(all));
+      return atFailpoints(name, subject, transaction, commit);
     };
+  const write = committing((transaction) => commits.run(transaction));
+  /** After a power cut no run is going on. */
+  const mark = committing((transaction) => commits.runUnsynced(transaction));
   const read =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
     (...args: A) =>
@@ -132,10 +136,10 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits): Store {
     giveBackPages: (pages) => commits.run(() => giveBackPages(db, pages)),
     checkpointLog: (truncate) => commits.alone(() => checkpointLog(db, truncate)),
     vacuumFully: () => commits.alone(() => vacuumFully(db)),
-    beginRun: write(beginRun, "run-mark"),
-    beatRun: write(beatRun),
+    beginRun: mark(beginRun, "run-mark"),
+    beatRun: mark(beatRun),
     checkLease: read(checkLease),
-    endRun: write(endRun),
+    endRun: mark(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
     rewind: write(rewind, "rewind"),
