@@ -148,8 +148,9 @@ export class RunRegistry {
    *   somebody else's by now
    */
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
+    const isJoining = this.#threads.has(threadId);
     const thread = await this.#activate(threadId);
-    await this.#renewMark(threadId, thread);
+    if (isJoining) await this.#renewMark(threadId, thread);
     thread.graphRuns.add(runId);
     thread.left = false;
     thread.over = false;

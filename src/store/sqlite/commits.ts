@@ -1,7 +1,7 @@
 import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
 import { CutWatch } from "./cut-watch";
-import type { SqliteDatabase } from "./driver";
+import type { SqliteDatabase, SqliteTransaction } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
 import { OpenedFile } from "./opened-file";
@@ -11,6 +11,8 @@ import { uptime } from "../../uptime";
 const PAUSE_MS = 12;
 const EAGER_PAUSE_MS = 3;
 const EAGER_AFTER_MS = 250;
+/** What SQLite calls it in numbers. */
+const SYNCHRONOUS_FULL = 2;
 
 /**
  * Runs transactions strictly in the order in which they were handed in.
@@ -26,6 +28,10 @@ export class Commits {
   readonly #file: OpenedFile;
   readonly #cuts: CutWatch;
   readonly #log: LogWatch | undefined;
+  /** Made once: a driver takes longer to make one than to begin and commit it. */
+  readonly #transaction: SqliteTransaction;
+  readonly #isFull: boolean;
+  #work: () => unknown = () => undefined;
   #waiting: Promise<unknown> | undefined;
   #held = false;
   /** Since the queue was last empty somebody else had the lock. */
@@ -38,6 +44,8 @@ export class Commits {
     this.#file = new OpenedFile(db);
     this.#cuts = new CutWatch(db);
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#transaction = db.transaction(() => this.#work());
+    this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }
 
   /** Whether everything waits for what {@link holdUntil} was given. */
@@ -61,13 +69,23 @@ export class Commits {
 
   /** Runs `work` in one IMMEDIATE transaction; what it throws rolls all of it back. */
   run<T>(work: () => T): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(() => this.#commit(work)));
+  }
+
+  /**
+   * As {@link run}, without waiting for the disk. A power cut may take the commit back, but none that came after it. For what is of no use
+   * after a power cut: which runs are going on.
+   */
+  runUnsynced<T>(work: () => T): Awaitable<T> {
+    if (!this.#isFull) return this.run(work);
     return this.#inOrder(() =>
       this.#attempt(() => {
-        this.#refuseLost();
-        const result = this.#db.transaction(work).immediate() as T;
-        this.#refuseLost(true);
-        this.#log?.committed();
-        return result;
+        this.#db.pragma("synchronous = NORMAL");
+        try {
+          return this.#commit(work);
+        } finally {
+          this.#db.pragma("synchronous = FULL");
+        }
       }),
     );
   }
@@ -87,12 +105,26 @@ export class Commits {
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#db.transaction(work)() as T));
+    return this.#inOrder(() =>
+      this.#attempt(() => {
+        this.#work = work;
+        return this.#transaction() as T;
+      }),
+    );
   }
 
   /** Runs work that no transaction may be around, in its turn. */
   alone<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() => this.#attempt(work));
+  }
+
+  #commit<T>(work: () => T): T {
+    this.#refuseLost();
+    this.#work = work;
+    const result = this.#transaction.immediate() as T;
+    this.#refuseLost(true);
+    this.#log?.committed();
+    return result;
   }
 
   /** What is written into a file that is gone, or behind a hole in its log, is lost. @param committed whether it has been */

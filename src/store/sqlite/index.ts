@@ -1,7 +1,7 @@
 import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
-import type { NewCheckpoint, Store } from "../store";
+import type { Awaitable, NewCheckpoint, Store } from "../store";
 import { backUp } from "./backup";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
@@ -64,7 +64,8 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
 }
 
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path: string) => Store): Store {
-  const write =
+  const committing =
+    (commit: <T>(transaction: () => T) => Awaitable<T>) =>
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T, name?: CommitName) =>
     (...args: A) => {
       const transaction = (): T =>
@@ -72,11 +73,14 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
           refuseRetiredKey(sql);
           return work(sql, ...args);
         });
-      if (name === undefined) return commits.run(transaction);
+      if (name === undefined) return commit(transaction);
       // Outcomes and marks name their effect by its id.
       const subject = (): unknown => (typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]);
-      return atFailpoints(name, subject, transaction, (all) => commits.run(all));
+      return atFailpoints(name, subject, transaction, commit);
     };
+  const write = committing((transaction) => commits.run(transaction));
+  /** After a power cut no run is going on. */
+  const mark = committing((transaction) => commits.runUnsynced(transaction));
   const read =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
     (...args: A) =>
@@ -133,10 +137,10 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     giveBackPages: (pages) => commits.run(() => giveBackPages(db, pages)),
     checkpointLog: (truncate) => commits.upkeep(() => checkpointLog(db, truncate)),
     vacuumFully: () => commits.upkeep(() => vacuumFully(db)),
-    beginRun: write(beginRun, "run-mark"),
-    beatRun: write(beatRun),
+    beginRun: mark(beginRun, "run-mark"),
+    beatRun: mark(beatRun),
     checkLease: read(checkLease),
-    endRun: write(endRun),
+    endRun: mark(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
     prunedSeq: read(prunedSeq),

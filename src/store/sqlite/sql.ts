@@ -14,6 +14,8 @@ export class Sql {
   readonly db: SqliteDatabase;
   /** Numbers of threads of which it is known that no row was lost before this connection came. */
   readonly counted = new Set<number>();
+  /** Threads that this connection has created: their rows are where it has put them. */
+  readonly created = new Set<number>();
   /** Those whose effects have all been verified. */
   readonly journals = new Set<number>();
   /** And those all of whose checkpoints have been. */

@@ -53,6 +53,7 @@ export function threadNumbers(sql: Sql, threadId: string): number[] {
 export function createThread(sql: Sql, threadId: string, createdAt: string): ThreadKey {
   if (!sql.sealing.encrypted) refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
   const thread = sql.nextSeq();
+  sql.created.add(thread);
   return insertThread(sql, {
     thread,
     thread_id: threadId,
