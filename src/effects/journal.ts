@@ -10,7 +10,19 @@ import { holderOf, isHeldElsewhere } from "./holder";
 import { type EffectContent, revived } from "./content";
 import { errorOutcome } from "./error-outcome";
 import type { EffectPlace } from "./context";
-import { changed, ended, gone, inDoubt, lostRun, notRecorded, overruled, resultNotSaved, unclear } from "./failures";
+import {
+  changed,
+  ended,
+  gone,
+  inDoubt,
+  inputNotSaved,
+  lostRun,
+  notRecorded,
+  overruled,
+  reasonOf,
+  resultNotSaved,
+  unclear,
+} from "./failures";
 import type { CheckedEffect } from "./options";
 import { type Course, Courses, nextOrdinal } from "./courses";
 import { runningHere } from "./running";
@@ -170,11 +182,16 @@ export class EffectJournal {
     };
   }
 
-  #begin({ effect, options: { input } }: Work): Promise<EffectBeginning> {
+  async #begin({ effect, options: { input } }: Work): Promise<EffectBeginning> {
     const { store, content } = this.#parts;
-    return content.packed(effect.threadId, input, `the input of effect ${JSON.stringify(effect.name)}`, (packed) =>
-      store.beginEffect({ ...effect, input: input === undefined ? undefined : packed }),
-    );
+    const what = `the input of effect ${JSON.stringify(effect.name)}`;
+    try {
+      return await content.packed(effect.threadId, input, what, (packed) =>
+        store.beginEffect({ ...effect, input: input === undefined ? undefined : packed }),
+      );
+    } catch (error) {
+      throw TurnsError.is(error, "UNSERIALIZABLE_VALUE") ? inputNotSaved(effect, error) : error;
+    }
   }
 
   /** Its intent is committed, by this call. */
@@ -222,7 +239,7 @@ export class EffectJournal {
   async #done(row: EffectRow, result: unknown, settledBy: string | undefined): Promise<void> {
     const packed = await this.#parts.content.ofResult(row.threadId, result);
     await this.#settle(row, { status: "done", outcome: packed.text, settledBy });
-    if (packed.refused !== undefined) throw resultNotSaved(row, packed.refused.message, packed.refused);
+    if (packed.refused !== undefined) throw resultNotSaved(row, reasonOf(packed.refused), packed.refused);
   }
 
   async #settle(row: EffectRow, outcome: Outcome): Promise<void> {
