@@ -6,7 +6,7 @@ import { Command, entrypoint, interrupt, MessagesAnnotation, Send, START, StateG
 import { ToolNode } from "@langchain/langgraph/prebuilt";
 import { MemorySaver } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { effect, type EffectOptions } from "langgraph-checkpoint-turns";
+import { effect, type EffectOptions, type TurnsError } from "langgraph-checkpoint-turns";
 import { z } from "zod";
 import {
   attached,
@@ -139,6 +139,72 @@ describe("an effect that is done", () => {
     expect(await refusal(resume())).toMatchObject({ code: "UNSERIALIZABLE_VALUE" });
     expect(deeds.lines()).toEqual(["act"]);
     expect(await saver.effects.list("t")).toMatchObject([{ status: "done" }]);
+  });
+
+  test("the message about a result that can't be saved says what is wrong and where, and its advice works", async () => {
+    const cyclic: unknown[] = [];
+    cyclic.push({ deep: cyclic });
+    const results: [unknown, string][] = [
+      [{ client: { socket: () => undefined } }, "at result.client.socket there is a function"],
+      [() => undefined, "at result there is a function"],
+      [new Map([["conn", new (class Socket {})()]]), "at result<conn> there is an instance of Socket"],
+      [cyclic, "at result[0].deep there is a cycle: it is result again"],
+    ];
+    for (const [result, where] of results) {
+      const { saver, start, resume, results: returned } = oneEffect(() => result, {}, { failures: 0 });
+      const first = await refusal(start());
+      const again = await refusal(resume());
+      const [{ id }] = (await saver.effects.list("t")) as unknown as [{ id: string }];
+      for (const { message } of [first, again] as Error[]) {
+        expect(message).toBe(
+          `Effect "act" (#0) in node "a" of thread "t" is done, but its result can't be saved: ${where}. ` +
+            `It won't run again. Return plain data from its function (or nothing), and give this effect a result: ` +
+            `saver.effects.resolve("${id}", { outcome: "done", result }). Then resume.`,
+        );
+      }
+      expect(first).toMatchObject({ data: { effectId: id, name: "act", nodeName: "a", threadId: "t" } });
+      expect((first as Error).cause).toMatchObject({ code: "UNSERIALIZABLE_VALUE" });
+
+      const refused = await refusal(saver.effects.resolve(id, { outcome: "done", result: { f: () => 1 } }));
+      expect((refused as Error).message).toMatch(
+        /^The result for effect "act".* can't be saved: at result\.f there is a function\. Nothing was changed\./,
+      );
+      expect(await refusal(saver.effects.resolve(id, { outcome: "not-done" }))).toMatchObject({ code: "EFFECT_NOT_IN_DOUBT" });
+      expect(await saver.effects.resolve(id, { outcome: "done", result: { number: 17 } })).toMatchObject({ settledBy: "person" });
+      expect((await resume()).log).toEqual(["ran"]);
+      expect(returned).toEqual([{ number: 17 }]);
+      expect(await refusal(saver.effects.resolve(id, { outcome: "done", result: 18 }))).toMatchObject({
+        code: "EFFECT_NOT_IN_DOUBT",
+      });
+      expect(await saver.verify()).toMatchObject({ problems: [] });
+    }
+  });
+
+  test("a result that the user's serde refuses is told so", async () => {
+    const serde = {
+      dumpsTyped: async (value: unknown) => {
+        if (value instanceof Map) throw new RangeError("no maps");
+        return new MemorySaver().serde.dumpsTyped(value);
+      },
+      loadsTyped: (type: string, data: string | Uint8Array) => new MemorySaver().serde.loadsTyped(type, data),
+    };
+    const saver = open(fresh(), { serde });
+    const a = async () => ({ log: [String((await effect("act", () => new Map())).size)] });
+    const error = (await refusal(attached(saver, line({ a })).invoke(empty, thread()))) as TurnsError;
+    expect(error.message).toContain(
+      'in node "a" of thread "t" is done, but its result can\'t be saved: the serde refused it. It won\'t',
+    );
+    expect(error.cause).toMatchObject({ cause: new RangeError("no maps") });
+  });
+
+  test("the message about an input that can't be saved says what is wrong and where", async () => {
+    const { start } = oneEffect(() => 1, { input: { call: [() => 1] } });
+    const error = (await refusal(start())) as TurnsError;
+    expect(error.message).toBe(
+      'The input of effect "act" (#0) in node "a" of thread "t" can\'t be saved: at input.call[0] there is a function. ' +
+        "Nothing was done. Pass plain data as input, or leave the option out.",
+    );
+    expect(error).toMatchObject({ code: "UNSERIALIZABLE_VALUE", data: { name: "act", path: "input.call[0]" } });
   });
 
   test("an input that cannot be saved is refused, and nothing is done", async () => {

@@ -253,6 +253,104 @@ describe("going on with an imported thread", () => {
   });
 });
 
+describe("thread ids that were numbers", () => {
+  const IDS = ["7", 7, 8, -3, 2.5, 1e21, "v1.0", "x"];
+  const wholeNumber = (id: string): string => id.replace(/\.0$/, "");
+
+  async function numbered(ids: readonly unknown[] = IDS): Promise<string> {
+    const path = tempFile("official.db");
+    const saver = SqliteSaver.fromConnString(path);
+    for (const id of ids) await worldGraph(saver).invoke(say(String(id)), thread(id as string));
+    saver.db.close();
+    return path;
+  }
+
+  test("I3.6 the report lists the ids that were numbers, which the official saver stores in another form", async () => {
+    const path = await numbered();
+    const saver = target();
+    const report = await importOfficial(saver, path);
+    expect(report.threads.map(({ threadId, targetId }) => [threadId, targetId])).toEqual(
+      ["-3.0", "1.0e+21", "2.5", "7", "7.0", "8.0", "v1.0", "x"].map((id) => [id, id]),
+    );
+    expect(report.numericThreadIds).toEqual(["-3.0", "1.0e+21", "2.5", "7.0", "8.0"]);
+    expect((await importOfficial(target(), world)).numericThreadIds).toEqual([]);
+  });
+
+  test("I3.6 mapThreadId gives threads other ids, and the import can be repeated with it", async () => {
+    const path = await numbered([7, 8, "x"]);
+    const saver = target();
+    const report = await importOfficial(saver, path, { mapThreadId: wholeNumber });
+    expect(report.threads.map(({ targetId, outcome, verified }) => [targetId, outcome, verified])).toEqual([
+      ["7", "imported", true],
+      ["8", "imported", true],
+      ["x", "imported", true],
+    ]);
+    expect((await saver.listTasks("7.0")).length).toBe(0);
+    const ours = worldGraph(saver);
+    const theirs = worldGraph(official(path));
+    expect((await ours.getState(thread("7"))).values).toEqual((await theirs.getState(thread(7 as never))).values);
+    const answered = await ours.invoke(new Command({ resume: "ok" }), thread("8"));
+    expect(answered).toEqual(await theirs.invoke(new Command({ resume: "ok" }), thread(8 as never)));
+    const again = await importOfficial(saver, path, { threads: ["7.0"], mapThreadId: wholeNumber });
+    expect(again.threads).toMatchObject([{ threadId: "7.0", targetId: "7", outcome: "present" }]);
+  });
+
+  test("I3.6 two threads with one id in the target are refused before anything is imported", async () => {
+    const path = await numbered(["7", 7, "a"]);
+    const saver = target();
+    const error = await refusal(importOfficial(saver, path, { mapThreadId: wholeNumber }));
+    expect(error).toMatchObject({ code: "INVALID_OPTION", data: { threadIds: ["7", "7.0"], targetId: "7" } });
+    expect(error.message).toContain('"7" for both "7" and "7.0"');
+    for (const id of ["7", "7.0", "a"]) expect(await saver.listTasks(id)).toEqual([]);
+    const unknown = await refusal(importOfficial(saver, await numbered([9]), { threads: ["9"] }));
+    expect(unknown).toMatchObject({ code: "THREAD_NOT_FOUND" });
+    expect(unknown.message).toContain('The file has "9.0"');
+  });
+});
+
+describe("what an import leaves besides checkpoints", () => {
+  test("I3.6 imported rows keep the time of their checkpoint", async () => {
+    const path = tempFile();
+    const clock = (): Date => new Date("2099-01-01T00:00:00Z");
+    const saver = target(path, { clock });
+    await importOfficial(saver, world);
+    const source = official(world);
+    const known = new Map<string, string>();
+    for (const id of THREADS) {
+      for await (const { checkpoint } of source.list(thread(id))) known.set(checkpoint.id, checkpoint.ts);
+    }
+    const times = new Set(known.values());
+    const db = new Database(path, { readonly: true });
+    savers.push(db);
+    const rows = db
+      .prepare("SELECT created_at AS at FROM langgraph_checkpoints UNION ALL SELECT created_at FROM langgraph_tasks")
+      .all() as { at: string }[];
+    expect(rows.length).toBeGreaterThan(20);
+    for (const { at } of rows) expect(times).toContain(at);
+    const snapshots = db.prepare("SELECT checkpoint_id AS id, created_at AS at FROM langgraph_snapshots").all() as {
+      id: string;
+      at: number;
+    }[];
+    expect(snapshots.length).toBeGreaterThan(20);
+    for (const { id, at } of snapshots) expect(new Date(at).toISOString()).toBe(known.get(id));
+    for await (const { createdAt } of saver.listThreads()) expect(times).toContain(new Date(createdAt).toISOString());
+    expect(await saver.verify()).toMatchObject({ problems: [] });
+    // What comes later has the time of the saver's clock again.
+    await worldGraph(saver).invoke(new Command({ resume: "ok" }), thread("waiting"));
+    expect((await saver.listTurns("waiting")).at(-1)!.createdAt).toEqual(clock());
+  });
+
+  test("I3.6 importing warns of no missing attach; running without it still does", async () => {
+    const lines: string[] = [];
+    const logger = { debug() {}, info() {}, error() {}, warn: (_: unknown, line?: string) => void lines.push(String(line)) };
+    const saver = target(undefined, { logger });
+    await importOfficial(saver, world);
+    expect(lines).toEqual([]);
+    await worldGraph(saver).invoke(new Command({ resume: "ok" }), thread("waiting"));
+    expect(lines.filter((line) => line.includes("not attached"))).toHaveLength(1);
+  });
+});
+
 describe("importing again", () => {
   test("I3.6 a second import writes nothing", async () => {
     const path = tempFile();
@@ -610,7 +708,7 @@ describe("the file", () => {
   test("I3.6 an empty official file imports nothing", async () => {
     const path = tempFile("official.db");
     await collect(official(path).list({}));
-    expect(await importOfficial(target(), path)).toEqual({ file: path, threads: [] });
+    expect(await importOfficial(target(), path)).toEqual({ file: path, threads: [], numericThreadIds: [] });
   });
 
   const folder = dirname(tempFile());
@@ -650,6 +748,8 @@ describe("the file", () => {
     ["another word for existing", { existing: "replace" }],
     ["another word for onUnreadable", { onUnreadable: "ignore" }],
     ["an onThread that cannot be called", { onThread: {} }],
+    ["a mapThreadId that cannot be called", { mapThreadId: "7" }],
+    ["a mapThreadId that returns no id", { mapThreadId: () => "" }],
     ["a signal that is none", { signal: {} }],
   ];
   test.each(options)("I3.6 %s is refused", async (_, bad) => {

@@ -399,6 +399,14 @@ describe("errors of effects and rewinds", () => {
 
   const whole = /^(?!: ).+: expected (?!; found )\S.*; found (?!\. )\S.*\. \S.*\.$/;
 
+  test("resultNotSaved says what is wrong first, and then what to do", () => {
+    const { code, message, data, cause: why } = resultNotSaved(row, "at result.f there is a function", cause);
+    expect([code, data["effectId"], why]).toEqual(["UNSERIALIZABLE_VALUE", "e-1", cause]);
+    expect(message).toMatch(
+      /^Effect "charge" \(#0\) in node "pay" .* can't be saved: at result\.f there is a function\. It won't run again\..*"e-1".*\.$/,
+    );
+  });
+
   test.each<[string, TurnsError, ...string[]]>([
     ["inDoubt", inDoubt(row), "e-1", "key-1"],
     ["lostRun", lostRun(row), "e-1", "outcome unknown"],
@@ -407,7 +415,6 @@ describe("errors of effects and rewinds", () => {
     ["unclear", unclear(row), "charge"],
     ["notRecorded", notRecorded(row, cause), "e-1"],
     ["overruled", overruled(row, row), "e-1", "key-1"],
-    ["resultNotSaved", resultNotSaved(row, "a function", cause), "e-1", "a function"],
     ["gone", gone(row), "charge"],
     ["ended", ended("charge", { threadId: "t", nodeTaskId: "n-1" } as never), "charge"],
     ["unknownEffect", unknownEffect("e-1"), "e-1"],

@@ -1,7 +1,7 @@
 /**
  * The one error family of this package. Every refusal and every failure that reaches a caller is a {@link TurnsError}: a stable
  * `code` to branch on, a `name` derived from it (`CHECKPOINT_NOT_FOUND` → `CheckpointNotFoundError`, requirement S2.6), and a
- * message of the form *what: expected …; found …. remedy*. Messages and `data` carry identifiers, never payloads.
+ * message that says what is wrong and then what to do about it. Messages and `data` carry identifiers, never payloads.
  */
 export type TurnsErrorCode =
   | "INVALID_OPTION"
@@ -66,17 +66,25 @@ export type TurnsErrorCode =
   | "CHILD_FAILED"
   | "MATRIX_IMPOSSIBLE";
 
-/** What a {@link TurnsError} is made of. */
-export interface TurnsErrorDetails {
-  /** What was being done or looked at, e.g. `option "path"`. */
-  what: string;
-  expected: string;
-  found: string;
+/** What a {@link TurnsError} is made of. Its message is the problem and the remedy; the problem is a sentence, or made of three parts. */
+export type TurnsErrorDetails = (FramedProblem | StatedProblem) & {
   /** What the reader can do about it; a whole sentence. */
   remedy: string;
   /** Identifiers for programs (thread id, checkpoint id, path to a value). Never payloads. */
   data?: Readonly<Record<string, unknown>>;
   cause?: unknown;
+};
+
+interface FramedProblem {
+  /** What was being done or looked at, e.g. `option "path"`. */
+  what: string;
+  expected: string;
+  found: string;
+}
+
+interface StatedProblem {
+  /** What is wrong, with the value: one or more whole sentences. */
+  problem: string;
 }
 
 export class TurnsError extends Error {
@@ -84,10 +92,7 @@ export class TurnsError extends Error {
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: TurnsErrorCode, details: TurnsErrorDetails) {
-    super(
-      `${details.what}: expected ${details.expected}; found ${details.found}. ${details.remedy}`,
-      details.cause === undefined ? undefined : { cause: details.cause },
-    );
+    super(`${problemOf(details)} ${details.remedy}`, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.name = nameOf(code);
     this.data = details.data ?? {};
@@ -100,6 +105,10 @@ export class TurnsError extends Error {
     if (error.name !== nameOf(found)) return false;
     return code === undefined || found === code;
   }
+}
+
+function problemOf(details: FramedProblem | StatedProblem): string {
+  return "problem" in details ? details.problem : `${details.what}: expected ${details.expected}; found ${details.found}.`;
 }
 
 function nameOf(code: string): string {

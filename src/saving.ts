@@ -6,6 +6,7 @@ import { encode } from "./codec";
 import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
+import { importedAt } from "./imported-at";
 import { refuseMalformed, refuseNoWrites } from "./malformed";
 import { MissingCheckpoints } from "./missing-checkpoints";
 import type { ResolvedOptions } from "./options";
@@ -126,7 +127,7 @@ export class Saving {
     const state = stored.values;
     const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
     const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), { ...at, parentId }, metadata.source);
-    const createdAt = this.#parts.options.clock().toISOString();
+    const createdAt = this.#timeOf(config);
     const runId: unknown = config.metadata?.["run_id"];
     const values = Object.keys(state).map((channel) => ({
       channel,
@@ -148,7 +149,7 @@ export class Saving {
       claim,
       createdAt,
       graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
-      planned: this.#parts.isRecorded(config) ? [] : this.#planned(at, checkpoint, metadata, claim.taskId, createdAt),
+      planned: this.#parts.isRecorded(config) ? [] : this.#planned(config, at, checkpoint, metadata, claim.taskId, createdAt),
     });
     const remember = (done: SavedCheckpoint): SavedCheckpoint => {
       this.#parts.values.saved(at.threadId, at.ns, new Map(values.map(({ channel, packed }) => [channel, packed])), done);
@@ -176,7 +177,7 @@ export class Saving {
       const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.namesOf(config, at), at, task, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
-        this.#putWritesNow({ ...at, ...begun, ...task }, stored, settlement, claim);
+        this.#putWritesNow({ ...at, ...begun, ...task }, stored, settlement, claim, this.#timeOf(config));
       const serde = this.#parts.serde;
       const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
       const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
@@ -195,13 +196,14 @@ export class Saving {
     writes: readonly PendingWrite[],
     settlement: ReturnType<typeof settlementOf>,
     claim: TaskClaim,
+    createdAt: string,
   ): ReturnType<Store["putWrites"]> {
     const update = this.#updateOf(at, writes, settlement);
     const saved = this.#parts.store.putWrites({
       ...at,
       rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
       claim,
-      createdAt: this.#parts.options.clock().toISOString(),
+      createdAt,
       settle: this.#parts.redaction.recordsTurns
         ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
         : undefined,
@@ -237,6 +239,10 @@ export class Saving {
     for (const turn of lost) reportLostTurn({ options: this.#parts.options, events: this.#parts.events }, threadId, turn);
   }
 
+  #timeOf(config: RunnableConfig): string {
+    return importedAt(config) ?? this.#parts.options.clock().toISOString();
+  }
+
   /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
   async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
     const { threadId, ns: checkpointNs, checkpointId } = at;
@@ -259,6 +265,7 @@ export class Saving {
   }
 
   #planned(
+    config: RunnableConfig,
     at: { threadId: string; ns: string },
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
@@ -268,7 +275,7 @@ export class Saving {
     const { redaction } = this.#parts;
     if (!redaction.recordsTurns) return [];
     const tasks = plannedTasks(at.ns, checkpoint, metadata);
-    if (tasks.length > 0 && !this.#warnedOfPlanned) {
+    if (tasks.length > 0 && !this.#warnedOfPlanned && importedAt(config) === undefined) {
       this.#warnedOfPlanned = true;
       this.#parts.options.logger.warn(
         { threadId: at.threadId },

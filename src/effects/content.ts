@@ -1,5 +1,6 @@
 import { chunkAddresses } from "../codec";
 import { TurnsError } from "../errors";
+import { reasonOf } from "./failures";
 import { loaded, type UserSerde } from "../serde";
 import type { EffectRow } from "../store/effects";
 import type { Awaitable, PackedText, Store } from "../store/store";
@@ -38,14 +39,14 @@ export class EffectContent {
     return done;
   }
 
-  /** @returns besides the text why the result itself could not be saved */
+  /** @returns besides the text why the result itself could not be saved; the text says so then */
   async ofResult(threadId: string, result: unknown): Promise<{ text: PackedText | undefined; refused: Error | undefined }> {
     if (result === undefined) return { text: undefined, refused: undefined };
     try {
       return { text: await this.#text(threadId, { result: await this.#own(result) }), refused: undefined };
     } catch (error) {
       if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
-      return { text: await this.#text(threadId, { unsaved: error.message }), refused: error };
+      return { text: await this.#text(threadId, { unsaved: reasonOf(error) }), refused: error };
     }
   }
 
@@ -63,6 +64,13 @@ export class EffectContent {
   /** What an effect came to: an object with `result`, `error` or `unsaved`. */
   async outcomeOf(row: EffectRow): Promise<unknown> {
     return this.#read(row, row.outcome);
+  }
+
+  /** Why the result of an effect that is done isn't known. */
+  async unsavedOf(row: EffectRow): Promise<string | undefined> {
+    if (row.status !== "done") return undefined;
+    const { unsaved } = ((await this.outcomeOf(row)) ?? {}) as { unsaved?: unknown };
+    return typeof unsaved === "string" ? unsaved : undefined;
   }
 
   async inputOf(row: EffectRow): Promise<unknown> {

@@ -8,7 +8,7 @@ import type { EffectRow } from "../store/effects";
 import { SETTLED_AS_HISTORY } from "../store/effects";
 import type { Store } from "../store/store";
 import type { EffectContent } from "./content";
-import { unknownEffect } from "./failures";
+import { givenResultNotSaved, reasonOf, unknownEffect } from "./failures";
 import { isHeldElsewhere } from "./holder";
 import { runningHere } from "./running";
 import { type Effect, toPublicEffect } from "./types";
@@ -88,7 +88,8 @@ export class Effects {
   }
 
   /**
-   * Settles by hand what nobody else can: an effect in doubt, or an undo that failed or is in doubt. An effect that is done stays done.
+   * Settles by hand what nobody else can: an effect in doubt, one that is done and whose result could not be saved, or an undo that failed
+   * or is in doubt. An effect that is done stays done.
    *
    * @throws {TurnsError} EFFECT_NOT_FOUND; EFFECT_NOT_IN_DOUBT for one whose outcome is known, or that is running; UNSERIALIZABLE_VALUE
    */
@@ -112,14 +113,16 @@ export class Effects {
     if (settlement.outcome === "history") {
       return store.settleEffect(row.id, { status: row.status, outcome: undefined, endedAt: at, settledBy: SETTLED_AS_HISTORY });
     }
-    if (row.status !== "intent") throw notInDoubt(row, `one that is ${row.status}`);
+    const lacksResult = settlement.outcome === "done" && (await content.unsavedOf(row)) !== undefined;
+    if (row.status !== "intent" && !lacksResult) throw notInDoubt(row, `one that is ${row.status}`);
     if (isRunning(row)) throw notInDoubt(row, "one that is being done just now");
     if (settlement.outcome === "not-done") {
       return store.settleEffect(row.id, { status: "failed", seen: row, outcome: undefined, endedAt: at, settledBy: "person" });
     }
     const { text, refused } = await content.ofResult(row.threadId, settlement.result);
-    if (refused !== undefined) throw refused;
-    return store.settleEffect(row.id, { status: "done", seen: row, outcome: text, endedAt: at, settledBy: "person" });
+    if (refused !== undefined) throw givenResultNotSaved(row, reasonOf(refused), refused);
+    const replaces = lacksResult ? row.outcome : undefined;
+    return store.settleEffect(row.id, { status: "done", seen: row, replaces, outcome: text, endedAt: at, settledBy: "person" });
   }
 
   async #row(effectId: string): Promise<EffectRow> {

@@ -1,5 +1,7 @@
+import { Unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { EffectRow } from "../store/effects";
+import type { NewEffect } from "../store/store";
 import type { EffectPlace } from "./context";
 
 const dataOf = (row: EffectRow): Record<string, unknown> => ({
@@ -14,7 +16,7 @@ const dataOf = (row: EffectRow): Record<string, unknown> => ({
   startedAt: row.startedAt,
 });
 
-const nameOf = (row: EffectRow): string =>
+const nameOf = (row: Pick<EffectRow, "name" | "label" | "nodeName" | "threadId">): string =>
   `effect ${JSON.stringify(row.name)} (${row.label}) in node ${JSON.stringify(row.nodeName)} of thread ${JSON.stringify(row.threadId)}`;
 
 const SETTLE = (row: EffectRow): string =>
@@ -86,13 +88,12 @@ export function overruled(row: EffectRow, now: EffectRow): TurnsError {
   });
 }
 
-/** It is done, and its result is not known: that of a value that cannot be saved, or that a person settled without one. */
+/** It is done, and its result isn't known. @param reason as {@link reasonOf} gives it */
 export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown): TurnsError {
+  const resolve = `saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "done", result })`;
   return new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: `the result of ${nameOf(row)}`,
-    expected: "data that comes back as what it was",
-    found: reason,
-    remedy: `The effect is done and will not run again. Return plain data from it (or nothing), and settle this one: ${SETTLE(row)}.`,
+    problem: `${capitalised(nameOf(row))} is done, but its result can't be saved: ${reason}.`,
+    remedy: `It won't run again. Return plain data from its function (or nothing), and give this effect a result: ${resolve}. Then resume.`,
     data: dataOf(row),
     cause,
   });
@@ -107,6 +108,46 @@ export function deletedMeanwhile(row: EffectRow, deletedAt: number): TurnsError 
     remedy: `The effect itself has ended, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}). The run ends here.`,
     data: dataOf(row),
   });
+}
+
+/** The same for a result that a person gave. */
+export function givenResultNotSaved(row: EffectRow, reason: string, cause: unknown): TurnsError {
+  return new TurnsError("UNSERIALIZABLE_VALUE", {
+    problem: `The result for ${nameOf(row)} can't be saved: ${reason}.`,
+    remedy: "Nothing was changed. Pass plain data, or leave the result out.",
+    data: dataOf(row),
+    cause,
+  });
+}
+
+export function inputNotSaved(effect: NewEffect, cause: TurnsError): TurnsError {
+  const { threadId, name, label, nodeNs, nodeTaskId } = effect;
+  const [nodeName = ""] = nodeNs.slice(nodeNs.lastIndexOf("|") + 1).split(":", 1);
+  const path = cause instanceof Unserializable ? { path: within("input", cause.path) } : {};
+  return new TurnsError("UNSERIALIZABLE_VALUE", {
+    problem: `The input of ${nameOf({ threadId, name, label, nodeName })} can't be saved: ${reasonOf(cause, "input")}.`,
+    remedy: "Nothing was done. Pass plain data as input, or leave the option out.",
+    data: { threadId, name, label, nodeName, nodeTaskId, ...path },
+    cause,
+  });
+}
+
+/**
+ * Why a value can't be saved, for the end of a sentence.
+ *
+ * @param holder what the value is called, if the path doesn't begin with it
+ */
+export function reasonOf(error: Error, holder = ""): string {
+  if (!(error instanceof Unserializable)) return "the serde refused it";
+  return `at ${within(holder, error.path)} there is ${error.found.replace("it is the whole value again", `it is ${holder} again`)}`;
+}
+
+function within(holder: string, path: string): string {
+  return holder === "" || path === "" || /^[[<]/.test(path) ? `${holder}${path}` : `${holder}.${path}`;
+}
+
+function capitalised(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
 /** A rewind to before the effect took its intent away. */

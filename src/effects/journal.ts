@@ -16,9 +16,11 @@ import {
   ended,
   gone,
   inDoubt,
+  inputNotSaved,
   lostRun,
   notRecorded,
   overruled,
+  reasonOf,
   resultNotSaved,
   unclear,
 } from "./failures";
@@ -181,11 +183,16 @@ export class EffectJournal {
     };
   }
 
-  #begin({ effect, options: { input } }: Work): Promise<EffectBeginning> {
+  async #begin({ effect, options: { input } }: Work): Promise<EffectBeginning> {
     const { store, content } = this.#parts;
-    return content.packed(effect.threadId, input, `the input of effect ${JSON.stringify(effect.name)}`, (packed) =>
-      store.beginEffect({ ...effect, input: input === undefined ? undefined : packed }),
-    );
+    const what = `the input of effect ${JSON.stringify(effect.name)}`;
+    try {
+      return await content.packed(effect.threadId, input, what, (packed) =>
+        store.beginEffect({ ...effect, input: input === undefined ? undefined : packed }),
+      );
+    } catch (error) {
+      throw TurnsError.is(error, "UNSERIALIZABLE_VALUE") ? inputNotSaved(effect, error) : error;
+    }
   }
 
   /** Its intent is committed, by this call. */
@@ -233,7 +240,7 @@ export class EffectJournal {
   async #done(row: EffectRow, work: Work, result: unknown, settledBy: string | undefined): Promise<void> {
     const packed = await this.#parts.content.ofResult(row.threadId, result);
     await this.#settle(row, work, { status: "done", outcome: packed.text, settledBy });
-    if (packed.refused !== undefined) throw resultNotSaved(row, packed.refused.message, packed.refused);
+    if (packed.refused !== undefined) throw resultNotSaved(row, reasonOf(packed.refused), packed.refused);
   }
 
   async #settle(row: EffectRow, work: Work, outcome: Outcome): Promise<void> {

@@ -1,4 +1,5 @@
-import { TurnsError } from "../errors";
+import { describe, TurnsError } from "../errors";
+import { ID_RULE } from "../ids";
 import type { OfficialKey } from "../store/official-source";
 
 /** Why a checkpoint of the source cannot be brought over; nothing has been written when it is thrown. */
@@ -34,13 +35,36 @@ export function threadExists(threadId: string): TurnsError {
   });
 }
 
-export function unknownThread(threadId: string, file: string): TurnsError {
+/** @param isNumber whether the file has the thread as the official saver stores a number */
+export function unknownThread(threadId: string, file: string, isNumber: boolean): TurnsError {
   return new TurnsError("THREAD_NOT_FOUND", {
     what: `thread ${JSON.stringify(threadId)} in option "threads"`,
     expected: `a thread of ${file}`,
     found: "no such thread",
-    remedy: "Nothing was imported. Leave the option out to import all threads.",
+    remedy: isNumber
+      ? `Nothing was imported. The file has ${JSON.stringify(`${threadId}.0`)}, as the official saver stores a number: name that, and pass mapThreadId: (id) => id.replace(/\\.0$/, "").`
+      : "Nothing was imported. Leave the option out to import all threads.",
     data: { threadId, file },
+  });
+}
+
+export function noTargetId(threadId: string, found: unknown): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    what: `what option "mapThreadId" returns for thread ${JSON.stringify(threadId)}`,
+    expected: ID_RULE,
+    found: describe(found),
+    remedy: "Nothing was imported. Return the id that the thread shall have; its own to keep it.",
+    data: { threadId },
+  });
+}
+
+export function sharedTargetId(first: string, second: string, targetId: string): TurnsError {
+  return new TurnsError("INVALID_OPTION", {
+    what: 'option "mapThreadId"',
+    expected: "another id for each thread",
+    found: `${JSON.stringify(targetId)} for both ${JSON.stringify(first)} and ${JSON.stringify(second)}`,
+    remedy: "Nothing was imported. Return different ids, or leave one of them out with the option threads.",
+    data: { threadIds: [first, second], targetId },
   });
 }
 

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
+import { isId } from "../ids";
 import { checkedOptions } from "../options";
 import type { TurnSaver } from "../saver";
 import type { OfficialSource } from "../store/official-source";
 import { openOfficialFile } from "../store/sqlite";
-import { unknownThread } from "./failures";
+import { noTargetId, sharedTargetId, unknownThread } from "./failures";
 import { importThread, type ImportedThread } from "./import-thread";
 import { breathe, Hold } from "./pace";
 
@@ -18,6 +19,11 @@ export interface ImportOptions {
   existing?: "refuse" | "skip";
   /** A checkpoint that the official serde destroyed, or that cannot be read: `"stop"` (default), or `"skip"` it and list it. */
   onUnreadable?: "stop" | "skip";
+  /**
+   * The id that a thread gets in the target, from its id in the source. Default: the same. Use it for ids that were numbers, which the
+   * official saver stores as `"7.0"`: `(id) => id.replace(/\.0$/, "")`.
+   */
+  mapThreadId?: (threadId: string) => string;
   /** Called when a thread is done. What it throws ends the import. */
   onThread?: (thread: ImportedThread) => void;
   /** Ends the import between two checkpoints; the thread at hand is removed again if this import began it. */
@@ -27,14 +33,21 @@ export interface ImportOptions {
 export interface ImportReport {
   file: string;
   threads: readonly ImportedThread[];
+  /**
+   * Ids of imported threads, as the source has them, that look like numbers: given `thread_id: 7`, the official saver stores `"7.0"`. Unless
+   * `mapThreadId` says otherwise, that is the id in the target, too, and a run on `"7"` begins a new thread.
+   */
+  numericThreadIds: readonly string[];
 }
 
+const THREADS_PER_PIECE = 1_000;
 const isCallback = (value: unknown): boolean => typeof value === "function";
 const schema = z.strictObject({
   threads: z.array(z.string().min(1)).optional(),
   verify: z.boolean().default(true),
   existing: z.enum(["refuse", "skip"]).default("refuse"),
   onUnreadable: z.enum(["stop", "skip"]).default("stop"),
+  mapThreadId: z.custom<(threadId: string) => string>(isCallback, "must be a function").optional(),
   onThread: z.custom<(thread: ImportedThread) => void>(isCallback, "must be a function").optional(),
   signal: z.instanceof(AbortSignal).optional(),
 });
@@ -47,26 +60,26 @@ const schema = z.strictObject({
  * @param saver the target; during its import a thread counts as running there
  * @param file the path of the official file; it may be the target's own
  * @returns what became of each thread
- * @throws {TurnsError} INVALID_OPTION; STORE_UNAVAILABLE, NOT_A_DATABASE or SCHEMA_CONFLICT for the file; THREAD_NOT_FOUND for a thread
+ * @throws {TurnsError} INVALID_OPTION, also if `mapThreadId` gives two threads one id (nothing has been imported then); STORE_UNAVAILABLE, NOT_A_DATABASE or SCHEMA_CONFLICT for the file; THREAD_NOT_FOUND for a thread
  * that the file does not have (nothing has been imported then); THREAD_EXISTS, THREAD_RUNNING; CHECKPOINT_UNREADABLE naming an
  * unreadable checkpoint; IMPORT_MISMATCH if the target does not give back what the file holds; IMPORT_ABORTED if the signal was aborted;
  * and what the saver throws. A thread is whole in the target or not there at all then; those that were reported are whole.
  */
 export async function importOfficial(saver: TurnSaver, file: string, options: ImportOptions = {}): Promise<ImportReport> {
-  const { threads, signal, onThread, ...rest } = checkedOptions(schema, options);
+  const { threads, signal, onThread, mapThreadId = (id: string) => id, ...rest } = checkedOptions(schema, options);
   refuseNoSaver(saver);
   const source = openOfficialFile(file);
   try {
     const unknown = threads?.find((threadId) => !source.has(threadId));
-    if (unknown !== undefined) throw unknownThread(unknown, file);
+    if (unknown !== undefined) throw unknownThread(unknown, file, source.has(`${unknown}.0`));
     const reports: ImportedThread[] = [];
-    for (const threadId of threads === undefined ? allThreads(source) : new Set(threads)) {
+    for (const [threadId, targetId] of await targetIds(threads ?? allThreads(source), mapThreadId, signal)) {
       await breathe(signal);
-      const report = await importHeld({ saver, source, threadId, signal }, rest);
+      const report = await importHeld({ saver, source, threadId, targetId, signal }, rest);
       reports.push(report);
       onThread?.(report);
     }
-    return { file, threads: reports };
+    return { file, threads: reports, numericThreadIds: reports.map(({ threadId }) => threadId).filter(looksNumeric) };
   } finally {
     source.close();
   }
@@ -74,15 +87,41 @@ export async function importOfficial(saver: TurnSaver, file: string, options: Im
 
 /** The three readings of a thread (survey, writing, verification) see one state of the file, whoever writes it meanwhile. */
 async function importHeld(
-  parts: { saver: TurnSaver; source: OfficialSource; threadId: string; signal: AbortSignal | undefined },
+  parts: { saver: TurnSaver; source: OfficialSource; threadId: string; targetId: string; signal: AbortSignal | undefined },
   { onUnreadable, ...options }: { onUnreadable: "stop" | "skip"; existing: "refuse" | "skip"; verify: boolean },
 ): Promise<ImportedThread> {
-  const hold = await Hold.take(parts.saver, parts.threadId);
+  const hold = await Hold.take(parts.saver, parts.targetId);
   try {
     return await parts.source.frozen(() => importThread({ ...parts, onUnreadable, hold }, options));
   } finally {
     await hold.release();
   }
+}
+
+/** The id in the target for each thread, in order. @throws {TurnsError} INVALID_OPTION if two get the same, or one gets none */
+async function targetIds(
+  threadIds: Iterable<string>,
+  map: (threadId: string) => string,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, string>> {
+  const targets = new Map<string, string>();
+  const sources = new Map<string, string>();
+  for (const threadId of threadIds) {
+    if (targets.has(threadId)) continue;
+    if (targets.size % THREADS_PER_PIECE === 0) await breathe(signal);
+    const targetId: unknown = map(threadId);
+    if (!isId(targetId)) throw noTargetId(threadId, targetId);
+    const other = sources.get(targetId);
+    if (other !== undefined) throw sharedTargetId(other, threadId, targetId);
+    targets.set(threadId, targetId);
+    sources.set(targetId, threadId);
+  }
+  return targets;
+}
+
+/** What SQLite makes of a number that is bound as REAL into a column of text. */
+function looksNumeric(threadId: string): boolean {
+  return /^-?(\d+\.\d+(e[+-]\d+)?|Inf)$/.test(threadId);
 }
 
 function* allThreads(source: OfficialSource): Generator<string> {

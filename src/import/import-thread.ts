@@ -1,6 +1,7 @@
-import { type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import { type Checkpoint, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
+import { importing } from "../imported-at";
 import { differenceOf, tasksToWrite, writesDiffer } from "./differences";
 import { mismatch, notSaved, threadExists } from "./failures";
 import type { OfficialTuple } from "./official-tuple";
@@ -11,7 +12,10 @@ const ERROR_SOURCE_NODE = "__error_source_node__";
 
 /** What became of a thread. */
 export interface ImportedThread {
+  /** Its id in the source. */
   threadId: string;
+  /** Its id in the target: the same, unless `mapThreadId` gave another one. */
+  targetId: string;
   /**
    * `imported`: brought over whole. `completed`: an earlier import had been interrupted in the middle of it. `present`: an earlier import
    * had brought it over; nothing was written. `skipped`: the target has another thread of that id (`existing: "skip"`).
@@ -41,11 +45,11 @@ export async function importThread(
   job: ThreadImport,
   options: { existing: "refuse" | "skip"; verify: boolean },
 ): Promise<ImportedThread> {
-  const { threadId } = job;
+  const { threadId, targetId } = job;
   const { standing, ...counts } = await survey(job);
-  const report = { threadId, ...counts, orphanedWrites: job.source.orphans(threadId) };
+  const report = { threadId, targetId, ...counts, orphanedWrites: job.source.orphans(threadId) };
   if (standing === "foreign") {
-    if (options.existing === "refuse") throw threadExists(threadId);
+    if (options.existing === "refuse") throw threadExists(targetId);
     const why = "the target has another thread of that id";
     return { ...report, outcome: "skipped", why, checkpoints: 0, writes: 0, verified: false };
   }
@@ -57,7 +61,7 @@ export async function importThread(
     // What was there before this call is left as a beginning, unless it is proven wrong. If the removal fails too, so it stays here.
     const wrong = TurnsError.is(error, "IMPORT_MISMATCH");
     if ((standing === "absent" && !TurnsError.is(error, "THREAD_DELETED")) || wrong)
-      await removed(job.saver, threadId).catch(() => undefined);
+      await removed(job.saver, targetId).catch(() => undefined);
     throw error;
   }
   return { ...report, outcome: standing === "begun" ? "completed" : "imported", verified: options.verify };
@@ -65,11 +69,11 @@ export async function importThread(
 
 /** Oldest first: a checkpoint's parent is there before it, and the thread's head comes last. */
 async function write(job: ThreadImport): Promise<void> {
-  const { saver, threadId } = job;
+  const { saver, threadId, targetId } = job;
   // A saver with onCheckpointError "continue" acknowledges a save that failed; the event tells the truth.
   let failed: { error: unknown } | undefined;
   const listener = (failure: { threadId: string; error: unknown }): void => {
-    if (failure.threadId === threadId) failed ??= failure;
+    if (failure.threadId === targetId) failed ??= failure;
   };
   saver.events.on("checkpoint_failed", listener);
   try {
@@ -79,24 +83,31 @@ async function write(job: ThreadImport): Promise<void> {
       await job.hold.renew();
       const wanted = readOrSkip(job, key, skipped);
       if (wanted !== undefined) await writeOne(job, wanted);
-      if (failed !== undefined) throw notSaved(threadId, failed.error);
+      if (failed !== undefined) throw notSaved(targetId, failed.error);
     }
   } finally {
     saver.events.off("checkpoint_failed", listener);
   }
 }
 
-async function writeOne({ saver, threadId }: ThreadImport, wanted: OfficialTuple): Promise<void> {
+async function writeOne({ saver, targetId }: ThreadImport, wanted: OfficialTuple): Promise<void> {
   const { ns, checkpointId, parentId, checkpoint, metadata } = wanted;
-  const at = { thread_id: threadId, checkpoint_ns: ns };
-  const found = await tupleOf(saver, threadId, wanted);
+  const at = { thread_id: targetId, checkpoint_ns: ns };
+  const savedAt = timeOf(checkpoint);
+  const found = await tupleOf(saver, targetId, wanted);
   if (found === undefined) {
-    await saver.put({ configurable: { ...at, checkpoint_id: parentId } }, checkpoint, metadata);
+    await saver.put(importing({ ...at, checkpoint_id: parentId }, savedAt), checkpoint, metadata);
   }
   for (const [taskId, writes] of tasksToWrite(wanted, found)) {
     for (const call of asCalls(writes))
-      await saver.putWrites({ configurable: { ...at, checkpoint_id: checkpointId } }, call, taskId);
+      await saver.putWrites(importing({ ...at, checkpoint_id: checkpointId }, savedAt), call, taskId);
   }
+}
+
+/** A checkpoint's own time; where it has none, now. */
+function timeOf({ ts }: Checkpoint): string {
+  const time = Date.parse(ts);
+  return new Date(Number.isNaN(time) ? Date.now() : time).toISOString();
 }
 
 /**
@@ -118,10 +129,10 @@ async function verify(job: ThreadImport): Promise<void> {
     await job.hold.renew();
     const wanted = readOrSkip(job, key, skipped);
     if (wanted === undefined) continue;
-    const found = await tupleOf(job.saver, job.threadId, key);
-    if (found === undefined) throw mismatch(job.threadId, key, "the whole");
+    const found = await tupleOf(job.saver, job.targetId, key);
+    if (found === undefined) throw mismatch(job.targetId, key, "the whole");
     const difference = differenceOf(wanted, found) ?? writesDiffer(wanted, found);
-    if (difference !== undefined) throw mismatch(job.threadId, key, difference.part, difference.channel);
+    if (difference !== undefined) throw mismatch(job.targetId, key, difference.part, difference.channel);
   }
 }
 

@@ -30,6 +30,8 @@ export interface ThreadImport {
   saver: TurnSaver;
   source: OfficialSource;
   threadId: string;
+  /** What the thread is called in the target. */
+  targetId: string;
   onUnreadable: "stop" | "skip";
   signal: AbortSignal | undefined;
   hold: Hold;
@@ -46,9 +48,9 @@ export interface ThreadImport {
  * @throws {TurnsError} CHECKPOINT_UNREADABLE unless such checkpoints are to be skipped
  */
 export async function survey(job: ThreadImport): Promise<Survey> {
-  const { saver, threadId } = job;
+  const { saver, threadId, targetId } = job;
   const skipped: SkippedCheckpoint[] = [];
-  const exists = await isInUse(saver, threadId);
+  const exists = await isInUse(saver, targetId);
   let checkpoints = 0;
   let writes = 0;
   let present = 0;
@@ -63,7 +65,7 @@ export async function survey(job: ThreadImport): Promise<Survey> {
     if (wanted === undefined) continue;
     checkpoints += 1;
     writes += wanted.writes.length;
-    const found = exists ? await tupleOf(saver, threadId, key) : undefined;
+    const found = exists ? await tupleOf(saver, targetId, key) : undefined;
     if (found === undefined) gap = true;
     else {
       present += 1;
@@ -106,9 +108,9 @@ async function isInUse(saver: TurnSaver, threadId: string): Promise<boolean> {
   return (await saver.listTasks(threadId)).length > 0;
 }
 
-async function countInTarget({ saver, threadId, signal, hold }: ThreadImport): Promise<number> {
+async function countInTarget({ saver, targetId, signal, hold }: ThreadImport): Promise<number> {
   let count = 0;
-  for await (const _ of saver.list({ configurable: { thread_id: threadId } })) {
+  for await (const _ of saver.list({ configurable: { thread_id: targetId } })) {
     count += 1;
     await breathe(signal);
     await hold.renew();

@@ -460,6 +460,8 @@ export interface EffectSettlement {
   status: EffectStatus;
   /** The effect as it was when this was known of it: if somebody has tried it again since, or undone it, nothing is changed. */
   seen?: Pick<EffectRow, "tries" | "undoStatus">;
+  /** The outcome of an effect that is done, to have another one in its place. */
+  replaces?: string | undefined;
   outcome: PackedText | undefined;
   endedAt: string;
   settledBy: string | undefined;

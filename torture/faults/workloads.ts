@@ -120,6 +120,8 @@ async function forbidden({ scribe, file }: Given): Promise<void> {
     }
   };
   const folder = dirname(file);
+  // The driver is loaded with the first database. This user may have no right to read it, say in a clone below a home folder of mode 700.
+  TurnSaver.fromPath(":memory:").close();
   process.seteuid?.(NOBODY);
   await scribe.step("open, where nothing may be looked at", saving);
   process.seteuid?.(0);

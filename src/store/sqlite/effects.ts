@@ -222,8 +222,12 @@ export function settleEffect(sql: Sql, effectId: string, settlement: EffectSettl
   const found = effectOf(sql, effectId);
   if (found === undefined) return undefined;
   const { key, row } = found;
-  const { status, seen, outcome, endedAt, settledBy } = settlement;
+  const { status, seen, replaces, outcome, endedAt, settledBy } = settlement;
   if (settledBy === SETTLED_AS_HISTORY) return saveEffect(sql, key, { ...row, settledBy });
+  if (row.status === "done" && replaces !== undefined && row.outcome === replaces) {
+    if (outcome !== undefined) storeChunks(sql, key, outcome.parts);
+    return saveEffect(sql, key, { ...row, outcome: outcome?.text, settledBy });
+  }
   if (row.status === "done" || (seen !== undefined && !isOpen(row, seen, status))) return row;
   if (outcome !== undefined) storeChunks(sql, key, outcome.parts);
   const ended = status === "intent" ? undefined : endedAt;
