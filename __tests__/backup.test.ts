@@ -172,7 +172,7 @@ describe("S6.8 saver.backup", () => {
     copy.close();
   }, 60_000);
 
-  test("S6.7 copies at most 256 pages a step, with turns of the event loop in between", async () => {
+  test("copies at most 256 pages a step, with turns of the event loop in between", async () => {
     const path = tempFile();
     const saver = await laid(path, 4);
     filled(path);
