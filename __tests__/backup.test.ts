@@ -25,6 +25,8 @@ import { tempFile } from "./support/temp";
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options = {}): TurnSaver => TurnSaver.fromPath(path, { logger: quiet, ...options });
 const beside = (path: string, name = "copy.db"): string => join(dirname(path), name);
+/** Set where the tests run with `node:sqlite` as the driver (jest.node-sqlite.config.mjs). */
+const ON_NODE_SQLITE = process.env["TURNS_TEST_NODE_OPTIONS"] !== undefined;
 const onDisk = WITHOUT_MOUNT ? test.skip : test;
 
 async function codeOf(work: () => unknown): Promise<string> {
@@ -216,7 +218,10 @@ describe("S6.8 saver.backup", () => {
 
   test("of a handle that its user opened", async () => {
     const path = tempFile();
-    const saver = new TurnSaver(new Database(path), { logger: quiet });
+    const { DatabaseSync } = (ON_NODE_SQLITE ? process.getBuiltinModule("node:sqlite") : {}) as {
+      DatabaseSync?: typeof Database;
+    };
+    const saver = new TurnSaver(new (DatabaseSync ?? Database)(path), { logger: quiet });
     await saves(saver, 0, 6);
     await saver.backup(beside(path));
     saver.close();

@@ -299,6 +299,23 @@ describe("S6.6 a file or log that rightly gets shorter is no cut one", () => {
   });
 });
 
+test("S6.6 processes that save, delete, vacuum and back up in one file at once are never refused", async () => {
+  const path = tempFile();
+  const saver = await laid(path);
+  const children = await Promise.all([1, 2, 3].map(() => otherSaver(path)));
+  let goesOn = true;
+  const work = Promise.all(children.map((child) => child.busy(90))).finally(() => (goesOn = false));
+  for (let round = 0; goesOn; round += 1) {
+    await save(saver, 44 + (round % 10));
+    if (round % 20 === 19) await saver.backup(join(dirname(path), "copy.db"), { overwrite: true });
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  expect(await work).toEqual(["no error", "no error", "no error"]);
+  await Promise.all(children.map((child) => child.end()));
+  expect((await saver.verify()).problems).toEqual([]);
+  saver.close();
+}, 120_000);
+
 describe("S6.6", () => {
   const target = fc.constantFrom("", "-wal");
   const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
@@ -401,6 +418,7 @@ describe("S6.6", () => {
 async function otherSaver(path: string): Promise<{
   saves(from: number, to: number): Promise<void>;
   code(index: number): Promise<string>;
+  busy(rounds: number): Promise<string>;
   end(how?: "close" | "exit"): Promise<void>;
 }> {
   const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "support/cut-child.ts"), path], {
@@ -418,7 +436,8 @@ async function otherSaver(path: string): Promise<{
     saves: async (from, to) => {
       for (let index = from; index < to; index += 1) expect(await answer({ save: index })).toBe("no error");
     },
-    code: (index) => answer({ save: index }),
+    code: async (index) => (await answer({ save: index })).split(" ")[0] ?? "",
+    busy: (rounds) => answer({ busy: rounds }),
     end: async (how = "close") => {
       child.stdin.write(`${JSON.stringify({ end: how })}\n`);
       await once(child, "close");
