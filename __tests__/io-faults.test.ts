@@ -216,7 +216,7 @@ tracedTest(
   },
 );
 
-describe("a file that is no longer the one that was opened", () => {
+describe("S6.6 a file that is no longer the one that was opened", () => {
   const cases: [string, (path: string) => void][] = [
     ["deleted", (path) => unlinkSync(path)],
     ["moved", (path) => renameSync(path, `${path}.moved`)],

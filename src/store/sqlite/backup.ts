@@ -19,7 +19,7 @@ const BESIDE = ["-wal", "-shm", "-journal"];
 /** What a backup needs of the store around it. */
 export interface BackupSource {
   db: SqliteDatabase;
-  /** Runs work behind everything that was handed in before it. */
+  /** Runs work behind everything that was handed in before it, unless the file was cut or is gone. */
   inTurn: <T>(work: () => T) => Awaitable<T>;
   openCopy: (path: string) => Store;
 }

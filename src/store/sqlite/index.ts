@@ -161,7 +161,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
       const step = startVerify(sql, threadId, isGraph);
       return { step: () => commits.alone(step) };
     }),
-    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => commits.alone(work) }, order),
+    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => commits.upkeep(work) }, order),
     close: () => {
       commits.close();
     },

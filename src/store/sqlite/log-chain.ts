@@ -23,10 +23,13 @@ export interface LogEnd {
   expected: number;
 }
 
+/** Both halves of a checksum, as signed integers. */
+type Sum = readonly [number, number];
+
 /** A place in the log up to which it has been read: behind so many frames, with the running checksum that the next one goes on from. */
 interface Place {
   frames: number;
-  sum: readonly [number, number];
+  sum: Sum;
 }
 
 /**
@@ -101,21 +104,24 @@ export class LogChain {
   #follow(log: number, frames: number, frameBytes: number): number | undefined {
     const atOnce = Math.max(1, Math.floor(READ_BYTES / frameBytes));
     if (this.#buffer.length !== atOnce * frameBytes) this.#buffer = Buffer.from(new ArrayBuffer(atOnce * frameBytes));
+    const buffer = this.#buffer;
+    const words = new Int32Array(buffer.buffer);
+    const [salt, salt2] = [this.#header.readInt32BE(16), this.#header.readInt32BE(20)];
     const isSwapped = (this.#header.readUInt32BE(0) & 1) === (IS_LITTLE_ENDIAN ? 1 : 0);
-    let { frames: at, sum } = this.#place;
     let before = this.#place;
+    let { sum } = before;
     let pages = 0;
-    while (at < frames) {
+    for (let at = before.frames; at < frames;) {
       const count = Math.min(atOnce, frames - at);
       const wanted = count * frameBytes;
-      if (readSync(log, this.#buffer, 0, wanted, HEADER_BYTES + at * frameBytes) !== wanted) return undefined;
-      for (let index = 0; index < count; index += 1) {
-        const frame = this.#buffer.subarray(index * frameBytes, (index + 1) * frameBytes);
-        if (frame.toString("latin1", 8, 16) !== this.#generation) return undefined;
+      if (readSync(log, buffer, 0, wanted, HEADER_BYTES + at * frameBytes) !== wanted) return undefined;
+      for (let start = 0; start < wanted; start += frameBytes) {
+        if (buffer.readInt32BE(start + 8) !== salt || buffer.readInt32BE(start + 12) !== salt2) return undefined;
+        const [left, right] = [buffer.readInt32BE(start + 16), buffer.readInt32BE(start + 20)];
         before = { frames: at, sum };
-        pages = frame.readUInt32BE(4);
-        const [left, right] = [frame.readInt32BE(16), frame.readInt32BE(20)];
-        sum = summed(sum, frame, isSwapped);
+        pages = buffer.readUInt32BE(start + 4);
+        if (isSwapped) buffer.subarray(start, start + frameBytes).swap32();
+        sum = summed(summed(sum, words, start, 8), words, start + FRAME_HEADER_BYTES, frameBytes - FRAME_HEADER_BYTES);
         if (sum[0] !== left || sum[1] !== right) return undefined;
         at += 1;
       }
@@ -135,20 +141,14 @@ export class LogChain {
   }
 }
 
-/** The checksum after a frame: over the first 8 bytes of its header and over its page. Changes the frame if the bytes are swapped. */
-function summed([left, right]: readonly [number, number], frame: Buffer, isSwapped: boolean): readonly [number, number] {
-  if (isSwapped) frame.swap32();
-  const words = new Int32Array(frame.buffer, frame.byteOffset, frame.length / 4);
-  let a = left;
-  let b = right;
-  const add = (from: number, to: number): void => {
-    for (let at = from; at < to; at += 2) {
-      a = (a + (words[at] ?? 0) + b) | 0;
-      b = (b + (words[at + 1] ?? 0) + a) | 0;
-    }
-  };
-  add(0, 2);
-  add(FRAME_HEADER_BYTES / 4, words.length);
+/** SQLite's checksum, gone on with over so many bytes; `words` are in the byte order of the log. */
+function summed([left, right]: Sum, words: Int32Array, start: number, bytes: number): Sum {
+  let [a, b] = [left, right];
+  const end = (start + bytes) / 4;
+  for (let at = start / 4; at < end; at += 2) {
+    a = (a + (words[at] ?? 0) + b) | 0;
+    b = (b + (words[at + 1] ?? 0) + a) | 0;
+  }
   return [a, b];
 }
 
