@@ -116,7 +116,6 @@ class Bodies {
     await new Promise((resolve) => setTimeout(resolve, 8));
   }
 }
-const nameOf = (index: number): string => `n${index}`;
 
 /** On 1.4.17 finished siblings inside a subgraph run again on a resume; `attach` repairs that, so that it differs on purpose. */
 export function enginesFor({ tasks }: RepairPlan): readonly Engine[] {
