@@ -3,6 +3,7 @@ import { corrupted } from "../checksum";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
 import { headOf, listCheckpoints, readPointer } from "./checkpoints";
 import { ChunkReader } from "./chunks";
+import { isSameContent } from "./manifest";
 import type { Sql } from "./sql";
 import { storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
@@ -142,10 +143,14 @@ function hasWrites(row: Row): row is Link & WriteRow {
 }
 
 /**
- * Whether a checkpoint has taken in the pending writes of its parent's tasks: LangGraph then notes that their nodes have seen what
- * triggered them.
+ * Whether a checkpoint has taken in the pending writes of its parent's tasks. LangGraph then notes that their nodes have seen what
+ * triggered them; nodes that a Send triggers see nothing, but their packets are gone, or have written something, at the same version.
  */
 function tookPending(child: CheckpointHead, parent: CheckpointHead): boolean {
+  for (const [channel, { version, pointer }] of child.channels) {
+    const above = parent.channels.get(channel);
+    if (pointer !== undefined && version === above?.version && !isSameContent(pointer, above?.pointer)) return true;
+  }
   const before = versionsSeen(parent);
   return Object.entries(versionsSeen(child)).some(([node, seen]) =>
     Object.entries(seen).some(([channel, version]) => before[node]?.[channel] !== version),
