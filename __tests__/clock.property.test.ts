@@ -13,27 +13,30 @@ const RUNS = Number(process.env["TURNS_RUNS"] ?? 12);
 const MINUTES_20 = 1_200_000;
 
 describe("S6.3 random programs, while the clock jumps between their runs and within them", () => {
-  const property = (title: string, arbitrary: fc.Arbitrary<RandomGraph>, engines: readonly ("turns" | "attached")[]): void => {
-    test(
-      title,
-      () =>
-        fc.assert(
-          fc.asyncProperty(
-            arbitrary,
-            jumps,
-            fc.integer({ min: 1, max: 12 }),
-            fc.constantFrom<Durability>("async", "sync", "exit"),
-            (plan, offsets, every, durability) =>
-              expectSameInspiteOf({ offsets, every, durability, engines }, (lab) => runRandom(lab, plan)),
-          ),
-          { numRuns: RUNS, ...(process.env["TURNS_SEED"] === undefined ? {} : { seed: Number(process.env["TURNS_SEED"]) }) },
-        ),
-      MINUTES_20,
+  const holds = (arbitrary: fc.Arbitrary<RandomGraph>, engines: readonly ("turns" | "attached")[]): Promise<void> =>
+    fc.assert(
+      fc.asyncProperty(
+        arbitrary,
+        jumps,
+        fc.integer({ min: 1, max: 12 }),
+        fc.constantFrom<Durability>("async", "sync", "exit"),
+        (plan, offsets, every, durability) =>
+          expectSameInspiteOf({ offsets, every, durability, engines }, (lab) => runRandom(lab, plan)),
+      ),
+      { numRuns: RUNS, ...(process.env["TURNS_SEED"] === undefined ? {} : { seed: Number(process.env["TURNS_SEED"]) }) },
     );
-  };
 
-  property("S6.3 end as on MemorySaver with a clock that's right: values, history, what comes next", graphs, ["turns", "attached"]);
-  property("S6.3 so do programs with graphs that keep their state from visit to visit", graphsWithMemory, ["turns"]);
+  test(
+    "S6.3 end as on MemorySaver with a clock that's right: values, history, what comes next",
+    () => holds(graphs, ["turns", "attached"]),
+    MINUTES_20,
+  );
+
+  test(
+    "S6.3 so do programs with graphs that keep their state from visit to visit",
+    () => holds(graphsWithMemory, ["turns"]),
+    MINUTES_20,
+  );
 });
 
 describe("S6.3 S2.8 random programs whose processes are killed twice, each process by another clock", () => {

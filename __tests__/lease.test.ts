@@ -346,7 +346,10 @@ test("S6.3 a mark from before the machine was started does not lock a thread, wh
   const mark = (boot: string, beat: number): void =>
     sqlOn(path, (db) => {
       db.exec("DELETE FROM langgraph_runs");
-      db.prepare("INSERT INTO langgraph_runs VALUES ('r', 't', 'elsewhere', ?, 1, '', '2026-01-01T00:00:00Z', ?)").run(boot, beat);
+      db.prepare("INSERT INTO langgraph_runs VALUES ('r', 't', 'elsewhere', ?, 1, '', '2026-01-01T00:00:00Z', ?)").run(
+        boot,
+        beat,
+      );
     });
   mark(thisProcess().boot, uptime() - 10_000);
   expect(await saver.isRunning("t")).toBe(true);

@@ -58,6 +58,19 @@ async function leftBy(work: () => Promise<unknown>): Promise<string[]> {
   }
 }
 
+test("S6.3 a crash matrix whose processes have clocks that are hours apart finds nothing wrong, and the clocks are what was asked", async () => {
+  const { path, remove } = await runInProcess(graphs, { ...args("clean"), clockOffsetMs: -3_600_000 });
+  const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
+  const [turn] = await saver.listTurns("thread");
+  expect(Math.abs(Date.now() - 3_600_000 - turn!.createdAt.getTime())).toBeLessThan(600_000);
+  saver.close();
+  remove();
+  const report = await matrix("clean", { sample: 3, clockOffsetsMs: [3_600_000, -3_600_000] });
+  expect(report.problems).toEqual([]);
+  expect(report.kills).toBe(3);
+  expect(await refusal(matrix("clean", { clockOffsetsMs: [0] as never }))).toMatchObject({ code: "INVALID_OPTION" });
+});
+
 describe("runUntilKilled", () => {
   test("S1.6 S4.7 it dies by SIGKILL at exactly the named point, the database shows it, and another process goes on there", async () => {
     const killed = await runUntilKilled(graphs, { point: "effect-outcome.within", node: "pay", effect: "charge" }, args("clean"));

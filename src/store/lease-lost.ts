@@ -11,7 +11,7 @@ export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow 
       ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt}`
       : "somebody who took it over, and is done with it by now",
     remedy:
-      "Nothing was saved. For too long this run gave no sign of life (a process that was stopped, a machine that slept, a clock that jumped), and it counted as dead. Let it end; what goes on with the thread is the other run.",
+      "Nothing was saved. For too long this run gave no sign of life (its process was stopped, or its machine slept), and it counted as dead. Let it end; what goes on with the thread is the other run.",
     data: { threadId, takenBy: by },
   });
 }

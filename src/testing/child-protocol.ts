@@ -11,6 +11,7 @@ export interface ChildRequest {
   threadId: string;
   durability: "async" | "sync" | "exit";
   args: unknown;
+  clockOffsetMs: number;
   /** Where it dies. */
   kill: CheckedMatch | undefined;
 }

@@ -18,6 +18,7 @@ import type { GraphWorld } from "./graph-module";
 import { Ledger } from "./ledger";
 import { loadedModule } from "./load-module";
 import { play } from "./play";
+import { setClockOffset } from "./wall-clock";
 
 /** The program that {@link runUntilKilled} starts: `child <folder>`. It is asked, notes the failpoints it reaches, and answers there. */
 const [folder = ""] = process.argv.slice(2);
@@ -42,6 +43,7 @@ function listen(): void {
 }
 
 async function answerOf(): Promise<ChildAnswer> {
+  setClockOffset(request.clockOffsetMs);
   const loaded = await loadedModule(request.module);
   if (!("module" in loaded)) return loaded;
   let saver: TurnSaver | undefined;

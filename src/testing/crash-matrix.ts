@@ -11,7 +11,15 @@ import { casesOf, type CrashCase, MATRIX_BOUNDARIES, sampled } from "./matrix-ca
 import { CrashMatrixReport, type CrashRun } from "./matrix-report";
 import { findings, ranAgain, same } from "./matrix-verdict";
 import { BODY_NAMES, type BoundaryName, COMMIT_NAMES, FAILPOINTS } from "./points";
-import { type ChildRun, durabilitySchema, runFields, runInProcess, type RunOptions, runUntilKilled } from "./run-until-killed";
+import {
+  type ChildRun,
+  clockOffset,
+  durabilitySchema,
+  runFields,
+  runInProcess,
+  type RunOptions,
+  runUntilKilled,
+} from "./run-until-killed";
 
 /** How a crash matrix goes about it. */
 export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env"> {
@@ -19,6 +27,11 @@ export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args"
   points?: readonly (BoundaryName | Failpoint)[];
   /** Each is a matrix of its own. Default `["async"]`. */
   durabilities?: readonly ("async" | "sync" | "exit")[];
+  /**
+   * By how much the wall clock is wrong in the process that is killed, and in the one that resumes; milliseconds. `[0, -3_600_000]` is a
+   * clock that was set back by an hour in between. Default `[0, 0]`.
+   */
+  clockOffsetsMs?: readonly [killed: number, resumed: number];
   /** Kill at so many places only, drawn with `seed`. Default: at all. */
   sample?: number;
   /** Default: a new one each time; the report has it. */
@@ -45,6 +58,7 @@ const schema = z.strictObject({
     .min(1)
     .default([...MATRIX_BOUNDARIES]),
   durabilities: z.array(durabilitySchema).min(1).default(["async"]),
+  clockOffsetsMs: z.tuple([clockOffset, clockOffset]).default([0, 0]),
   sample: z.number().int().min(1).optional(),
   seed: z.number().int().min(0).max(0xffff_ffff).optional(),
   atOnce: z.number().int().min(1).max(64).default(2),
@@ -133,9 +147,10 @@ class Matrix {
     try {
       return await this.#apart(async (path) => {
         const options = { ...this.#common(), path, durability };
-        const killed = await runUntilKilled(this.#url, kill, options);
+        const [before, behind] = this.#options.clockOffsetsMs;
+        const killed = await runUntilKilled(this.#url, kill, { ...options, clockOffsetMs: before });
         wasKilled = killed.killed;
-        const resumed = await runInProcess(this.#url, options);
+        const resumed = await runInProcess(this.#url, { ...options, clockOffsetMs: behind });
         const pair = { killed, resumed };
         const problems = findings(whole, pair, this.#options.compare);
         const outcome = resumed.outcome as CrashRun["outcome"];

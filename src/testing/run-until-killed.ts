@@ -25,6 +25,8 @@ export interface RunOptions {
   durability?: "async" | "sync" | "exit";
   /** Handed to the module as `world.args`, through JSON. */
   args?: unknown;
+  /** By how much the wall clock of the process is wrong, negative for one that was set back; milliseconds. Default 0. */
+  clockOffsetMs?: number;
   /** After so long the process is killed, and the call fails with CHILD_TIMED_OUT. Default 60,000. */
   timeoutMs?: number;
   /**
@@ -84,9 +86,18 @@ export const runFields = {
   env: z.record(z.string(), z.string().optional()).default({}),
 };
 
+const A_YEAR = 31_536_000_000;
+export const clockOffset = z.number().int().min(-A_YEAR).max(A_YEAR);
+
 export const durabilitySchema = z.enum(["async", "sync", "exit"]);
 
-const schema = z.strictObject({ ...runFields, path, ledger: path, durability: durabilitySchema.default("async") });
+const schema = z.strictObject({
+  ...runFields,
+  path,
+  ledger: path,
+  durability: durabilitySchema.default("async"),
+  clockOffsetMs: clockOffset.default(0),
+});
 
 /**
  * Runs the graph of a module in another process, which dies by SIGKILL the n-th time that it reaches a failpoint.
@@ -118,9 +129,9 @@ async function runChild(graphModule: string | URL, kill: CheckedMatch | undefine
   };
   const database = resolve(checked.path ?? join(folder ?? "", `${randomUUID()}.db`));
   const ledger = resolve(checked.ledger ?? `${database}.ledger`);
-  const { threadId, durability, args } = checked;
+  const { threadId, durability, args, clockOffsetMs } = checked;
   try {
-    const request = { path: database, ledger, threadId, durability, args, kill };
+    const request = { path: database, ledger, threadId, durability, args, clockOffsetMs, kill };
     const launch = { timeoutMs, env, execArgv: checked.execArgv ?? inheritedFlags() };
     return told(await launched(file, request, launch), { path: database, ledger, remove });
   } catch (error) {

@@ -12,7 +12,12 @@ export const BEAT_EXPIRY_MS = 30_000;
  * so none knows what another one does.
  */
 export function thisProcess(): Pick<RunRow, "host" | "boot" | "pid" | "pidStart"> {
-  return { host: hostname(), boot: boot(), pid: process.pid, pidStart: `${pidStart(process.pid)}${threadId === 0 ? "" : `/${threadId}`}` };
+  return {
+    host: hostname(),
+    boot: boot(),
+    pid: process.pid,
+    pidStart: `${pidStart(process.pid)}${threadId === 0 ? "" : `/${threadId}`}`,
+  };
 }
 
 /** The runs that this process keeps going, over all savers, also those of another copy of this package (ESM beside CommonJS). */

@@ -50,7 +50,8 @@ export async function run(options: readonly string[]): Promise<boolean> {
     const seed = numberOf("seed", values.seed);
     const shrink = numberOf("shrink", values.shrink);
     const clock = CLOCKS.find((kind) => kind === values.clock);
-    if (clock === undefined) throw new Error(`Unknown --clock ${JSON.stringify(values.clock)}. Give one of ${CLOCKS.join(", ")}.`);
+    if (clock === undefined)
+      throw new Error(`Unknown --clock ${JSON.stringify(values.clock)}. Give one of ${CLOCKS.join(", ")}.`);
     // What ran, so that two runs can be told to be of the same sources.
     const build = createHash("sha256").update(readFileSync(child)).digest("hex").slice(0, 12);
     console.log(`seed ${seed}, build ${build}\n`);

@@ -50,7 +50,8 @@ async function failingOf(worker: Worker, one: Case, { deaths }: Result): Promise
 
 function* smaller({ plan, kills, clock }: Case): Generator<Case> {
   if (clock !== undefined) yield { plan, kills };
-  if (kills.length > 1) for (const [index] of kills.entries()) yield { plan, kills: kills.filter((_, at) => at !== index), clock };
+  if (kills.length > 1)
+    for (const [index] of kills.entries()) yield { plan, kills: kills.filter((_, at) => at !== index), clock };
   for (const part of smallerParts(plan)) yield { plan: part as Plan, kills, clock };
 }
 

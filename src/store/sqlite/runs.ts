@@ -20,7 +20,8 @@ const BEAT = "UPDATE langgraph_runs SET beat_at = ? WHERE run_id = ?";
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 /** A row that stands under another thread, by damage, keeps nobody from this one. */
 const IS_THERE = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
-const OF_THREAD = "SELECT run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at FROM langgraph_runs WHERE thread_id = ?";
+const OF_THREAD =
+  "SELECT run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at FROM langgraph_runs WHERE thread_id = ?";
 
 export function beginRun(
   sql: Sql,
