@@ -371,7 +371,7 @@ console.log(JSON.stringify(seen));
 
   // Both are optional, so a project may have neither, and bundle without naming them.
   describe.each(["esm", "cjs"] as const)("bundled to %s without OpenTelemetry's API and without better-sqlite3", (format) => {
-    it("S8.8 bundles, and runs with Node's own SQLite or says that there is no driver", () => {
+    it("bundles, and runs with Node's own SQLite or says that there is no driver", () => {
       const folder = project(`optional-${format}`, "module", [], "better-sqlite3");
       rmSync(path.join(folder, "node_modules", "@opentelemetry"), { recursive: true });
       writeFileSync(path.join(folder, "main.js"), imports + program());
@@ -394,7 +394,7 @@ console.log(JSON.stringify(seen));
         );
     });
 
-    it("S8.8 runs with better-sqlite3 left outside the bundle and installed", () => {
+    it("runs with better-sqlite3 left outside the bundle and installed", () => {
       const folder = project(`optional-driver-${format}`, "module");
       rmSync(path.join(folder, "node_modules", "@opentelemetry"), { recursive: true });
       writeFileSync(path.join(folder, "main.js"), imports + program());
