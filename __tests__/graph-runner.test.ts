@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { RunnableLambda } from "@langchain/core/runnables";
 import { Annotation, Command, entrypoint, interrupt, MemorySaver, START, StateGraph, task } from "@langchain/langgraph";
@@ -187,6 +188,84 @@ describe("S2.5 runner: unfinished work", () => {
     await new GraphRunner(fragileGraph(saver, { now: false }), { drift }).resume({ threadId: "t" });
     expect(repeats()).toEqual([expect.stringContaining('node "b" was at work when the run stopped')]);
     saver.close();
+  });
+
+  test("S2.9 a node that the graph doesn't have is refused by name, with the nearest one and the list", () => {
+    const { saver } = setup();
+    const inner = new StateGraph(State)
+      .addNode("search", () => ({ log: ["search"] }))
+      .addNode("read", () => ({}))
+      .addEdge(START, "search")
+      .addEdge("search", "read")
+      .compile();
+    const graph = new StateGraph(State)
+      .addNode("plan", async (state) => ({ log: (await inner.invoke(state)).log }))
+      .addNode("work", inner)
+      .addEdge(START, "plan")
+      .addEdge("plan", "work")
+      .compile({ checkpointer: saver });
+    const runnerWith = (...names: string[]): unknown =>
+      new GraphRunner(graph, { nodes: Object.fromEntries(names.map((name) => [name, { idempotent: true }])) });
+    const refusals: [string, string | undefined][] = [
+      ["serach", "search"],
+      ["Plan", "plan"],
+      ["works|search", "work|search"],
+      ["something else", undefined],
+      ["toString", undefined],
+    ];
+    for (const [name, nearest] of refusals) {
+      try {
+        runnerWith("plan", name);
+        throw new Error(`${name} was accepted`);
+      } catch (error) {
+        expect(error).toMatchObject({ code: "INVALID_OPTION", data: { option: `nodes.${name}`, nearest } });
+        const { message } = error as Error;
+        expect(message).toContain(`Option "nodes" names "${name}", but the graph has no such node.`);
+        expect(message).toContain("Its nodes: plan, work, work|read, work|search.");
+        expect(message.includes(`Did you mean "${String(nearest)}"?`)).toBe(nearest !== undefined);
+      }
+    }
+    for (const name of ["plan", "search", "work|search", "plan|anything"]) expect(() => runnerWith(name)).not.toThrow();
+    const flow = entrypoint({ name: "flow", checkpointer: saver }, async () => "done");
+    expect(() => new GraphRunner(flow, { nodes: { taskOfItsOwn: { idempotent: true } } })).not.toThrow();
+    saver.close();
+  });
+
+  test("S2.9 a node inside a node is declared idempotent by its path or its name", async () => {
+    for (const [name, warns] of [
+      ["outer|inner", false],
+      ["inner", false],
+      ["outer", true],
+    ] as const) {
+      const { saver, path, warnings } = setup();
+      let now = true;
+      const build = (on: TurnSaver) =>
+        new StateGraph(State)
+          .addNode(
+            "outer",
+            new StateGraph(State)
+              .addNode("inner", () => (now ? new Promise<never>(() => undefined) : { log: ["inner"] }))
+              .addEdge(START, "inner")
+              .compile(),
+          )
+          .addEdge(START, "outer")
+          .compile({ checkpointer: on });
+      void new GraphRunner(build(saver)).invoke({ log: [] }, { threadId: "t" }).catch(() => undefined);
+      while ((await saver.inFlight("t")).length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+      const copy = `${path}-copy`;
+      copyFileSync(path, copy);
+      if (existsSync(`${path}-wal`)) copyFileSync(`${path}-wal`, `${copy}-wal`);
+      saver.close();
+      now = false;
+      const later = TurnSaver.fromPath(copy, { logger: saver.logger });
+      await later.copyThread("t", "u");
+      await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "ignore" }).resume({ threadId: "u" });
+      expect({ name, warned: warnings.some((line) => line.includes('node "inner" was at work')) }).toEqual({
+        name,
+        warned: warns,
+      });
+      later.close();
+    }
   });
 
   test("a thread that runs is refused: a second input, a resume and a rewind", async () => {

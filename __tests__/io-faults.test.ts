@@ -1,9 +1,11 @@
 import {
   closeSync,
+  existsSync,
+  linkSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readFileSync,
+  readdirSync,
   renameSync,
   rmSync,
   unlinkSync,
@@ -258,6 +260,37 @@ describe("S6.6 a file that is no longer the one that was opened", () => {
     const again = open(path);
     expect(await checkpointFault(again, 0)).toBeUndefined();
     expect((await again.verify()).ok).toBe(true);
+    again.close();
+  });
+
+  test("a file with a second name (hard link) is refused under either, says so, and whoever has it open goes on", async () => {
+    const path = tempFile();
+    const other = `${path}-other`;
+    const saver = open(path);
+    await save(saver, 0);
+    linkSync(path, other);
+    const db = new Database(other);
+    for (const attempt of [() => open(other), () => open(path), () => new CheckpointPersister(db), () => new TurnSaver(db)]) {
+      try {
+        (attempt() as { close?(): void }).close?.();
+        throw new Error("it was opened");
+      } catch (error) {
+        expect(error).toMatchObject({ code: "STORE_UNAVAILABLE", data: { links: 2 } });
+        expect((error as Error).message).toMatch(/^The database file .* has 2 names \(hard links\)\. .*find .* -samefile/);
+        expect((error as Error).message).not.toMatch(/disk/);
+      }
+    }
+    db.close();
+    expect(existsSync(`${other}-wal`)).toBe(false);
+    await save(saver, 1);
+    expect((await saver.verify()).ok).toBe(true);
+    unlinkSync(other);
+    const beside = open(path);
+    await save(beside, 2);
+    beside.close();
+    saver.close();
+    const again = open(path);
+    for (const index of [0, 1, 2]) expect(await checkpointFault(again, index)).toBeUndefined();
     again.close();
   });
 

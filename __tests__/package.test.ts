@@ -369,6 +369,47 @@ console.log(JSON.stringify(seen));
     });
   });
 
+  // Both are optional, so a project may have neither, and bundle without naming them.
+  describe.each(["esm", "cjs"] as const)("bundled to %s without OpenTelemetry's API and without better-sqlite3", (format) => {
+    it("bundles, and runs with Node's own SQLite or says that there is no driver", () => {
+      const folder = project(`optional-${format}`, "module", [], "better-sqlite3");
+      rmSync(path.join(folder, "node_modules", "@opentelemetry"), { recursive: true });
+      writeFileSync(path.join(folder, "main.js"), imports + program());
+      const out = `out.${format === "esm" ? "mjs" : "cjs"}`;
+      const told = run(folder, bin("esbuild"), [
+        "main.js",
+        "--bundle",
+        "--platform=node",
+        `--format=${format}`,
+        `--outfile=${out}`,
+        "--external:@langchain/*",
+      ]);
+      expect(told).not.toMatch(/error/i);
+      rmSync(path.join(folder, "node_modules", manifest.name), { recursive: true });
+      const ran = (): unknown => lastLine(node(folder, out));
+      if (process.getBuiltinModule?.("node:sqlite") !== undefined) expect(ran()).toEqual(expected);
+      else expect(ran).toThrow(/better-sqlite3: Cannot find module 'better-sqlite3'; node:sqlite: Node \S+ has none/);
+    });
+
+    it("runs with better-sqlite3 left outside the bundle and installed", () => {
+      const folder = project(`optional-driver-${format}`, "module");
+      rmSync(path.join(folder, "node_modules", "@opentelemetry"), { recursive: true });
+      writeFileSync(path.join(folder, "main.js"), imports + program());
+      const out = `out.${format === "esm" ? "mjs" : "cjs"}`;
+      const external = ["--external:@langchain/*", "--external:better-sqlite3"];
+      run(folder, bin("esbuild"), [
+        "main.js",
+        "--bundle",
+        "--platform=node",
+        `--format=${format}`,
+        `--outfile=${out}`,
+        ...external,
+      ]);
+      rmSync(path.join(folder, "node_modules", manifest.name), { recursive: true });
+      expect(lastLine(node(folder, out))).toEqual(expected);
+    });
+  });
+
   describe.each([
     ["nodenext as an ES module", "module", "nodenext", "nodenext"],
     ["nodenext as CommonJS", "commonjs", "nodenext", "nodenext"],

@@ -1,6 +1,8 @@
 import { describe, TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
+import { ofNode } from "./guards/fingerprint";
+import { nodePathOf } from "./guards/path";
 import { CheckpointFile } from "./report/checkpoint-file";
 import { unfinishedRewind } from "./rewind/unfinished";
 import type { FinishRequest, RewindReport, RewindRequest, TakeBackReport } from "./rewind/plan";
@@ -8,6 +10,7 @@ import type { CompensationReport } from "./rewind/summary";
 import { checkedCall, checkThread } from "./runner/call-options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
 import { attachOptionsOf, type CheckedRunnerOptions, checkedRunnerOptions, type GraphRunnerOptions } from "./runner/options";
+import { refuseUnknownNodes } from "./runner/known-nodes";
 import { inWords, repeatedBy, restartInDoubt } from "./runner/repeated";
 import { restarted, type Start } from "./runner/restart";
 import { rollBack, rollbackAsked } from "./runner/rollback";
@@ -74,12 +77,13 @@ export class GraphRunner<G extends RunnableGraph> {
   /**
    * Attaches the graph's saver to it.
    *
-   * @throws {TurnsError} INVALID_GRAPH unless the graph was compiled with a TurnSaver, INVALID_OPTION
+   * @throws {TurnsError} INVALID_GRAPH unless the graph was compiled with a TurnSaver, INVALID_OPTION, also for a node that the graph hasn't
    */
   constructor(graph: G, options: GraphRunnerOptions = {}) {
     this.#options = checkedRunnerOptions(options);
     this.#pregel = pregelOf(graph);
     this.saver = saverOf(this.#pregel);
+    refuseUnknownNodes(this.#pregel, Object.keys(this.#options.nodes));
     this.graph = this.saver.attach(graph, attachOptionsOf(this.#options));
   }
 
@@ -341,7 +345,7 @@ export class GraphRunner<G extends RunnableGraph> {
 
   async #warnOfRepeats(threadId: string): Promise<void> {
     for (const turn of await this.saver.inFlight(threadId)) {
-      if (this.#options.nodes[turn.nodeName]?.idempotent === true) continue;
+      if (ofNode(this.#options.nodes, nodePathOf(turn.nodeNs))?.idempotent === true) continue;
       this.saver.logger.warn(
         { threadId, node: turn.nodeName, nodeTaskId: turn.nodeTaskId, attempt: turn.attempt, since: turn.createdAt },
         `node ${JSON.stringify(turn.nodeName)} was at work when the run stopped and runs again; declare it idempotent if that is harmless`,

@@ -10,6 +10,13 @@ const NAME = "langgraph-checkpoint-turns";
 /** `SpanStatusCode.ERROR`: the API itself is there only when it has been loaded. */
 const ERROR = 2;
 
+type Api = Pick<typeof import("@opentelemetry/api"), "trace">;
+
+/** A bundler takes a missing package for an error, unless the import itself says what happens then: with `catch`, on the spot. */
+function installed(): Promise<Api | undefined> {
+  return import("@opentelemetry/api").catch(() => undefined);
+}
+
 /**
  * Spans of OpenTelemetry, if its API is installed. It is an optional peer dependency and is loaded in the background; until it is there,
  * and where it is not, the work just runs. Nothing ever waits for it: `put` and `putWrites` commit before their first await.
@@ -19,11 +26,11 @@ export class Tracing {
   readonly ready: Promise<void>;
   #tracer: Tracer | undefined;
 
-  constructor(load: () => Promise<Pick<typeof import("@opentelemetry/api"), "trace">> = () => import("@opentelemetry/api")) {
+  constructor(load: () => Promise<Api | undefined> = installed) {
     this.ready = load().then(
-      ({ trace }) => {
+      (api) => {
         // A provider that is registered later is found too: the API's tracer passes all on to it.
-        this.#tracer = trace.getTracer(NAME);
+        this.#tracer = api?.trace.getTracer(NAME);
       },
       () => undefined,
     );

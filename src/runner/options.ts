@@ -6,7 +6,10 @@ import { ID_RULE, isId } from "../ids";
 import type { AttachOptions } from "../turns/attach";
 import { undosSchema, type Undos } from "../rewind/undos";
 
-/** What a {@link GraphRunner} is told of a node, by its name or its path (`sub|a`). */
+/**
+ * What a {@link GraphRunner} is told of a node, by its name or its path (`sub|a`). A node of a graph that a node calls by itself goes by its
+ * path, since the graph doesn't show it.
+ */
 export interface NodeOptions extends GateDefaults {
   /** It may run again after a crash without a warning (S2.9). */
   idempotent?: boolean | undefined;

@@ -4,6 +4,7 @@ import { isBusy, translated } from "./failures";
 import { checkSchema, migrate } from "./migrate";
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase } from "./open-database";
+import { refuseSecondName } from "./opened-file";
 import { uptime } from "../../uptime";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */
@@ -66,6 +67,7 @@ export function takeOver(handle: DatabaseHandle, options: ConnectionOptions): Sq
 function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): SqliteDatabase {
   const db = adapted(handle);
   refuseNoHandle(db);
+  refuseSecondName(db);
   waitingForOthers(db.name, () => {
     db.pragma(`busy_timeout = ${SQLITE_WAIT_MS}`);
     checkSchema(db);

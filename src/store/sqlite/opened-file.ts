@@ -42,6 +42,32 @@ export class OpenedFile {
   }
 }
 
+/**
+ * Refuses a file that has several names, before anything of it is read. SQLite finds the write-ahead log by the name: under a second name
+ * there is a second log, and what either holds destroys the other's pages. Whoever has the file open goes on.
+ *
+ * @throws {TurnsError} STORE_UNAVAILABLE
+ */
+export function refuseSecondName(db: Pick<SqliteDatabase, "name" | "memory">): void {
+  if (db.memory || db.name === "") return;
+  const links = linksOf(db.name);
+  if (links < 2) return;
+  throw new TurnsError("STORE_UNAVAILABLE", {
+    problem: `The database file ${db.name} has ${links} names (hard links). Each name would get a write-ahead log of its own, which corrupts the file.`,
+    remedy: `Nothing was opened. Find the names with: find <folder> -samefile ${JSON.stringify(db.name)}. Remove all but one while nobody has the file open; to have a second file, copy it.`,
+    data: { file: db.name, links },
+  });
+}
+
+function linksOf(path: string): number {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found?.isFile() === true ? found.nlink : 0;
+  } catch {
+    return 0;
+  }
+}
+
 /** The system does not tell. */
 const UNTOLD = "";
 const FILE_REMEDY =

@@ -9,7 +9,7 @@ import { getCheckpoint } from "./checkpoints";
 import { translated } from "./failures";
 import { refuseEncrypted } from "./keys";
 import { migrate } from "./migrate";
-import { OpenedFile } from "./opened-file";
+import { OpenedFile, refuseSecondName } from "./opened-file";
 import { Sql } from "./sql";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 
@@ -33,6 +33,7 @@ export class SqliteTurnLog {
   constructor(handle: DatabaseHandle) {
     const db = adapted(handle);
     this.#db = db;
+    refuseSecondName(db);
     waitingForOthers(db.name, () => migrate(db));
     this.#file = new OpenedFile(db);
     this.#cuts = new CutWatch(db);
