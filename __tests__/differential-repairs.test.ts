@@ -16,6 +16,6 @@ describe("S6.1 random repairs of graphs with pending tasks", () => {
         { numRuns: NUM_RUNS },
       );
     },
-    120_000,
+    240_000,
   );
 });
