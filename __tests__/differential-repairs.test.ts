@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expectSame } from "./support/diff-harness";
-import { enginesFor, repairPlans, runRepairs } from "./support/diff-repairs";
+import { DURABILITIES, enginesFor, repairPlans, runRepairs } from "./support/diff-repairs";
 
 /** 300 runs in all, each on MemorySaver, on a saver of ours, and on one that is attached. */
 const NUM_RUNS = 100;
 
 describe("S6.1 random repairs of graphs with pending tasks", () => {
-  test.each(["async", "sync", "exit"] as const)(
+  test.each(DURABILITIES)(
     "S6.1 end as on MemorySaver, with values, next, history and results, durability %s",
     async (durability) => {
       await fc.assert(
@@ -16,6 +16,6 @@ describe("S6.1 random repairs of graphs with pending tasks", () => {
         { numRuns: NUM_RUNS },
       );
     },
-    120_000,
+    240_000,
   );
 });
