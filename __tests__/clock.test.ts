@@ -296,6 +296,7 @@ describe("S6.3 what the saver itself does goes by the order of saving", () => {
     const graph = await threeTurns(saver);
     await saver.nameCheckpoint({ threadId: "t" }, "here");
     const head: any = await graph.getState(thread());
+    expect(head.values.log).toEqual(ALL);
     expect((await saver.listNames("t")) as any).toMatchObject([{ checkpointId: head.config.configurable.checkpoint_id }]);
   });
 

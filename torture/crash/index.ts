@@ -11,14 +11,14 @@ import { shrunk } from "./shrink";
 import { crashed, uncrashed } from "./trial";
 import { bundledChild, Worker } from "./workers";
 
-const HELP = `npm run torture -- crash [--kills n] [--seed n] [--jobs n] [--trials n] [--only n] [--shrink n]
+const HELP = `npm run torture -- crash [--kills n] [--seed n] [--jobs n] [--trials n] [--only n] [--shrink n] [--deaths n]
                          [--clock right|back|jumps] [--repeat json]
 
 Draws programs (graphs and functional entrypoints), runs each without a crash, then kills its processes with SIGKILL at random points, those
 that resume included, and compares. --kills: when enough processes have died (1000). --jobs: processes at a time (2). --trials: of each
 program (4). --only: one program of the seed. --shrink: how many trials to look for a smaller case of the first failure (40).
 --clock: the processes' wall clock, in all but the runs to compare with: right, an hour back in each process that resumes, or jumping both
-ways between and within processes (jumps). --repeat: one case, as a failure prints it.
+ways between and within processes (jumps). --deaths: how many processes die in each trial (as many as are drawn). --repeat: one case, as a failure prints it.
 `;
 
 /** @returns whether every killed run came to what the uncrashed one came to, and repeated nothing that had ended */
@@ -31,6 +31,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
       jobs: { type: "string", default: "2" },
       trials: { type: "string", default: "4" },
       only: { type: "string" },
+      deaths: { type: "string" },
       shrink: { type: "string", default: "40" },
       clock: { type: "string", default: "jumps" },
       repeat: { type: "string" },
@@ -64,6 +65,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
       jobs: numberOf("jobs", values.jobs, 1),
       trialsPerPlan: numberOf("trials", values.trials, 1),
       clock,
+      deaths: values.deaths === undefined ? undefined : numberOf("deaths", values.deaths, 1),
       only: values.only === undefined ? undefined : numberOf("only", values.only),
       child,
       root,
