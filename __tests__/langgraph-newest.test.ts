@@ -153,12 +153,11 @@ describe("contract: other things that newer LangGraph does", () => {
       await graph.invoke(both("1"), thread());
       const pending = (await checkpointer.getTuple(thread()))?.pendingWrites ?? [];
       expect(pending.filter(([, channel]) => channel === "delta")).toHaveLength(passesTaskPaths ? 1 : 0);
-      const { log, delta } = await graph.invoke(new Command({ resume: "yes" }), thread());
-      expect([log, delta].map((list) => list.toSorted())).toEqual([
-        ["1", "h:yes", "run 1"],
-        ["1", "h:yes", "run 1"],
-      ]);
-      expect((await graph.getState(thread())).values.delta.toSorted()).toEqual(log.toSorted());
+      await graph.invoke(new Command({ resume: "yes" }), thread());
+      const { log, delta } = (await graph.getState(thread())).values;
+      // LangGraph before 1.5 didn't save them, and had lost them by the resume.
+      const wanted = passesTaskPaths ? ["1", "h:yes", "run 1"] : ["1", "h:yes"];
+      expect([log, delta].map((list: string[]) => list.toSorted())).toEqual([wanted, wanted]);
     }
     if (passesTaskPaths) expect(await stored(ours)).toEqual(await stored(theirs));
   });
