@@ -114,11 +114,12 @@ async function expectAll(saver: TurnSaver, thread: string, id: number, expected:
   }
 }
 
-/** Of two special writes of a kind the later counts; regular writes come first. */
+/** Of two special writes of a kind the later counts. They come first: their indices are fixed and negative, a resume's the lowest. */
 function kept(written: readonly (readonly [string, unknown])[]): (readonly [string, unknown])[] {
   const special = new Map<string, readonly [string, unknown]>();
   for (const write of written) if (/^__(interrupt|resume)__$/.test(write[0])) special.set(write[0], write);
-  return [...written.filter(([channel]) => !special.has(channel)), ...special.values()];
+  const first = ["__resume__", "__interrupt__"].flatMap((channel) => (special.has(channel) ? [special.get(channel)!] : []));
+  return [...first, ...written.filter(([channel]) => !special.has(channel))];
 }
 
 describe("I3 against a model", () => {

@@ -100,6 +100,11 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #beginnings: Beginnings;
   readonly #saving: Saving;
 
+  static {
+    // LangGraph's base class has it from checkpoint 1.2 on, so that a saver in a config isn't written out; older versions write it out.
+    Object.defineProperty(this.prototype, "toJSON", { value: () => "[TurnSaver]", configurable: true, writable: true });
+  }
+
   /**
    * @param db an open database of better-sqlite3, or a `DatabaseSync` of `node:sqlite`. The saver sets its pragmas (a busy timeout of 5 ms among them: it waits for locks
    *   itself), brings its schema up to date, and closes it with {@link close}. Other tables in the file are left alone.

@@ -76,8 +76,11 @@ export class ModelThread {
     return this.#state.checkpoints.get(keyOf(ns, number));
   }
 
+  /** By node task, and of each its special writes first: no paths are given. */
   writes(ns: string, number: number): readonly (readonly [nodeTask: string, channel: string, value: string])[] {
-    const rows = this.#state.writes.get(keyOf(ns, number)) ?? [];
+    const rows = (this.#state.writes.get(keyOf(ns, number)) ?? []).toSorted((left, right) =>
+      left.nodeTask === right.nodeTask ? left.kind - right.kind : left.nodeTask < right.nodeTask ? -1 : 1,
+    );
     return rows.flatMap(({ nodeTask, entries }) => entries.map(([channel, value]) => [nodeTask, channel, value] as const));
   }
 
