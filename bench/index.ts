@@ -7,6 +7,7 @@ import { promisesOf, promisesText } from "./report/promises";
 import { summaryText } from "./report/summary";
 import { scenarioText } from "./report/table";
 import { tasks } from "./scenarios/finished-tasks";
+import { firstNode } from "./scenarios/first-node";
 import { floors } from "./scenarios/floors";
 import { forks } from "./scenarios/forks";
 import { graphTurns } from "./scenarios/graph-turns";
@@ -16,7 +17,7 @@ import type { Result, Scenario } from "./scenarios/scenario";
 import { threadScenarios } from "./scenarios/threads";
 
 /** Memory comes before what fills this process; the long thread last, as it takes the longest. */
-const scenarios: Scenario[] = [memory, floors, ...threadScenarios, forks, graphTurns, tasks, longThread];
+const scenarios: Scenario[] = [memory, firstNode, floors, ...threadScenarios, forks, graphTurns, tasks, longThread];
 const TOO_LONG_FOR_QUICK = ["thread-1000", "thread-10000"];
 
 const asked = commandLine(scenarios.map(({ name }) => name));

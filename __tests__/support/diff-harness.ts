@@ -91,7 +91,7 @@ export class Lab {
     return states.map((state) => ({ ...state, tasks: state.tasks.map(({ result: _, ...task }: any) => task) }));
   }
 
-  /** What the saver itself lists, over all namespaces. A task's writes come in no promised order. */
+  /** What the saver itself lists, over all namespaces, by graph. A task's writes come in no promised order. */
   async list(config: any = thread(), options: object = {}): Promise<unknown[]> {
     const tuples = await collect(this.saver.list(config, options));
     return tuples
@@ -99,7 +99,7 @@ export class Lab {
         ...tuple,
         writes: (pendingWrites ?? []).map(([, ...write]: unknown[]) => write).sort(byKey),
       }))
-      .sort((left: any, right: any) => (left.checkpoint.id < right.checkpoint.id ? 1 : -1));
+      .sort(byGraph);
   }
 
   /** The checkpoint whose next node is the given one, newest first. */
@@ -145,6 +145,13 @@ function grouped(items: any[], keyOf: (item: any) => string): unknown[][] {
   const groups = new Map<string, unknown[]>();
   for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
   return [...groups.values()];
+}
+
+/** Newest first, each graph's by themselves: graphs that run side by side save in any order. */
+function byGraph(left: any, right: any): number {
+  const [one, other] = [left, right].map(({ config }) => config.configurable.checkpoint_ns.replaceAll(/:[^|]*/g, ""));
+  if (one !== other) return one < other ? -1 : 1;
+  return left.checkpoint.id < right.checkpoint.id ? 1 : -1;
 }
 
 const byKey = (left: unknown, right: unknown): number => (sortKey(left) < sortKey(right) ? -1 : 1);
