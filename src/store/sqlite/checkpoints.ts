@@ -294,7 +294,7 @@ const PAGE_OF_THREAD = `SELECT ${COLUMNS} FROM langgraph_snapshots
     AND (?5 IS NULL OR (checkpoint_id, checkpoint_ns) < (?5, ?7)) AND ?6 IS NOT NULL AND ${NEWEST_VERSION}
   ORDER BY checkpoint_id DESC, checkpoint_ns DESC LIMIT ?8`;
 const PAGE_OF_ALL = `SELECT ${COLUMNS} FROM langgraph_snapshots
-  WHERE ?1 IS NULL AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
+  WHERE ?1 IS NULL AND thread NOT IN (SELECT thread FROM langgraph_leftovers) AND ${LISTS.ns} AND ${LISTS.id} AND ${LISTS.before}
     AND (?5 IS NULL OR (checkpoint_id, thread, checkpoint_ns) < (?5, ?6, ?7)) AND ${NEWEST_VERSION}
   ORDER BY checkpoint_id DESC, thread DESC, checkpoint_ns DESC LIMIT ?8`;
 
