@@ -59,19 +59,23 @@ describe.each<[string, TurnSaverOptions]>([
         expect(await headOf(one, "large")).toBe(turn > 2 ? 2 : undefined);
       }
       if (turn === 1) {
-        const listed = [];
-        for await (const { config } of other.list({})) listed.push(config.configurable?.["thread_id"]);
-        expect(new Set(listed)).toEqual(new Set(["small"]));
         if (kind === "plain") expect(new CheckpointPersister(new Database(path)).loadForTask("task")).toEqual([]);
         await expect(other.copyThread("large", "copy")).rejects.toMatchObject({ code: "THREAD_NOT_FOUND" });
       }
       if (turn === 2) {
         await makeLarge(other, "beside", 2);
         await makeLarge(other, "large", 4);
+        const listed: unknown[] = [];
+        for await (const { config } of other.list({})) listed.push(config.configurable?.["thread_id"]);
+        expect(listed.sort()).toEqual([
+          ...Array<string>(2).fill("beside"),
+          ...Array<string>(4).fill("large"),
+          ...Array<string>(3).fill("small"),
+        ]);
       }
     });
     // Each turn found fewer rows than the one before.
-    expect(turns).toBeGreaterThan(2);
+    expect(turns).toBeGreaterThan(1);
     expect(left).toEqual([...new Set(left)].sort((a, b) => b - a));
     expect(rowsOfNumber(path, number)).toEqual({});
     expect(leftovers(path)).toEqual([]);
