@@ -74,9 +74,7 @@ export class SqliteTurnLog {
         const ids = taskIds.slice(from, from + IDS_PER_STATEMENT);
         const placeholders = Array(ids.length).fill("?").join(",");
         const scope = graphId === undefined ? "" : " AND graph_id = ?";
-        const statement = this.#db.prepare(
-          `DELETE FROM langgraph_checkpoints WHERE ${REACHABLE} AND task_id IN (${placeholders})${scope}`,
-        );
+        const statement = this.#db.prepare(`DELETE FROM langgraph_checkpoints WHERE task_id IN (${placeholders})${scope}`);
         deleted += Number(statement.run(...ids, ...(graphId === undefined ? [] : [graphId])).changes);
       }
       return deleted;
