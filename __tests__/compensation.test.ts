@@ -199,7 +199,7 @@ describe("S3.5 coverage", () => {
     expect(await saver.effects.list("t")).toEqual([]);
   });
 
-  test("S3.5 S8.7 a dry run tells all of it, is refused where the rewind is, and changes nothing", async () => {
+  test("S3.5 a dry run tells all of it, is refused where the rewind is, and changes nothing", async () => {
     const { saver, task, undos, ledger, path } = world();
     await task("a");
     await task("b", "one", { name: "bare", undo: undefined }, { name: "doubt", doubt: true });

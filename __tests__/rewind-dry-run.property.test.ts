@@ -100,7 +100,7 @@ async function answerOf(work: Promise<RewindReport>): Promise<Answer> {
 /** That of a target which no undo helps with: a report of coverage tells gaps instead of throwing them. */
 const UNREACHABLE = ["THREAD_NOT_FOUND", "UNKNOWN_TASK", "CHECKPOINT_NOT_FOUND"];
 
-test("S3.5 S8.7 property: a dry run is refused exactly where the real rewind is, with the same code, and reports the same", async () => {
+test("S3.5 property: a dry run is refused exactly where the real rewind is, with the same code, and reports the same", async () => {
   const seen = new Map<string, number>();
   await fc.assert(
     fc.asyncProperty(

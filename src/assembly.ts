@@ -13,6 +13,7 @@ import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
 import { isRecorded, runAround } from "./turns/attach";
 import { JOURNAL } from "./turns/journal-key";
+import { isAlive } from "./turns/process-identity";
 import { PendingFailures } from "./turns/pending-failures";
 import { TurnRecorder } from "./turns/recorder";
 import { Redaction } from "./turns/redaction";
@@ -48,7 +49,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const values = new Values(options, (threadId, text) => store.address(threadId, text));
   const runs = new RunRegistry({ store, log: logger, createId, clock });
   const failures = new PendingFailures(runs);
-  const space = new SpaceKeeper(store, logger);
+  const space = new SpaceKeeper(store, logger, (run) => isAlive(run, Date.now()));
   const now = (): number => clock().getTime();
   const retention = options.retention && new Retention({ store, options: options.retention, now, log: logger, events, space });
   const redaction = new Redaction(options, events);

@@ -28,7 +28,7 @@ import { prune, type PruneParts } from "./retention/prune";
 import type { PruneReport, PruneRequest } from "./retention/request";
 import type { Retention } from "./retention/retention";
 import { deleteForRuns, type RunDeletionReport } from "./retention/runs";
-import { type SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
+import { removeLeftovers, type SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
 import { loaded, loadedRecord, type UserSerde } from "./serde";
 import type { CheckpointRewindRequest, FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 import { rotateKeys, type RotationReport } from "./rotate-keys";
@@ -133,6 +133,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#names = parts.names;
     this.#beginnings = parts.beginnings;
     this.#saving = parts.saving;
+    this.#space.tidy();
   }
 
   /** Opens or creates a database file; `":memory:"` lives as long as the saver. @throws as the constructor */
@@ -267,7 +268,8 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Removes all of a thread, from every table. An unknown thread is no error. A run that is still at work, here or in another process,
+   * Removes all of a thread, from every table. It is gone for everyone at once; the rows of a large one go piece by piece until the
+   * promise resolves, or, after a crash, when the file is opened again. An unknown thread is no error. A run that is still at work, here or in another process,
    * cannot bring it back, nor write into what begins under the id later: all its saves are refused with THREAD_DELETED. New input,
    * `updateState` and {@link copyThread} under the same id begin a new thread.
    *
@@ -277,10 +279,11 @@ export class TurnSaver extends BaseCheckpointSaver {
     const { final } = checkedOptions(deletion, options);
     const id = checkedId(threadId, "thread_id", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
-    await this.#store.deleteThread(id, this.#options.clock().getTime(), final, (run) => isAlive(run));
+    await this.#store.deleteThread(id, this.#options.clock().getTime(), final, isAlive);
     this.#names.forget(id);
     this.#values.forget(id);
     this.#retention?.forget(id);
+    await removeLeftovers(this.#store, isAlive);
     this.#space.later();
   }
 
@@ -507,6 +510,8 @@ export class TurnSaver extends BaseCheckpointSaver {
    * the key that is current here; no key has been given up then
    */
   async rotateKeys(): Promise<RotationReport> {
+    // What nobody can reach would keep the old keys in use.
+    await removeLeftovers(this.#store, isAlive);
     return rotateKeys(this.#store);
   }
 
@@ -578,7 +583,9 @@ export class TurnSaver extends BaseCheckpointSaver {
    *   the report's `givesBack: false` tells. Nothing else can be saved meanwhile.
    */
   async vacuum(options: { full?: boolean } = {}): Promise<VacuumReport> {
-    return vacuum(this.#store, checkedOptions(vacuuming, options).full);
+    const { full } = checkedOptions(vacuuming, options);
+    await removeLeftovers(this.#store, isAlive);
+    return vacuum(this.#store, full);
   }
 
   /**

@@ -96,6 +96,13 @@ CREATE TABLE langgraph_items (
   PRIMARY KEY (list, pos)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE langgraph_leftovers (
+  thread    INTEGER NOT NULL,
+  rewind_id TEXT NOT NULL,
+  run_id    TEXT NOT NULL,
+  PRIMARY KEY (thread, rewind_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE langgraph_lists (
   seq    INTEGER PRIMARY KEY,
   thread INTEGER NOT NULL,

@@ -1,7 +1,7 @@
 import type { PruneCounts, RunRow, Store } from "../store/store";
 import { unknownThread } from "../store/unknown-thread";
 import { type CheckedPrune, checkedPrune, type PruneReport, type PruneRequest } from "./request";
-import { giveBack } from "./space";
+import { giveBack, removeLeftovers } from "./space";
 import { addCounts, NOTHING, pruneThread } from "./thread";
 
 export interface PruneParts {
@@ -44,6 +44,7 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
       tally.failed.push({ threadId, error });
     }
   }
+  if (!checked.dryRun) await removeLeftovers(parts.store, parts.isAlive);
   if (!checked.dryRun) await giveBack(parts.store, { truncate: true, signal: checked.signal });
   const bytesFreed = checked.dryRun ? 0 : Math.max(0, before - (await parts.store.space()).bytes);
   return { ...tally, bytesFreed, dryRun: checked.dryRun };

@@ -1,5 +1,5 @@
 import type { Logger } from "../logger";
-import type { FileSpace, Store } from "../store/store";
+import type { FileSpace, RunRow, Store } from "../store/store";
 import { othersFirst } from "./thread";
 
 /** Pages given back in one transaction: 4 MiB at SQLite's usual page size. */
@@ -43,15 +43,39 @@ function canGiveBack({ freePages, givesBack }: FileSpace): boolean {
   return givesBack && freePages > 0;
 }
 
+/**
+ * Removes what nobody can reach: the rest of a large thread that was deleted, and of copies that did not end. In short transactions,
+ * between which the event loop runs, and other processes save.
+ */
+export async function removeLeftovers(store: Store, isAlive: (run: RunRow) => boolean): Promise<void> {
+  if (!(await store.hasLeftovers(isAlive))) return;
+  while (store.open && (await store.removeLeftovers(isAlive))) await othersFirst();
+}
+
 /** Gives pages back in the background after something was deleted, when there are enough of them. */
 export class SpaceKeeper {
   readonly #store: Store;
   readonly #log: Logger;
+  readonly #isAlive: (run: RunRow) => boolean;
   #atWork = false;
 
-  constructor(store: Store, log: Logger) {
+  constructor(store: Store, log: Logger, isAlive: (run: RunRow) => boolean) {
     this.#store = store;
     this.#log = log;
+    this.#isAlive = isAlive;
+  }
+
+  /** Finishes in the background what a process that died had begun to remove, or to copy. Returns at once. */
+  tidy(): void {
+    setImmediate(() => void this.#tidied());
+  }
+
+  async #tidied(): Promise<void> {
+    try {
+      if (this.#store.open) await removeLeftovers(this.#store, this.#isAlive);
+    } catch {
+      // A file that cannot be read or written says so to whoever uses it; the next deletion tries again.
+    }
   }
 
   /** Returns at once. */

@@ -719,6 +719,10 @@ export interface Store {
    * @param final no save is accepted under the id any more, not even one that begins anew
    */
   deleteThread(threadId: string, deletedAt: number, final: boolean, isAlive: (run: RunRow) => boolean): Awaitable<void>;
+  /** Whether rows are there that nobody can reach: of a large thread that was deleted, or of a copy that did not end. */
+  hasLeftovers(isAlive: (run: RunRow) => boolean): Awaitable<boolean>;
+  /** Removes some of them, in a short transaction. @returns whether there are more */
+  removeLeftovers(isAlive: (run: RunRow) => boolean): Awaitable<boolean>;
   /** Which deletion of the thread was the last one: what {@link SawDeletion} is compared with; 0 for none. */
   deletionOf(threadId: string): Awaitable<number>;
   /** Removes the tombstone. @returns whether there was one */

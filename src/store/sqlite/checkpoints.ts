@@ -271,7 +271,7 @@ const pageOfAll = (wanted: Parameters<typeof listed>[0]): string =>
   `SELECT ${COLUMNS.replaceAll(/\w+/g, "v.$&")}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v
     ON v.seq = (SELECT max(n.seq) FROM langgraph_snapshots AS n WHERE n.thread = s.thread
       AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position)
-    WHERE ?1 IS NULL AND ${listed(wanted)} AND s.seq < ?5 AND ${FIRST_VERSION} ORDER BY s.seq DESC LIMIT ?6`;
+    WHERE ?1 IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers) AND ${listed(wanted)} AND s.seq < ?5 AND ${FIRST_VERSION} ORDER BY s.seq DESC LIMIT ?6`;
 
 /** Newest first. */
 export function listCheckpoints(sql: Sql, query: CheckpointQuery): ListedHead[] {

@@ -18,7 +18,7 @@ const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
 const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
 const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
-  WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0`;
+  WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)`;
 
 const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL`;

@@ -1,7 +1,7 @@
 import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
-import type { Awaitable, NewCheckpoint, Store } from "../store";
+import type { Awaitable, NewCheckpoint, RunRow, Store } from "../store";
 import { backUp } from "./backup";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
@@ -12,6 +12,7 @@ import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
 import { graphsOfTurns } from "./graphs";
 import { refuseRetiredKey, unlockDatabase } from "./keys";
+import { hasLeftovers, removeLeftovers } from "./leftovers";
 import { LogWatch } from "./log-watch";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
 import { pruneBatch, prunePlan, threadsOfRuns } from "./prune-batch";
@@ -118,6 +119,8 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     listThreads: read(listThreads),
     getThread: read(getThread),
     deleteThread: write(deleteThread),
+    hasLeftovers: read(hasLeftovers),
+    removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
     copyThread: write(copyThread),

@@ -23,6 +23,7 @@ export const sqliteMigrations: readonly { version: number; name: string; sql: st
 --   langgraph_names        names that people gave to checkpoints; a named checkpoint is never pruned
 --   langgraph_runs         which process runs which thread just now
 --   langgraph_rewinds      what was rewound, and in langgraph_archive the rows that went
+--   langgraph_leftovers    rows that nobody can reach: of deleted threads, and of copies that are still being made
 --
 -- Snapshots and writes are never overwritten: a newer row marks the older one \`superseded_by\` its own seq, because a rewind to a
 -- point between the two must bring the older one back. Nothing references langgraph_snapshots by foreign key: with durability
@@ -316,6 +317,17 @@ CREATE TABLE langgraph_archive (
   PRIMARY KEY (rewind_id, ordinal)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX langgraph_archive_by_thread ON langgraph_archive (thread_id);
+
+-- A large thread is deleted, and copied, in many short transactions. What makes it invisible, or visible, is its row of
+-- langgraph_threads; until all its other rows are gone, or there, its number stands here, so that nobody takes them for damage, and
+-- whoever comes by can finish the removal. A row is about the thread of a number, or (with thread 0) about the archive of a rewind.
+-- \`run_id\` is the row of langgraph_runs of the copy that is writing them, '' for what is to be removed.
+CREATE TABLE langgraph_leftovers (
+  thread    INTEGER NOT NULL,
+  rewind_id TEXT NOT NULL,
+  run_id    TEXT NOT NULL,
+  PRIMARY KEY (thread, rewind_id)
+) STRICT, WITHOUT ROWID;
 
 -- What langgraph_threads counts. No statement replaces a row of these tables: that would delete one without a trigger.
 CREATE TRIGGER langgraph_snapshots_added AFTER INSERT ON langgraph_snapshots

@@ -44,12 +44,15 @@ function startOf(table: number): ResealCursor {
 
 type StaleRow = Record<string, unknown> & { at: number; thread: number; sealed: string | Uint8Array };
 
-/** Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. */
+/**
+ * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. What nobody can reach is not opened
+ * any more.
+ */
 function nextStale(sql: Sql, { table, column, columns, form }: SealedColumn, after: number): StaleRow | undefined {
   const start = currentStart(sql, form);
   return sql.get<StaleRow>(
     `SELECT ${["rowid AS at", "thread", `${column} AS sealed`, ...columns].join(", ")} FROM ${table}
-      WHERE rowid > ? AND thread IS NOT NULL AND substr(${column}, 1, ?) <> ? ORDER BY rowid LIMIT 1`,
+      WHERE rowid > ? AND thread NOT IN (SELECT thread FROM langgraph_leftovers) AND substr(${column}, 1, ?) <> ? ORDER BY rowid LIMIT 1`,
     after,
     start.length,
     start,

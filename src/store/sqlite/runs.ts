@@ -3,7 +3,8 @@ import type { Lease, RewindRow, RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
 import type { Sql } from "./sql";
 
-interface Row {
+/** A row of `langgraph_runs` as SQLite returns it. */
+export interface Row {
   run_id: string;
   thread_id: string;
   host: string;
@@ -14,14 +15,13 @@ interface Row {
   beat_at: number;
 }
 
-const BEGIN =
-  "INSERT OR REPLACE INTO langgraph_runs (run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+export const RUN_COLUMNS = "run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at";
+const BEGIN = `INSERT OR REPLACE INTO langgraph_runs (${RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 const BEAT = "UPDATE langgraph_runs SET beat_at = ? WHERE run_id = ?";
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 /** A row that stands under another thread, by damage, keeps nobody from this one. */
 const IS_THERE = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
-const OF_THREAD =
-  "SELECT run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at FROM langgraph_runs WHERE thread_id = ?";
+const OF_THREAD = `SELECT ${RUN_COLUMNS} FROM langgraph_runs WHERE thread_id = ?`;
 
 export function beginRun(
   sql: Sql,
@@ -57,7 +57,11 @@ export function endRun(sql: Sql, runId: string): void {
 }
 
 export function listRuns(sql: Sql, threadId: string): RunRow[] {
-  return sql.all<Row>(OF_THREAD, threadId).map((row) => ({
+  return sql.all<Row>(OF_THREAD, threadId).map(toRun);
+}
+
+export function toRun(row: Row): RunRow {
+  return {
     runId: row.run_id,
     threadId: row.thread_id,
     host: row.host,
@@ -66,5 +70,5 @@ export function listRuns(sql: Sql, threadId: string): RunRow[] {
     pidStart: row.pid_start,
     startedAt: row.started_at,
     beatAt: row.beat_at,
-  }));
+  };
 }

@@ -1,5 +1,6 @@
 import { corrupted } from "../checksum";
 import type { RunRow, ThreadRow } from "../store";
+import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
 import { refuseBack } from "./paging";
 import { clearRuns, listRuns } from "./runs";
 import type { Sql } from "./sql";
@@ -7,23 +8,6 @@ import { tasksOf } from "./tasks";
 import { threadNumbers } from "./thread-keys";
 import { bury, removeTombstone } from "./tombstones";
 import { wholeThread } from "./whole-thread";
-
-/** Every table that has rows of a thread under its number; `langgraph_threads` last. */
-export const NUMBERED_TABLES = [
-  "langgraph_snapshots",
-  "langgraph_items",
-  "langgraph_lists",
-  "langgraph_chunks",
-  "langgraph_writes",
-  "langgraph_checkpoints",
-  "langgraph_tasks",
-  "langgraph_graphs",
-  "langgraph_effects",
-  "langgraph_names",
-  "langgraph_threads",
-] as const;
-/** Those that have them under its id. */
-const NAMED_TABLES = ["langgraph_rewinds", "langgraph_archive"] as const;
 
 interface Row {
   created_at: string;
@@ -33,6 +17,7 @@ interface Row {
   turns: number;
 }
 
+const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE thread_id = ? AND rewind_id > ?";
 const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
 const COUNTS = `SELECT (SELECT count(*) FROM langgraph_threads NOT INDEXED) AS there,
   (SELECT count(*) FROM langgraph_threads WHERE thread_id > '') AS listed`;
@@ -88,15 +73,32 @@ export function deleteThread(
   bury(sql, threadId, deletedAt, final);
 }
 
-/** Every row of the thread, in every table but the one of who is at work. */
+/**
+ * Every row of the thread, in every table but the one of who is running. Of a large one some stay behind for {@link removeLeftovers};
+ * nobody can reach them any more.
+ */
 export function removeThread(sql: Sql, threadId: string): void {
+  let left = ROWS_AT_ONCE;
   for (const thread of threadNumbers(sql, threadId)) {
-    for (const table of NUMBERED_TABLES) {
-      if (table !== "langgraph_items") sql.run(`DELETE FROM ${table} WHERE thread = ?`, thread);
-      else sql.run("DELETE FROM langgraph_items WHERE list IN (SELECT seq FROM langgraph_lists WHERE thread = ?)", thread);
-    }
+    sql.run("DELETE FROM langgraph_threads WHERE thread = ?", thread);
+    left -= removeRows(sql, thread, left);
+    if (left <= 0) leaveThread(sql, thread);
   }
-  for (const table of NAMED_TABLES) sql.run(`DELETE FROM ${table} WHERE thread_id = ?`, threadId);
+  for (const rewindId of archivesOf(sql, threadId)) {
+    if (left > 0) left -= removeArchived(sql, rewindId, left);
+    if (left <= 0) leaveArchive(sql, rewindId);
+  }
+  sql.run("DELETE FROM langgraph_rewinds WHERE thread_id = ?", threadId);
+}
+
+/** Each is looked up by itself: their rows are many. */
+function* archivesOf(sql: Sql, threadId: string): Generator<string> {
+  for (let last = ""; ;) {
+    const next = sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last)?.id ?? undefined;
+    if (next === undefined || next <= last) return;
+    yield next;
+    last = next;
+  }
 }
 
 /** @returns whether the id had been deleted */

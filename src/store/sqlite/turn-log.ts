@@ -16,12 +16,15 @@ import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
 const IDS_PER_STATEMENT = 900;
 
-const BY_ID = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE id = ?`;
-const LATEST = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE graph_id = ? ORDER BY rowid DESC LIMIT 1`;
-const OF_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE task_id = ? ORDER BY rowid ASC`;
-const OF_TASK_AND_GRAPH = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE task_id = ? AND graph_id = ? ORDER BY rowid ASC`;
-const PRUNE = `DELETE FROM langgraph_checkpoints WHERE graph_id = ?1 AND rowid NOT IN
-  (SELECT rowid FROM langgraph_checkpoints WHERE graph_id = ?1 ORDER BY rowid DESC LIMIT ?2)`;
+/** Not those of a thread that was deleted, nor of a copy that is still being made. */
+const REACHABLE = "(thread IS NULL OR thread NOT IN (SELECT thread FROM langgraph_leftovers))";
+const TURNS = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE ${REACHABLE}`;
+const BY_ID = `${TURNS} AND id = ?`;
+const LATEST = `${TURNS} AND graph_id = ? ORDER BY rowid DESC LIMIT 1`;
+const OF_TASK = `${TURNS} AND task_id = ? ORDER BY rowid ASC`;
+const OF_TASK_AND_GRAPH = `${TURNS} AND task_id = ? AND graph_id = ? ORDER BY rowid ASC`;
+const PRUNE = `DELETE FROM langgraph_checkpoints WHERE graph_id = ?1 AND ${REACHABLE} AND rowid NOT IN
+  (SELECT rowid FROM langgraph_checkpoints WHERE graph_id = ?1 AND ${REACHABLE} ORDER BY rowid DESC LIMIT ?2)`;
 
 /** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
 export class SqliteTurnLog {

@@ -2,6 +2,7 @@ import { chunkAddresses } from "../../codec";
 import { type ArchivedRow, verifyArchived } from "./archive";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawTurn, toTurn } from "./turn-rows";
+import { isLeftoverArchive } from "./leftovers";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
 import { openChunk } from "./verify-values";
@@ -37,6 +38,7 @@ function checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Arc
   const where = { rewindId, ordinal };
   const wrong = (expected: string, found: string): void => ctx.problem("archive", threadId, where, expected, found);
   const rewind = ctx.sql.get<{ seq: number; thread_id: string }>(REWIND, rewindId);
+  if (rewind === undefined && isLeftoverArchive(ctx.sql, rewindId)) return;
   if (rewind?.thread_id !== threadId) return wrong("a row of a rewind of the thread", "one of none");
   if (ordinal !== 1 && ctx.sql.get(BEFORE, rewindId, ordinal - 1) === undefined)
     wrong("rows without gaps", `none at ${ordinal - 1}`);

@@ -2,6 +2,7 @@ import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
 import { isBusy, sqliteCode } from "./failures";
+import { isLeftover } from "./leftovers";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 import { SeqSet } from "./verify-seqs";
@@ -127,7 +128,7 @@ export class VerifyContext {
   /** The thread a row belongs to, with its number held against the file's and the thread's. */
   entered(row: { thread: number; seq?: number }, where: Where): Owner | undefined {
     const owner = this.owner(row.thread);
-    if (owner === undefined)
+    if (owner === undefined && !isLeftover(this.sql, row.thread))
       this.problem("thread", undefined, where, "a row of a thread", `thread number ${row.thread}, which there is not`);
     if (row.seq !== undefined) this.numbered(row.seq, owner, where);
     return owner;

@@ -10,6 +10,7 @@ import { saveRewind, unfinishedRewind } from "../rewind-records";
 import { Sql } from "../sql";
 import { currentTask } from "../tasks";
 import { type ThreadKey, threadKey } from "../thread-keys";
+import { removeLeftovers } from "../leftovers";
 import type { IsGraph } from "../verify-effects";
 import { recount } from "../whole-thread";
 import { type Copied, copyRows, type CountedRows } from "./copy";
@@ -83,6 +84,8 @@ async function salvageInto(sql: Sql, pages: Pages, source: string, options: Salv
   sql.run(SEQUENCE, copied.newest);
   if (options.encryption !== undefined && sql.get(WRAPPED) === undefined) throw keysLost(source);
   await unlockDatabase(sql, options.encryption);
+  // What was being removed stays removed.
+  while (inOne(sql, () => removeLeftovers(sql, () => false))) await new Promise((resolve) => setImmediate(resolve));
   const repaired = inOne(sql, () => repairThreads(sql, new Date().toISOString()));
   const nameless = inOne(sql, () => removeNameless(sql, repaired));
   const { judged, ...cuts } = await cutToWhole(sql, options.isGraph);

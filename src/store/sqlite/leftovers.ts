@@ -1,0 +1,113 @@
+import type { RunRow } from "../store";
+import { RUN_COLUMNS, type Row as RunColumns, toRun } from "./runs";
+import type { Sql } from "./sql";
+
+/** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries and triggers included. */
+export const ROWS_AT_ONCE = 1_000;
+/** A later transaction ends with whichever comes first; on a slow disk, or with large values, that is the time. */
+const BATCH_MS = 20;
+const STEPS = 5;
+/** Between two looks at the clock. */
+const ROWS_PER_STEP = ROWS_AT_ONCE / STEPS;
+
+/** What has rows of a thread under its number, and by what its rows are told apart; items are found through their lists, so they go first. */
+const TABLES = [
+  ["langgraph_effects", "seq", "thread = ?1"],
+  ["langgraph_checkpoints", "rowid", "thread = ?1"],
+  ["langgraph_tasks", "thread, seq", "thread = ?1"],
+  ["langgraph_names", "thread, name", "thread = ?1"],
+  ["langgraph_graphs", "seq", "thread = ?1"],
+  ["langgraph_snapshots", "seq", "thread = ?1"],
+  ["langgraph_writes", "seq", "thread = ?1"],
+  ["langgraph_items", "list, pos", "list IN (SELECT seq FROM langgraph_lists WHERE thread = ?1)"],
+  ["langgraph_lists", "seq", "thread = ?1"],
+  ["langgraph_chunks", "seq", "thread = ?1"],
+] as const;
+const REMOVALS = TABLES.map(
+  ([table, key, ofThread]) => `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${ofThread} LIMIT ?2)`,
+);
+const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
+  AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
+const LEAVE = "INSERT OR IGNORE INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?)";
+const FORGET = "DELETE FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
+const ALL = "SELECT thread, rewind_id, run_id FROM langgraph_leftovers";
+const IS_LEFT = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
+const IN_USE = `SELECT 1 WHERE EXISTS (SELECT 1 FROM langgraph_threads WHERE thread = ?1 AND ?1 > 0)
+  OR EXISTS (SELECT 1 FROM langgraph_rewinds WHERE id = ?2 AND ?1 = 0)`;
+const RUN = `SELECT ${RUN_COLUMNS} FROM langgraph_runs WHERE run_id = ?`;
+
+interface Leftover {
+  thread: number;
+  rewind_id: string;
+  run_id: string;
+}
+
+/** Rows of a thread that nobody sees any more, or does not see yet. @param runId of the copy that writes them */
+export function leaveThread(sql: Sql, thread: number, runId = ""): void {
+  sql.run(LEAVE, thread, "", runId);
+}
+
+export function leaveArchive(sql: Sql, rewindId: string): void {
+  sql.run(LEAVE, 0, rewindId, "");
+}
+
+/** The thread of this number is there for everyone from now on. */
+export function keepThread(sql: Sql, thread: number): void {
+  sql.run(FORGET, thread, "");
+}
+
+export function isLeftover(sql: Sql, thread: number): boolean {
+  return sql.get(IS_LEFT, thread, "") !== undefined;
+}
+
+export function isLeftoverArchive(sql: Sql, rewindId: string): boolean {
+  return sql.get(IS_LEFT, 0, rewindId) !== undefined;
+}
+
+/** @returns how many rows of the thread went; fewer than `limit` means all are gone */
+export function removeRows(sql: Sql, thread: number, limit: number): number {
+  let left = limit;
+  for (const removal of REMOVALS) if (left > 0) left -= sql.run(removal, thread, left);
+  return limit - left;
+}
+
+/** @returns how many rows of the archive went; fewer than `limit` means all are gone */
+export function removeArchived(sql: Sql, rewindId: string, limit: number): number {
+  return sql.run(REMOVE_ARCHIVE, rewindId, limit);
+}
+
+/** Whether there is anything that {@link removeLeftovers} would remove. */
+export function hasLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): boolean {
+  return rubbish(sql, isAlive).length > 0;
+}
+
+/**
+ * Removes some rows that nobody can reach, of whichever deletion or copy that did not end. What a live copy is writing stays.
+ *
+ * @returns whether there is more
+ */
+export function removeLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): boolean {
+  const until = Date.now() + BATCH_MS;
+  const left = rubbish(sql, isAlive);
+  for (let step = 0; step < STEPS && left[0] !== undefined && Date.now() < until; step += 1) {
+    if (isGone(sql, left[0])) left.shift();
+  }
+  return left.length > 0;
+}
+
+/** Removes some rows. @returns whether there are none any more */
+function isGone(sql: Sql, { thread, rewind_id: rewindId }: Leftover): boolean {
+  // A damaged number must not take rows from a thread, nor from a rewind, that is there.
+  const inUse = sql.get(IN_USE, thread, rewindId) !== undefined;
+  const remove = thread === 0 ? () => removeArchived(sql, rewindId, ROWS_PER_STEP) : () => removeRows(sql, thread, ROWS_PER_STEP);
+  if (!inUse && remove() >= ROWS_PER_STEP) return false;
+  sql.run(FORGET, thread, rewindId);
+  return true;
+}
+
+function rubbish(sql: Sql, isAlive: (run: RunRow) => boolean): Leftover[] {
+  return sql.all<Leftover>(ALL).filter(({ run_id: runId }) => {
+    const run = runId === "" ? undefined : sql.get<RunColumns>(RUN, runId);
+    return run === undefined || !isAlive(toRun(run));
+  });
+}
