@@ -82,9 +82,9 @@ CREATE TABLE langgraph_tasks (
 ) STRICT, WITHOUT ROWID;
 
 -- `channels`: by channel its version alone, or [version, 0, value], [version, 1, address of a chunk],
--- [version, 2, list, length, SHA-256 over the texts of its elements]. `delta`: the delta channels whose value has to be put
--- together from the writes of ancestors. `created_at` is in milliseconds since the epoch. `position` is the seq of the checkpoint's first
--- version: the order of a thread's checkpoints, which no clock has a part in. Ids are times, and a clock can be set.
+-- [version, 2, list, length, SHA-256 over the texts of its elements]; the version is null if the channel has none. `delta`: the delta
+-- channels whose value has to be put together from the writes of ancestors. `created_at` is in milliseconds since the epoch. `position` is
+-- the seq of the checkpoint's first version. It orders a thread's checkpoints; their ids are times, and clocks are set.
 CREATE TABLE langgraph_snapshots (
   seq                  INTEGER PRIMARY KEY,
   thread               INTEGER NOT NULL,
