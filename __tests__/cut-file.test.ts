@@ -55,7 +55,7 @@ async function laid(path: string, options = {}): Promise<TurnSaver> {
 const PAGE = 4096;
 const FRAME = PAGE + 24;
 
-/** Everything that was acknowledged is there, and the file is whole, for whoever opens it next. */
+/** Everything that was acknowledged is there, and the file is whole, for the next process that opens it. */
 async function expectWhole(path: string, count: number): Promise<void> {
   const again = open(path);
   for (let index = 0; index < count; index += 1) expect([index, await checkpointFault(again, index)]).toEqual([index, undefined]);

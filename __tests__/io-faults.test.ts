@@ -263,7 +263,7 @@ describe("S6.6 a file that is no longer the one that was opened", () => {
     again.close();
   });
 
-  test("a file with a second name (hard link) is refused under either, says so, and whoever has it open goes on", async () => {
+  test("a file with a second name (hard link) is refused under either, says so, and a saver that has it open continues", async () => {
     const path = tempFile();
     const other = `${path}-other`;
     const saver = open(path);

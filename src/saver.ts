@@ -425,7 +425,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    *
    * @param undos by the names that effects give in their option `undo`
    * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED,
-   *   CHECKPOINT_NOT_FOUND, EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED in the midst of the undos; nothing has been deleted
+   *   CHECKPOINT_NOT_FOUND, EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED while the undos run; nothing has been deleted
    *   then. THREAD_DELETED, LEASE_LOST if that happened meanwhile
    */
   async rewind(request: RewindRequest, undos?: Undos): Promise<RewindReport> {

@@ -74,7 +74,7 @@ export class SpaceKeeper {
     try {
       if (this.#store.open) await removeLeftovers(this.#store, this.#isAlive);
     } catch {
-      // A file that cannot be read or written says so to whoever uses it; the next deletion tries again.
+      // A file that cannot be read or written says so to its next user; the next deletion tries again.
     }
   }
 

@@ -30,7 +30,7 @@ interface Fault {
  * - the log has every frame that SQLite says it has, and each frame's checksum goes on from the one before;
  * - every page of the database is in the file, or in a frame of the log that has not been moved into the file yet.
  *
- * So the file may get shorter (a vacuum), and so may the log (a truncating checkpoint, `journal_size_limit`), whoever does it.
+ * So the file may get shorter (a vacuum), and so may the log (a truncating checkpoint, `journal_size_limit`), by any process.
  */
 export class CutWatch {
   readonly #db: SqliteDatabase;
@@ -78,7 +78,7 @@ export class CutWatch {
     try {
       if (db.open) this.refuseCut();
     } catch {
-      // The file stays as it is; whoever saved last was told.
+      // The file stays as it is; the last save was refused already.
     }
     if (this.#refusal === undefined || this.#guard !== undefined) db.close();
     else closedAside(db, this.#path);

@@ -44,7 +44,7 @@ export class OpenedFile {
 
 /**
  * Refuses a file that has several names, before anything of it is read. SQLite finds the write-ahead log by the name: under a second name
- * there is a second log, and what either holds destroys the other's pages. Whoever has the file open goes on.
+ * there is a second log, and what either holds destroys the other's pages. A saver that has the file open continues.
  *
  * @throws {TurnsError} STORE_UNAVAILABLE
  */
