@@ -84,3 +84,13 @@ test("S6.5 the events of an attached graph that streams debug chunks don't show 
     expect(handlers.map((handler) => (handler as { name: string }).name)).not.toContain("langgraph_checkpoint_turns_recorder");
   }
 });
+
+test.each(callbacks)(
+  "S6.5 the state of a thread without checkpoints doesn't show the recorder, with %s",
+  async (_title, more) => {
+    const saver = open(fresh());
+    const state = async (graph: any): Promise<unknown> => normalised(await graph.getState({ ...thread(), ...more() }));
+    const wanted = await state(graphOf(new MemorySaver()));
+    expect(await state(saver.attach(graphOf(saver)))).toEqual(wanted);
+  },
+);

@@ -18,6 +18,7 @@ interface RunningGraph extends PregelLike {
   /** What a run is made with: the fifth is its config, the eighth its checkpointer. */
   _defaults: (config: RunnableConfig) => unknown[];
   withConfig: (config: RunnableConfig) => RunningGraph;
+  getState: (config: RunnableConfig, options?: unknown) => Promise<{ config: ShownConfig }>;
 }
 
 const CONFIG = 4;
@@ -25,14 +26,15 @@ const CHECKPOINTER = 7;
 
 /**
  * Looks at each run of an attached graph, also of the copies that `withConfig` makes: tells the recorder which checkpointer the run
- * uses, and keeps the recorder out of the configs that a stream shows ("debug", "checkpoints").
+ * uses, and keeps the recorder out of the configs that a stream shows ("debug", "checkpoints"), and `getState` of a thread without
+ * checkpoints.
  *
  * @param face what was put into the graph's callbacks
  * @param saver the saver that the face records for
  */
 export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void {
   const pregel = graph as RunningGraph;
-  const { _streamIterator: run, _defaults: defaults, withConfig } = pregel;
+  const { _streamIterator: run, _defaults: defaults, withConfig, getState } = pregel;
   const replace = (name: keyof RunningGraph, value: unknown): void =>
     void Object.defineProperty(pregel, name, { value, configurable: true, writable: true });
   replace("_defaults", (config: RunnableConfig) => {
@@ -45,6 +47,11 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
     const chunks = run.call(pregel, input, options);
     const shown = checkpointsIn(options, pregel.streamMode);
     return shown === undefined ? chunks : withoutRecorder(chunks, shown, face);
+  });
+  replace("getState", async (config: RunnableConfig, stateOptions?: unknown) => {
+    const state = await getState.call(pregel, config, stateOptions);
+    hideRecorder(state.config, face);
+    return state;
   });
   replace("withConfig", (config: RunnableConfig) => {
     const copy = withConfig.call(pregel, config);
