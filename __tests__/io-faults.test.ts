@@ -153,7 +153,7 @@ describe("a disk without room", () => {
   onDisk(
     "that its own work filled: every acknowledged save is there",
     async () => {
-      const tally = await filledByItself(child, grounds, folder, { rounds: 60, kilobytes: 768 });
+      const tally = await filledByItself(child, grounds, folder, { rounds: 300, kilobytes: 1_024 });
       expectHeld(tally);
       expect(tally.acknowledged).toBeGreaterThan(10);
     },
