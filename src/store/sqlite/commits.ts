@@ -1,7 +1,7 @@
 import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
 import { CutWatch } from "./cut-watch";
-import type { SqliteDatabase, SqliteTransaction } from "./driver";
+import type { SqliteDatabase } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
 import { OpenedFile } from "./opened-file";
@@ -28,10 +28,7 @@ export class Commits {
   readonly #file: OpenedFile;
   readonly #cuts: CutWatch;
   readonly #log: LogWatch | undefined;
-  /** Made once: a driver takes longer to make one than to begin and commit it. */
-  readonly #transaction: SqliteTransaction;
   readonly #isFull: boolean;
-  #work: () => unknown = () => undefined;
   #waiting: Promise<unknown> | undefined;
   #held = false;
   /** Since the queue was last empty somebody else had the lock. */
@@ -44,7 +41,6 @@ export class Commits {
     this.#file = new OpenedFile(db);
     this.#cuts = new CutWatch(db);
     this.#busyTimeoutMs = busyTimeoutMs;
-    this.#transaction = db.transaction(() => this.#work());
     this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }
 
@@ -105,12 +101,7 @@ export class Commits {
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() =>
-      this.#attempt(() => {
-        this.#work = work;
-        return this.#transaction() as T;
-      }),
-    );
+    return this.#inOrder(() => this.#attempt(() => this.#db.transaction(work)() as T));
   }
 
   /** Runs work that no transaction may be around, in its turn. */
@@ -120,8 +111,7 @@ export class Commits {
 
   #commit<T>(work: () => T): T {
     this.#refuseLost();
-    this.#work = work;
-    const result = this.#transaction.immediate() as T;
+    const result = this.#db.transaction(work).immediate() as T;
     this.#refuseLost(true);
     this.#log?.committed();
     return result;

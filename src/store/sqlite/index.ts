@@ -119,7 +119,8 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     listThreads: read(listThreads),
     getThread: read(getThread),
     deleteThread: write(deleteThread),
-    hasLeftovers: read(hasLeftovers),
+    // Asked before something is removed: a file that was cut is refused, not read.
+    hasLeftovers: (isAlive) => commits.upkeep(() => hasLeftovers(sql, isAlive)),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
