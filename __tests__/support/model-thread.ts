@@ -84,24 +84,16 @@ export class ModelThread {
     return rows.flatMap(({ nodeTask, entries }) => entries.map(([channel, value]) => [nodeTask, channel, value] as const));
   }
 
-  /**
-   * A channel named in newVersions has its value; another one that of the parent at this version, else one that is stored anyway. Below
-   * a parent that is not there all is new.
-   */
+  /** Every value that is handed over is saved. Only the first input of a namespace leaves out what newVersions doesn't name. */
   put(save: ModelSave): void {
     this.#begin(save.task);
     const key = keyOf(save.ns, save.number);
     const earlier = this.#state.checkpoints.get(key);
     // A checkpoint that is saved again names itself as its parent.
     const parent = save.parent === save.number ? earlier?.parent : save.parent;
-    const above = parent === undefined ? undefined : this.#state.checkpoints.get(keyOf(save.ns, parent));
-    const values: Record<string, string> = {};
-    for (const [channel, value] of Object.entries(save.values)) {
-      const inherited = [above, earlier].find((checkpoint) => checkpoint?.values[channel] !== undefined);
-      if (save.fresh.includes(channel)) values[channel] = value;
-      else if (inherited?.versions[channel] === save.versions[channel]) values[channel] = inherited!.values[channel]!;
-      else if (this.#isStored(value) || (parent !== undefined && above === undefined)) values[channel] = value;
-    }
+    const isFirstInput = save.parent === undefined && save.source === "input";
+    const saved = Object.entries(save.values).filter(([channel]) => !isFirstInput || save.fresh.includes(channel));
+    const values = Object.fromEntries(saved);
     const { ns, number, source, versions } = save;
     const checkpoints = new Map(this.#state.checkpoints).set(key, { ns, number, parent, source, versions, values });
     this.#state = { ...this.#state, checkpoints };
@@ -201,9 +193,5 @@ export class ModelThread {
 
   #begin(task: string): void {
     if (this.#intervals.at(-1)?.task !== task) this.#intervals = [...this.#intervals, { task, before: this.#state }];
-  }
-
-  #isStored(value: string): boolean {
-    return [...this.#state.checkpoints.values()].some(({ values }) => Object.values(values).includes(value));
   }
 }
