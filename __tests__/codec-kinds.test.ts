@@ -4,7 +4,10 @@ import { createContext, runInContext } from "node:vm";
 import { AIMessage } from "@langchain/core/messages";
 import fc from "fast-check";
 import { copyOf, decode, encode, matches, NO_COPY, sameAs, Tracer } from "../src/codec/index";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { TurnsError } from "../src/errors";
+import { TurnSaver } from "../src/index";
+import { quietLogger } from "./support/eff-world";
 
 interface Memory {
   readonly buffer: ArrayBuffer;
@@ -305,4 +308,21 @@ describe("Values: every kind that the language has", () => {
   ])("Values: classInstances plain refuses content that it can't see: %s", (_, make) => {
     expect(() => encode([make()], { classInstances: "plain" })).toThrow(/UNSER|value to save at \[0\]/);
   });
+});
+
+test.each([
+  ["a list", () => Object.setPrototypeOf([1, 2], Object.prototype) as unknown],
+  ["a Date", () => Object.setPrototypeOf(new Date(5), Object.prototype) as unknown],
+  ["a Map", () => Object.setPrototypeOf(new Map([[1, 2]]), Object.prototype) as unknown],
+])("Values: %s whose prototype was exchanged is refused as a channel and in one", async (_kind, make) => {
+  const saver = TurnSaver.fromPath(":memory:", { logger: quietLogger() });
+  for (const value of [make(), { in: make() }, { deep: { in: make() } }, [make()]]) {
+    const at = { configurable: { thread_id: "t", checkpoint_ns: "" } };
+    await expect(
+      saver.put(at, { ...emptyCheckpoint(), channel_values: { a: value } }, { source: "loop", step: 1, parents: {} }),
+    ).rejects.toMatchObject({
+      code: "UNSERIALIZABLE_VALUE",
+    });
+  }
+  saver.close();
 });

@@ -255,7 +255,7 @@ describe("going on with an imported thread", () => {
 
 describe("thread ids that were numbers", () => {
   const IDS = ["7", 7, 8, -3, 2.5, 1e21, "v1.0", "x"];
-  const wholeNumber = (id: string): string => id.replace(/\.0$/, "");
+  const wholeNumber = (id: string): string => id.replace(/^(-?\d+)\.0$/, "$1");
 
   async function numbered(ids: readonly unknown[] = IDS): Promise<string> {
     const path = tempFile("official.db");

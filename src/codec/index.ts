@@ -5,6 +5,7 @@ export { decode, type Resolve } from "./decode";
 export { encode, type EncodeOptions } from "./encode";
 export { isDense as isElementwise } from "./lists";
 export { decodeOfficial } from "./official";
+export { innerKindOfPlain } from "./hidden";
 export { encodePart, encodeParts, type EncodedParts } from "./parts";
 export { Serialized } from "./serialized";
 export { matches, type Shape, Tracer } from "./trace";

@@ -1,4 +1,5 @@
 import { writing, type EncodeOptions } from "./encode";
+import { innerKindOfPlain } from "./hidden";
 import { finiteNumbers, isDense } from "./lists";
 import { MARKER, type JsonRecord } from "./marker";
 import type { Writer } from "./writer";
@@ -37,6 +38,7 @@ function recordParts(value: JsonRecord, writer: Writer): EncodedParts | undefine
   const keys = Object.keys(value);
   if (keys.includes(MARKER)) return undefined;
   return writer.within(value, () => {
+    if (innerKindOfPlain(value, keys) !== undefined) writer.refuseInnerKind(value);
     writer.refuseSymbols(value);
     return { kind: "record", keys, texts: keys.map((key) => writer.at(key, value[key])) };
   });

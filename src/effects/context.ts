@@ -50,11 +50,13 @@ export function contextOf<J>(name: string, given: object | undefined): { journal
   };
 }
 
-/** Of a graph inside another one that another saver is attached to, the innermost. */
+/** The journal of the saver that keeps the run; of a graph inside another one that another saver is attached to, the innermost. */
 function journalOf(handlers: readonly unknown[]): unknown {
-  return handlers
-    .map((handler) => (handler as { [JOURNAL]?: unknown } | null)?.[JOURNAL])
-    .findLast((found) => found !== undefined);
+  const faces = handlers.filter((handler) => (handler as { [JOURNAL]?: unknown } | null)?.[JOURNAL] !== undefined) as {
+    [JOURNAL]: unknown;
+    isElsewhere?: boolean;
+  }[];
+  return (faces.findLast(({ isElsewhere }) => isElsewhere !== true) ?? faces.at(-1))?.[JOURNAL];
 }
 
 function outside(name: string, found: string): TurnsError {

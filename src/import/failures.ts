@@ -42,7 +42,7 @@ export function unknownThread(threadId: string, file: string, isNumber: boolean)
     expected: `a thread of ${file}`,
     found: "no such thread",
     remedy: isNumber
-      ? `Nothing was imported. The file has ${JSON.stringify(`${threadId}.0`)}, as the official saver stores a number: name that, and pass mapThreadId: (id) => id.replace(/\\.0$/, "").`
+      ? `Nothing was imported. The file has ${JSON.stringify(`${threadId}.0`)}, as the official saver stores a number: name that, and pass mapThreadId: (id) => id.replace(/^(-?\\d+)\\.0$/, "$1").`
       : "Nothing was imported. Leave the option out to import all threads.",
     data: { threadId, file },
   });

@@ -21,7 +21,7 @@ export interface ImportOptions {
   onUnreadable?: "stop" | "skip";
   /**
    * The id that a thread gets in the target, from its id in the source. Default: the same. Use it for ids that were numbers, which the
-   * official saver stores as `"7.0"`: `(id) => id.replace(/\.0$/, "")`.
+   * official saver stores as `"7.0"`: `(id) => id.replace(/^(-?\d+)\.0$/, "$1")`.
    */
   mapThreadId?: (threadId: string) => string;
   /** Called when a thread is done. What it throws ends the import. */

@@ -15,7 +15,14 @@ export function refuseUnknownNodes(graph: object, names: readonly string[]): voi
   if (names.length === 0 || !("builder" in graph)) return;
   const paths = Object.keys(fingerprintOf(graph).nodes).filter((path) => !/(^|\|)__start__$/.test(path));
   const shown = new Set(paths.flatMap((path) => [path, path.slice(path.lastIndexOf("|") + 1)]));
-  const unknown = names.find((name) => !shown.has(name) && !paths.some((path) => name.startsWith(`${path}|`)));
+  const isKnown = (name: string): boolean => {
+    if (shown.has(name)) return true;
+    const caller = paths.findLast(
+      (path) => name.startsWith(`${path}|`) && !paths.some((other) => name.startsWith(`${other}|`) && other.length > path.length),
+    );
+    return caller !== undefined && !paths.some((path) => path.startsWith(`${caller}|`));
+  };
+  const unknown = names.find((name) => !isKnown(name));
   if (unknown === undefined) return;
   const nearest = nearestOf(unknown, [...shown]);
   const listed = paths.slice(0, NAMES_MAX).join(", ");

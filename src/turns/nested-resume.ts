@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
+import { countedBody } from "./live-bodies";
 import { isPregel, type PregelLike } from "./pregel";
 
 interface PregelNodeLike {
@@ -64,7 +65,10 @@ class WithoutUndefinedCheckpointId extends Runnable {
 
   override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
     resetSubgraphCount(config);
-    return this.#inner.invoke(input, await resumable(graphIn(this.#inner), config));
+    const threadId: unknown = config?.configurable?.["thread_id"];
+    return countedBody<unknown>(typeof threadId === "string" ? threadId : undefined, async () =>
+      this.#inner.invoke(input, await resumable(graphIn(this.#inner), config)),
+    );
   }
 }
 

@@ -39,7 +39,7 @@ export function isAlive(run: RunRow, now = uptime()): boolean {
   if (run.beatAt === 0 || run.boot !== here.boot) return false;
   if (run.host === here.host && run.pid === here.pid && run.pidStart === here.pidStart) return runsOfThisProcess.has(run.runId);
   const isOtherThread = run.pid === here.pid && baseOf(run.pidStart) === baseOf(here.pidStart);
-  if (run.host !== here.host || isOtherThread) return now - run.beatAt < BEAT_EXPIRY_MS;
+  if (run.host !== here.host || isOtherThread) return now >= run.beatAt && now - run.beatAt < BEAT_EXPIRY_MS;
   return pidIsAlive(run.pid, run.pidStart);
 }
 

@@ -37,6 +37,11 @@ export class RecorderFace extends BaseCallbackHandler {
     return this.recorder[JOURNAL];
   }
 
+  /** Whether another checkpointer than the recorder's own keeps the run. */
+  get isElsewhere(): boolean {
+    return this.#elsewhere !== undefined;
+  }
+
   /** The declared type has another order; core calls with the run's type before its name. */
   override handleChainStart(
     ...[, inputs, runId, parentRunId, tags, metadata, , runName]: Handled<"handleChainStart">

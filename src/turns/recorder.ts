@@ -65,7 +65,7 @@ export interface TurnSink {
   /** What a run finds that begins now. */
   deletionOf(threadId: string): Promise<SawDeletion>;
   /** @returns what the run holds the thread by */
-  graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined>;
+  graphStarts(threadId: string, runId: string, kind: { bringsInput: boolean; isInner: boolean }): Promise<Lease | undefined>;
   graphEnds(threadId: string, runId: string): Promise<void>;
   /** `input` is what the node was called with; `hasOwnInput` says that it cannot be the state of a checkpoint. */
   nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void>;
@@ -146,7 +146,8 @@ export class TurnRecorder extends BaseCallbackHandler {
     }
     if (!this.#graphRuns.has(runId)) return;
     try {
-      const lease = await this.#sink.graphStarts(threadId, runId, bringsInput(inputs));
+      const isInner = run.runId !== runId && this.#graphRuns.get(run.runId) === threadId;
+      const lease = await this.#sink.graphStarts(threadId, runId, { bringsInput: bringsInput(inputs), isInner });
       if (run.runId === runId) run.lease = lease;
     } catch (error) {
       // LangGraph reports no end of a run that was refused.

@@ -5,6 +5,7 @@ import { leaseLost } from "../store/lease-lost";
 import type { Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
 import { uptime } from "../uptime";
+import { endOfBodies, liveBodies } from "./live-bodies";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
@@ -33,11 +34,13 @@ interface ActiveThread {
   startedAt: string;
   /** Graph runs, and reservations of runs that are about to start. */
   graphRuns: Set<string>;
+  /** Those of them that are runs of graphs inside nodes. LangGraph doesn't report the end of an aborted one. */
+  inner: Set<string>;
   /** Those of them that are reservations, which are given back: as long as there is one, the thread does not count as free. */
   reservations: Set<string>;
   /** Whether a reservation was given back before its graph run had reported its end. */
   left: boolean;
-  /** Whether all its graph runs have reported their end. What is still at work then was aborted, and is the last of it. */
+  /** Whether all its graph runs have reported their end, inner ones apart. What still runs then was aborted, and is the last of it. */
   over: boolean;
   /** Whether the attempt that ended last failed. */
   retrying: boolean;
@@ -147,11 +150,16 @@ export class RunRegistry {
    * @throws {TurnsError} THREAD_RUNNING during a rewind; REWIND_UNFINISHED; LEASE_LOST if the thread was reserved for it, and is
    *   somebody else's by now
    */
-  async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
+  async graphStarted(
+    threadId: string,
+    runId: string,
+    { bringsInput, isInner }: { bringsInput: boolean; isInner: boolean },
+  ): Promise<Lease | undefined> {
     const isJoining = this.#threads.has(threadId);
     const thread = await this.#activate(threadId);
     if (isJoining) await this.#renewMark(threadId, thread);
     thread.graphRuns.add(runId);
+    if (isInner) thread.inner.add(runId);
     thread.left = false;
     thread.over = false;
     thread.retrying = false;
@@ -170,19 +178,23 @@ export class RunRegistry {
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
     thread.graphRuns.delete(runId);
+    thread.inner.delete(runId);
     thread.inputsExpected.delete(runId);
-    thread.over = thread.graphRuns.size === 0;
-    if (thread.over && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
+    thread.over = thread.graphRuns.size === thread.inner.size;
+    if (thread.over) await this.#releaseWhenDone(threadId, thread);
   }
 
   /**
    * @param runId the outermost graph run that the node is a part of
+   * @param isLate whether that run is over: nothing comes after the node
    * @throws {TurnsError} LEASE_LOST if that run counted as over, and the thread changed hands since; THREAD_RUNNING, REWIND_UNFINISHED
    */
-  async nodeStarted(threadId: string, ns: string, runId: string): Promise<void> {
+  async nodeStarted(threadId: string, ns: string, runId: string, isLate = false): Promise<void> {
     const lapsed = this.#lapsed.get(runId);
     if (lapsed?.threadId === threadId) await (lapsed.revival ??= this.#revive(lapsed));
+    const isNew = !this.#threads.has(threadId);
     const thread = await this.#activate(threadId);
+    if (isNew && isLate) thread.over = true;
     thread.retrying = false;
     thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
   }
@@ -201,7 +213,18 @@ export class RunRegistry {
     // A sibling that ends well tells nothing of the one that waits for its retry.
     thread.retrying ||= failed;
     thread.lastActivity = uptime();
-    if (thread.over && thread.nodesAtWork.size === 0) await this.#release(threadId, thread);
+    if (thread.over) await this.#releaseWhenDone(threadId, thread);
+  }
+
+  /** Frees the thread of a run that is over as soon as nothing of it runs any more. */
+  async #releaseWhenDone(threadId: string, thread: ActiveThread): Promise<void> {
+    if (thread.nodesAtWork.size > 0) return;
+    const end = endOfBodies(threadId);
+    if (end === undefined) return this.#release(threadId, thread);
+    void end.then(() => {
+      if (this.#threads.get(threadId) === thread && thread.over) return this.#releaseWhenDone(threadId, thread);
+      return undefined;
+    });
   }
 
   /** A commit on the thread: the run lives. */
@@ -317,6 +340,7 @@ export class RunRegistry {
       marked: false,
       startedAt: this.#clock().toISOString(),
       graphRuns: new Set(),
+      inner: new Set(),
       reservations: new Set(),
       left: false,
       over: false,
@@ -361,7 +385,7 @@ export class RunRegistry {
   /** @throws {TurnsError} THREAD_RUNNING */
   #refuse(threadId: string, thread: ActiveThread): never {
     const nodes = [...thread.nodesAtWork.values()].reduce((sum, count) => sum + count, 0);
-    throw threadRunning(this.#row(threadId, thread), thread.over || thread.left ? nodes : 0);
+    throw threadRunning(this.#row(threadId, thread), thread.over || thread.left ? nodes || liveBodies(threadId) : 0);
   }
 
   async #release(threadId: string, thread: ActiveThread): Promise<void> {
@@ -387,7 +411,7 @@ export class RunRegistry {
   #check(): void {
     const now = uptime();
     for (const [threadId, thread] of this.#threads) {
-      if (isOver(thread, now)) this.#lapse(threadId, thread);
+      if (isOver(threadId, thread, now)) this.#lapse(threadId, thread);
       else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) void this.#beat(threadId, thread, now);
     }
   }
@@ -431,9 +455,15 @@ export class RunRegistry {
   }
 }
 
-function isOver({ rewinding, reservations, nodesAtWork, graphRuns, ...thread }: ActiveThread, now: number): boolean {
+function isOver(
+  threadId: string,
+  { rewinding, reservations, nodesAtWork, graphRuns, ...thread }: ActiveThread,
+  now: number,
+): boolean {
   if (rewinding || reservations.size > 0 || nodesAtWork.size > 0) return false;
   const { retrying, left, quiet } = LINGER_MS;
+  // A body that ignores for so long that its run was aborted may never end.
+  if (thread.over && liveBodies(threadId) > 0) return now - thread.lastActivity > quiet;
   const gone = graphRuns.size === 0 || thread.left;
   return now - thread.lastActivity > (thread.retrying && graphRuns.size > 0 ? retrying : gone ? left : quiet);
 }

@@ -68,9 +68,13 @@ export class TurnLog implements TurnSink {
     return this.#parts.store.deletionOf(threadId);
   }
 
-  async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
+  async graphStarts(
+    threadId: string,
+    runId: string,
+    kind: { bringsInput: boolean; isInner: boolean },
+  ): Promise<Lease | undefined> {
     this.#parts.failures.forget(threadId);
-    return this.#parts.runs.graphStarted(threadId, runId, bringsInput);
+    return this.#parts.runs.graphStarted(threadId, runId, kind);
   }
 
   async graphEnds(threadId: string, runId: string): Promise<void> {
@@ -132,7 +136,7 @@ export class TurnLog implements TurnSink {
   /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist; LEASE_LOST */
   async #admit(attempt: Attempt): Promise<void> {
     const ns = namespaceAbove(attempt.nodeNs);
-    await this.#parts.runs.nodeStarted(attempt.threadId, ns, attempt.run.runId);
+    await this.#parts.runs.nodeStarted(attempt.threadId, ns, attempt.run.runId, attempt.run.isLate);
     const failure = this.#parts.failures.take(attempt.threadId, ns, attempt.run);
     try {
       if (failure !== undefined) throw failure as Error;

@@ -1,4 +1,4 @@
-import { chunkTag, copyOf, encode, encodePart, isElementwise, NO_COPY, sameAs } from "../codec";
+import { chunkTag, copyOf, encode, encodePart, innerKindOfPlain, isElementwise, NO_COPY, sameAs } from "../codec";
 import { Unserializable } from "../codec/failures";
 import type { Chunk, PackedText } from "../store/store";
 import { textOf } from "./element";
@@ -116,7 +116,8 @@ function refer(address: string, text: () => string, parts: Parts): string {
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  return innerKindOfPlain(value, Object.keys(value)) === undefined;
 }
 
 /** Nothing that the codec would write other than as its parts. */

@@ -33,10 +33,12 @@ export interface BackupSource {
 export async function backUp(source: BackupSource, order: BackupOrder): Promise<UnpublishedBackup<Store>> {
   const { db, openCopy } = source;
   const path = resolve(order.path);
-  refuseTarget(db, path, order.overwrite);
   const partial = `${path}.partial-${process.pid}-${randomBytes(4).toString("hex")}`;
   try {
-    const from = await source.inTurn(() => snapshotOf(db));
+    const from = await source.inTurn(() => {
+      refuseTarget(db, path, order.overwrite);
+      return snapshotOf(db);
+    });
     let pages: number;
     try {
       pages = await copied(from, db, partial, order);

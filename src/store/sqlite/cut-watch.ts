@@ -144,6 +144,8 @@ export class CutWatch {
   #faultOfFile(told: Told, pages: number, pageBytes: number, generation = ""): Fault | undefined {
     const bytes = sizeOf(this.#path);
     if (bytes === undefined) return undefined;
+    // SQLite deletes the log of an empty file when it opens that, whatever the log holds.
+    if (bytes === 0) return { file: this.#path, expected: `at least ${pageBytes} bytes, its first page`, found: "0" };
     if (bytes >= pages * pageBytes) {
       this.#bytes = bytes;
       return undefined;
