@@ -93,12 +93,17 @@ export function wholeThread(sql: Sql, threadId: string): ThreadKey | undefined {
   return key;
 }
 
+/** How many rows there are of the thread, by what is on record. */
+export function countsOf(sql: Sql, { thread }: Pick<ThreadKey, "thread">): Counts | undefined {
+  return sql.get<Counts>(ON_RECORD, thread);
+}
+
 /** The first kind of rows of which there are more, or fewer, than on record. */
 export function miscounted(
   sql: Sql,
   { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">,
 ): { kind: string; expected: number; found: number } | undefined {
-  const recorded = sql.get<Counts>(ON_RECORD, thread);
+  const recorded = countsOf(sql, { thread });
   const there = sql.get<Counts>(THERE, thread, threadId);
   if (recorded === undefined || there === undefined) return undefined;
   const kind = KINDS.find((one) => recorded[one] !== there[one]);

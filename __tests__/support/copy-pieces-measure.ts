@@ -1,0 +1,16 @@
+import { TurnSaver } from "../../src/index";
+import { makeLarge } from "./large-thread";
+import { quiet } from "./s1-tools";
+const [path = "", n = "5000", key = "", durability = "normal"] = process.argv.slice(2);
+const saver = TurnSaver.fromPath(path, { logger: quiet, durability: durability as "normal", ...(key === "" ? {} : { encryption: { key } }) });
+await makeLarge(saver, "large", Number(n));
+let last = performance.now(); let max = 0; const all: number[] = []; let on = true;
+const tick = () => { const now = performance.now(); all.push(now - last); max = Math.max(max, now - last); last = now; if (on) setImmediate(tick); };
+await new Promise((r) => setTimeout(r, 50)); last = performance.now(); setImmediate(tick);
+const t = performance.now();
+await saver.copyThread("large", "copy");
+const took = performance.now() - t; await new Promise(setImmediate); on = false;
+all.sort((a, b) => b - a);
+const v = (await saver.verify());
+console.log({ took, max, top: all.slice(0, 8).map((x) => Math.round(x)), ticks: all.length, problems: v.problems.slice(0, 5), checked: v.checked });
+saver.close();

@@ -1,0 +1,44 @@
+import { removeLeftovers } from "./retention/space";
+import type { CopyOrder, RunRow, Store } from "./store/store";
+import { isAlive, runsOfThisProcess, thisProcess } from "./turns/process-identity";
+
+/** Then the source is copied in one transaction, whatever its size. */
+const TRIES_IN_PIECES = 3;
+
+type NewCopy = Omit<CopyOrder, "run" | "atOnce">;
+
+/**
+ * Copies a thread. If rows of the source are deleted while it is copied in pieces, it begins again.
+ *
+ * @throws {TurnsError} what {@link Store.copyThread} throws
+ */
+export async function copyThread(store: Store, order: NewCopy): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    if (await isCopied(store, { ...order, run: copyRun(order), atOnce: tries >= TRIES_IN_PIECES })) return;
+  }
+}
+
+async function isCopied(store: Store, order: CopyOrder): Promise<boolean> {
+  const { runId } = order.run;
+  runsOfThisProcess.add(runId);
+  let isDone = false;
+  try {
+    isDone = await store.copyThread(order);
+    return isDone;
+  } finally {
+    runsOfThisProcess.delete(runId);
+    if (!isDone) await removed(store);
+  }
+}
+
+async function removed(store: Store): Promise<void> {
+  try {
+    if (store.open) await removeLeftovers(store, (run) => isAlive(run));
+  } catch {
+    // The copy's own error is the one to tell. The next process that opens the file removes the rest.
+  }
+}
+
+function copyRun({ createId, createdAt }: NewCopy): RunRow {
+  return { ...thisProcess(), runId: createId(), threadId: "", startedAt: createdAt, beatAt: 0 };
+}
