@@ -1,6 +1,5 @@
-import { removeLeftovers } from "./retention/space";
 import type { CopyOrder, RunRow, Store } from "./store/store";
-import { isAlive, runsOfThisProcess, thisProcess } from "./turns/process-identity";
+import { runsOfThisProcess, thisProcess } from "./turns/process-identity";
 
 /** Then the source is copied in one transaction, whatever its size. */
 const TRIES_IN_PIECES = 3;
@@ -18,24 +17,14 @@ export async function copyThread(store: Store, order: NewCopy): Promise<void> {
   }
 }
 
+/** @returns whether the store copied it */
 async function isCopied(store: Store, order: CopyOrder): Promise<boolean> {
   const { runId } = order.run;
   runsOfThisProcess.add(runId);
-  let isDone = false;
   try {
-    isDone = await store.copyThread(order);
-    return isDone;
+    return await store.copyThread(order);
   } finally {
     runsOfThisProcess.delete(runId);
-    if (!isDone) await removed(store);
-  }
-}
-
-async function removed(store: Store): Promise<void> {
-  try {
-    if (store.open) await removeLeftovers(store, (run) => isAlive(run));
-  } catch {
-    // The copy's own error is the one to tell. The next process that opens the file removes the rest.
   }
 }
 

@@ -71,12 +71,7 @@ export class CopiedDigests {
   }
 
   /** @param branches where other lists branch off; `ends` gets what they go on with */
-  *#digest(
-    row: ListRow,
-    lengths: Set<number>,
-    branches: ReadonlySet<string>,
-    ends: Map<string, RunningDigest>,
-  ): Pauses<void> {
+  *#digest(row: ListRow, lengths: Set<number>, branches: ReadonlySet<string>, ends: Map<string, RunningDigest>): Pauses<void> {
     let running = row.base === null ? newDigest() : (ends.get(keyOf(this.#owner(row.base, row.keep), row.keep)) ?? newDigest());
     let at = row.base === null ? 0 : row.keep;
     for (const length of [...lengths].sort((a, b) => a - b)) {

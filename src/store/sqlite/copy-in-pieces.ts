@@ -3,7 +3,7 @@ import { uptime } from "../../uptime";
 import type { RowWrite } from "./copy-rows";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
-import { forgetLeftover, isLeftOf, isLarge, leaveThread } from "./leftovers";
+import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
 import { snapshotOf } from "./read-snapshot";
 import { beatRun, beginCopyRun } from "./runs";
 import { Sql } from "./sql";
@@ -74,7 +74,8 @@ function isLargeThread(sql: Sql, { sourceId, targetId }: CopyOrder): boolean {
   return true;
 }
 
-async function copyInPieces({ sql, write, writeUnsynced }: CopyParts, copy: ThreadCopy, run: RunRow): Promise<boolean> {
+async function copyInPieces(parts: CopyParts, copy: ThreadCopy, run: RunRow): Promise<boolean> {
+  const { sql, writeUnsynced } = parts;
   const seqs = copy.readSeqs();
   while (!isReadFor(READ_MS, seqs)) await othersFirst();
   const thread = await writeUnsynced(() => {
@@ -83,14 +84,25 @@ async function copyInPieces({ sql, write, writeUnsynced }: CopyParts, copy: Thre
     leaveThread(sql, number, run.runId);
     return number;
   });
+  const leftover = { thread, rewind_id: "", run_id: run.runId };
+  let isPublished = false;
+  try {
+    isPublished = await writePieces(parts, copy, leftover);
+  } finally {
+    if (!isPublished) await removed(parts, leftover);
+  }
+  return isPublished;
+}
+
+async function writePieces({ sql, write, writeUnsynced }: CopyParts, copy: ThreadCopy, leftover: Leftover): Promise<boolean> {
   const rows = copy.rows(sql);
-  for (let isLast = false; !isLast; ) {
+  for (let isLast = false; !isLast;) {
     await othersFirst();
     const piece: RowWrite[] = [];
     isLast = isReadFor(READ_MS, rows, piece);
     const isOurs = await writeUnsynced(() => {
-      if (!isLeftOf(sql, thread, run.runId)) return false;
-      beatRun(sql, run.runId, uptime());
+      if (!isThere(sql, leftover)) return false;
+      beatRun(sql, leftover.run_id, uptime());
       for (const writeRow of piece) writeRow();
       return true;
     });
@@ -98,11 +110,20 @@ async function copyInPieces({ sql, write, writeUnsynced }: CopyParts, copy: Thre
   }
   await othersFirst();
   return write(() => {
-    if (!isLeftOf(sql, thread, run.runId) || copy.isOutdated(sql)) return false;
+    if (!isThere(sql, leftover) || copy.isOutdated(sql)) return false;
     copy.publish(sql);
-    forgetLeftover(sql, { thread, rewind_id: "", run_id: run.runId });
+    forgetLeftover(sql, leftover);
     return true;
   });
+}
+
+/** Removes what was written of a copy that is not to be. */
+async function removed({ db, sql, writeUnsynced }: CopyParts, leftover: Leftover): Promise<void> {
+  try {
+    while (db.open && !(await writeUnsynced(() => isGone(sql, leftover)))) await othersFirst();
+  } catch {
+    // The copy's own error is the one to tell. What is left goes with the next deletion, or when the file is opened again.
+  }
 }
 
 /** Reads for some milliseconds. @param piece gets how the rows are written @returns whether that was all */

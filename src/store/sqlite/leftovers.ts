@@ -29,11 +29,13 @@ const REMOVALS = TABLES.map(
 const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
   AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
 /** Counts no further than it has to. */
-const COUNTS = TABLES.map(([table, , ofThread]) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} WHERE ${ofThread} LIMIT ?2)`);
+const COUNTS = TABLES.map(
+  ([table, , ofThread]) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} WHERE ${ofThread} LIMIT ?2)`,
+);
 const LEAVE = "INSERT OR IGNORE INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?)";
 const FORGET = "DELETE FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
 const ALL = "SELECT thread, rewind_id, run_id FROM langgraph_leftovers";
-const IS_LEFT_OF = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = '' AND run_id = ?";
+const IS_THERE = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ? AND run_id = ?";
 const IS_LEFT = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
 const IN_USE = `SELECT 1 WHERE EXISTS (SELECT 1 FROM langgraph_threads WHERE thread = ?1 AND ?1 > 0)
   OR EXISTS (SELECT 1 FROM langgraph_rewinds WHERE id = ?2 AND ?1 = 0)`;
@@ -60,9 +62,9 @@ export function forgetLeftover(sql: Sql, { thread, rewind_id: rewindId, run_id: 
   if (runId !== "") endRun(sql, runId);
 }
 
-/** Whether the rows of a thread are still those of a copy that is being made. */
-export function isLeftOf(sql: Sql, thread: number, runId: string): boolean {
-  return sql.get(IS_LEFT_OF, thread, runId) !== undefined;
+/** Whether it is still on record, of the same run. */
+export function isThere(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): boolean {
+  return sql.get(IS_THERE, thread, rewindId, runId) !== undefined;
 }
 
 /** Whether a thread has so many rows that its deletion, or a copy, takes more than one transaction. */
@@ -110,8 +112,8 @@ export function removeLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): bo
   return left.length > 0;
 }
 
-/** Removes some rows. @returns whether there are none any more */
-function isGone(sql: Sql, leftover: Leftover): boolean {
+/** Removes some rows of a leftover, alive or not. @returns whether there are none any more */
+export function isGone(sql: Sql, leftover: Leftover): boolean {
   const { thread, rewind_id: rewindId } = leftover;
   // A damaged number must not take rows from a thread, nor from a rewind, that is there.
   const inUse = sql.get(IN_USE, thread, rewindId) !== undefined;

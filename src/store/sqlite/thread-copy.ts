@@ -94,15 +94,19 @@ export class ThreadCopy {
     return thread;
   }
 
-  /** Every row of the copy but the thread's own. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+  /**
+   * Every row of the copy but the thread's own. What is referred to comes first, so that `verify` finds no loose ends in between.
+   *
+   * @throws {TurnsError} CHECKPOINT_CORRUPTED
+   */
   *rows(to: Sql): RowWrites {
     const path = this.#path(to);
     yield* copyTasks(path);
-    yield* copyNames(path);
+    const translation = yield* translationOf(path);
     yield* copyLists(path);
     yield* copyGraphs(path);
-    const translation = yield* translationOf(path);
     yield* copySnapshots(path, translation);
+    yield* copyNames(path);
     yield* copyWrites(path, translation);
     yield* copyTurns(path, translation, this.#order.createId);
     yield* copyEffects(path, translation, this.#order.createId);
@@ -142,7 +146,9 @@ export class ThreadCopy {
     for (const kind of ["snapshots", "writes", "turns", "effects"] as const) {
       if (expected?.[kind] === found?.[kind]) continue;
       const { threadId } = this.#source;
-      throw corrupted(`thread ${JSON.stringify(threadId)}`, `${expected?.[kind]} rows of ${kind}`, String(found?.[kind]), { threadId });
+      throw corrupted(`thread ${JSON.stringify(threadId)}`, `${expected?.[kind]} rows of ${kind}`, String(found?.[kind]), {
+        threadId,
+      });
     }
   }
 
@@ -210,7 +216,8 @@ function* translationOf(path: CopyPath): RowWrites<Translation> {
   if (!to.sealing.encrypted) return yield* copyPlainChunks(path);
   const lists: ListPointer[] = [];
   for (const row of pagedRows<SnapshotRow>(from, SNAPSHOTS, source.thread, seqOf)) {
-    for (const { pointer } of toHead(from, source.threadId, row).channels.values()) if (pointer?.kind === "list") lists.push(pointer);
+    for (const { pointer } of toHead(from, source.threadId, row).channels.values())
+      if (pointer?.kind === "list") lists.push(pointer);
     yield;
   }
   return yield* copySealedChunks(path, lists);
