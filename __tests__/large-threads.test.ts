@@ -233,15 +233,15 @@ describe.each<[string, TurnSaverOptions]>([
     const persister = new CheckpointPersister(new Database(path));
     const recorded = (await saver.listTurns("large")).length;
     const written: number[] = [];
-    let deleted = 0;
-    await meanwhile(saver.copyThread("large", "copy"), async (turn) => {
+    await meanwhile(saver.copyThread("large", "copy"), async () => {
       const number = numberOfCopy(path);
       if (number === undefined) return;
       const rows = rowsOfNumber(path, number);
       written.push(Object.values(rows).reduce((sum, count) => sum + count, 0));
+      if (kind === "plain") expect(persister.loadForTask("recorded")).toHaveLength(recorded);
       expect(await other.getTuple(at("copy"))).toBeUndefined();
       expect(await headOf(other, "large")).toBeDefined();
-      if (written.length % 3 === 1 && deleted === 0) expect((await other.verify()).problems).toEqual([]);
+      if (written.length % 3 === 1) expect((await other.verify()).problems).toEqual([]);
       if (written.length === 1) {
         // A new version of what is there already, and what comes behind it.
         await other.put(
@@ -258,7 +258,8 @@ describe.each<[string, TurnSaverOptions]>([
         );
         await other.nameCheckpoint({ threadId: "large" }, "a later name");
         await makeLarge(other, "large", 3);
-        expect(await ids(other)).toEqual(new Set(["large"]));
+        const listed = await ids(other);
+        if (numberOfCopy(path) === number) expect(listed).toEqual(new Set(["large"]));
         await expect(other.copyThread("large", "large")).rejects.toMatchObject({ code: "THREAD_EXISTS" });
         for (const removing of [
           () => other.vacuum(),
@@ -268,26 +269,34 @@ describe.each<[string, TurnSaverOptions]>([
           await removing().catch((error: { code: string }) => expect(error.code).toBe("THREAD_NOT_FOUND"));
         }
         if (kind === "encrypted") await other.rotateKeys();
-        const next = open(path, options);
-        expect(await headOf(next, "copy")).toBeUndefined();
+        open(path, options);
       }
-      if (kind === "plain" && deleted === 0) {
-        expect(persister.loadForTask("recorded")).toHaveLength(recorded);
-        if ((rows["langgraph_checkpoints"] ?? 0) === recorded) deleted = persister.deleteAfter("none", ["none", "recorded"]);
-      }
-      expect(turn).toBeGreaterThan(0);
     });
     expect(written.length).toBeGreaterThan(5);
     expect(written).toEqual([...written].sort((a, b) => a - b));
     expect(leftovers(path)).toEqual([]);
-    if (kind === "plain") expect(deleted).toBe(recorded);
     expect(await seen(other, "copy")).toEqual(before);
     expect((await headOf(saver, "large"))!).toBe(1);
-    const whole = (await saver.verify()).problems;
-    // What the persister deleted of the source is missing there, which is no matter of the copy.
-    expect(whole.filter(({ threadId }) => threadId !== "large")).toEqual([]);
-    expect((await saver.verify({ threadId: "copy" })).problems).toEqual([]);
+    expect((await saver.verify()).problems).toEqual([]);
   });
+
+  if (kind === "plain") {
+    test("S6.7 S1.5 turns that CheckpointPersister deletes meanwhile are in no copy", async () => {
+      const path = tempFile();
+      const saver = await source(path);
+      const recorded = (await saver.listTurns("large")).length;
+      const persister = new CheckpointPersister(new Database(path));
+      let deleted = 0;
+      await meanwhile(saver.copyThread("large", "copy"), async () => {
+        const rows = rowsOfNumber(path, numberOfCopy(path) ?? 0)["langgraph_checkpoints"];
+        if (deleted === 0 && rows === recorded) deleted = persister.deleteAfter("none", ["none", "recorded"]);
+      });
+      expect(deleted).toBe(2 * recorded);
+      expect(await seen(saver, "copy")).toEqual(await seen(saver, "large"));
+      expect((await saver.listTurns("copy")).length).toBe(0);
+      expect([leftovers(path), (await saver.verify()).problems]).toEqual([[], []]);
+    });
+  }
 
   test("S6.7 S3.7 while another process saves on the source, the copy is as the source was at one moment", async () => {
     const path = tempFile();

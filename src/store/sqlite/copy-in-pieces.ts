@@ -1,10 +1,11 @@
+import { open } from "node:fs/promises";
 import type { Awaitable, CopyOrder, RunRow } from "../store";
 import { uptime } from "../../uptime";
 import type { RowWrite } from "./copy-rows";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
 import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
-import { snapshotOf } from "./read-snapshot";
+import { mainFileOf, snapshotOf } from "./read-snapshot";
 import { beatRun, beginCopyRun } from "./runs";
 import { Sql } from "./sql";
 import { copyAtOnce, refuseTaken, ThreadCopy } from "./thread-copy";
@@ -12,7 +13,7 @@ import { wholeThread } from "./whole-thread";
 
 /** A piece ends with whichever comes first. Writing rows takes about twice as long as reading them. */
 const READ_MS = 5;
-const ROWS_PER_PIECE = 250;
+const ROWS_PER_PIECE = 500;
 
 /** What copying needs of the store around it. */
 export interface CopyParts {
@@ -30,8 +31,8 @@ export interface CopyParts {
  * The source is read by a connection of its own, in one transaction, so the copy shows one moment of it. Its rows stand under a number
  * that nobody reads until the last transaction makes it a thread.
  *
- * @returns whether the thread was copied. If not, rows of the source were deleted or brought back meanwhile, or somebody took this
- *   process for dead and removed rows of the copy.
+ * @returns whether the thread was copied. If not, rows of the source were deleted or brought back meanwhile, or rows of the copy
+ *   removed: by CheckpointPersister, or by somebody who took this process for dead.
  * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED, CHECKPOINT_CORRUPTED, and what a save throws
  */
 export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<boolean> {
@@ -94,7 +95,7 @@ async function copyInPieces(parts: CopyParts, copy: ThreadCopy, run: RunRow): Pr
   return isPublished;
 }
 
-async function writePieces({ sql, write, writeUnsynced }: CopyParts, copy: ThreadCopy, leftover: Leftover): Promise<boolean> {
+async function writePieces({ db, sql, write, writeUnsynced }: CopyParts, copy: ThreadCopy, leftover: Leftover): Promise<boolean> {
   const rows = copy.rows(sql);
   for (let isLast = false; !isLast;) {
     await othersFirst();
@@ -108,9 +109,9 @@ async function writePieces({ sql, write, writeUnsynced }: CopyParts, copy: Threa
     });
     if (!isOurs) return false;
   }
-  await othersFirst();
+  await synchronisedLog(db);
   return write(() => {
-    if (!isThere(sql, leftover) || copy.isOutdated(sql)) return false;
+    if (!isThere(sql, leftover) || copy.isOutdated(sql) || !copy.isComplete(sql)) return false;
     copy.publish(sql);
     forgetLeftover(sql, leftover);
     return true;
@@ -135,6 +136,20 @@ function isReadFor(ms: number, rows: Generator<RowWrite | undefined, void>, piec
     if (value !== undefined) piece.push(value);
   } while (piece.length < ROWS_PER_PIECE && uptime() < until);
   return false;
+}
+
+/** Brings the pieces to the disk without blocking the event loop, so that the last transaction has little left to wait for. */
+async function synchronisedLog(db: SqliteDatabase): Promise<void> {
+  try {
+    const log = await open(`${mainFileOf(db)}-wal`, "r");
+    try {
+      await log.sync();
+    } finally {
+      await log.close();
+    }
+  } catch {
+    // The last transaction does it, and says what is wrong.
+  }
 }
 
 function othersFirst(): Promise<void> {

@@ -18,7 +18,7 @@ import { inheritedOf, insertThread, type ThreadKey, threadKey } from "./thread-k
 import { type CopyPath, copyPlainChunks, copySealedChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
-import { countsOf, recount, wholeThread } from "./whole-thread";
+import { countedRows, countsOf, recount, wholeThread } from "./whole-thread";
 import { insertWrites, openWrites, type PlacedWrites } from "./write-rows";
 
 const bySeq = (table: string, columns = "*"): string =>
@@ -118,11 +118,17 @@ export class ThreadCopy {
     return threadKey(sql, sourceId)?.generation !== this.#source.generation || unfinishedRewind(sql, sourceId) !== undefined;
   }
 
+  /** Whether all is there: CheckpointPersister deletes turns by their task, also those of a copy that nobody sees yet. */
+  isComplete(to: Sql): boolean {
+    return this.#missing(to) === undefined;
+  }
+
   /** Makes the copy a thread that everyone sees, within a transaction. @throws {TurnsError} THREAD_EXISTS, CHECKPOINT_CORRUPTED */
   publish(to: Sql): void {
     const { source, target, seqs } = this.#path(to);
     const { threadId, thread } = target;
     refuseTaken(to, threadId);
+    this.#refuseIncomplete(to);
     if (!to.sealing.encrypted) refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`);
     allowAgain(to, threadId);
     const { epoch, prunedSeq, unswept } = inheritedOf(this.#from, source);
@@ -137,19 +143,22 @@ export class ThreadCopy {
     });
     to.created.add(thread);
     recount(to, target);
-    this.#verifyCounts(to, target);
   }
 
   /** A row that was passed over, because its number is damaged, must not be missing without a word. */
-  #verifyCounts(to: Sql, target: ThreadKey): void {
-    const [expected, found] = [countsOf(this.#from, this.#source), countsOf(to, target)];
-    for (const kind of ["snapshots", "writes", "turns", "effects"] as const) {
-      if (expected?.[kind] === found?.[kind]) continue;
-      const { threadId } = this.#source;
-      throw corrupted(`thread ${JSON.stringify(threadId)}`, `${expected?.[kind]} rows of ${kind}`, String(found?.[kind]), {
-        threadId,
-      });
-    }
+  #refuseIncomplete(to: Sql): void {
+    const wrong = this.#missing(to);
+    if (wrong === undefined) return;
+    const { threadId } = this.#source;
+    throw corrupted(`thread ${JSON.stringify(threadId)}`, `${wrong.expected} rows of ${wrong.kind}`, String(wrong.found), {
+      threadId,
+    });
+  }
+
+  #missing(to: Sql): { kind: string; expected: number | undefined; found: number | undefined } | undefined {
+    const [expected, found] = [countsOf(this.#from, this.#source), countedRows(to, this.#path(to).target)];
+    const kind = (["snapshots", "writes", "turns", "effects"] as const).find((one) => expected?.[one] !== found?.[one]);
+    return kind && { kind, expected: expected?.[kind], found: found?.[kind] };
   }
 
   #path(to: Sql): CopyPath {

@@ -16,8 +16,6 @@ import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
 const IDS_PER_STATEMENT = 900;
 
-/** A copy that is being made must have all turns of its source when everyone sees it. */
-const NOT_BEING_COPIED = "(thread IS NULL OR thread NOT IN (SELECT thread FROM langgraph_leftovers WHERE run_id <> ''))";
 /** Not those of a thread that was deleted, nor of a copy that is still being made. */
 const REACHABLE = "(thread IS NULL OR thread NOT IN (SELECT thread FROM langgraph_leftovers))";
 const TURNS = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE ${REACHABLE}`;
@@ -80,9 +78,7 @@ export class SqliteTurnLog {
         const ids = taskIds.slice(from, from + IDS_PER_STATEMENT);
         const placeholders = Array(ids.length).fill("?").join(",");
         const scope = graphId === undefined ? "" : " AND graph_id = ?";
-        const statement = this.#db.prepare(
-          `DELETE FROM langgraph_checkpoints WHERE task_id IN (${placeholders})${scope} AND ${NOT_BEING_COPIED}`,
-        );
+        const statement = this.#db.prepare(`DELETE FROM langgraph_checkpoints WHERE task_id IN (${placeholders})${scope}`);
         deleted += Number(statement.run(...ids, ...(graphId === undefined ? [] : [graphId])).changes);
       }
       return deleted;

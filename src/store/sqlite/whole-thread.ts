@@ -98,13 +98,18 @@ export function countsOf(sql: Sql, { thread }: Pick<ThreadKey, "thread">): Count
   return sql.get<Counts>(ON_RECORD, thread);
 }
 
+/** How many rows there are under the thread's number, counted. */
+export function countedRows(sql: Sql, { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">): Counts | undefined {
+  return sql.get<Counts>(THERE, thread, threadId);
+}
+
 /** The first kind of rows of which there are more, or fewer, than on record. */
 export function miscounted(
   sql: Sql,
   { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">,
 ): { kind: string; expected: number; found: number } | undefined {
   const recorded = countsOf(sql, { thread });
-  const there = sql.get<Counts>(THERE, thread, threadId);
+  const there = countedRows(sql, { thread, threadId });
   if (recorded === undefined || there === undefined) return undefined;
   const kind = KINDS.find((one) => recorded[one] !== there[one]);
   return kind && { kind, expected: recorded[kind], found: there[kind] };
