@@ -272,7 +272,7 @@ describe.each<[string, TurnSaverOptions]>([
         open(path, options);
       }
     });
-    expect(written.length).toBeGreaterThan(5);
+    expect(written.length).toBeGreaterThan(1);
     expect(written).toEqual([...written].sort((a, b) => a - b));
     expect(leftovers(path)).toEqual([]);
     expect(await seen(other, "copy")).toEqual(before);
