@@ -49,7 +49,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const values = new Values(options, (threadId, text) => store.address(threadId, text));
   const runs = new RunRegistry({ store, log: logger, createId, clock });
   const failures = new PendingFailures(runs);
-  const space = new SpaceKeeper(store, logger, (run) => isAlive(run, Date.now()));
+  const space = new SpaceKeeper(store, logger, (run) => isAlive(run));
   const now = (): number => clock().getTime();
   const retention = options.retention && new Retention({ store, options: options.retention, now, log: logger, events, space });
   const redaction = new Redaction(options, events);

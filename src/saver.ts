@@ -46,6 +46,7 @@ import type { Undos } from "./rewind/undos";
 import { addressOf, checkedId, configurableOf } from "./run-config";
 import type { RunNames } from "./run-names";
 import type { Saving } from "./saving";
+import { copyThread } from "./thread-copying";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import type { LastRun, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
@@ -318,15 +319,16 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /**
    * Copies a thread under a new id: checkpoints, writes, tasks and turns, so that a rewind of the copy is as exact as one of the
-   * source. Archives of rewinds stay behind.
+   * source. Archives of rewinds stay behind. The copy shows one moment of its source, and everyone sees it at once; the rows of a large
+   * thread are written piece by piece before. After a crash in the middle the next process removes them.
    *
-   * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS
+   * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED; nothing is left of the copy then
    */
   async copyThread(sourceThreadId: string, targetThreadId: string): Promise<void> {
     const source = checkedId(sourceThreadId, "thread_id", "copyThread");
     const target = checkedId(targetThreadId, "thread_id", "copyThread");
     const { clock, createId } = this.#options;
-    await this.#store.copyThread(source, target, clock().toISOString(), createId);
+    await copyThread(this.#store, { sourceId: source, targetId: target, createdAt: clock().toISOString(), createId });
   }
 
   /** The tasks of a thread, in the order in which they ended; the newest may still be going on. */

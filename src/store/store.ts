@@ -116,6 +116,18 @@ export interface SavedCheckpoint {
   lost: readonly LostTurn[];
 }
 
+/** Which thread to copy, and how. */
+export interface CopyOrder {
+  sourceId: string;
+  targetId: string;
+  createdAt: string;
+  createId: () => string;
+  /** In one transaction, whatever the size of the thread. */
+  atOnce: boolean;
+  /** While it is alive nobody removes the rows of an unfinished copy. */
+  run: RunRow;
+}
+
 /**
  * What a run's commits stand under: its row in `langgraph_runs`. Whoever takes the thread over removes that row, and every commit that
  * comes later is refused (LEASE_LOST), however long the process was stopped in between. Undefined for what no run is known of, and for
@@ -727,7 +739,10 @@ export interface Store {
   deletionOf(threadId: string): Awaitable<number>;
   /** Removes the tombstone. @returns whether there was one */
   reuseThread(threadId: string): Awaitable<boolean>;
-  copyThread(sourceId: string, targetId: string, createdAt: string, createId: () => string): Awaitable<void>;
+  /**
+   * @returns whether the thread was copied. If not, rows of the source were deleted or brought back meanwhile: try again.
+   */
+  copyThread(order: CopyOrder): Awaitable<boolean>;
 
   prunePlan(threadId: string, wish: PruneWish): Awaitable<PrunePlan | undefined>;
   /** Removes the first `limit` units, in one transaction. */

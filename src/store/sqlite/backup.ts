@@ -8,7 +8,7 @@ import type { Awaitable, Store } from "../store";
 import { backupTargetExists, noBackupTarget, sourceAsTarget, unwritableTarget, withoutBackup } from "./backup-refusals";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
-import { openBeside } from "./open-database";
+import { mainFileOf, snapshotOf } from "./read-snapshot";
 
 /** Pages a step, 1 MiB at SQLite's usual page size: some 2 ms. */
 const PAGES_AT_ONCE = 256;
@@ -75,25 +75,6 @@ function refuseTarget(db: SqliteDatabase, path: string, overwrite: boolean): voi
 function refuseExisting(path: string, overwrite: boolean): void {
   const there = [...(overwrite ? [] : [path]), ...BESIDE.map((suffix) => path + suffix)].find(isThere);
   if (there !== undefined) throw backupTargetExists(path, there);
-}
-
-/** A connection that sees the database as it is now until it is closed. One in memory can only be read by the connection it is of. */
-function snapshotOf(db: SqliteDatabase): SqliteDatabase {
-  if (db.memory) return db;
-  const reader = openBeside(db, mainFileOf(db));
-  try {
-    reader.exec("BEGIN");
-    reader.prepare("SELECT count(*) FROM sqlite_schema").get();
-    return reader;
-  } catch (error) {
-    reader.close();
-    throw error;
-  }
-}
-
-function mainFileOf(db: SqliteDatabase): string {
-  const [main] = db.pragma("database_list") as { file: string | null }[];
-  return main?.file ?? "";
 }
 
 /** @returns how many pages the copy has */

@@ -2,10 +2,11 @@ import { extended, finished, newDigest, type RunningDigest } from "../../values/
 import { corrupted } from "../checksum";
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
+import type { Pauses } from "./copy-rows";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
-type ListPointer = Extract<Pointer, { kind: "list" }>;
+export type ListPointer = Extract<Pointer, { kind: "list" }>;
 interface ListRow {
   seq: number;
   base: number | null;
@@ -28,12 +29,25 @@ export class CopiedDigests {
   readonly #lists: ReadonlyMap<number, ListRow>;
   readonly #digests = new Map<string, { from: string; to: string }>();
 
-  /** @param pointers whose digests will be asked for */
-  constructor(sql: Sql, source: ThreadKey, target: ThreadKey, pointers: readonly ListPointer[]) {
+  private constructor(sql: Sql, source: ThreadKey, target: ThreadKey) {
     this.#sql = sql;
     this.#source = source;
     this.#target = target;
     this.#lists = new Map(sql.all<ListRow>(LISTS, source.thread).map((row) => [row.seq, row]));
+  }
+
+  /**
+   * Reads the lists, and pauses after each page of elements.
+   *
+   * @param pointers whose digests will be asked for
+   */
+  static *read(sql: Sql, source: ThreadKey, target: ThreadKey, pointers: readonly ListPointer[]): Pauses<CopiedDigests> {
+    const digests = new CopiedDigests(sql, source, target);
+    yield* digests.#read(pointers);
+    return digests;
+  }
+
+  *#read(pointers: readonly ListPointer[]): Pauses<void> {
     const lengths = new Map<number, Set<number>>();
     const want = (list: number, length: number): string => {
       const owner = this.#owner(list, length);
@@ -46,7 +60,7 @@ export class CopiedDigests {
     // A base is older than what branches off it.
     for (const { seq, base, keep } of rows.toReversed()) if (base !== null && lengths.has(seq)) branches.add(want(base, keep));
     const ends = new Map<string, RunningDigest>();
-    for (const row of rows) this.#digest(row, lengths.get(row.seq) ?? new Set(), branches, ends);
+    for (const row of rows) yield* this.#digest(row, lengths.get(row.seq) ?? new Set(), branches, ends);
   }
 
   /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the elements are not those that the pointer was made for */
@@ -57,13 +71,14 @@ export class CopiedDigests {
   }
 
   /** @param branches where other lists branch off; `ends` gets what they go on with */
-  #digest(row: ListRow, lengths: Set<number>, branches: ReadonlySet<string>, ends: Map<string, RunningDigest>): void {
+  *#digest(row: ListRow, lengths: Set<number>, branches: ReadonlySet<string>, ends: Map<string, RunningDigest>): Pauses<void> {
     let running = row.base === null ? newDigest() : (ends.get(keyOf(this.#owner(row.base, row.keep), row.keep)) ?? newDigest());
     let at = row.base === null ? 0 : row.keep;
     for (const length of [...lengths].sort((a, b) => a - b)) {
       for (; at < length; at = Math.min(at + PAGE, length)) {
         const texts = this.#texts(row.seq, at, Math.min(at + PAGE, length));
         running = extended(running, texts);
+        yield;
       }
       const key = keyOf(row.seq, length);
       if (branches.has(key)) ends.set(key, running);

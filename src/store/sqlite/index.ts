@@ -7,6 +7,7 @@ import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from 
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { atFailpoints } from "./commit-failpoints";
+import { copyThread } from "./copy-in-pieces";
 import { deltaHistory } from "./delta";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
@@ -27,7 +28,6 @@ import { withoutInline } from "./small-values";
 import { Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { readChunks } from "./chunks";
-import { copyThread } from "./thread-copy";
 import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
 import { deletionOf } from "./tombstones";
 import { addTokens, tokenUsage } from "./tokens";
@@ -124,7 +124,17 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
-    copyThread: write(copyThread),
+    copyThread: (order) =>
+      copyThread(
+        {
+          db,
+          sql,
+          write: (work) => write(work)(),
+          writeUnsynced: (work) => mark(work)(),
+          inTurn: (work) => commits.upkeep(work),
+        },
+        order,
+      ),
     prunePlan: read(prunePlan),
     pruneBatch: write(pruneBatch, "prune"),
     sweepPlan: read(sweepPlan),

@@ -1,5 +1,5 @@
 import type { RunRow } from "../store";
-import { RUN_COLUMNS, type Row as RunColumns, toRun } from "./runs";
+import { endRun, RUN_COLUMNS, type Row as RunColumns, toRun } from "./runs";
 import type { Sql } from "./sql";
 
 /** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries and triggers included. */
@@ -28,15 +28,20 @@ const REMOVALS = TABLES.map(
 );
 const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
   AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
+/** Counts no further than it has to. */
+const COUNTS = TABLES.map(
+  ([table, , ofThread]) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} WHERE ${ofThread} LIMIT ?2)`,
+);
 const LEAVE = "INSERT OR IGNORE INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?)";
 const FORGET = "DELETE FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
 const ALL = "SELECT thread, rewind_id, run_id FROM langgraph_leftovers";
+const IS_THERE = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ? AND run_id = ?";
 const IS_LEFT = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
 const IN_USE = `SELECT 1 WHERE EXISTS (SELECT 1 FROM langgraph_threads WHERE thread = ?1 AND ?1 > 0)
   OR EXISTS (SELECT 1 FROM langgraph_rewinds WHERE id = ?2 AND ?1 = 0)`;
 const RUN = `SELECT ${RUN_COLUMNS} FROM langgraph_runs WHERE run_id = ?`;
 
-interface Leftover {
+export interface Leftover {
   thread: number;
   rewind_id: string;
   run_id: string;
@@ -51,9 +56,21 @@ export function leaveArchive(sql: Sql, rewindId: string): void {
   sql.run(LEAVE, 0, rewindId, "");
 }
 
-/** The thread of this number is there for everyone from now on. */
-export function keepThread(sql: Sql, thread: number): void {
-  sql.run(FORGET, thread, "");
+/** Nothing is left of it, or a copy is a thread now. The run of a copy ends with it. */
+export function forgetLeftover(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): void {
+  sql.run(FORGET, thread, rewindId);
+  if (runId !== "") endRun(sql, runId);
+}
+
+/** Whether it is still on record, of the same run. */
+export function isThere(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): boolean {
+  return sql.get(IS_THERE, thread, rewindId, runId) !== undefined;
+}
+
+/** Whether a thread has so many rows that its deletion, or a copy, takes more than one transaction. */
+export function isLarge(sql: Sql, thread: number): boolean {
+  let rows = 0;
+  return COUNTS.some((count) => (rows += sql.get<{ n: number }>(count, thread, ROWS_AT_ONCE + 1)?.n ?? 0) > ROWS_AT_ONCE);
 }
 
 export function isLeftover(sql: Sql, thread: number): boolean {
@@ -95,13 +112,14 @@ export function removeLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): bo
   return left.length > 0;
 }
 
-/** Removes some rows. @returns whether there are none any more */
-function isGone(sql: Sql, { thread, rewind_id: rewindId }: Leftover): boolean {
+/** Removes some rows of a leftover, alive or not. @returns whether there are none any more */
+export function isGone(sql: Sql, leftover: Leftover): boolean {
+  const { thread, rewind_id: rewindId } = leftover;
   // A damaged number must not take rows from a thread, nor from a rewind, that is there.
   const inUse = sql.get(IN_USE, thread, rewindId) !== undefined;
   const remove = thread === 0 ? () => removeArchived(sql, rewindId, ROWS_PER_STEP) : () => removeRows(sql, thread, ROWS_PER_STEP);
   if (!inUse && remove() >= ROWS_PER_STEP) return false;
-  sql.run(FORGET, thread, rewindId);
+  forgetLeftover(sql, leftover);
   return true;
 }
 

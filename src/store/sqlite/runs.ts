@@ -29,6 +29,15 @@ export function beginRun(
   guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
 ): void {
   clearRuns(sql, guard(listRuns(sql, run.threadId), unfinishedRewind(sql, run.threadId)));
+  insertRun(sql, run);
+}
+
+/** The run of a copy that is being made. It belongs to no thread, so nobody waits for it. */
+export function beginCopyRun(sql: Sql, run: RunRow): void {
+  insertRun(sql, { ...run, threadId: "" });
+}
+
+function insertRun(sql: Sql, run: RunRow): void {
   sql.run(BEGIN, run.runId, run.threadId, run.host, run.boot, run.pid, run.pidStart, run.startedAt, run.beatAt);
 }
 

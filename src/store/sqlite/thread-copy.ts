@@ -1,72 +1,241 @@
+import { corrupted } from "../checksum";
 import { TurnsError } from "../../errors";
-import type { CheckpointHead } from "../store";
+import type { CopyOrder } from "../store";
+import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unknownThread } from "../unknown-thread";
 import { CopiedSeqs } from "./copied-seqs";
+import type { ListPointer } from "./copied-digests";
+import { pagedRows, type Pauses, type RowWrites } from "./copy-rows";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import { refuseEncrypted } from "./keys";
 import { manifestText } from "./manifest";
 import { namesOf, saveName } from "./names";
-import type { Sql } from "./sql";
-import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unfinishedRewind } from "./rewind-records";
 import { insertSnapshot, type Row as SnapshotRow, toHead } from "./snapshot-rows";
-import { insertTask, tasksOf } from "./tasks";
-import { changeThread, createThread, inheritedOf, type ThreadKey, threadKey } from "./thread-keys";
-import { copyPlainChunks, copySealedChunks, type Translation } from "./thread-translation";
+import type { Sql } from "./sql";
+import { insertTask, type RawTask, toTask } from "./tasks";
+import { inheritedOf, insertThread, type ThreadKey, threadKey } from "./thread-keys";
+import { type CopyPath, copyPlainChunks, copySealedChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
-import { wholeThread } from "./whole-thread";
+import { countedRows, countsOf, recount, wholeThread } from "./whole-thread";
 import { insertWrites, openWrites, type PlacedWrites } from "./write-rows";
 
-const COPY_LISTS = `INSERT INTO langgraph_lists (seq, thread, base, keep)
-  SELECT s.new, ?1, b.new, l.keep FROM langgraph_lists AS l JOIN temp.langgraph_copied_seqs AS s ON s.old = l.seq
-    LEFT JOIN temp.langgraph_copied_seqs AS b ON b.old = l.base WHERE l.thread = ?2`;
-const COPY_ITEMS = `INSERT INTO langgraph_items (list, pos, seq, thread, chunk)
-  SELECT l.new, i.pos, s.new, ?1, c.new FROM langgraph_items AS i JOIN temp.langgraph_copied_seqs AS l ON l.old = i.list
-    JOIN temp.langgraph_copied_seqs AS s ON s.old = i.seq JOIN temp.langgraph_copied_seqs AS c ON c.old = i.chunk
-    WHERE i.list IN (SELECT seq FROM langgraph_lists WHERE thread = ?2)`;
-const COPY_GRAPHS = `INSERT INTO langgraph_graphs (seq, thread, digest, document)
-  SELECT s.new, ?1, g.digest, g.document FROM langgraph_graphs AS g JOIN temp.langgraph_copied_seqs AS s ON s.old = g.seq
-    WHERE g.thread = ?2`;
+const bySeq = (table: string, columns = "*"): string =>
+  `SELECT ${columns} FROM ${table} WHERE thread = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`;
+const TASKS = bySeq("langgraph_tasks");
+const LISTS = bySeq("langgraph_lists");
+const GRAPHS = bySeq("langgraph_graphs");
+const SNAPSHOTS = bySeq("langgraph_snapshots");
+const WRITES = bySeq("langgraph_writes");
+const TURNS = bySeq("langgraph_checkpoints", TURN_COLUMNS);
+const EFFECTS = bySeq("langgraph_effects", EFFECT_COLUMNS);
+const ITEMS = "SELECT pos, seq, chunk FROM langgraph_items WHERE list = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3";
+const ADD_LIST = "INSERT INTO langgraph_lists (seq, thread, base, keep) VALUES (?, ?, ?, ?)";
+const ADD_ITEM = "INSERT INTO langgraph_items (list, pos, seq, thread, chunk) VALUES (?, ?, ?, ?, ?)";
+const ADD_GRAPH = "INSERT INTO langgraph_graphs (seq, thread, digest, document) VALUES (?, ?, ?, ?)";
+
+interface ListRow {
+  seq: number;
+  base: number | null;
+  keep: number;
+}
+interface ItemRow {
+  pos: number;
+  seq: number;
+  chunk: number;
+}
+interface GraphRow {
+  seq: number;
+  digest: string;
+  document: string;
+}
+type Superseded<T> = T & { superseded_by: number | null };
 
 /**
- * Copies a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. The copies take
+ * The copy of a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. The copies take
  * new seqs in the old order. Superseded rows go along, so that a rewind of the copy is as exact as one of the source; archives stay
  * behind.
  *
- * @throws {TurnsError} UNKNOWN_THREAD, THREAD_EXISTS; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done
+ * Its steps are {@link readSeqs}, {@link place}, {@link rows} and {@link publish}. They may be one transaction, or many, if `from` sees one
+ * state of the file all the time. Nobody sees the rows before the last step.
  */
-export function copyThread(sql: Sql, sourceId: string, targetId: string, createdAt: string, createId: () => string): void {
-  const source = wholeThread(sql, sourceId);
-  if (source === undefined) throw unknownThread(sourceId);
-  const rewind = unfinishedRewind(sql, sourceId);
-  if (rewind !== undefined) throw refusal(rewind, `a copy of thread ${JSON.stringify(sourceId)}`);
-  if (threadKey(sql, targetId) !== undefined) throw threadExists(targetId);
-  allowAgain(sql, targetId);
-  const target = createThread(sql, targetId, createdAt);
-  const seqs = new CopiedSeqs(sql, source);
-  for (const task of tasksOf(sql, source)) {
-    insertTask(sql, target, { ...task, seq: seqs.of(task.seq), graphId: task.graphId === sourceId ? targetId : task.graphId });
+export class ThreadCopy {
+  readonly #from: Sql;
+  readonly #order: CopyOrder;
+  readonly #source: ThreadKey;
+  #seqs: CopiedSeqs | undefined;
+  #target: ThreadKey | undefined;
+
+  /**
+   * @param from where the source is read
+   * @throws {TurnsError} THREAD_NOT_FOUND; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done
+   */
+  constructor(from: Sql, order: CopyOrder) {
+    this.#from = from;
+    this.#order = order;
+    const source = wholeThread(from, order.sourceId);
+    if (source === undefined) throw unknownThread(order.sourceId);
+    refuseUnfinished(from, order.sourceId);
+    this.#source = source;
   }
-  for (const name of namesOf(sql, source)) saveName(sql, target, name);
-  for (const insertAndSelect of [COPY_LISTS, COPY_ITEMS, COPY_GRAPHS]) sql.run(insertAndSelect, target.thread, source.thread);
-  const { epoch, prunedSeq, unswept } = inheritedOf(sql, source);
-  changeThread(sql, target, () => ({ epoch, pruned_seq: prunedSeq === 0 ? 0 : seqs.of(prunedSeq), unswept }));
-  const translation = copySnapshots(sql, source, target, seqs);
-  copyWrites(sql, source, target, seqs, translation);
-  copyTurns(sql, source, target, seqs, translation, createId);
-  copyEffects(sql, source, target, seqs, translation, createId);
-  seqs.clear();
+
+  *readSeqs(): Pauses<void> {
+    this.#seqs = yield* CopiedSeqs.read(this.#from, this.#source);
+  }
+
+  /** Takes the numbers of the copy, within a transaction. @returns the thread's own */
+  place(to: Sql): number {
+    const { targetId } = this.#order;
+    refuseTaken(to, targetId);
+    const thread = to.nextSeq();
+    this.#seqs?.place(to.nextSeq(this.#seqs.count));
+    this.#target = { threadId: targetId, thread, generation: `${thread}.0` };
+    return thread;
+  }
+
+  /**
+   * Every row of the copy but the thread's own. What is referred to comes first, so that `verify` finds no loose ends in between.
+   *
+   * @throws {TurnsError} CHECKPOINT_CORRUPTED
+   */
+  *rows(to: Sql): RowWrites {
+    const path = this.#path(to);
+    yield* copyTasks(path);
+    const translation = yield* translationOf(path);
+    yield* copyLists(path);
+    yield* copyGraphs(path);
+    yield* copySnapshots(path, translation);
+    yield* copyNames(path);
+    yield* copyWrites(path, translation);
+    yield* copyTurns(path, translation, this.#order.createId);
+    yield* copyEffects(path, translation, this.#order.createId);
+  }
+
+  /** Whether rows of the source were deleted or brought back since it was read, or are about to be. */
+  isOutdated(sql: Sql): boolean {
+    const { sourceId } = this.#order;
+    return threadKey(sql, sourceId)?.generation !== this.#source.generation || unfinishedRewind(sql, sourceId) !== undefined;
+  }
+
+  /** Whether all is there: CheckpointPersister deletes turns by their task, also those of a copy that nobody sees yet. */
+  isComplete(to: Sql): boolean {
+    return this.#missing(to) === undefined;
+  }
+
+  /** Makes the copy a thread that everyone sees, within a transaction. @throws {TurnsError} THREAD_EXISTS, CHECKPOINT_CORRUPTED */
+  publish(to: Sql): void {
+    const { source, target, seqs } = this.#path(to);
+    const { threadId, thread } = target;
+    refuseTaken(to, threadId);
+    this.#refuseIncomplete(to);
+    if (!to.sealing.encrypted) refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`);
+    allowAgain(to, threadId);
+    const { epoch, prunedSeq, unswept } = inheritedOf(this.#from, source);
+    insertThread(to, {
+      thread,
+      thread_id: threadId,
+      created_at: this.#order.createdAt,
+      epoch,
+      generation: 0,
+      pruned_seq: prunedSeq === 0 ? 0 : seqs.of(prunedSeq),
+      unswept,
+    });
+    to.created.add(thread);
+    recount(to, target);
+  }
+
+  /** A row that was passed over, because its number is damaged, must not be missing without a word. */
+  #refuseIncomplete(to: Sql): void {
+    const wrong = this.#missing(to);
+    if (wrong === undefined) return;
+    const { threadId } = this.#source;
+    throw corrupted(`thread ${JSON.stringify(threadId)}`, `${wrong.expected} rows of ${wrong.kind}`, String(wrong.found), {
+      threadId,
+    });
+  }
+
+  #missing(to: Sql): { kind: string; expected: number | undefined; found: number | undefined } | undefined {
+    const [expected, found] = [countsOf(this.#from, this.#source), countedRows(to, this.#path(to).target)];
+    const kind = (["snapshots", "writes", "turns", "effects"] as const).find((one) => expected?.[one] !== found?.[one]);
+    return kind && { kind, expected: expected?.[kind], found: found?.[kind] };
+  }
+
+  #path(to: Sql): CopyPath {
+    if (this.#seqs === undefined || this.#target === undefined) throw new Error("the copy has no numbers yet");
+    return { from: this.#from, to, source: this.#source, target: this.#target, seqs: this.#seqs };
+  }
 }
 
-/** @returns how the rest is to be copied */
-function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: CopiedSeqs): Translation {
-  const rows = sql.all<SnapshotRow>("SELECT * FROM langgraph_snapshots WHERE thread = ? ORDER BY seq", source.thread);
-  const heads = rows.map((row) => toHead(sql, source.threadId, row));
-  const copy = { source, target, seqs };
-  const translation = sql.sealing.encrypted ? copySealedChunks(sql, copy, heads) : copyPlainChunks(sql, copy);
-  rows.forEach((row, index) => {
-    const head = heads[index] as CheckpointHead;
-    insertSnapshot(sql, target, {
+/** Copies a thread within one transaction. @throws what {@link ThreadCopy} throws */
+export function copyAtOnce(sql: Sql, order: CopyOrder): void {
+  const copy = new ThreadCopy(sql, order);
+  refuseTaken(sql, order.targetId);
+  for (const _ of copy.readSeqs());
+  copy.place(sql);
+  for (const write of copy.rows(sql)) write?.();
+  copy.publish(sql);
+}
+
+/** @throws {TurnsError} THREAD_EXISTS */
+export function refuseTaken(sql: Sql, threadId: string): void {
+  if (threadKey(sql, threadId) !== undefined) throw threadExists(threadId);
+}
+
+function refuseUnfinished(sql: Sql, sourceId: string): void {
+  const rewind = unfinishedRewind(sql, sourceId);
+  if (rewind !== undefined) throw refusal(rewind, `a copy of thread ${JSON.stringify(sourceId)}`);
+}
+
+const seqOf = ({ seq }: { seq: number | null }): number => seq ?? 0;
+
+function* copyTasks({ from, to, source, target, seqs }: CopyPath): RowWrites {
+  for (const row of pagedRows<RawTask>(from, TASKS, source.thread, seqOf)) {
+    const task = toTask(from, source.threadId, row);
+    if (task === undefined) continue;
+    const graphId = task.graphId === source.threadId ? target.threadId : task.graphId;
+    yield () => {
+      insertTask(to, target, { ...task, seq: seqs.of(task.seq), graphId });
+    };
+  }
+}
+
+function* copyNames({ from, to, source, target }: CopyPath): RowWrites {
+  for (const name of namesOf(from, source)) yield () => saveName(to, target, name);
+}
+
+function* copyLists({ from, to, source, target, seqs }: CopyPath): RowWrites {
+  for (const { seq, base, keep } of pagedRows<ListRow>(from, LISTS, source.thread, seqOf)) {
+    yield () => to.run(ADD_LIST, seqs.of(seq), target.thread, base === null ? null : seqs.of(base), keep);
+    for (const item of pagedRows<ItemRow>(from, ITEMS, seq, ({ pos }) => pos)) {
+      yield () => to.run(ADD_ITEM, seqs.of(seq), item.pos, seqs.of(item.seq), target.thread, seqs.of(item.chunk));
+    }
+  }
+}
+
+function* copyGraphs({ from, to, source, target, seqs }: CopyPath): RowWrites {
+  for (const { seq, digest, document } of pagedRows<GraphRow>(from, GRAPHS, source.thread, seqOf)) {
+    yield () => to.run(ADD_GRAPH, seqs.of(seq), target.thread, digest, document);
+  }
+}
+
+/** Copies the values. @returns how the rest is to be copied */
+function* translationOf(path: CopyPath): RowWrites<Translation> {
+  const { from, to, source } = path;
+  if (!to.sealing.encrypted) return yield* copyPlainChunks(path);
+  const lists: ListPointer[] = [];
+  for (const row of pagedRows<SnapshotRow>(from, SNAPSHOTS, source.thread, seqOf)) {
+    for (const { pointer } of toHead(from, source.threadId, row).channels.values())
+      if (pointer?.kind === "list") lists.push(pointer);
+    yield;
+  }
+  return yield* copySealedChunks(path, lists);
+}
+
+function* copySnapshots({ from, to, source, target, seqs }: CopyPath, translation: Translation): RowWrites {
+  for (const row of pagedRows<SnapshotRow>(from, SNAPSHOTS, source.thread, seqOf)) {
+    const head = toHead(from, source.threadId, row);
+    const copied = {
       seq: seqs.of(row.seq),
       ns: head.ns,
       checkpointId: head.checkpointId,
@@ -80,73 +249,68 @@ function copySnapshots(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: Cop
       body: head.body,
       channels: manifestText(translation.channels(head.channels)),
       metadata: head.metadata,
-    });
-    supersede(sql, "langgraph_snapshots", seqs.of(row.seq), row.superseded_by, seqs);
-  });
-  return translation;
+    };
+    yield () => {
+      insertSnapshot(to, target, copied);
+      supersede(to, "langgraph_snapshots", copied.seq, row.superseded_by, seqs);
+    };
+  }
 }
 
-interface CopiedWrites extends PlacedWrites {
-  superseded_by: number | null;
-}
-
-function copyWrites(sql: Sql, source: ThreadKey, target: ThreadKey, seqs: CopiedSeqs, translation: Translation): void {
-  for (const row of sql.all<CopiedWrites>("SELECT * FROM langgraph_writes WHERE thread = ? ORDER BY seq", source.thread)) {
+function* copyWrites({ from, to, source, target, seqs }: CopyPath, translation: Translation): RowWrites {
+  for (const row of pagedRows<Superseded<PlacedWrites>>(from, WRITES, source.thread, seqOf)) {
     const { checkpoint_ns: ns, checkpoint_id: checkpointId, node_task_id: nodeTaskId, task_path: taskPath, idx } = row;
-    const entries = translation.text(openWrites(sql, source.threadId, row, ns, checkpointId));
-    insertWrites(sql, target, { seq: seqs.of(row.seq), ns, checkpointId, nodeTaskId, taskPath, idx, entries });
-    supersede(sql, "langgraph_writes", seqs.of(row.seq), row.superseded_by, seqs);
+    const entries = translation.text(openWrites(from, source.threadId, row, ns, checkpointId));
+    const copied = { seq: seqs.of(row.seq), ns, checkpointId, nodeTaskId, taskPath, idx, entries };
+    yield () => {
+      insertWrites(to, target, copied);
+      supersede(to, "langgraph_writes", copied.seq, row.superseded_by, seqs);
+    };
   }
 }
 
 function supersede(
-  sql: Sql,
+  to: Sql,
   table: "langgraph_snapshots" | "langgraph_writes",
   seq: number,
   by: number | null,
   seqs: CopiedSeqs,
 ): void {
-  if (by !== null) sql.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, seqs.of(by), seq);
+  if (by !== null) to.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, seqs.of(by), seq);
 }
 
-function copyTurns(
-  sql: Sql,
-  source: ThreadKey,
-  target: ThreadKey,
-  seqs: CopiedSeqs,
+function* copyTurns(
+  { from, to, source, target, seqs }: CopyPath,
   translation: Translation,
-  createId: () => string,
-): void {
-  const rows = sql.all<RawTurn>(`SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq`, source.thread);
-  for (const row of rows) {
-    const turn = toTurn(sql, row, source.threadId);
-    const graphId = turn.graphId === source.threadId ? target.threadId : turn.graphId;
-    insertTurn(sql, target.thread, {
+  createId: CopyOrder["createId"],
+): RowWrites {
+  for (const row of pagedRows<RawTurn>(from, TURNS, source.thread, seqOf)) {
+    const turn = toTurn(from, row, source.threadId);
+    const copied = {
       ...turn,
       id: createId(),
       serializedState: translation.text(turn.serializedState),
-      graphId,
+      graphId: turn.graphId === source.threadId ? target.threadId : turn.graphId,
       threadId: target.threadId,
       seq: seqs.of(turn.seq ?? 0),
       graph: turn.graph === undefined ? undefined : seqs.of(turn.graph),
-    });
+    };
+    yield () => {
+      insertTurn(to, target.thread, copied);
+    };
   }
 }
 
-/** What was done for the source is done for its copy, which has nothing to undo: the deed is the source's. */
-function copyEffects(
-  sql: Sql,
-  source: ThreadKey,
-  target: ThreadKey,
-  seqs: CopiedSeqs,
+/** What was done for the source is done for its copy, which has nothing to undo: the side effect is the source's. */
+function* copyEffects(
+  { from, to, source, target, seqs }: CopyPath,
   translation: Translation,
-  createId: () => string,
-): void {
-  const rows = sql.all<RawEffect>(`SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? ORDER BY seq`, source.thread);
-  for (const row of rows) {
-    const effect = toEffect(sql, source.threadId, row);
+  createId: CopyOrder["createId"],
+): RowWrites {
+  for (const row of pagedRows<RawEffect>(from, EFFECTS, source.thread, seqOf)) {
+    const effect = toEffect(from, source.threadId, row);
     const input = effect.input === undefined ? undefined : translation.text(effect.input);
-    saveEffect(sql, target, {
+    const copied = {
       ...effect,
       id: createId(),
       threadId: target.threadId,
@@ -154,10 +318,11 @@ function copyEffects(
       triedSeq: undefined,
       input,
       // With encryption digests are the thread's own.
-      inputDigest: input === undefined ? undefined : sql.sealing.address(target.threadId, input),
+      inputDigest: input === undefined ? undefined : to.sealing.address(target.threadId, input),
       outcome: effect.outcome === undefined ? undefined : translation.text(effect.outcome),
       inherited: true,
-    });
+    };
+    yield () => saveEffect(to, target, copied);
   }
 }
 

@@ -1,8 +1,9 @@
 import { corrupted } from "../checksum";
-import type { CheckpointHead, Pointer } from "../store";
+import type { Pointer } from "../store";
 import { ChunkReader } from "./chunks";
-import { CopiedDigests } from "./copied-digests";
+import { CopiedDigests, type ListPointer } from "./copied-digests";
 import type { CopiedSeqs } from "./copied-seqs";
+import { pagedRows, type RowWrites } from "./copy-rows";
 import { CHUNK_IDENTITY } from "./identities";
 import type { Manifest } from "./manifest";
 import { withReferences } from "./references";
@@ -16,61 +17,71 @@ export interface Translation {
   channels(channels: Manifest): Manifest;
 }
 
-interface Copy {
+/** From where to where, and under which numbers. */
+export interface CopyPath {
+  from: Sql;
+  to: Sql;
   source: ThreadKey;
   target: ThreadKey;
   seqs: CopiedSeqs;
 }
+interface StoredChunk {
+  seq: number;
+  address: string;
+  body: string | Uint8Array;
+}
 
-const COPY_CHUNKS = `INSERT INTO langgraph_chunks (seq, thread, address, body)
-  SELECT s.new, ?1, c.address, c.body FROM langgraph_chunks AS c JOIN temp.langgraph_copied_seqs AS s ON s.old = c.seq
-    WHERE c.thread = ?2`;
-const CHUNKS = "SELECT seq, address FROM langgraph_chunks WHERE thread = ? ORDER BY seq";
+const CHUNKS = "SELECT seq, address, body FROM langgraph_chunks WHERE thread = ?1 AND address > ?2 ORDER BY address LIMIT ?3";
 const INSERT = "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?)";
 
 /** Without encryption equal contents have equal addresses on every thread: chunks are copied as they are. */
-export function copyPlainChunks(sql: Sql, { source, target, seqs }: Copy): Translation {
-  sql.run(COPY_CHUNKS, target.thread, source.thread);
+export function* copyPlainChunks({ from, to, source, target, seqs }: CopyPath): RowWrites<Translation> {
+  for (const { seq, address, body } of chunksOf(from, source)) {
+    yield () => to.run(INSERT, seqs.of(seq), target.thread, address, body);
+  }
   const moved = (pointer: Pointer): Pointer => (pointer.kind === "list" ? { ...pointer, list: seqs.of(pointer.list) } : pointer);
   return { text: (text) => text, channels: (channels) => withPointers(channels, moved) };
 }
 
 /**
- * With encryption a thread has keys of its own, also for addresses: chunks are sealed anew, and whatever names an address is
+ * With encryption a thread has keys of its own, also for addresses: chunks are sealed again, and whatever names an address is
  * rewritten. What is copied is verified, or the copy would vouch for what somebody else has changed.
  *
- * @param heads the thread's checkpoints, whose lists need digests
+ * @param lists pointers to lists, whose digests the copy needs
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function copySealedChunks(sql: Sql, { source, target, seqs }: Copy, heads: readonly CheckpointHead[]): Translation {
+export function* copySealedChunks(path: CopyPath, lists: readonly ListPointer[]): RowWrites<Translation> {
+  const { from, to, source, target, seqs } = path;
   const addresses = new Map<string, string>();
-  const contents = (from: string): string => {
-    const reader = new ChunkReader(sql, source, { chunk: (other) => other !== from, elements: () => 0 });
-    return withReferences(reader.read(from) ?? "", address);
+  const contents = (old: string): string => {
+    const reader = new ChunkReader(from, source, { chunk: (other) => other !== old, elements: () => 0 });
+    return withReferences(reader.read(old) ?? "", address);
   };
-  const address = (from: string): string => {
-    const known = addresses.get(from);
+  const address = (old: string): string => {
+    const known = addresses.get(old);
     if (known !== undefined) return known;
-    const to = sql.sealing.address(target.threadId, contents(from));
-    addresses.set(from, to);
-    return to;
+    const now = to.sealing.address(target.threadId, contents(old));
+    addresses.set(old, now);
+    return now;
   };
-  for (const { seq, address: from } of sql.all<{ seq: number; address: string }>(CHUNKS, source.thread)) {
-    const text = contents(from);
-    const to = addresses.get(from) ?? sql.sealing.address(target.threadId, text);
-    addresses.set(from, to);
-    sql.run(INSERT, seqs.of(seq), target.thread, to, sql.sealing.seal(target.threadId, CHUNK_IDENTITY, text));
+  for (const { seq, address: old } of chunksOf(from, source)) {
+    const text = contents(old);
+    const now = addresses.get(old) ?? to.sealing.address(target.threadId, text);
+    addresses.set(old, now);
+    yield () => to.run(INSERT, seqs.of(seq), target.thread, now, to.sealing.seal(target.threadId, CHUNK_IDENTITY, text));
   }
-  const known = (from: string): string => addresses.get(from) ?? missing(source, from);
-  const pointers = heads.flatMap(({ channels }) => [...channels.values()].map(({ pointer }) => pointer));
-  const lists = pointers.filter((pointer) => pointer?.kind === "list");
-  const digests = new CopiedDigests(sql, source, target, lists);
+  const known = (old: string): string => addresses.get(old) ?? missing(source, old);
+  const digests = yield* CopiedDigests.read(from, source, target, lists);
   const moved = (pointer: Pointer): Pointer => {
     if (pointer.kind === "inline") return pointer;
     if (pointer.kind === "whole") return { ...pointer, address: known(pointer.address) };
     return { ...pointer, list: seqs.of(pointer.list), digest: digests.of(pointer) };
   };
   return { text: (text) => withReferences(text, known), channels: (channels) => withPointers(channels, moved) };
+}
+
+function chunksOf(from: Sql, { thread }: ThreadKey): Iterable<StoredChunk> {
+  return pagedRows<StoredChunk>(from, CHUNKS, thread, (row) => row.address, "");
 }
 
 function withPointers(channels: Manifest, moved: (pointer: Pointer) => Pointer): Manifest {

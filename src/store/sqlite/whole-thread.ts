@@ -93,13 +93,23 @@ export function wholeThread(sql: Sql, threadId: string): ThreadKey | undefined {
   return key;
 }
 
+/** How many rows there are of the thread, by what is on record. */
+export function countsOf(sql: Sql, { thread }: Pick<ThreadKey, "thread">): Counts | undefined {
+  return sql.get<Counts>(ON_RECORD, thread);
+}
+
+/** How many rows there are under the thread's number, counted. */
+export function countedRows(sql: Sql, { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">): Counts | undefined {
+  return sql.get<Counts>(THERE, thread, threadId);
+}
+
 /** The first kind of rows of which there are more, or fewer, than on record. */
 export function miscounted(
   sql: Sql,
   { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">,
 ): { kind: string; expected: number; found: number } | undefined {
-  const recorded = sql.get<Counts>(ON_RECORD, thread);
-  const there = sql.get<Counts>(THERE, thread, threadId);
+  const recorded = countsOf(sql, { thread });
+  const there = countedRows(sql, { thread, threadId });
   if (recorded === undefined || there === undefined) return undefined;
   const kind = KINDS.find((one) => recorded[one] !== there[one]);
   return kind && { kind, expected: recorded[kind], found: there[kind] };
