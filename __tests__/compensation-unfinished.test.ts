@@ -1,4 +1,5 @@
 import { GraphRunner, type TurnSaver, type UndoCall } from "langgraph-checkpoint-turns";
+import { LiveBodies } from "../src/turns/live-bodies";
 import { TurnRecorder } from "../src/turns/recorder";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "./support/eff-world";
 import { rowsOfThread, sqlOn } from "./support/s1-tools";
@@ -319,7 +320,7 @@ test("S3.5 a run that is refused as it begins is forgotten by the recorder, so t
     },
     graphEnds: async (_threadId: string, runId: string) => void started.push(`end of ${runId}`),
   };
-  const recorder = new TurnRecorder(sink as never);
+  const recorder = new TurnRecorder(sink as never, new LiveBodies());
   const run = { runId: "r", parentRunId: undefined, tags: [], metadata: { thread_id: "t" }, runName: "graph" };
   await expect(recorder.chainStarts(undefined, {}, run)).rejects.toThrow("refused");
   // LangGraph reports no end of it.

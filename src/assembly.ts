@@ -59,7 +59,10 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const names = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => names.of(threadId);
   const common = { store, values, serde, options, events, runs, failures, redaction };
-  const recorder = new TurnRecorder(new TurnLog({ ...common, namesOf, runEnded: (threadId) => names.forget(threadId) }));
+  const recorder = new TurnRecorder(
+    new TurnLog({ ...common, namesOf, runEnded: (threadId) => names.forget(threadId) }),
+    runs.bodies,
+  );
   const content = new EffectContent({ store, values, serde });
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({

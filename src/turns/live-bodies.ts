@@ -1,43 +1,43 @@
-/** How many bodies of nodes are running on each thread, and what waits for the last of them. */
-const live = new Map<string, { count: number; end: Promise<void>; ended: () => void }>();
+interface Bodies {
+  count: number;
+  end: Promise<void>;
+  ended: () => void;
+}
 
 /**
- * Runs a node's body and counts it as running until it has really finished. LangChain reports the end of an aborted node at once, while its
- * body may run on.
- *
- * @param threadId undefined for a body that belongs to no thread, which isn't counted
+ * Counts the bodies of nodes that run in this process, by thread. LangChain reports the end of an aborted node at once, while its body may
+ * run on.
  */
-export async function countedBody<T>(threadId: string | undefined, body: () => Promise<T>): Promise<T> {
-  if (threadId === undefined) return body();
-  const bodies = live.get(threadId) ?? opened(threadId);
-  bodies.count += 1;
-  try {
-    return await body();
-  } finally {
-    bodies.count -= 1;
-    if (bodies.count === 0) {
-      live.delete(threadId);
+export class LiveBodies {
+  readonly #threads = new Map<string, Bodies>();
+
+  /** Counts a body as running until what this returns is called. */
+  began(threadId: string): () => void {
+    const bodies = this.#threads.get(threadId) ?? opened();
+    this.#threads.set(threadId, bodies);
+    bodies.count += 1;
+    return () => {
+      bodies.count -= 1;
+      if (bodies.count > 0) return;
+      this.#threads.delete(threadId);
       bodies.ended();
-    }
+    };
+  }
+
+  countOf(threadId: string): number {
+    return this.#threads.get(threadId)?.count ?? 0;
+  }
+
+  /** Resolves when no body runs on the thread any more; undefined if none does. */
+  endOf(threadId: string): Promise<void> | undefined {
+    return this.#threads.get(threadId)?.end;
   }
 }
 
-/** How many bodies run on a thread, in this process. */
-export function liveBodies(threadId: string): number {
-  return live.get(threadId)?.count ?? 0;
-}
-
-/** Resolves when no body runs on the thread any more; undefined if none does. */
-export function endOfBodies(threadId: string): Promise<void> | undefined {
-  return live.get(threadId)?.end;
-}
-
-function opened(threadId: string): { count: number; end: Promise<void>; ended: () => void } {
+function opened(): Bodies {
   let ended = (): void => undefined;
   const end = new Promise<void>((resolve) => {
     ended = resolve;
   });
-  const bodies = { count: 0, end, ended };
-  live.set(threadId, bodies);
-  return bodies;
+  return { count: 0, end, ended };
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
-import { countedBody } from "./live-bodies";
+import { LiveBodies } from "./live-bodies";
 import { isPregel, type PregelLike } from "./pregel";
 
 interface PregelNodeLike {
@@ -65,11 +65,24 @@ class WithoutUndefinedCheckpointId extends Runnable {
 
   override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
     resetSubgraphCount(config);
-    const threadId: unknown = config?.configurable?.["thread_id"];
-    return countedBody<unknown>(typeof threadId === "string" ? threadId : undefined, async () =>
-      this.#inner.invoke(input, await resumable(graphIn(this.#inner), config)),
-    );
+    const ended = countersOf(config).map((began) => began());
+    try {
+      return await this.#inner.invoke(input, await resumable(graphIn(this.#inner), config));
+    } finally {
+      for (const end of ended) end();
+    }
   }
+}
+
+/** Where the body of a node counts as running: with each recorder that the run carries. */
+function countersOf(config: Partial<RunnableConfig> | undefined): (() => () => void)[] {
+  const threadId: unknown = config?.configurable?.["thread_id"];
+  if (typeof threadId !== "string") return [];
+  const handlers: unknown[] = Array.isArray(config?.callbacks) ? config.callbacks : (config?.callbacks?.handlers ?? []);
+  return handlers.flatMap((handler) => {
+    const { bodies } = (handler ?? {}) as { bodies?: unknown };
+    return bodies instanceof LiveBodies ? [() => bodies.began(threadId)] : [];
+  });
 }
 
 /** What a node is to be called with. */

@@ -37,6 +37,11 @@ export class RecorderFace extends BaseCallbackHandler {
     return this.recorder[JOURNAL];
   }
 
+  /** Where the nodes of the graph count their bodies; none if another checkpointer keeps the run. */
+  get bodies(): unknown {
+    return this.isElsewhere ? undefined : this.recorder.bodies;
+  }
+
   /** Whether another checkpointer than the recorder's own keeps the run. */
   get isElsewhere(): boolean {
     return this.#elsewhere !== undefined;

@@ -5,6 +5,7 @@ import type { ChainValues } from "@langchain/core/utils/types";
 import { Breath } from "../breath";
 import type { Lease, SawDeletion, TokenCounts, TurnStatus } from "../store/store";
 import { JOURNAL } from "./journal-key";
+import type { LiveBodies } from "./live-bodies";
 import type { AttachedGraph } from "./attached-graph";
 import { handledTaskOf, type NodeTaskInfo, nodeTaskIdOf } from "./node-task";
 import { Doubts } from "./recorder-doubts";
@@ -87,6 +88,7 @@ export class TurnRecorder extends BaseCallbackHandler {
   /** What `effect()` looks for. */
   [JOURNAL]: { swallowed(attempt: Attempt): Error | undefined } | undefined;
 
+  readonly bodies: LiveBodies;
   readonly #sink: TurnSink;
   readonly #attempts = new Map<string, Attempt>();
   readonly #graphRuns = new Map<string, string>();
@@ -95,9 +97,11 @@ export class TurnRecorder extends BaseCallbackHandler {
   readonly #doubts = new Doubts();
   readonly #breath = new Breath();
 
-  constructor(sink: TurnSink) {
+  /** @param bodies counts the bodies of nodes that run */
+  constructor(sink: TurnSink, bodies: LiveBodies) {
     super();
     this.#sink = sink;
+    this.bodies = bodies;
   }
 
   override async handleChainStart(

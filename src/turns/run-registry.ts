@@ -5,7 +5,7 @@ import { leaseLost } from "../store/lease-lost";
 import type { Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
 import { uptime } from "../uptime";
-import { endOfBodies, liveBodies } from "./live-bodies";
+import { LiveBodies } from "./live-bodies";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
@@ -69,6 +69,8 @@ interface Lapsed {
  * begin, and never whether two may write. Failing to keep the row never stops a run: it is logged.
  */
 export class RunRegistry {
+  /** What the recorder's graphs run, counted by the nodes themselves. */
+  readonly bodies = new LiveBodies();
   readonly #store: Store;
   readonly #log: Logger;
   readonly #createId: () => string;
@@ -219,7 +221,7 @@ export class RunRegistry {
   /** Frees the thread of a run that is over as soon as nothing of it runs any more. */
   async #releaseWhenDone(threadId: string, thread: ActiveThread): Promise<void> {
     if (thread.nodesAtWork.size > 0) return;
-    const end = endOfBodies(threadId);
+    const end = this.bodies.endOf(threadId);
     if (end === undefined) return this.#release(threadId, thread);
     void end.then(() => {
       if (this.#threads.get(threadId) === thread && thread.over) return this.#releaseWhenDone(threadId, thread);
@@ -385,7 +387,7 @@ export class RunRegistry {
   /** @throws {TurnsError} THREAD_RUNNING */
   #refuse(threadId: string, thread: ActiveThread): never {
     const nodes = [...thread.nodesAtWork.values()].reduce((sum, count) => sum + count, 0);
-    throw threadRunning(this.#row(threadId, thread), thread.over || thread.left ? nodes || liveBodies(threadId) : 0);
+    throw threadRunning(this.#row(threadId, thread), thread.over || thread.left ? nodes || this.bodies.countOf(threadId) : 0);
   }
 
   async #release(threadId: string, thread: ActiveThread): Promise<void> {
@@ -411,7 +413,7 @@ export class RunRegistry {
   #check(): void {
     const now = uptime();
     for (const [threadId, thread] of this.#threads) {
-      if (isOver(threadId, thread, now)) this.#lapse(threadId, thread);
+      if (isOver(thread, this.bodies.countOf(threadId), now)) this.#lapse(threadId, thread);
       else if (now - thread.lastBeat > BEAT_EXPIRY_MS / 6) void this.#beat(threadId, thread, now);
     }
   }
@@ -455,15 +457,16 @@ export class RunRegistry {
   }
 }
 
+/** @param bodies how many bodies of nodes run on the thread */
 function isOver(
-  threadId: string,
   { rewinding, reservations, nodesAtWork, graphRuns, ...thread }: ActiveThread,
+  bodies: number,
   now: number,
 ): boolean {
   if (rewinding || reservations.size > 0 || nodesAtWork.size > 0) return false;
   const { retrying, left, quiet } = LINGER_MS;
   // A body that ignores for so long that its run was aborted may never end.
-  if (thread.over && liveBodies(threadId) > 0) return now - thread.lastActivity > quiet;
+  if (thread.over && bodies > 0) return now - thread.lastActivity > quiet;
   const gone = graphRuns.size === 0 || thread.left;
   return now - thread.lastActivity > (thread.retrying && graphRuns.size > 0 ? retrying : gone ? left : quiet);
 }

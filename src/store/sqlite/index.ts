@@ -171,12 +171,10 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     takeBack: write(takeBack, "take-back"),
     reseal: write(reseal),
     retireKeys: write(retireKeys),
-    startVerify: (threadId, isGraph) =>
-      // What was cut off would look like an older state of the file, which is whole.
-      commits.upkeep(() => {
-        const step = db.transaction(() => startVerify(sql, threadId, isGraph))() as ReturnType<typeof startVerify>;
-        return { step: () => commits.alone(step) };
-      }),
+    startVerify: read((_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) => {
+      const step = startVerify(sql, threadId, isGraph);
+      return { step: () => commits.alone(step) };
+    }),
     backUp: (order) => backUp({ db, openCopy, inTurn: (work) => commits.upkeep(work) }, order),
     close: () => {
       commits.close();
