@@ -306,6 +306,26 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     );
   });
 
+  it("where an earlier rewind was taken back, and a later one was not", async () => {
+    const step = (what: object): never =>
+      ({ saver: 0, thread: 0, ns: 0, back: 0, task: 0, reads: false, edits: [], ...what }) as never;
+    const world = new ModelWorld({});
+    try {
+      const steps = [
+        { do: "put" },
+        { do: "again", task: 1 },
+        { do: "rewind", back: 1 },
+        { do: "put", task: 1 },
+        { do: "rewind", back: 2 },
+        { do: "take back", back: 1 },
+      ];
+      for (const one of steps) await world.step(step(one));
+      expect(await world.problems()).toEqual([]);
+    } finally {
+      world.close();
+    }
+  });
+
   it.each(["attached", "turns"] as const)("in what random graphs leave behind (%s)", async (engine) => {
     await fc.assert(
       fc.asyncProperty(graphs, async (plan) => {

@@ -7,7 +7,10 @@ type RewindRow = RawRewind & { at: number };
 const TABLE = "langgraph_rewinds";
 const THREAD = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
 const ARCHIVED = "SELECT count(*) AS n FROM langgraph_archive WHERE rewind_id = ?";
-const BETWEEN = "SELECT seq FROM langgraph_snapshots WHERE thread = ? AND seq > ? AND seq < ? LIMIT 1";
+/** An earlier rewind that was taken back after this one has brought back checkpoints of its own stretch. */
+const BETWEEN = `SELECT seq FROM langgraph_snapshots AS s WHERE thread = ?1 AND seq > ?2 AND seq < ?3 AND NOT EXISTS (
+  SELECT 1 FROM langgraph_rewinds AS r WHERE r.thread_id = ?4 AND r.taken_back_at IS NOT NULL AND r.seq < ?3
+    AND s.seq > r.target_seq AND s.seq < r.seq) LIMIT 1`;
 
 export function rewinds(only: Owner | undefined): Phase {
   const range = only === undefined ? {} : { where: "thread_id = ?", bound: [only.threadId] };
@@ -39,7 +42,7 @@ function checkRewind(ctx: VerifyContext, row: RewindRow): void {
   const takenBack = row.taken_back_at;
   if (takenBack !== null && !isTime(takenBack)) ctx.problem("format", threadId, where, "a time in taken_back_at", "none");
   if (target >= seq) ctx.problem("sequence", threadId, where, `a target before the rewind, ${seq}`, String(target));
-  const between = takenBack === null ? ctx.sql.get<{ seq: number }>(BETWEEN, thread, target, seq) : undefined;
+  const between = takenBack === null ? ctx.sql.get<{ seq: number }>(BETWEEN, thread, target, seq, threadId) : undefined;
   if (between !== undefined) {
     ctx.problem("sequence", threadId, where, "nothing left of what was rewound", `a checkpoint with seq ${between.seq}`);
   }
