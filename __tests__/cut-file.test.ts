@@ -90,6 +90,17 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     expect(digests(path)).toEqual(left);
   });
 
+  test("the file, to nothing while its log still holds every page: SQLite would delete the log with the next opening", async () => {
+    const path = tempFile();
+    const saver = open(path);
+    await saves(saver, 0, 3);
+    cut(path, 0);
+    const left = digests(path);
+    await expect(save(saver, 3)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", data: { file: path } });
+    saver.close();
+    expect(digests(path)).toEqual(left);
+  });
+
   test.each(cuts)("%s: closing notices it too, and leaves what is there as it is", async (_, where) => {
     const path = tempFile();
     const saver = await laid(path);

@@ -210,6 +210,7 @@ describe("S2.5 runner: unfinished work", () => {
       ["serach", "search"],
       ["Plan", "plan"],
       ["works|search", "work|search"],
+      ["work|serach", "work|search"],
       ["something else", undefined],
       ["toString", undefined],
     ];

@@ -26,6 +26,26 @@ async function recorded(saver: TurnSaver): Promise<string[]> {
   return [...threads, ...turns.map((turn) => turn.nodeName)];
 }
 
+test("S6.5 effects of a graph that two savers are attached to are recorded by the one that keeps the run", async () => {
+  const graph: any = line({ a: async () => ({ log: [await effect("pay", () => "paid")] }) });
+  const [one, two] = [open(fresh()), open(fresh())];
+  const compiled = graph.compile({ checkpointer: one });
+  one.attach(compiled);
+  compiled.checkpointer = two;
+  two.attach(compiled);
+  for (const [running, other] of [
+    [one, two],
+    [two, one],
+  ] as const) {
+    compiled.checkpointer = running;
+    const id = running === one ? "of one" : "of two";
+    await compiled.invoke({ log: [] }, { configurable: { thread_id: id } });
+    expect(await running.effects.list(id)).toHaveLength(1);
+    expect(await other.effects.list(id)).toEqual([]);
+    expect((await running.listTurns(id)).length).toBeGreaterThan(0);
+  }
+});
+
 /** How an attached graph comes to run with something else. */
 const ways: [string, string, (graph: any) => [any, object]][] = [
   ["its checkpointer was replaced", "OtherSaver", (graph) => [Object.assign(graph, { checkpointer: new OtherSaver() }), {}]],

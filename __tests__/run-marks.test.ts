@@ -168,6 +168,50 @@ describe("a run that failed beside a nested graph that still works", () => {
     at.saver.close();
   });
 
+  test.each([
+    ["a plain node", false],
+    ["a subgraph", true],
+  ])(
+    "S3.2 the body of %s that was aborted runs on: nothing else runs beside it, and then the thread is free",
+    async (_, nested) => {
+      const at = world();
+      let go = (): void => undefined;
+      const gate = new Promise<void>((resolve) => (go = resolve));
+      let running = 0;
+      let most = 0;
+      let broken = true;
+      const slow = async (): Promise<{ log: string[] }> => {
+        most = Math.max(most, (running += 1));
+        await gate;
+        running -= 1;
+        return { log: ["slow"] };
+      };
+      const inner = new StateGraph(State).addNode("slow", slow).addEdge(START, "slow").compile();
+      const graph = new StateGraph(State)
+        .addNode("fails", async () => {
+          await pause(5);
+          if (!broken) return {};
+          broken = false;
+          throw new Error("it failed");
+        })
+        .addNode("beside", nested ? inner : slow)
+        .addEdge(START, "fails")
+        .addEdge(START, "beside")
+        .compile({ checkpointer: at.saver });
+      const runner = new GraphRunner(graph);
+      await expect(runner.invoke({ log: [] }, { threadId: "t", taskId: "one" })).rejects.toThrow("it failed");
+      expect(running).toBe(1);
+      expect(await refusal(runner.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING", data: { leftBehind: 1 } });
+      expect(await refusal(at.saver.rewind({ threadId: "t", toTask: "one" }))).toMatchObject({ code: "THREAD_RUNNING" });
+      go();
+      for (let turn = 0; turn < 200 && (await at.saver.isRunning("t")); turn += 1) await new Promise(setImmediate);
+      expect(await at.saver.isRunning("t")).toBe(false);
+      await runner.resume({ threadId: "t" });
+      expect(most).toBe(1);
+      at.saver.close();
+    },
+  );
+
   test("S3.2 THREAD_RUNNING names when the run started, in whichever saver of the process it is asked", async () => {
     const at = world();
     const other = TurnSaver.fromPath(at.path, { durability: "normal" });
