@@ -6,6 +6,13 @@ import { normalised, sortKey } from "./diff-normalise";
 export const ENGINES = ["memory", "turns", "attached"] as const;
 export type Engine = (typeof ENGINES)[number];
 
+/** Nodes side by side ask in the order in which they get there, which is nobody's promise. */
+function inOrderOfQuestions(result: any): any {
+  if (!Array.isArray(result?.__interrupt__)) return result;
+  const asked = result.__interrupt__.toSorted((left: unknown, right: unknown) => (sortKey(left) < sortKey(right) ? -1 : 1));
+  return { ...result, __interrupt__: asked };
+}
+
 /** How a scenario's runs are made: what they return is part of what is compared. */
 export const MODES = ["invoke", "stream", "stream with subgraphs", "streamEvents"] as const;
 export type Mode = (typeof MODES)[number];
@@ -57,7 +64,7 @@ export class Lab {
   }
 
   async #run(graph: any, input: unknown, config: any): Promise<unknown> {
-    if (this.mode === "invoke") return graph.invoke(input, config);
+    if (this.mode === "invoke") return inOrderOfQuestions(await graph.invoke(input, config));
     if (this.mode === "streamEvents") {
       return eventsByRun(await collect(graph.streamEvents(input, { ...config, version: "v2" })));
     }
