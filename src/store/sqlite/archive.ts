@@ -1,6 +1,6 @@
 import { corrupted, verifyChecksum } from "../checksum";
 import { refuseBack } from "./paging";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { StoredRewind } from "./rewind-records";
 
 /** A row of `langgraph_archive` as SQLite returns it. */
@@ -20,24 +20,24 @@ const ONE = `SELECT ${ARCHIVE_COLUMNS} FROM langgraph_archive WHERE rewind_id = 
 const SEAL = "UPDATE langgraph_archive SET checksum = ? WHERE rewind_id = ? AND ordinal = ?";
 
 /** Gives the rows of an archive their checksums, which SQL cannot compute. @returns how many there are */
-export function sealArchive(sql: Sql, { id }: { id: string }): number {
+export function* sealArchive(sql: Sql, { id }: { id: string }): Program<number> {
   let count = 0;
-  for (const archived of archivedRows(sql, id)) {
-    sql.run(SEAL, checksumOf(sql, archived), id, archived.ordinal);
+  for (const archived of yield* archivedRows(sql, id)) {
+    yield* sql.run(SEAL, checksumOf(sql, archived), id, archived.ordinal);
     count += 1;
   }
   return count;
 }
 
 /** Gives one row the checksum of what it holds now. */
-export function sealArchived(sql: Sql, rewindId: string, ordinal: number): void {
-  const archived = sql.get<ArchivedRow>(ONE, rewindId, ordinal);
-  if (archived !== undefined) sql.run(SEAL, checksumOf(sql, archived), rewindId, ordinal);
+export function* sealArchived(sql: Sql, rewindId: string, ordinal: number): Program<void> {
+  const archived = yield* sql.get<ArchivedRow>(ONE, rewindId, ordinal);
+  if (archived !== undefined) yield* sql.run(SEAL, checksumOf(sql, archived), rewindId, ordinal);
 }
 
 /** All that a rewind keeps, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
-export function openArchive(sql: Sql, { id, threadId, entries }: StoredRewind): ArchivedRow[] {
-  const rows = [...archivedRows(sql, id)];
+export function* openArchive(sql: Sql, { id, threadId, entries }: StoredRewind): Program<ArchivedRow[]> {
+  const rows = [...(yield* archivedRows(sql, id))];
   for (const archived of rows) verifyArchived(sql, archived);
   if (rows.length === entries) return rows;
   throw corrupted(`the archive of rewind ${id}`, `${entries} rows`, `${rows.length}`, { threadId, rewindId: id });
@@ -52,7 +52,7 @@ export function verifyArchived(sql: Sql, archived: ArchivedRow): void {
 
 function* archivedRows(sql: Sql, rewindId: string): Generator<ArchivedRow> {
   for (let after = 0; ;) {
-    const page = sql.all<ArchivedRow>(OF_REWIND, rewindId, after);
+    const page = yield* sql.all<ArchivedRow>(OF_REWIND, rewindId, after);
     yield* page;
     const last = page.at(-1);
     if (last === undefined) return;

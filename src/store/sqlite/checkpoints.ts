@@ -21,7 +21,7 @@ import { placeList, placeOf, readList } from "./lists";
 import { leadsTo, type Manifest, manifestText } from "./manifest";
 import { insertSnapshot, type Row, SNAPSHOT_COLUMNS, toLiveHead } from "./snapshot-rows";
 import { refuseBack } from "./paging";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
 import { claimTask, lastRunTask } from "./tasks";
 import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
@@ -57,28 +57,31 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, de
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
 
-export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpoint {
+export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<SavedCheckpoint> {
   const { threadId, ns, checkpointId } = checkpoint;
   const begins = ns === "" && checkpoint.parentId === undefined;
-  const key = enterThread(sql, threadId, checkpoint.createdAt, {
+  const key = yield* enterThread(sql, threadId, checkpoint.createdAt, {
     begins,
-    belongs: (on) =>
-      checkpoint.parentId === undefined
-        ? Object.entries(checkpoint.above).some(([outer, id]) => isThere(sql, on, outer, id))
-        : isThere(sql, on, ns, checkpoint.parentId),
+    belongs: function* (on) {
+      return checkpoint.parentId === undefined
+        ? Object.entries(checkpoint.above).some(function* ([outer, id]) {
+            return yield* isThere(sql, on, outer, id);
+          })
+        : yield* isThere(sql, on, ns, checkpoint.parentId);
+    },
     refersTo: checkpoint.parentId ?? checkpoint.above[""],
     sawDeletion: checkpoint.sawDeletion,
     lease: checkpoint.lease,
   });
-  claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
-  const seq = sql.nextSeq();
-  const known = headOf(sql, key, ns, checkpointId);
+  yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
+  const seq = yield* sql.nextSeq();
+  const known = yield* headOf(sql, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const placed = new Map<string, readonly Segment[]>();
-  const manifest = manifestOf(sql, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
-  if (known !== undefined) sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
-  insertSnapshot(sql, key, {
+  const manifest = yield* manifestOf(sql, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
+  if (known !== undefined) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
+  yield* insertSnapshot(sql, key, {
     seq,
     ns,
     checkpointId,
@@ -93,9 +96,11 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
     channels: manifestText(manifest),
     metadata: checkpoint.metadata,
   });
-  runsAreSaved(sql, key, checkpoint);
+  yield* runsAreSaved(sql, key, checkpoint);
   const planned = checkpoint.planned.map((thought) =>
-    turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, () => insertThought(sql, thought)),
+    turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, function* () {
+      return yield* insertThought(sql, thought);
+    }),
   );
   return { seq, generation: key.generation, placed, lost: planned.flatMap(({ lost }) => lost ?? []) };
 }
@@ -105,20 +110,20 @@ export function putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): SavedCheckpo
  * versions prove nothing. LangGraph applies pending writes without raising any (1.4.17), forks share versions for different values, and
  * nodes change values in place.
  */
-function manifestOf(
+function* manifestOf(
   sql: Sql,
   key: ThreadKey,
   checkpoint: NewCheckpoint,
   parentId: string | undefined,
   earlier: Manifest,
   placed: Map<string, readonly Segment[]>,
-): Manifest {
+): Program<Manifest> {
   const parent: Manifest =
-    (parentId === undefined ? undefined : headOf(sql, key, checkpoint.ns, parentId))?.channels ?? new Map();
+    (parentId === undefined ? undefined : yield* headOf(sql, key, checkpoint.ns, parentId))?.channels ?? new Map();
   const pointers = new Map<string, Pointer>();
   for (const value of checkpoint.values) {
     const before = [parent, earlier].flatMap((manifest) => manifest.get(value.channel)?.pointer ?? []);
-    pointers.set(value.channel, pointerTo(sql, key, value, before, placed));
+    pointers.set(value.channel, yield* pointerTo(sql, key, value, before, placed));
   }
   // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
   // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
@@ -139,57 +144,59 @@ function versionIn({ versions }: NewCheckpoint, channel: string): ChannelVersion
 }
 
 /** What new values go on from is verified as what is read: a damaged row must not be built upon. */
-export function headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): CheckpointHead | undefined {
-  const row = sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+export function* headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead | undefined> {
+  const row = yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
   return row === undefined ? undefined : toLiveHead(sql, key.threadId, row);
 }
 
 /** @param before what the channel holds in the parent and in the checkpoint's earlier version */
-function pointerTo(
+function* pointerTo(
   sql: Sql,
   key: ThreadKey,
   value: NewValue,
   before: readonly Pointer[],
   placed: Map<string, readonly Segment[]>,
-): Pointer {
+): Program<Pointer> {
   const address = value.address();
   const known = before.find((pointer) => pointer.kind === "whole" && pointer.address === address);
   if (known !== undefined) return known;
   const packed = value.packed();
   const carried = before.find((pointer) => leadsTo(pointer, packed));
-  if (carried === undefined) return storeValue(sql, key, value.channel, packed, before[0], placed);
-  if (carried.kind === "list" && packed.kind === "list") placed.set(value.channel, placeOf(sql, key, packed, carried));
+  if (carried === undefined) return yield* storeValue(sql, key, value.channel, packed, before[0], placed);
+  if (carried.kind === "list" && packed.kind === "list") placed.set(value.channel, yield* placeOf(sql, key, packed, carried));
   return carried;
 }
 
-function storeValue(
+function* storeValue(
   sql: Sql,
   key: ThreadKey,
   channel: string,
   packed: PackedValue,
   before: Pointer | undefined,
   placed: Map<string, readonly Segment[]>,
-): Pointer {
+): Program<Pointer> {
   if (packed.kind === "inline") return { kind: "inline", text: packed.text };
   if (packed.kind === "whole") {
-    storeChunks(sql, key, packed.parts);
-    storeChunk(sql, key, packed.chunk);
+    yield* storeChunks(sql, key, packed.parts);
+    yield* storeChunk(sql, key, packed.chunk);
     return { kind: "whole", address: packed.chunk.address };
   }
-  const segments = placeList(sql, key, packed, before);
+  const segments = yield* placeList(sql, key, packed, before);
   placed.set(channel, segments);
   return { kind: "list", list: segments.at(-1)?.list ?? 0, length: packed.length, digest: packed.digest };
 }
 
-export function lastRun(sql: Sql, threadId: string): LastRun | undefined {
-  const key = wholeThread(sql, threadId);
+export function* lastRun(sql: Sql, threadId: string): Program<LastRun | undefined> {
+  const key = yield* wholeThread(sql, threadId);
   if (key === undefined) return undefined;
-  const task = lastRunTask(sql, key);
-  const branch = sql.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
+  const task = yield* lastRunTask(sql, key);
+  const branch = yield* sql.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
     LAST_BRANCH,
     key.thread,
   );
-  const damage = damageOf(() => verifyBranch(sql, key, branch));
+  const damage = damageOf(function* () {
+    return yield* verifyBranch(sql, key, branch);
+  });
   const first = branch.at(-1);
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
@@ -220,13 +227,13 @@ function damageOf(verify: () => void): TurnsError | undefined {
 }
 
 /** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; source: string }[]): void {
-  const latest = sql.get<Row>(LATEST, key.thread, "");
+function* verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; source: string }[]): Program<void> {
+  const latest = yield* sql.get<Row>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));
   let head = latest && toLiveHead(sql, key.threadId, latest);
   while (head !== undefined && ids.delete(head.checkpointId)) {
-    verifyParent(sql, key.thread, head);
-    head = head.parentId === undefined ? undefined : headOf(sql, key, "", head.parentId);
+    yield* verifyParent(sql, key.thread, head);
+    head = head.parentId === undefined ? undefined : yield* headOf(sql, key, "", head.parentId);
   }
   if (ids.size === 0 && (head === undefined || branch.at(-1)?.source === "input")) return;
   throw corrupted(`the newest run of thread ${key.threadId}`, "an unbroken line of checkpoints", "another one", {
@@ -234,19 +241,21 @@ function verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; s
   });
 }
 
-export function getCheckpoint(
+export function* getCheckpoint(
   sql: Sql,
   threadId: string,
   ns: string,
   checkpointId: string | undefined,
   remembered: Remembered,
-): StoredCheckpoint | undefined {
-  const key = wholeThread(sql, threadId);
+): Program<StoredCheckpoint | undefined> {
+  const key = yield* wholeThread(sql, threadId);
   if (key === undefined) return undefined;
   const row =
-    checkpointId === undefined ? sql.get<Row>(LATEST, key.thread, ns) : sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
-  if (row !== undefined) return hydrated(sql, key, toLiveHead(sql, key.threadId, row), remembered);
-  if (checkpointId !== undefined) verifyHeads(sql, key);
+    checkpointId === undefined
+      ? yield* sql.get<Row>(LATEST, key.thread, ns)
+      : yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+  if (row !== undefined) return yield* hydrated(sql, key, toLiveHead(sql, key.threadId, row), remembered);
+  if (checkpointId !== undefined) yield* verifyHeads(sql, key);
   return undefined;
 }
 
@@ -274,17 +283,17 @@ const pageOfAll = (wanted: Parameters<typeof listed>[0]): string =>
     WHERE ?1 IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers) AND ${listed(wanted)} AND s.seq < ?5 AND ${FIRST_VERSION} ORDER BY s.seq DESC LIMIT ?6`;
 
 /** Newest first. */
-export function listCheckpoints(sql: Sql, query: CheckpointQuery): ListedHead[] {
-  const key = query.threadId === undefined ? undefined : wholeThread(sql, query.threadId);
+export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<ListedHead[]> {
+  const key = query.threadId === undefined ? undefined : yield* wholeThread(sql, query.threadId);
   if (query.threadId !== undefined && key === undefined) return [];
   const { ns, checkpointId, beforeId, isOfRun, after = Number.MAX_SAFE_INTEGER, limit } = query;
-  const before = key === undefined || beforeId === undefined ? undefined : positionOf(sql, key, beforeId);
+  const before = key === undefined || beforeId === undefined ? undefined : yield* positionOf(sql, key, beforeId);
   const wanted = {
     ns: ns !== undefined,
     id: checkpointId !== undefined,
     before: beforeId !== undefined && before === undefined && !isOfRun,
   };
-  const rows = sql.all<Row & { place: number }>(
+  const rows = yield* sql.all<Row & { place: number }>(
     key === undefined ? pageOfAll(wanted) : pageOfThread(wanted),
     key?.thread ?? null,
     ns ?? null,
@@ -295,48 +304,49 @@ export function listCheckpoints(sql: Sql, query: CheckpointQuery): ListedHead[] 
   );
   const threads = new Map<number, string>();
   let last = after;
-  return rows.map((row) => {
+  return rows.map(function* (row) {
     refuseBack("langgraph_snapshots", row.place, last);
     last = row.place;
-    const threadId = key?.threadId ?? threads.get(row.thread) ?? wholeThread(sql, threadIdOf(sql, row.thread))?.threadId ?? "";
+    const threadId =
+      key?.threadId ?? threads.get(row.thread) ?? (yield* wholeThread(sql, yield* threadIdOf(sql, row.thread)))?.threadId ?? "";
     threads.set(row.thread, threadId);
     const head = toLiveHead(sql, threadId, row);
-    verifyParent(sql, row.thread, head);
+    yield* verifyParent(sql, row.thread, head);
     return { ...head, place: row.place };
   });
 }
 
 const PLACED = "SELECT position FROM langgraph_snapshots WHERE checkpoint_id = ? AND thread = ? LIMIT 1";
 
-function positionOf(sql: Sql, { thread }: ThreadKey, checkpointId: string): number | undefined {
-  return sql.get<{ position: number }>(PLACED, checkpointId, thread)?.position;
+function* positionOf(sql: Sql, { thread }: ThreadKey, checkpointId: string): Program<number | undefined> {
+  return (yield* sql.get<{ position: number }>(PLACED, checkpointId, thread))?.position;
 }
 
-export function hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): StoredCheckpoint | undefined {
-  const key = threadKey(sql, head.threadId);
-  const row = key === undefined ? undefined : sql.get<Row>(BY_SEQ, head.seq);
-  return key === undefined || row === undefined ? undefined : hydrated(sql, key, head, remembered);
+export function* hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {
+  const key = yield* threadKey(sql, head.threadId);
+  const row = key === undefined ? undefined : yield* sql.get<Row>(BY_SEQ, head.seq);
+  return key === undefined || row === undefined ? undefined : yield* hydrated(sql, key, head, remembered);
 }
 
-function hydrated(sql: Sql, key: ThreadKey, head: CheckpointHead, remembered: Remembered): StoredCheckpoint {
+function* hydrated(sql: Sql, key: ThreadKey, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
   const reader = new ChunkReader(sql, key, remembered);
   const values = new Map<string, StoredValue>();
   for (const [channel, { pointer }] of head.channels) {
-    if (pointer !== undefined) values.set(channel, readPointer(sql, key, pointer, reader, remembered));
+    if (pointer !== undefined) values.set(channel, yield* readPointer(sql, key, pointer, reader, remembered));
   }
-  const writes = liveWrites(sql, key, head.ns, head.checkpointId);
-  for (const { entries } of writes) reader.readFrom(entries);
+  const writes = yield* liveWrites(sql, key, head.ns, head.checkpointId);
+  for (const { entries } of writes) yield* reader.readFrom(entries);
   return { ...head, values, writes, generation: key.generation, chunks: reader.texts };
 }
 
-export function readPointer(
+export function* readPointer(
   sql: Sql,
   key: ThreadKey,
   pointer: Pointer,
   reader: ChunkReader,
   remembered: Remembered,
-): StoredValue {
-  if (pointer.kind === "list") return readList(sql, key, pointer, remembered);
+): Program<StoredValue> {
+  if (pointer.kind === "list") return yield* readList(sql, key, pointer, remembered);
   if (pointer.kind === "inline") return { kind: "text", address: undefined, text: pointer.text };
-  return { kind: "text", address: pointer.address, text: reader.read(pointer.address) };
+  return { kind: "text", address: pointer.address, text: yield* reader.read(pointer.address) };
 }

@@ -2,7 +2,7 @@ import { chunkAddresses } from "../../codec";
 import { corrupted } from "../checksum";
 import type { Chunk, Remembered } from "../store";
 import { CHUNK_IDENTITY } from "./identities";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { type ThreadKey, threadKey } from "./thread-keys";
 
 const INSERT = "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?)";
@@ -10,16 +10,16 @@ const SEQ = "SELECT seq FROM langgraph_chunks WHERE thread = ? AND address = ?";
 const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /** Stores a chunk unless the thread has it already. @returns its seq */
-export function storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): number {
-  const stored = sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
+export function* storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
+  const stored = yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
   if (stored !== undefined) return stored.seq;
-  const seq = sql.nextSeq();
-  sql.run(INSERT, seq, key.thread, chunk.address, sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text()));
+  const seq = yield* sql.nextSeq();
+  yield* sql.run(INSERT, seq, key.thread, chunk.address, sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text()));
   return seq;
 }
 
-export function storeChunks(sql: Sql, key: ThreadKey, chunks: readonly Chunk[]): void {
-  for (const chunk of chunks) storeChunk(sql, key, chunk);
+export function* storeChunks(sql: Sql, key: ThreadKey, chunks: readonly Chunk[]): Program<void> {
+  for (const chunk of chunks) yield* storeChunk(sql, key, chunk);
 }
 
 export function openBody(sql: Sql, threadId: string, body: string | Uint8Array): string {
@@ -40,33 +40,33 @@ export class ChunkReader {
   }
 
   /** The chunk's text, and in {@link texts} what it refers to; undefined if the reader remembers it. */
-  read(address: string): string | undefined {
+  *read(address: string): Program<string | undefined> {
     if (this.#remembered?.chunk(address) === true) return undefined;
     const known = this.texts.get(address);
     if (known !== undefined) return known;
-    const text = this.#taken(address);
-    this.readFrom(text);
+    const text = yield* this.#taken(address);
+    yield* this.readFrom(text);
     return text;
   }
 
   /** Reads what a text refers to, and what that refers to; not by recursion, since a forged chain may be longer than a stack is deep. */
-  readFrom(text: string): void {
+  *readFrom(text: string): Program<void> {
     const waiting = chunkAddresses(text);
     for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
       if (this.#remembered?.chunk(address) === true || this.texts.has(address)) continue;
-      for (const next of chunkAddresses(this.#taken(address))) waiting.push(next);
+      for (const next of chunkAddresses(yield* this.#taken(address))) waiting.push(next);
     }
   }
 
-  #taken(address: string): string {
-    const text = this.#load(address);
+  *#taken(address: string): Program<string> {
+    const text = yield* this.#load(address);
     this.texts.set(address, text);
     return text;
   }
 
-  #load(address: string): string {
+  *#load(address: string): Program<string> {
     const { threadId, thread } = this.#key;
-    const row = this.#sql.get<{ body: string | Uint8Array }>(BODY, thread, address);
+    const row = yield* this.#sql.get<{ body: string | Uint8Array }>(BODY, thread, address);
     const what = `a part of a value of thread ${threadId}`;
     if (row === undefined) throw corrupted(what, `a chunk with address ${address.slice(0, 12)}…`, "none", { threadId, address });
     const text = openBody(this.#sql, threadId, row.body);
@@ -79,10 +79,10 @@ export class ChunkReader {
   }
 }
 
-export function readChunks(sql: Sql, threadId: string, addresses: readonly string[]): ReadonlyMap<string, string> {
-  const key = threadKey(sql, threadId);
+export function* readChunks(sql: Sql, threadId: string, addresses: readonly string[]): Program<ReadonlyMap<string, string>> {
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined || addresses.length === 0) return new Map();
   const reader = new ChunkReader(sql, key);
-  for (const address of addresses) reader.read(address);
+  for (const address of addresses) yield* reader.read(address);
   return reader.texts;
 }

@@ -33,7 +33,7 @@ export class CopiedDigests {
     this.#sql = sql;
     this.#source = source;
     this.#target = target;
-    this.#lists = new Map(sql.all<ListRow>(LISTS, source.thread).map((row) => [row.seq, row]));
+    this.#lists = new Map(sql.now(sql.all<ListRow>(LISTS, source.thread)).map((row) => [row.seq, row]));
   }
 
   /**
@@ -87,7 +87,7 @@ export class CopiedDigests {
   }
 
   #texts(list: number, from: number, upto: number): string[] {
-    const bodies = this.#sql.rows<[string | Uint8Array]>(BODIES, list, from, upto);
+    const bodies = this.#sql.now(this.#sql.rows<[string | Uint8Array]>(BODIES, list, from, upto));
     if (bodies.length !== upto - from) throw this.#altered(list, upto);
     return bodies.map(([body]) => openBody(this.#sql, this.#source.threadId, body));
   }

@@ -43,7 +43,7 @@ export class CopiedSeqs {
   /** Reads every seq that a row of the thread has, or names. */
   static *read(from: Sql, source: ThreadKey): Pauses<CopiedSeqs> {
     const old = new Set<number>();
-    for (const row of from.all<Numbers>(PRUNED, source.thread)) add(old, row);
+    for (const row of from.now(from.all<Numbers>(PRUNED, source.thread))) add(old, row);
     for (const select of OF_THREAD) yield* collect(old, pages(from, select, source.thread, "seq"));
     yield* collect(old, pages(from, CHUNKS, source.thread, "address", ""));
     for (const { seq } of pages(from, LISTS, source.thread, "seq")) {

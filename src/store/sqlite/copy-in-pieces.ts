@@ -69,7 +69,7 @@ function snapshotIfReadable(db: SqliteDatabase): SqliteDatabase | undefined {
 }
 
 function isLargeThread(sql: Sql, { sourceId, targetId }: CopyOrder): boolean {
-  const source = wholeThread(sql, sourceId);
+  const source = sql.now(wholeThread(sql, sourceId));
   if (source === undefined || !isLarge(sql, source.thread)) return false;
   refuseTaken(sql, targetId);
   return true;
@@ -81,8 +81,8 @@ async function copyInPieces(parts: CopyParts, copy: ThreadCopy, run: RunRow): Pr
   while (!isReadFor(READ_MS, seqs)) await othersFirst();
   const thread = await writeUnsynced(() => {
     const number = copy.place(sql);
-    beginCopyRun(sql, { ...run, beatAt: uptime() });
-    leaveThread(sql, number, run.runId);
+    sql.now(beginCopyRun(sql, { ...run, beatAt: uptime() }));
+    sql.now(leaveThread(sql, number, run.runId));
     return number;
   });
   const leftover = { thread, rewind_id: "", run_id: run.runId };
@@ -102,8 +102,8 @@ async function writePieces({ db, sql, write, writeUnsynced }: CopyParts, copy: T
     const piece: RowWrite[] = [];
     isLast = isReadFor(READ_MS, rows, piece);
     const isOurs = await writeUnsynced(() => {
-      if (!isThere(sql, leftover)) return false;
-      beatRun(sql, leftover.run_id, uptime());
+      if (!sql.now(isThere(sql, leftover))) return false;
+      sql.now(beatRun(sql, leftover.run_id, uptime()));
       for (const writeRow of piece) writeRow();
       return true;
     });
@@ -111,9 +111,9 @@ async function writePieces({ db, sql, write, writeUnsynced }: CopyParts, copy: T
   }
   await synchronisedLog(db);
   return write(() => {
-    if (!isThere(sql, leftover) || copy.isOutdated(sql) || !copy.isComplete(sql)) return false;
+    if (!sql.now(isThere(sql, leftover)) || copy.isOutdated(sql) || !copy.isComplete(sql)) return false;
     copy.publish(sql);
-    forgetLeftover(sql, leftover);
+    sql.now(forgetLeftover(sql, leftover));
     return true;
   });
 }
@@ -121,7 +121,7 @@ async function writePieces({ db, sql, write, writeUnsynced }: CopyParts, copy: T
 /** Removes what was written of a copy that is not to be. */
 async function removed({ db, sql, writeUnsynced }: CopyParts, leftover: Leftover): Promise<void> {
   try {
-    while (db.open && !(await writeUnsynced(() => isGone(sql, leftover)))) await othersFirst();
+    while (db.open && !(await writeUnsynced(() => sql.now(isGone(sql, leftover))))) await othersFirst();
   } catch {
     // The copy's own error is the one to tell. What is left goes with the next deletion, or when the file is opened again.
   }

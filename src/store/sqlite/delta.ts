@@ -4,7 +4,7 @@ import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../s
 import { headOf, listCheckpoints, readPointer } from "./checkpoints";
 import { ChunkReader } from "./chunks";
 import { isSameContent } from "./manifest";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
@@ -70,43 +70,45 @@ const HISTORY = `WITH RECURSIVE
           AND sibling.seq < p.child_seq), 0))
     WHERE p.depth > 0`;
 
-export function deltaHistory(
+export function* deltaHistory(
   sql: Sql,
   threadId: string,
   ns: string,
   checkpointId: string,
   channels: readonly string[],
   remembered: Remembered,
-): DeltaHistory {
-  const key = wholeThread(sql, threadId);
+): Program<DeltaHistory> {
+  const key = yield* wholeThread(sql, threadId);
   if (key === undefined) return { writes: [], seeds: new Map(), generation: "", chunks: new Map() };
   const reader = new ChunkReader(sql, key, remembered);
   const ancestors = new Map<string, string>();
   const writes = [];
   const links = new Map<string, CheckpointHead>();
-  const linkTo = (id: string): CheckpointHead => {
-    const link = links.get(id) ?? verifiedLink(sql, key, ns, id);
+  const linkTo = function* (id: string): Program<CheckpointHead> {
+    const link = links.get(id) ?? (yield* verifiedLink(sql, key, ns, id));
     links.set(id, link);
     return link;
   };
   const begun = new Set<string>();
-  for (const row of sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels)).toSorted(inReplayOrder)) {
-    const link = linkTo(row.checkpoint_id);
+  for (const row of (yield* sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
+    inReplayOrder,
+  )) {
+    const link = yield* linkTo(row.checkpoint_id);
     // The farthest ancestor comes first, and has the value, or nothing before it.
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
     begun.add(row.channel);
     if (row.seed !== null) ancestors.set(row.channel, row.checkpoint_id);
     if (!hasWrites(row)) continue;
     if (row.child_source === "input" && !isInputs(row)) continue;
-    if (row.is_unraised === 1 && !tookPending(linkTo(row.child_id), link)) continue;
+    if (row.is_unraised === 1 && !tookPending(yield* linkTo(row.child_id), link)) continue;
     const entries = openWrites(sql, threadId, row, ns, row.checkpoint_id);
-    reader.readFrom(entries);
+    yield* reader.readFrom(entries);
     writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, entries });
   }
   const seeds = new Map<string, StoredValue>();
   for (const [channel, ancestor] of ancestors) {
     // Read again as a whole, and by that verified: a small value stands in the row itself.
-    const [head] = listCheckpoints(sql, {
+    const [head] = yield* listCheckpoints(sql, {
       threadId,
       ns,
       checkpointId: ancestor,
@@ -116,7 +118,7 @@ export function deltaHistory(
       limit: 1,
     });
     const pointer = head?.channels.get(channel)?.pointer;
-    if (pointer !== undefined) seeds.set(channel, readPointer(sql, key, pointer, reader, remembered));
+    if (pointer !== undefined) seeds.set(channel, yield* readPointer(sql, key, pointer, reader, remembered));
   }
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
 }
@@ -163,9 +165,9 @@ function versionsSeen({ body }: CheckpointHead): Readonly<Record<string, Readonl
 }
 
 /** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */
-function verifiedLink(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): CheckpointHead {
-  const head = headOf(sql, key, ns, checkpointId);
-  verifyVersions(sql, key, ns, checkpointId);
+function* verifiedLink(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead> {
+  const head = yield* headOf(sql, key, ns, checkpointId);
+  yield* verifyVersions(sql, key, ns, checkpointId);
   if (head !== undefined) return head;
   throw corrupted(`a value of thread ${key.threadId}`, `checkpoint ${checkpointId}, an ancestor`, "none", { ns, checkpointId });
 }

@@ -1,7 +1,7 @@
 import type { EffectRow } from "../effects";
 import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
 import type { OrphanCall } from "./effect-orphans";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 /** An undone effect is history: its node task may do the deed again. */
@@ -36,26 +36,26 @@ export class KnownEffects {
     this.#call = call;
   }
 
-  any(): boolean {
-    return this.#sql.get(ANY, this.#key.thread, this.#call.nodeTaskId) !== undefined;
+  *any(): Program<boolean> {
+    return (yield* this.#sql.get(ANY, this.#key.thread, this.#call.nodeTaskId)) !== undefined;
   }
 
   /** The effect that the call is, or tries again. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-  matching(): EffectRow | undefined {
-    return this.#opened(this.#matching());
+  *matching(): Program<EffectRow | undefined> {
+    return yield* this.#opened(yield* this.#matching());
   }
 
   /** An effect without input that failed in this attempt: a new one of its name may be a further try, or another deed. */
-  failedTwin(): EffectRow | undefined {
+  *failedTwin(): Program<EffectRow | undefined> {
     if (this.#call.labelled || this.#call.inputDigest !== undefined) return undefined;
-    return this.#opened(this.#unhappy().find((row) => row.input_digest === null && row.label.startsWith("#")));
+    return yield* this.#opened((yield* this.#unhappy()).find((row) => row.input_digest === null && row.label.startsWith("#")));
   }
 
-  #matching(): Plain | undefined {
+  *#matching(): Program<Plain | undefined> {
     const { labelled, label, inputDigest, taken } = this.#call;
-    const sameLabel = this.#all(BY_LABEL, label);
+    const sameLabel = yield* this.#all(BY_LABEL, label);
     if (labelled) return sameLabel[0];
-    const again = this.#unhappy().find((row) => inputDigest !== undefined && row.input_digest === inputDigest);
+    const again = (yield* this.#unhappy()).find((row) => inputDigest !== undefined && row.input_digest === inputDigest);
     if (again !== undefined) return again;
     let takenRows: Set<string> | undefined;
     const isFree = (row: Plain): boolean => !(takenRows ??= new Set(taken.values())).has(row.id);
@@ -63,22 +63,22 @@ export class KnownEffects {
     if (inputDigest === undefined || ordinal?.input_digest === inputDigest) return ordinal;
     const { thread } = this.#key;
     const { nodeTaskId, name } = this.#call;
-    return this.#sql.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name).find(isFree) ?? ordinal;
+    return (yield* this.#sql.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name)).find(isFree) ?? ordinal;
   }
 
   /** Those that failed in this attempt, or are in doubt. */
-  #unhappy(): Plain[] {
+  *#unhappy(): Program<Plain[]> {
     const { unhappy, nodeTaskId, name } = this.#call;
     if (unhappy.length === 0) return [];
-    return this.#sql.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.#key.thread, nodeTaskId, name);
+    return yield* this.#sql.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.#key.thread, nodeTaskId, name);
   }
 
-  #all(text: string, last: string): Plain[] {
-    return this.#sql.all<Plain>(text, this.#key.thread, this.#call.nodeTaskId, this.#call.name, last);
+  *#all(text: string, last: string): Program<Plain[]> {
+    return yield* this.#sql.all<Plain>(text, this.#key.thread, this.#call.nodeTaskId, this.#call.name, last);
   }
 
-  #opened(row: Plain | undefined): EffectRow | undefined {
-    const raw = row && this.#sql.get<RawEffect>(BY_SEQ, row.seq);
+  *#opened(row: Plain | undefined): Program<EffectRow | undefined> {
+    const raw = row && (yield* this.#sql.get<RawEffect>(BY_SEQ, row.seq));
     return raw && toEffect(this.#sql, this.#key.threadId, raw);
   }
 }

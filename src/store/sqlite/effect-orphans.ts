@@ -2,7 +2,7 @@ import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLE
 import type { NewCheckpoint, NewEffect } from "../store";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { isSameContent, parseManifest } from "./manifest";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 
 const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
@@ -47,14 +47,16 @@ export interface OrphanCall extends NewEffect {
  *
  * @returns an effect that may be this call's, if nobody can know
  */
-export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
-  const lost = lostEffects(sql, key, call);
-  const ours = lost.filter((row) => taskOf(sql, row, call) === call.taskId);
-  const orphans = [...earlierCalls(sql, key, call), ...ours].toSorted((left, right) => left.seq - right.seq);
-  const edited = beforeEdit(sql, key, call);
+export function* adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  const lost = yield* lostEffects(sql, key, call);
+  const ours = lost.filter(function* (row) {
+    return (yield* taskOf(sql, row, call)) === call.taskId;
+  });
+  const orphans = [...(yield* earlierCalls(sql, key, call)), ...ours].toSorted((left, right) => left.seq - right.seq);
+  const edited = yield* beforeEdit(sql, key, call);
   const known = knownTwin(orphans, call) ?? editedTwin(edited, call);
   if (known !== undefined) {
-    book(sql, key, known.nodeTaskId, call);
+    yield* book(sql, key, known.nodeTaskId, call);
     return undefined;
   }
   return orphans.find((row) => isUndecided(row, call)) ?? edited.find((row) => isComparable(row, call) === false);
@@ -66,57 +68,63 @@ export function adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Effect
  *
  * @returns an effect that may be this call's, if nobody can know
  */
-export function adoptEdited(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
-  const edited = beforeEdit(sql, key, call);
+export function* adoptEdited(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  const edited = yield* beforeEdit(sql, key, call);
   const known = editedTwin(edited, call);
   if (known === undefined) return edited.find((row) => isComparable(row, call) === false);
-  saveEffect(sql, key, booked(known, call));
+  yield* saveEffect(sql, key, booked(known, call));
   return undefined;
 }
 
 /** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
-export function lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow | undefined {
-  return lostEffects(sql, key, call).find(
-    (row) =>
-      taskOf(sql, row, call) !== call.taskId &&
+export function* lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  return (yield* lostEffects(sql, key, call)).find(function* (row) {
+    return (
+      (yield* taskOf(sql, row, call)) !== call.taskId &&
       row.status !== "failed" &&
       row.name === call.name &&
-      (row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest)),
-  );
+      (row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest))
+    );
+  });
 }
 
 /** On the thread of the outermost graph: a thread that one of its nodes runs a graph on has tasks of its own. */
-function taskOf(sql: Sql, row: EffectRow, { rootThreadId }: OrphanCall): string {
-  return rootTaskName(sql, rootThreadId, row.run) ?? row.taskId;
+function* taskOf(sql: Sql, row: EffectRow, { rootThreadId }: OrphanCall): Program<string> {
+  return (yield* rootTaskName(sql, rootThreadId, row.run)) ?? row.taskId;
 }
 
 /** The task of a root node task, by its turn. */
-export function rootTaskName(sql: Sql, rootThreadId: string, run: string): string | undefined {
-  const root = threadKey(sql, rootThreadId);
-  return root && sql.get<{ task_id: string }>(TASK_OF_TURN, root.thread, rootTaskOf(run))?.task_id;
+export function* rootTaskName(sql: Sql, rootThreadId: string, run: string): Program<string | undefined> {
+  const root = yield* threadKey(sql, rootThreadId);
+  return root && (yield* sql.get<{ task_id: string }>(TASK_OF_TURN, root.thread, rootTaskOf(run)))?.task_id;
 }
 
 /**
  * A checkpoint has been saved: what these runs have done in its graph before is not lost any more, with one of the root all they have
  * done. But where the root checkpoint around it is not saved, the run is begun anew from before it.
  */
-export function runsAreSaved(sql: Sql, { thread }: ThreadKey, { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">): void {
+export function* runsAreSaved(
+  sql: Sql,
+  { thread }: ThreadKey,
+  { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">,
+): Program<void> {
   if (graphRuns.length === 0) return;
-  for (const row of sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
-    const key = threadKey(sql, threadIdOf(sql, row.thread)) as ThreadKey;
-    const isInside = row.thread === thread && row.node_ns.startsWith(`${ns}|`) && isSavedRoot(sql, key, row.anchor, key.threadId);
-    if (ns === "" || isInside) saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
+  for (const row of yield* sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
+    const key = (yield* threadKey(sql, yield* threadIdOf(sql, row.thread))) as ThreadKey;
+    const isInside =
+      row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(sql, key, row.anchor, key.threadId));
+    if (ns === "" || isInside) yield* saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
   }
 }
 
-export function isSavedRoot(sql: Sql, key: ThreadKey, anchor: string | null, rootThreadId: string): boolean {
-  const root = rootThreadId === key.threadId ? key : threadKey(sql, rootThreadId);
-  return root !== undefined && sql.get(SAVED, root.thread, "", anchor) !== undefined;
+export function* isSavedRoot(sql: Sql, key: ThreadKey, anchor: string | null, rootThreadId: string): Program<boolean> {
+  const root = rootThreadId === key.threadId ? key : yield* threadKey(sql, rootThreadId);
+  return root !== undefined && (yield* sql.get(SAVED, root.thread, "", anchor)) !== undefined;
 }
 
 /** Whether a graph that is inside another one, and goes on from a checkpoint of its own, would go on from before this one. */
-export function isLostInside(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): boolean {
-  return sql.get(SAVED, thread, ns, checkpointId) === undefined && sql.get(ANY_OF_NS, thread, ns) !== undefined;
+export function* isLostInside(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+  return (yield* sql.get(SAVED, thread, ns, checkpointId)) === undefined && (yield* sql.get(ANY_OF_NS, thread, ns)) !== undefined;
 }
 
 function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
@@ -147,11 +155,13 @@ function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall
 }
 
 /** Of node tasks that had failed, or had ended beside one, when somebody edited the state that they ran on. */
-function beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
-  const root = call.rootThreadId === key.threadId ? key : threadKey(sql, call.rootThreadId);
+function* beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+  const root = call.rootThreadId === key.threadId ? key : yield* threadKey(sql, call.rootThreadId);
   if (root === undefined || call.anchor === undefined) return [];
-  return editedInto(sql, root, call.anchor, call.path.split("|", 1)[0] as string)
-    .flatMap((id) => sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id))
+  return (yield* editedInto(sql, root, call.anchor, call.path.split("|", 1)[0] as string))
+    .flatMap(function* (id) {
+      return yield* sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id);
+    })
     .map((row) => toEffect(sql, key.threadId, row));
 }
 
@@ -162,18 +172,18 @@ interface Root {
 }
 
 /** Whether the call's node task is due on a checkpoint that somebody edited. */
-export function isEdited(sql: Sql, { rootThreadId, anchor }: OrphanCall): boolean {
-  const root = anchor === undefined ? undefined : threadKey(sql, rootThreadId);
-  return root !== undefined && sql.get<Pick<Root, "source">>(SOURCE, root.thread, anchor ?? "")?.source === "update";
+export function* isEdited(sql: Sql, { rootThreadId, anchor }: OrphanCall): Program<boolean> {
+  const root = anchor === undefined ? undefined : yield* threadKey(sql, rootThreadId);
+  return root !== undefined && (yield* sql.get<Pick<Root, "source">>(SOURCE, root.thread, anchor ?? ""))?.source === "update";
 }
 
 /** The checkpoints that somebody edited into this one, newest first, as far as the node is due for the same visit on them. */
-function editedInto(sql: Sql, root: ThreadKey, checkpointId: string, node: string): string[] {
+function* editedInto(sql: Sql, root: ThreadKey, checkpointId: string, node: string): Program<string[]> {
   const ids: string[] = [];
-  let edit = sql.get<Root>(ROOT, root.thread, checkpointId);
+  let edit = yield* sql.get<Root>(ROOT, root.thread, checkpointId);
   // A damaged file may contain a cycle.
   while (edit?.source === "update" && edit.parent !== null && !ids.includes(edit.parent)) {
-    const before = sql.get<Root>(ROOT, root.thread, edit.parent);
+    const before = yield* sql.get<Root>(ROOT, root.thread, edit.parent);
     if (before === undefined || leadsBack(sql, root, node, edit, before)) break;
     ids.push(edit.parent);
     edit = before;
@@ -197,9 +207,9 @@ function leadsBack(sql: Sql, root: ThreadKey, node: string, edit: Root, before: 
   return now.pointer.kind === "whole" && now.pointer.address === sql.sealing.address(root.threadId, name);
 }
 
-function book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): void {
-  for (const raw of sql.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
-    saveEffect(sql, key, booked(toEffect(sql, key.threadId, raw), call));
+function* book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): Program<void> {
+  for (const raw of yield* sql.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
+    yield* saveEffect(sql, key, booked(toEffect(sql, key.threadId, raw), call));
   }
 }
 
@@ -208,13 +218,14 @@ function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, run, spot, unsaved
 }
 
 /** Of earlier attempts of the same node tasks, in graphs that they have begun anew. */
-function earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
+function* earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
   if (!call.nodeNs.includes("|")) return [];
   const root = rootTaskOf(call.run);
-  return sql
-    .all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`)
+  return (yield* sql.all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`))
     .map((row) => toEffect(sql, key.threadId, row))
-    .filter((row) => row.nodeTaskId !== call.nodeTaskId && isOfGraphBegunAnew(sql, key, row, call));
+    .filter(function* (row) {
+      return row.nodeTaskId !== call.nodeTaskId && (yield* isOfGraphBegunAnew(sql, key, row, call));
+    });
 }
 
 /**
@@ -225,7 +236,7 @@ function earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
  * A graph with `checkpointer: true` begins with an input at each visit, and its namespace has no ids, nor have the graphs around it in it:
  * which visit it is, the place in the course of those tells.
  */
-function isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: OrphanCall): boolean {
+function* isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: OrphanCall): Program<boolean> {
   const before = row.nodeNs.split("|");
   const now = call.nodeNs.split("|");
   const tasks = before.filter((segment) => !isNumber(segment)).length;
@@ -243,8 +254,8 @@ function isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: Orph
       if (!isSamePlace(row.spot, call.spot, task)) return false;
     }
     const graph = before.slice(0, depth).join("|");
-    if (sql.get(ANY_OF_NS, key.thread, graph) === undefined) return true;
-    if (sql.get(BEGUN_SINCE, key.thread, graph, row.seq) !== undefined) return true;
+    if ((yield* sql.get(ANY_OF_NS, key.thread, graph)) === undefined) return true;
+    if ((yield* sql.get(BEGUN_SINCE, key.thread, graph, row.seq)) !== undefined) return true;
   }
   return false;
 }
@@ -258,12 +269,13 @@ function isSamePlace(spot: string, other: string, tasks: number): boolean {
 const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment ?? "");
 
 /** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
-function lostEffects(sql: Sql, key: ThreadKey, call: OrphanCall): EffectRow[] {
-  return sql
-    .all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun)
+function* lostEffects(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+  return (yield* sql.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun))
     .map((row) => toEffect(sql, key.threadId, row))
     .filter((row) => row.nodeTaskId !== call.nodeTaskId)
-    .filter(
-      (row) => rootTaskOf(row.run) === rootTaskOf(call.run) || !isSavedRoot(sql, key, row.anchor ?? null, call.rootThreadId),
-    );
+    .filter(function* (row) {
+      return (
+        rootTaskOf(row.run) === rootTaskOf(call.run) || !(yield* isSavedRoot(sql, key, row.anchor ?? null, call.rootThreadId))
+      );
+    });
 }

@@ -2,7 +2,7 @@ import type { Part } from "../../sealing";
 import { verifyChecksum } from "../checksum";
 import type { EffectRow, EffectStatus, UndoStatus } from "../effects";
 import { effectIdentity } from "./identities";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 /** A row of `langgraph_effects` as SQLite returns it. */
@@ -56,10 +56,10 @@ const SAVE = `INSERT INTO langgraph_effects (${EFFECT_COLUMNS}) VALUES (${EFFECT
   .map((column) => `${column} = excluded.${column}`)
   .join(", ")}`;
 
-export function saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): EffectRow {
+export function* saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): Program<EffectRow> {
   const { input, outcome, undoError } = effect;
   const content = sql.sealing.seal(key.threadId, effectIdentity(effect.id), JSON.stringify({ input, outcome, undoError }));
-  sql.run(
+  yield* sql.run(
     SAVE,
     effect.seq,
     key.thread,

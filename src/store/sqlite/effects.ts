@@ -15,7 +15,7 @@ import {
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { unfinishedRewind } from "./rewind-records";
 import { checkLease } from "./runs";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 import { enterThread } from "./tombstones";
@@ -34,88 +34,104 @@ const EPOCH = "SELECT epoch FROM langgraph_threads WHERE thread = ?";
  * epoch: a rewind deletes what it undoes, so what is still there did happen. A call whose label is but an ordinal may also be found by
  * its input, since effects that run side by side can come in another order next time.
  */
-export function beginEffect(sql: Sql, call: NewEffect): EffectBeginning {
+export function* beginEffect(sql: Sql, call: NewEffect): Program<EffectBeginning> {
   // A transaction that the lock has thrown back is run again.
   call.taken.delete(call.id);
-  const beginning = beginningOf(sql, call);
+  const beginning = yield* beginningOf(sql, call);
   if (beginning.kind === "begun" || beginning.kind === "found") call.taken.set(call.id, beginning.row.id);
   return beginning;
 }
 
-function beginningOf(sql: Sql, call: NewEffect): EffectBeginning {
-  const key = enterThread(sql, call.threadId, call.startedAt, {
+function* beginningOf(sql: Sql, call: NewEffect): Program<EffectBeginning> {
+  const key = yield* enterThread(sql, call.threadId, call.startedAt, {
     begins: call.claim.kind === "begin",
-    belongs: ({ thread }) => sql.get(TURN, thread, call.nodeTaskId) !== undefined,
+    belongs: function* ({ thread }) {
+      return (yield* sql.get(TURN, thread, call.nodeTaskId)) !== undefined;
+    },
     refersTo: call.anchor,
     sawDeletion: call.sawDeletion,
     lease: call.lease,
   });
-  verifyJournal(sql, key);
+  yield* verifyJournal(sql, key);
   const input = call.input?.();
   const inputDigest = input && sql.sealing.address(call.threadId, input.text);
-  const { known, undecided } = knownEffects(sql, key, orphanCall(sql, key, call, inputDigest));
-  const row = known.matching();
+  const { known, undecided } = yield* knownEffects(sql, key, yield* orphanCall(sql, key, call, inputDigest));
+  const row = yield* known.matching();
   if (row === undefined) {
-    const failed = known.failedTwin();
+    const failed = yield* known.failedTwin();
     if (failed !== undefined) return { kind: "unclear", row: failed };
     if (undecided !== undefined) return { kind: "lost", row: undecided };
-    if (input !== undefined) storeChunks(sql, key, input.parts);
-    return { kind: "begun", row: insert(sql, key, call, { input: input?.text, inputDigest }) };
+    if (input !== undefined) yield* storeChunks(sql, key, input.parts);
+    return { kind: "begun", row: yield* insert(sql, key, call, { input: input?.text, inputDigest }) };
   }
   const differs = row.inputDigest !== undefined && inputDigest !== undefined && row.inputDigest !== inputDigest;
   if (differs && !call.anyInput && row.status !== "failed") return { kind: "changed", row };
   if (row.status !== "failed") return { kind: "found", row };
-  if (differs && input !== undefined) storeChunks(sql, key, input.parts);
+  if (differs && input !== undefined) yield* storeChunks(sql, key, input.parts);
   const { idempotent, undo } = call;
   // It did not happen, so it may be repaired; with another input it is another deed to its receiver.
   const anew = (): Partial<EffectRow> => ({ input: input?.text, inputDigest, key: nextKey(sql, key, row.key) });
   const renewed = { idempotent, undo, ...(differs ? anew() : {}) };
-  return { kind: "begun", row: begunAgain(sql, key, { ...row, ...renewed }, call, row.triedSeq === undefined) };
+  return { kind: "begun", row: yield* begunAgain(sql, key, { ...row, ...renewed }, call, row.triedSeq === undefined) };
 }
 
 /** What the node task has in the journal, or what it takes over from where its graph was begun before. */
-function knownEffects(sql: Sql, key: ThreadKey, call: OrphanCall): { known: KnownEffects; undecided: EffectRow | undefined } {
+function* knownEffects(
+  sql: Sql,
+  key: ThreadKey,
+  call: OrphanCall,
+): Program<{ known: KnownEffects; undecided: EffectRow | undefined }> {
   const known = new KnownEffects(sql, key, call);
-  const isNew = (): boolean => known.matching() === undefined && known.failedTwin() === undefined;
+  const isNew = function* (): Program<boolean> {
+    return (yield* known.matching()) === undefined && (yield* known.failedTwin()) === undefined;
+  };
   let undecided: EffectRow | undefined;
-  if (!known.any()) undecided = adoptOrphans(sql, key, call);
-  else if (isEdited(sql, call) && isNew()) undecided = adoptEdited(sql, key, call);
-  return { known, undecided: undecided ?? lostTwin(sql, key, call) };
+  if (!(yield* known.any())) undecided = yield* adoptOrphans(sql, key, call);
+  else if ((yield* isEdited(sql, call)) && (yield* isNew())) undecided = yield* adoptEdited(sql, key, call);
+  return { known, undecided: undecided ?? (yield* lostTwin(sql, key, call)) };
 }
 
-function orphanCall(sql: Sql, key: ThreadKey, call: NewEffect, inputDigest: string | undefined): OrphanCall {
+function* orphanCall(sql: Sql, key: ThreadKey, call: NewEffect, inputDigest: string | undefined): Program<OrphanCall> {
   return {
     ...call,
     path: pathOf(call.nodeNs),
     inputDigest,
-    taskId: rootTaskName(sql, call.rootThreadId, call.run) ?? turnsTask(sql, key, call) ?? call.claim.taskId,
-    unsavedRun: unsavedRun(sql, key, call),
+    taskId: (yield* rootTaskName(sql, call.rootThreadId, call.run)) ?? (yield* turnsTask(sql, key, call)) ?? call.claim.taskId,
+    unsavedRun: yield* unsavedRun(sql, key, call),
   };
 }
 
 /** Of a run that nothing was saved of since this node task became due, or since one around it did in a graph that had been saved. */
-function unsavedRun(sql: Sql, key: ThreadKey, { anchor, innerAnchors, rootThreadId, graphRun }: NewEffect): string | undefined {
+function* unsavedRun(
+  sql: Sql,
+  key: ThreadKey,
+  { anchor, innerAnchors, rootThreadId, graphRun }: NewEffect,
+): Program<string | undefined> {
   if (anchor === undefined) return undefined;
-  if (!isSavedRoot(sql, key, anchor, rootThreadId)) return graphRun;
-  return Object.entries(innerAnchors).some(([ns, id]) => isLostInside(sql, key, ns, id)) ? graphRun : undefined;
+  if (!(yield* isSavedRoot(sql, key, anchor, rootThreadId))) return graphRun;
+  return Object.entries(innerAnchors).some(function* ([ns, id]) {
+    return yield* isLostInside(sql, key, ns, id);
+  })
+    ? graphRun
+    : undefined;
 }
 
-function insert(
+function* insert(
   sql: Sql,
   key: ThreadKey,
   call: NewEffect,
   { input, inputDigest }: Pick<EffectRow, "input" | "inputDigest">,
-): EffectRow {
-  const epoch = sql.get<{ epoch: number }>(EPOCH, key.thread)?.epoch ?? 0;
+): Program<EffectRow> {
+  const epoch = (yield* sql.get<{ epoch: number }>(EPOCH, key.thread))?.epoch ?? 0;
   const { threadId, nodeNs, nodeTaskId, name } = call;
   const path = pathOf(nodeNs);
-  const { label, key: effectKey } = naming(sql, key, epoch, call);
-  return saveEffect(sql, key, {
+  const { label, key: effectKey } = yield* naming(sql, key, epoch, call);
+  return yield* saveEffect(sql, key, {
     id: call.id,
     threadId,
     epoch,
-    taskId: taskOf(sql, key, call),
-    seq: sql.nextSeq(),
+    taskId: yield* taskOf(sql, key, call),
+    seq: yield* sql.nextSeq(),
     nodeName: path.slice(path.lastIndexOf("|") + 1),
     nodeNs,
     nodeTaskId,
@@ -123,7 +139,7 @@ function insert(
     spot: call.spot,
     anchor: call.anchor,
     run: call.run,
-    unsavedRun: unsavedRun(sql, key, call),
+    unsavedRun: yield* unsavedRun(sql, key, call),
     name,
     label,
     key: effectKey,
@@ -150,27 +166,29 @@ function insert(
  * An ordinal may be taken by an effect that was met in another order; then the next free one is the label. Node task ids repeat after a
  * rewind, and with them all that the key is made of but the epoch; after an undo that no rewind has followed, not even that.
  */
-function naming(sql: Sql, key: ThreadKey, epoch: number, call: NewEffect): { label: string; key: string } {
+function* naming(sql: Sql, key: ThreadKey, epoch: number, call: NewEffect): Program<{ label: string; key: string }> {
   const { nodeTaskId, name, labelled } = call;
-  const count = (label: string): number => sql.get<{ n: number }>(OF_LABEL, key.thread, nodeTaskId, name, label)?.n ?? 0;
+  const count = function* (label: string): Program<number> {
+    return (yield* sql.get<{ n: number }>(OF_LABEL, key.thread, nodeTaskId, name, label))?.n ?? 0;
+  };
   let label = call.label;
-  let earlier = count(label);
+  let earlier = yield* count(label);
   for (let number = Number(label.slice(1)) + 1; !labelled && earlier > 0; number += 1) {
     label = `#${number}`;
-    earlier = count(label);
+    earlier = yield* count(label);
   }
   const again = earlier === 0 ? [] : [earlier];
   return { label, key: sql.sealing.checksum(key.threadId, "effect key", key.thread, epoch, nodeTaskId, name, label, ...again) };
 }
 
 /** The task of its turn; without turns that of the run. Asked before the row takes its seq, because it may begin a task. */
-function taskOf(sql: Sql, key: ThreadKey, call: NewEffect): string {
-  return turnsTask(sql, key, call) ?? claimTask(sql, key, call.claim, call.startedAt).taskId;
+function* taskOf(sql: Sql, key: ThreadKey, call: NewEffect): Program<string> {
+  return (yield* turnsTask(sql, key, call)) ?? (yield* claimTask(sql, key, call.claim, call.startedAt)).taskId;
 }
 
-function turnsTask(sql: Sql, key: ThreadKey, call: NewEffect): string | undefined {
+function* turnsTask(sql: Sql, key: ThreadKey, call: NewEffect): Program<string | undefined> {
   for (const nodeTaskId of [call.nodeTaskId, rootTaskOf(call.run)]) {
-    const turn = sql.get<{ task_id: string }>(TURN, key.thread, nodeTaskId);
+    const turn = yield* sql.get<{ task_id: string }>(TURN, key.thread, nodeTaskId);
     if (turn !== undefined) return turn.task_id;
   }
   return undefined;
@@ -188,53 +206,53 @@ function nextKey(sql: Sql, key: ThreadKey, before: string): string {
  * What a copied thread tries again is its own deed. It gets a key of its own, unless the source may have done it under the old one: then
  * another key would make it a second deed.
  */
-function begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, call: NewEffect, surelyNot: boolean): EffectRow {
+function* begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow> {
   const { process, startedAt } = call;
   const begun = { status: "intent", tries: row.tries + 1, process, startedAt, endedAt: undefined, outcome: undefined } as const;
   const own = row.inherited && surelyNot ? { key: nextKey(sql, key, row.key) } : {};
-  const taskId = taskOf(sql, key, call);
-  const seq = sql.nextSeq();
+  const taskId = yield* taskOf(sql, key, call);
+  const seq = yield* sql.nextSeq();
   const place = surelyNot ? { taskId, seq, triedSeq: undefined } : { triedSeq: seq };
-  return saveEffect(sql, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
+  return yield* saveEffect(sql, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
 }
 
 /** Puts what its last try has done where that try stands; see {@link begunAgain}. */
-function placed(sql: Sql, { thread }: ThreadKey, row: EffectRow): EffectRow {
+function* placed(sql: Sql, { thread }: ThreadKey, row: EffectRow): Program<EffectRow> {
   const { triedSeq } = row;
   if (triedSeq === undefined) return row;
-  const taskId = sql.get<{ task_id: string }>(TASK_AT, thread, triedSeq)?.task_id ?? row.taskId;
+  const taskId = (yield* sql.get<{ task_id: string }>(TASK_AT, thread, triedSeq))?.task_id ?? row.taskId;
   return { ...row, seq: triedSeq, triedSeq: undefined, taskId };
 }
 
-export function retryEffect(sql: Sql, seen: EffectRow, call: NewEffect, surelyNot: boolean): EffectRow | undefined {
-  checkLease(sql, call.lease);
-  const found = effectOf(sql, seen.id);
+export function* retryEffect(sql: Sql, seen: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow | undefined> {
+  yield* checkLease(sql, call.lease);
+  const found = yield* effectOf(sql, seen.id);
   if (found?.row.tries !== seen.tries || found.row.status !== seen.status) return undefined;
   const { status, triedSeq } = found.row;
-  return begunAgain(sql, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
+  return yield* begunAgain(sql, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
 }
 
 /**
  * What is done stays done, whoever comes late and says otherwise. Who did it has the last word on the try that was its own, also if it
  * has lost its lease: it knows. But what somebody has begun since, or undone, is not overwritten: that one acted upon the doubt.
  */
-export function settleEffect(sql: Sql, effectId: string, settlement: EffectSettlement): EffectRow | undefined {
-  const found = effectOf(sql, effectId);
+export function* settleEffect(sql: Sql, effectId: string, settlement: EffectSettlement): Program<EffectRow | undefined> {
+  const found = yield* effectOf(sql, effectId);
   if (found === undefined) return undefined;
   const { key, row } = found;
   const { status, seen, replaces, outcome, endedAt, settledBy } = settlement;
-  if (settledBy === SETTLED_AS_HISTORY) return saveEffect(sql, key, { ...row, settledBy });
+  if (settledBy === SETTLED_AS_HISTORY) return yield* saveEffect(sql, key, { ...row, settledBy });
   if (row.status === "done" && replaces !== undefined && row.outcome === replaces) {
-    if (outcome !== undefined) storeChunks(sql, key, outcome.parts);
-    return saveEffect(sql, key, { ...row, outcome: outcome?.text, settledBy });
+    if (outcome !== undefined) yield* storeChunks(sql, key, outcome.parts);
+    return yield* saveEffect(sql, key, { ...row, outcome: outcome?.text, settledBy });
   }
   if (row.status === "done" || (seen !== undefined && !isOpen(row, seen, status))) return row;
-  if (outcome !== undefined) storeChunks(sql, key, outcome.parts);
+  if (outcome !== undefined) yield* storeChunks(sql, key, outcome.parts);
   const ended = status === "intent" ? undefined : endedAt;
   const settled = { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy };
-  if (status === "done") return saveEffect(sql, key, placed(sql, key, settled));
+  if (status === "done") return yield* saveEffect(sql, key, yield* placed(sql, key, settled));
   // A person knows it of all tries.
-  return saveEffect(sql, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
+  return yield* saveEffect(sql, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
 }
 
 /** Whether this try is still the newest and its outcome not known, or only from somebody who can have been mistaken. */
@@ -244,39 +262,39 @@ function isOpen(row: EffectRow, seen: Pick<EffectRow, "tries" | "undoStatus">, s
 }
 
 /** What is undone stays undone, whoever comes late and says otherwise. */
-export function settleUndo(
+export function* settleUndo(
   sql: Sql,
   effectId: string,
   { status, error, at, lease }: UndoOutcome,
   guard?: (found: EffectRow, unfinished: RewindRow | undefined) => void,
-): EffectRow | undefined {
-  checkLease(sql, lease);
-  const found = effectOf(sql, effectId);
+): Program<EffectRow | undefined> {
+  yield* checkLease(sql, lease);
+  const found = yield* effectOf(sql, effectId);
   if (found === undefined) return undefined;
-  guard?.(found.row, unfinishedRewind(sql, found.key.threadId));
+  guard?.(found.row, yield* unfinishedRewind(sql, found.key.threadId));
   if (found.row.undoStatus === "done") return found.row;
   const undoneAt = status === "done" ? at : undefined;
   const row = { ...found.row, undoStatus: status, undoError: error, undoneAt };
-  return saveEffect(sql, found.key, status === undefined ? row : placed(sql, found.key, row));
+  return yield* saveEffect(sql, found.key, status === undefined ? row : yield* placed(sql, found.key, row));
 }
 
-export function getEffect(sql: Sql, effectId: string): EffectRow | undefined {
-  return effectOf(sql, effectId)?.row;
+export function* getEffect(sql: Sql, effectId: string): Program<EffectRow | undefined> {
+  return (yield* effectOf(sql, effectId))?.row;
 }
 
-export function listEffects(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): EffectRow[] {
-  const key = wholeThread(sql, query.threadId);
+export function* listEffects(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<EffectRow[]> {
+  const key = yield* wholeThread(sql, query.threadId);
   if (key === undefined) return [];
-  return sql
-    .all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)
-    .map((row) => toEffect(sql, key.threadId, row));
+  return (yield* sql.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)).map((row) =>
+    toEffect(sql, key.threadId, row),
+  );
 }
 
-export function effectsBehind(sql: Sql, threadId: string, seq: number): EffectRow[] {
-  const key = threadKey(sql, threadId);
+export function* effectsBehind(sql: Sql, threadId: string, seq: number): Program<EffectRow[]> {
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) return [];
-  verifyJournal(sql, key);
-  return sql.all<RawEffect>(BEHIND, key.thread, seq).map((row) => toEffect(sql, threadId, row));
+  yield* verifyJournal(sql, key);
+  return (yield* sql.all<RawEffect>(BEHIND, key.thread, seq)).map((row) => toEffect(sql, threadId, row));
 }
 
 /**
@@ -285,14 +303,14 @@ export function effectsBehind(sql: Sql, threadId: string, seq: number): EffectRo
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-function verifyJournal(sql: Sql, { thread, threadId }: ThreadKey): void {
+function* verifyJournal(sql: Sql, { thread, threadId }: ThreadKey): Program<void> {
   if (sql.journals.has(thread)) return;
-  for (const row of sql.all<RawEffect>(OF_THREAD, thread, 0, -1)) toEffect(sql, threadId, row);
+  for (const row of yield* sql.all<RawEffect>(OF_THREAD, thread, 0, -1)) toEffect(sql, threadId, row);
   sql.journals.add(thread);
 }
 
-function effectOf(sql: Sql, effectId: string): { key: ThreadKey; row: EffectRow } | undefined {
-  const raw = sql.get<RawEffect>(BY_ID, effectId);
-  const key = raw && threadKey(sql, threadIdOf(sql, raw.thread));
+function* effectOf(sql: Sql, effectId: string): Program<{ key: ThreadKey; row: EffectRow } | undefined> {
+  const raw = yield* sql.get<RawEffect>(BY_ID, effectId);
+  const key = raw && (yield* threadKey(sql, yield* threadIdOf(sql, raw.thread)));
   return raw === undefined || key === undefined ? undefined : { key, row: toEffect(sql, key.threadId, raw) };
 }

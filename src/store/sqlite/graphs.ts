@@ -1,6 +1,6 @@
 import { corrupted } from "../checksum";
 import type { GraphReference, GraphRow } from "../store";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { push } from "./prune-rows";
 import type { ThreadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
@@ -19,25 +19,25 @@ const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
  * The seq of the graph's row, which is written with the first turn that refers to it, and so is older than every turn that does. A
  * rewind may have taken it away since, so nobody remembers seqs.
  */
-export function graphSeq(sql: Sql, { thread }: ThreadKey, graph: GraphReference | undefined): number | undefined {
+export function* graphSeq(sql: Sql, { thread }: ThreadKey, graph: GraphReference | undefined): Program<number | undefined> {
   if (graph === undefined) return undefined;
-  const known = sql.get<{ seq: number }>(OF_DIGEST, thread, graph.digest);
+  const known = yield* sql.get<{ seq: number }>(OF_DIGEST, thread, graph.digest);
   if (known !== undefined) return known.seq;
-  const seq = sql.nextSeq();
-  sql.run(INSERT, seq, thread, graph.digest, graph.document());
+  const seq = yield* sql.nextSeq();
+  yield* sql.run(INSERT, seq, thread, graph.digest, graph.document());
   return seq;
 }
 
 /** The graphs that these turns ran in, oldest turn first. Turns without one are in none. */
-export function graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly string[]): GraphRow[] {
-  const key = wholeThread(sql, threadId);
+export function* graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly string[]): Program<GraphRow[]> {
+  const key = yield* wholeThread(sql, threadId);
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
-  for (const { id, graph } of sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
+  for (const { id, graph } of yield* sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
     push(turns, graph, id);
   }
-  return [...turns].map(([seq, ids]) => {
-    const row = sql.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
+  return [...turns].map(function* ([seq, ids]) {
+    const row = yield* sql.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
     // A graph is written before the turns that refer to it, and goes after them.
     if (row === undefined)
       throw corrupted(`graph ${seq} of thread ${threadId}`, "what its turns ran in", "none", { threadId, seq });
@@ -46,6 +46,6 @@ export function graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly stri
 }
 
 /** Removes the graphs whose turns were pruned. */
-export function deleteUnusedGraphs(sql: Sql, key: ThreadKey): void {
-  sql.run(DELETE_UNUSED, key.thread, key.threadId);
+export function* deleteUnusedGraphs(sql: Sql, key: ThreadKey): Program<void> {
+  yield* sql.run(DELETE_UNUSED, key.thread, key.threadId);
 }

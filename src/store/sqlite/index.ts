@@ -25,7 +25,7 @@ import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, takeBack } 
 import { beatRun, beginRun, checkLease, endRun, listRuns } from "./runs";
 import { reseal, retireKeys } from "./rotate";
 import { withoutInline } from "./small-values";
-import { Sql } from "./sql";
+import { type Program, Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { readChunks } from "./chunks";
 import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
@@ -67,13 +67,12 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path: string) => Store): Store {
   const committing =
     (commit: <T>(transaction: () => T) => Awaitable<T>) =>
-    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T, name?: CommitName) =>
+    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => Program<T>, name?: CommitName) =>
     (...args: A) => {
-      const transaction = (): T =>
-        sql.numbered(() => {
-          refuseRetiredKey(sql);
-          return work(sql, ...args);
-        });
+      const transaction = (): T => {
+        refuseRetiredKey(sql);
+        return sql.now(sql.numbered(work(sql, ...args)));
+      };
       if (name === undefined) return commit(transaction);
       // Outcomes and marks name their effect by its id.
       const subject = (): unknown => (typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]);
@@ -83,9 +82,9 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
   /** After a power cut no run is going on. */
   const mark = committing((transaction) => commits.runUnsynced(transaction));
   const read =
-    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => T) =>
+    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => Program<T>) =>
     (...args: A) =>
-      commits.read(() => work(sql, ...args));
+      commits.read(() => sql.now(work(sql, ...args)));
   return {
     address: (threadId, text) => sql.sealing.address(threadId, text),
     get awaitsKeys() {

@@ -36,22 +36,22 @@ function unlockWith(sql: Sql, keys: ResolvedKeys | undefined): void {
   sql.db
     .transaction(() => {
       const { sealing, toStore } = unlock(keys, found(sql));
-      if (toStore !== undefined) sql.run(STORE, `key:${toStore.keyId}`, toStore.wrapped);
+      if (toStore !== undefined) sql.now(sql.run(STORE, `key:${toStore.keyId}`, toStore.wrapped));
       sql.unlock(sealing);
     })
     .immediate();
 }
 
 function found(sql: Sql): FoundInDatabase {
-  const wrapped = sql
-    .all<{ value: unknown }>(SECRETS)
+  const wrapped = sql.now(sql
+    .all<{ value: unknown }>(SECRETS))
     .map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
-  return { wrapped, empty: wrapped.length === 0 && sql.get(UNUSED) !== undefined };
+  return { wrapped, empty: wrapped.length === 0 && sql.now(sql.get(UNUSED)) !== undefined };
 }
 
 /** Refuses to write texts as they are into a file that another process has made an encrypted one. @throws {TurnsError} ENCRYPTED */
 export function refuseEncrypted(sql: Sql, what: string): void {
-  if (sql.get(SECRETS) === undefined) return;
+  if (sql.now(sql.get(SECRETS)) === undefined) return;
   throw new TurnsError("ENCRYPTED", {
     what,
     expected: "a database without encryption",
@@ -63,7 +63,7 @@ export function refuseEncrypted(sql: Sql, what: string): void {
 /** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
 export function refuseRetiredKey(sql: Sql): void {
   const { keyId } = sql.sealing;
-  if (keyId === undefined || sql.get(SECRET, `key:${keyId}`) !== undefined) return;
+  if (keyId === undefined || sql.now(sql.get(SECRET, `key:${keyId}`)) !== undefined) return;
   throw new TurnsError("UNKNOWN_KEY", {
     what: `the encryption key ${JSON.stringify(keyId)}`,
     expected: "a key that this database still uses",
@@ -75,5 +75,5 @@ export function refuseRetiredKey(sql: Sql): void {
 
 /** Forgets all keys but the current one. Only where nothing is sealed under them any more. @returns how many */
 export function retireOtherKeys(sql: Sql): number {
-  return sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`);
+  return sql.now(sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`));
 }

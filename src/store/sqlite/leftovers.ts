@@ -1,6 +1,6 @@
 import type { RunRow } from "../store";
 import { endRun, RUN_COLUMNS, type Row as RunColumns, toRun } from "./runs";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries and triggers included. */
 export const ROWS_AT_ONCE = 1_000;
@@ -48,54 +48,56 @@ export interface Leftover {
 }
 
 /** Rows of a thread that nobody sees any more, or does not see yet. @param runId of the copy that writes them */
-export function leaveThread(sql: Sql, thread: number, runId = ""): void {
-  sql.run(LEAVE, thread, "", runId);
+export function* leaveThread(sql: Sql, thread: number, runId = ""): Program<void> {
+  yield* sql.run(LEAVE, thread, "", runId);
 }
 
-export function leaveArchive(sql: Sql, rewindId: string): void {
-  sql.run(LEAVE, 0, rewindId, "");
+export function* leaveArchive(sql: Sql, rewindId: string): Program<void> {
+  yield* sql.run(LEAVE, 0, rewindId, "");
 }
 
 /** Nothing is left of it, or a copy is a thread now. The run of a copy ends with it. */
-export function forgetLeftover(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): void {
-  sql.run(FORGET, thread, rewindId);
-  if (runId !== "") endRun(sql, runId);
+export function* forgetLeftover(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<void> {
+  yield* sql.run(FORGET, thread, rewindId);
+  if (runId !== "") yield* endRun(sql, runId);
 }
 
 /** Whether it is still on record, of the same run. */
-export function isThere(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): boolean {
-  return sql.get(IS_THERE, thread, rewindId, runId) !== undefined;
+export function* isThere(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<boolean> {
+  return (yield* sql.get(IS_THERE, thread, rewindId, runId)) !== undefined;
 }
 
 /** Whether a thread has so many rows that its deletion, or a copy, takes more than one transaction. */
 export function isLarge(sql: Sql, thread: number): boolean {
   let rows = 0;
-  return COUNTS.some((count) => (rows += sql.get<{ n: number }>(count, thread, ROWS_AT_ONCE + 1)?.n ?? 0) > ROWS_AT_ONCE);
+  return COUNTS.some(function* (count) {
+    return (rows += (yield* sql.get<{ n: number }>(count, thread, ROWS_AT_ONCE + 1))?.n ?? 0) > ROWS_AT_ONCE;
+  });
 }
 
-export function isLeftover(sql: Sql, thread: number): boolean {
-  return sql.get(IS_LEFT, thread, "") !== undefined;
+export function* isLeftover(sql: Sql, thread: number): Program<boolean> {
+  return (yield* sql.get(IS_LEFT, thread, "")) !== undefined;
 }
 
-export function isLeftoverArchive(sql: Sql, rewindId: string): boolean {
-  return sql.get(IS_LEFT, 0, rewindId) !== undefined;
+export function* isLeftoverArchive(sql: Sql, rewindId: string): Program<boolean> {
+  return (yield* sql.get(IS_LEFT, 0, rewindId)) !== undefined;
 }
 
 /** @returns how many rows of the thread went; fewer than `limit` means all are gone */
-export function removeRows(sql: Sql, thread: number, limit: number): number {
+export function* removeRows(sql: Sql, thread: number, limit: number): Program<number> {
   let left = limit;
-  for (const removal of REMOVALS) if (left > 0) left -= sql.run(removal, thread, left);
+  for (const removal of REMOVALS) if (left > 0) left -= yield* sql.run(removal, thread, left);
   return limit - left;
 }
 
 /** @returns how many rows of the archive went; fewer than `limit` means all are gone */
-export function removeArchived(sql: Sql, rewindId: string, limit: number): number {
-  return sql.run(REMOVE_ARCHIVE, rewindId, limit);
+export function* removeArchived(sql: Sql, rewindId: string, limit: number): Program<number> {
+  return yield* sql.run(REMOVE_ARCHIVE, rewindId, limit);
 }
 
 /** Whether there is anything that {@link removeLeftovers} would remove. */
-export function hasLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): boolean {
-  return rubbish(sql, isAlive).length > 0;
+export function* hasLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): Program<boolean> {
+  return (yield* rubbish(sql, isAlive)).length > 0;
 }
 
 /**
@@ -103,29 +105,36 @@ export function hasLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): boole
  *
  * @returns whether there is more
  */
-export function removeLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): boolean {
+export function* removeLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): Program<boolean> {
   const until = Date.now() + BATCH_MS;
-  const left = rubbish(sql, isAlive);
+  const left = yield* rubbish(sql, isAlive);
   for (let step = 0; step < STEPS && left[0] !== undefined && Date.now() < until; step += 1) {
-    if (isGone(sql, left[0])) left.shift();
+    if (yield* isGone(sql, left[0])) left.shift();
   }
   return left.length > 0;
 }
 
 /** Removes some rows of a leftover, alive or not. @returns whether there are none any more */
-export function isGone(sql: Sql, leftover: Leftover): boolean {
+export function* isGone(sql: Sql, leftover: Leftover): Program<boolean> {
   const { thread, rewind_id: rewindId } = leftover;
   // A damaged number must not take rows from a thread, nor from a rewind, that is there.
-  const inUse = sql.get(IN_USE, thread, rewindId) !== undefined;
-  const remove = thread === 0 ? () => removeArchived(sql, rewindId, ROWS_PER_STEP) : () => removeRows(sql, thread, ROWS_PER_STEP);
+  const inUse = (yield* sql.get(IN_USE, thread, rewindId)) !== undefined;
+  const remove =
+    thread === 0
+      ? function* () {
+          return yield* removeArchived(sql, rewindId, ROWS_PER_STEP);
+        }
+      : function* () {
+          return yield* removeRows(sql, thread, ROWS_PER_STEP);
+        };
   if (!inUse && remove() >= ROWS_PER_STEP) return false;
-  forgetLeftover(sql, leftover);
+  yield* forgetLeftover(sql, leftover);
   return true;
 }
 
-function rubbish(sql: Sql, isAlive: (run: RunRow) => boolean): Leftover[] {
-  return sql.all<Leftover>(ALL).filter(({ run_id: runId }) => {
-    const run = runId === "" ? undefined : sql.get<RunColumns>(RUN, runId);
+function* rubbish(sql: Sql, isAlive: (run: RunRow) => boolean): Program<Leftover[]> {
+  return (yield* sql.all<Leftover>(ALL)).filter(function* ({ run_id: runId }) {
+    const run = runId === "" ? undefined : yield* sql.get<RunColumns>(RUN, runId);
     return run === undefined || !isAlive(toRun(run));
   });
 }

@@ -1,7 +1,7 @@
 import { corrupted } from "../checksum";
 import type { PackedList, Pointer, Remembered, Segment, StoredValue } from "../store";
 import { openBody, storeChunk } from "./chunks";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;
@@ -30,44 +30,49 @@ const NEW_ITEM = "INSERT INTO langgraph_items (list, pos, seq, thread, chunk) VA
  *
  * @param before what the channel held in the parent checkpoint
  */
-export function placeList(sql: Sql, key: ThreadKey, packed: PackedList, before: Pointer | undefined): readonly Segment[] {
-  const { segments, keep } = rememberedPrefix(key, packed) ?? storedPrefix(sql, key, packed, before);
+export function* placeList(
+  sql: Sql,
+  key: ThreadKey,
+  packed: PackedList,
+  before: Pointer | undefined,
+): Program<readonly Segment[]> {
+  const { segments, keep } = rememberedPrefix(key, packed) ?? (yield* storedPrefix(sql, key, packed, before));
   const owner = segments.at(-1);
-  if (owner === undefined) return [newList(sql, key, packed, null, 0)];
-  const following = sql.rows<[number]>(FOLLOWING, owner.list, keep, packed.length);
+  if (owner === undefined) return [yield* newList(sql, key, packed, null, 0)];
+  const following = yield* sql.rows<[number]>(FOLLOWING, owner.list, keep, packed.length);
   let at = keep;
   for (const [chunk] of following) {
-    if (storeChunk(sql, key, packed.chunk(at)) !== chunk) break;
+    if ((yield* storeChunk(sql, key, packed.chunk(at))) !== chunk) break;
     at += 1;
   }
   if (at === packed.length) return segments;
-  if (at < keep + following.length) return [...segments, newList(sql, key, packed, owner.list, at)];
-  appendItems(sql, key, packed, owner.list, at);
+  if (at < keep + following.length) return [...segments, yield* newList(sql, key, packed, owner.list, at)];
+  yield* appendItems(sql, key, packed, owner.list, at);
   return segments;
 }
 
 /** Where a list is that is stored as a whole. */
-export function placeOf(sql: Sql, key: ThreadKey, packed: PackedList, pointer: ListPointer): readonly Segment[] {
+export function* placeOf(sql: Sql, key: ThreadKey, packed: PackedList, pointer: ListPointer): Program<readonly Segment[]> {
   const known = rememberedPrefix(key, packed);
   if (known?.keep === packed.length) return known.segments;
-  return segmentsOf(sql, key, pointer).map(({ list, from }) => ({ list, from }));
+  return (yield* segmentsOf(sql, key, pointer)).map(({ list, from }) => ({ list, from }));
 }
 
 function rememberedPrefix(key: ThreadKey, packed: PackedList): { segments: readonly Segment[]; keep: number } | undefined {
   return packed.known?.generation === key.generation ? packed.known : undefined;
 }
 
-function storedPrefix(
+function* storedPrefix(
   sql: Sql,
   key: ThreadKey,
   packed: PackedList,
   before: Pointer | undefined,
-): { segments: readonly Segment[]; keep: number } {
+): Program<{ segments: readonly Segment[]; keep: number }> {
   if (before?.kind !== "list") return { segments: [], keep: 0 };
-  const segments = segmentsOf(sql, key, before);
+  const segments = yield* segmentsOf(sql, key, before);
   let keep = 0;
   search: for (const { list, from, upto } of segments) {
-    for (const [address] of sql.rows<[string]>(ADDRESSES, list, from, upto)) {
+    for (const [address] of yield* sql.rows<[string]>(ADDRESSES, list, from, upto)) {
       if (keep >= packed.length || packed.address(keep) !== address) break search;
       keep += 1;
     }
@@ -75,30 +80,30 @@ function storedPrefix(
   return { segments: segments.filter(({ from }) => from < keep).map(({ list, from }) => ({ list, from })), keep };
 }
 
-function newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | null, keep: number): Segment {
-  const list = sql.nextSeq();
-  sql.run(NEW_LIST, list, key.thread, base, keep);
-  appendItems(sql, key, packed, list, keep);
+function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | null, keep: number): Program<Segment> {
+  const list = yield* sql.nextSeq();
+  yield* sql.run(NEW_LIST, list, key.thread, base, keep);
+  yield* appendItems(sql, key, packed, list, keep);
   return { list, from: keep };
 }
 
-function appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number, from: number): void {
+function* appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number, from: number): Program<void> {
   for (let pos = from; pos < packed.length; pos += 1) {
-    const chunk = storeChunk(sql, key, packed.chunk(pos));
-    sql.run(NEW_ITEM, list, pos, sql.nextSeq(), key.thread, chunk);
+    const chunk = yield* storeChunk(sql, key, packed.chunk(pos));
+    yield* sql.run(NEW_ITEM, list, pos, yield* sql.nextSeq(), key.thread, chunk);
   }
 }
 
 /** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */
-export function readList(sql: Sql, key: ThreadKey, pointer: ListPointer, remembered: Remembered): StoredValue {
+export function* readList(sql: Sql, key: ThreadKey, pointer: ListPointer, remembered: Remembered): Program<StoredValue> {
   const from = remembered.elements(pointer.list, pointer.length, pointer.digest);
   if (from >= pointer.length) return { ...pointer, segments: undefined, from, stretches: [] };
   const stretches: string[] = [];
   let found = 0;
-  const segments = segmentsOf(sql, key, pointer);
+  const segments = yield* segmentsOf(sql, key, pointer);
   for (const { list, from: start, upto } of segments) {
     for (let at = Math.max(start, from); at < upto; at += JOINED_MAX) {
-      for (const stretch of readStretches(sql, key, list, at, Math.min(at + JOINED_MAX, upto))) {
+      for (const stretch of yield* readStretches(sql, key, list, at, Math.min(at + JOINED_MAX, upto))) {
         found += stretch.length;
         if (stretch.length > 0) stretches.push(stretch.text);
       }
@@ -114,13 +119,13 @@ interface Stretch {
 }
 
 /** Texts have a greatest length, in SQLite and in JavaScript; what exceeds it is read in two. */
-function readStretches(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Stretch[] {
+function* readStretches(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch[]> {
   try {
-    return [readStretch(sql, key, list, from, upto)];
+    return [yield* readStretch(sql, key, list, from, upto)];
   } catch (error) {
     if (upto - from < 2 || !isTooLong(error)) throw error;
     const middle = from + Math.floor((upto - from) / 2);
-    return [...readStretches(sql, key, list, from, middle), ...readStretches(sql, key, list, middle, upto)];
+    return [...(yield* readStretches(sql, key, list, from, middle)), ...(yield* readStretches(sql, key, list, middle, upto))];
   }
 }
 
@@ -129,19 +134,20 @@ function isTooLong(error: unknown): boolean {
   return code === "SQLITE_TOOBIG" || code === "ERR_STRING_TOO_LONG" || error instanceof RangeError;
 }
 
-function readStretch(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Stretch {
+function* readStretch(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch> {
   if (!sql.sealing.encrypted) {
-    const [[length, text] = [0, null]] = sql.rows<[number, string | null]>(JOINED, list, from, upto);
+    const [[length, text] = [0, null]] = yield* sql.rows<[number, string | null]>(JOINED, list, from, upto);
     return { length, text: text ?? "" };
   }
-  const bodies = sql.rows<[string | Uint8Array]>(BODIES, list, from, upto).map(([body]) => openBody(sql, key.threadId, body));
+  const bodies = (yield* sql.rows<[string | Uint8Array]>(BODIES, list, from, upto)).map(([body]) =>
+    openBody(sql, key.threadId, body),
+  );
   return { length: bodies.length, text: bodies.join(",") };
 }
 
 /** The lists that a list is made of, from its first element on; `upto` is where each stretch ends. */
-export function segmentsOf(sql: Sql, key: ThreadKey, pointer: ListPointer): (Segment & { upto: number })[] {
-  return sql
-    .rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length)
+export function* segmentsOf(sql: Sql, key: ThreadKey, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
+  return (yield* sql.rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length))
     .map(([list, from, upto]) => ({ list, from, upto }))
     .filter(({ from, upto }) => from < upto)
     .reverse();

@@ -2,7 +2,7 @@ import { TurnsError } from "../../errors";
 import { verifyChecksum } from "../checksum";
 import type { CheckpointName } from "../store";
 import { unknownThread } from "../unknown-thread";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
 
@@ -26,33 +26,33 @@ const LIST = `SELECT name, checkpoint_ns, checkpoint_id, created_at, checksum FR
 const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
 
 /** Gives a checkpoint a name, and takes the name from the checkpoint that had it. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
-export function nameCheckpoint(
+export function* nameCheckpoint(
   sql: Sql,
   at: { threadId: string; ns: string; checkpointId: string | undefined },
   name: string,
   createdAt: string,
-): CheckpointName {
-  const key = wholeThread(sql, at.threadId);
-  const found = key && sql.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null);
+): Program<CheckpointName> {
+  const key = yield* wholeThread(sql, at.threadId);
+  const found = key && (yield* sql.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null));
   if (key === undefined || found === undefined) throw unknownCheckpoint(at);
-  return saveName(sql, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
+  return yield* saveName(sql, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
 }
 
-export function saveName(sql: Sql, { thread, threadId }: ThreadKey, given: CheckpointName): CheckpointName {
+export function* saveName(sql: Sql, { thread, threadId }: ThreadKey, given: CheckpointName): Program<CheckpointName> {
   const { name, ns, checkpointId, createdAt } = given;
-  sql.run(NAME, thread, name, ns, checkpointId, createdAt, checksumOf(sql, threadId, given));
+  yield* sql.run(NAME, thread, name, ns, checkpointId, createdAt, checksumOf(sql, threadId, given));
   return given;
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND */
-export function listNames(sql: Sql, threadId: string): CheckpointName[] {
-  const key = wholeThread(sql, threadId);
+export function* listNames(sql: Sql, threadId: string): Program<CheckpointName[]> {
+  const key = yield* wholeThread(sql, threadId);
   if (key === undefined) throw unknownThread(threadId);
-  return namesOf(sql, key);
+  return yield* namesOf(sql, key);
 }
 
-export function namesOf(sql: Sql, key: ThreadKey): CheckpointName[] {
-  return sql.all<RawName>(LIST, key.thread).map((row) => toName(sql, key.threadId, row));
+export function* namesOf(sql: Sql, key: ThreadKey): Program<CheckpointName[]> {
+  return (yield* sql.all<RawName>(LIST, key.thread)).map((row) => toName(sql, key.threadId, row));
 }
 
 /** The name that a row gives, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -68,9 +68,9 @@ function checksumOf(sql: Sql, threadId: string, { name, ns, checkpointId, create
 }
 
 /** @returns whether there was such a name */
-export function unnameCheckpoint(sql: Sql, threadId: string, name: string): boolean {
-  const key = threadKey(sql, threadId);
-  return key !== undefined && sql.run(UNNAME, key.thread, name) > 0;
+export function* unnameCheckpoint(sql: Sql, threadId: string, name: string): Program<boolean> {
+  const key = yield* threadKey(sql, threadId);
+  return key !== undefined && (yield* sql.run(UNNAME, key.thread, name)) > 0;
 }
 
 function unknownCheckpoint(at: { threadId: string; ns: string; checkpointId: string | undefined }): TurnsError {

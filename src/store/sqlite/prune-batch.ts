@@ -1,7 +1,7 @@
 import type { PruneCounts, PrunePlan, PruneUnit, PruneWish } from "../store";
 import { deleteUnusedGraphs } from "./graphs";
 import { planOf, pruneStamp } from "./prune-plan";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { changeRewind } from "./rewind-records";
 import { changeThread, type ThreadKey, threadKey } from "./thread-keys";
 
@@ -21,13 +21,13 @@ const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
 const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
   CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
 
-export function threadsOfRuns(sql: Sql, runIds: readonly string[]): string[] {
-  return sql.rows<[string]>(OF_RUNS, JSON.stringify(runIds)).map(([threadId]) => threadId);
+export function* threadsOfRuns(sql: Sql, runIds: readonly string[]): Program<string[]> {
+  return (yield* sql.rows<[string]>(OF_RUNS, JSON.stringify(runIds))).map(([threadId]) => threadId);
 }
 
-export function prunePlan(sql: Sql, threadId: string, wish: PruneWish): PrunePlan | undefined {
-  const key = threadKey(sql, threadId);
-  return key === undefined ? undefined : planOf(sql, key, wish);
+export function* prunePlan(sql: Sql, threadId: string, wish: PruneWish): Program<PrunePlan | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  return key === undefined ? undefined : yield* planOf(sql, key, wish);
 }
 
 /**
@@ -37,46 +37,51 @@ export function prunePlan(sql: Sql, threadId: string, wish: PruneWish): PrunePla
  * @param limit how many units at most
  * @returns what went, and what is left of the plan
  */
-export function pruneBatch(sql: Sql, plan: PrunePlan, wish: PruneWish, limit: number): { removed: PruneCounts; rest: PrunePlan } {
-  const key = threadKey(sql, plan.threadId);
+export function* pruneBatch(
+  sql: Sql,
+  plan: PrunePlan,
+  wish: PruneWish,
+  limit: number,
+): Program<{ removed: PruneCounts; rest: PrunePlan }> {
+  const key = yield* threadKey(sql, plan.threadId);
   if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
-  const current = pruneStamp(sql, key) === plan.stamp ? plan : planOf(sql, key, wish);
+  const current = (yield* pruneStamp(sql, key)) === plan.stamp ? plan : yield* planOf(sql, key, wish);
   const units = current.units.slice(0, limit);
-  remove(
+  yield* remove(
     sql,
     key,
     DELETE_TURNS,
     units.flatMap(({ turns }) => turns),
   );
-  remove(
+  yield* remove(
     sql,
     key,
     DELETE_WRITES,
     units.flatMap(({ writes }) => writes),
   );
-  remove(
+  yield* remove(
     sql,
     key,
     DELETE_SNAPSHOTS,
     units.flatMap(({ snapshots }) => snapshots),
   );
-  if (units.length > 0) deleteUnusedGraphs(sql, key);
-  if (units.length > 0) sql.run(DELETE_NAMES, key.thread);
-  if (units.length > 0) sql.run(DELETE_EFFECTS, key.thread, current.floor);
+  if (units.length > 0) yield* deleteUnusedGraphs(sql, key);
+  if (units.length > 0) yield* sql.run(DELETE_NAMES, key.thread);
+  if (units.length > 0) yield* sql.run(DELETE_EFFECTS, key.thread, current.floor);
   for (const id of current.archives) {
-    sql.run(DELETE_ARCHIVE, id);
-    changeRewind(sql, id, { archived: false, entries: 0 });
+    yield* sql.run(DELETE_ARCHIVE, id);
+    yield* changeRewind(sql, id, { archived: false, entries: 0 });
   }
-  changeThread(sql, key, ({ pruned_seq: prunedSeq, unswept }) => ({
+  yield* changeThread(sql, key, ({ pruned_seq: prunedSeq, unswept }) => ({
     pruned_seq: Math.max(prunedSeq, current.floor),
     unswept: unswept + units.length + current.archives.length,
   }));
-  const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: pruneStamp(sql, key) };
+  const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: yield* pruneStamp(sql, key) };
   return { removed: countsOf(units), rest };
 }
 
-function remove(sql: Sql, { thread }: ThreadKey, statement: string, seqs: readonly number[]): void {
-  if (seqs.length > 0) sql.run(statement, thread, JSON.stringify(seqs));
+function* remove(sql: Sql, { thread }: ThreadKey, statement: string, seqs: readonly number[]): Program<void> {
+  if (seqs.length > 0) yield* sql.run(statement, thread, JSON.stringify(seqs));
 }
 
 export function countsOf(units: readonly PruneUnit[]): PruneCounts {

@@ -1,6 +1,6 @@
 import { type Manifest, parseManifest } from "./manifest";
 import { keyOf, manifestTextOf, push, type Stored, type ThreadFacts, type Version } from "./prune-rows";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** LangGraph's own channels, which are emptied when they are read and are never delta channels. */
 const OWN_CHANNEL = /^(__|branch:|join:)/;
@@ -11,9 +11,9 @@ const OWN_CHANNEL = /^(__|branch:|join:)/;
  */
 export function addDeltaAncestors(sql: Sql, facts: ThreadFacts, kept: Set<string>): void {
   const manifests = new Map<Version, Manifest>();
-  const manifestOf = (version: Version): Manifest => {
+  const manifestOf = function* (version: Version): Program<Manifest> {
     let manifest = manifests.get(version);
-    if (manifest === undefined) manifests.set(version, (manifest = parseManifest(manifestTextOf(sql, version))));
+    if (manifest === undefined) manifests.set(version, (manifest = parseManifest(yield* manifestTextOf(sql, version))));
     return manifest;
   };
   const world: World = { facts, manifestOf, siblings: siblingsOf(facts), needs: new Map() };

@@ -1,7 +1,7 @@
 import { SETTLED_AS_HISTORY } from "../effects";
 import { liveVersion } from "./prune-keep";
 import { keyOf, type ThreadFacts } from "./prune-rows";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** Of whatever thread: a node may run a graph on another one, and what that did is of this checkpoint too. */
 const HAS_EFFECTS = `SELECT 1 FROM langgraph_threads AS t CROSS JOIN langgraph_effects AS e ON e.thread = t.thread AND e.anchor = ?
@@ -11,7 +11,7 @@ const HAS_EFFECTS = `SELECT 1 FROM langgraph_threads AS t CROSS JOIN langgraph_e
  * Adds what was edited (`updateState`) into checkpoints that stay, as far back as effects ran under it: a run from there finds these by
  * the checkpoints in between, and would do the deeds once more without them. Once such a run has found them, they are its own.
  */
-export function addEdited(sql: Sql, { checkpoints }: ThreadFacts, kept: Set<string>): void {
+export function* addEdited(sql: Sql, { checkpoints }: ThreadFacts, kept: Set<string>): Program<void> {
   for (const at of [...kept]) {
     const before: string[] = [];
     let edit = checkpoints.get(at);
@@ -22,7 +22,7 @@ export function addEdited(sql: Sql, { checkpoints }: ThreadFacts, kept: Set<stri
       // A damaged file may contain a cycle.
       if (parentAt === undefined || parent === undefined || before.includes(parentAt)) break;
       before.push(parentAt);
-      if (sql.get(HAS_EFFECTS, parent.id) !== undefined) for (const one of before) kept.add(one);
+      if ((yield* sql.get(HAS_EFFECTS, parent.id)) !== undefined) for (const one of before) kept.add(one);
       edit = parent;
     }
   }

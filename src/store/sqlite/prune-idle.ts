@@ -1,7 +1,7 @@
 import type { PruneCounts, RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
 import { listRuns } from "./runs";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { threadKey } from "./thread-keys";
 import { deleteThread } from "./threads";
 
@@ -30,30 +30,31 @@ const SIZE = `SELECT
  * @param before milliseconds since the epoch
  * @returns how much it holds; undefined if it stays
  */
-export function idleThread(
+export function* idleThread(
   sql: Sql,
   threadId: string,
   before: number,
   isAlive: (run: RunRow) => boolean,
-): PruneCounts | undefined {
-  const key = threadKey(sql, threadId);
-  if (key === undefined || sql.get(NAMED, key.thread) !== undefined || listRuns(sql, threadId).some(isAlive)) return undefined;
-  if (unfinishedRewind(sql, threadId) !== undefined) return undefined;
-  const saved = sql.get<{ at: number }>(LAST_SAVED, key.thread);
+): Program<PruneCounts | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined || (yield* sql.get(NAMED, key.thread)) !== undefined || (yield* listRuns(sql, threadId)).some(isAlive))
+    return undefined;
+  if ((yield* unfinishedRewind(sql, threadId)) !== undefined) return undefined;
+  const saved = yield* sql.get<{ at: number }>(LAST_SAVED, key.thread);
   if (saved === undefined || saved.at >= before) return undefined;
-  if ((sql.get<{ at: number }>(YOUNGEST, key.thread)?.at ?? 0) >= before) return undefined;
-  return sql.get<PruneCounts>(SIZE, key.thread);
+  if (((yield* sql.get<{ at: number }>(YOUNGEST, key.thread))?.at ?? 0) >= before) return undefined;
+  return yield* sql.get<PruneCounts>(SIZE, key.thread);
 }
 
 /** Deletes the thread, with a tombstone, if it is idle now. @returns as {@link idleThread} */
-export function deleteIdleThread(
+export function* deleteIdleThread(
   sql: Sql,
   threadId: string,
   before: number,
   isAlive: (run: RunRow) => boolean,
   deletedAt: number,
-): PruneCounts | undefined {
-  const size = idleThread(sql, threadId, before, isAlive);
-  if (size !== undefined) deleteThread(sql, threadId, deletedAt, false, isAlive);
+): Program<PruneCounts | undefined> {
+  const size = yield* idleThread(sql, threadId, before, isAlive);
+  if (size !== undefined) yield* deleteThread(sql, threadId, deletedAt, false, isAlive);
   return size;
 }

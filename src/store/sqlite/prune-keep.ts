@@ -1,6 +1,6 @@
 import type { PruneCriteria } from "../store";
 import { keyOf, push, rootIdOf, type Stored, type ThreadFacts } from "./prune-rows";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /**
  * Which checkpoints stay for their own sake: of the root namespace the newest (first saved last, and saved last)
@@ -44,25 +44,27 @@ export interface Places {
   isOrphaned(stored: Stored): boolean;
 }
 
-export function placesOf(sql: Sql, facts: ThreadFacts): Places {
+export function* placesOf(sql: Sql, facts: ThreadFacts): Program<Places> {
   const inOrder = [...facts.checkpoints.values()].filter(hasRows).toSorted((left, right) => left.position - right.position);
   const roots = inOrder.filter(({ ns }) => ns === "");
   const below = new Map<string, Stored[]>();
   for (const stored of inOrder) if (stored.ns !== "") push(below, stored.ns, stored);
   const rootIds = new Map(roots.map((root) => [root.id, root]));
   const noted = new Map<string, string | undefined>();
-  const earlyRoots = savedBeforeRoots(sql, facts, roots, below);
-  const notedRoot = (ns: string): string | undefined => {
-    if (!noted.has(ns)) noted.set(ns, rootIdOf(sql, facts.key, (below.get(ns) as Stored[])[0] as Stored));
+  const earlyRoots = yield* savedBeforeRoots(sql, facts, roots, below);
+  const notedRoot = function* (ns: string): Program<string | undefined> {
+    if (!noted.has(ns)) noted.set(ns, yield* rootIdOf(sql, facts.key, (below.get(ns) as Stored[])[0] as Stored));
     return noted.get(ns);
   };
   return {
     roots,
     below,
-    isOrphaned: ({ ns }) => isPassing(ns) && !rootIds.has(notedRoot(ns) ?? ""),
-    rootOf: (stored) => {
+    isOrphaned: function* ({ ns }) {
+      return isPassing(ns) && !rootIds.has((yield* notedRoot(ns)) ?? "");
+    },
+    rootOf: function* (stored) {
       if (stored.ns === "" || !below.has(stored.ns)) return rootIds.get(stored.id);
-      const root = isPassing(stored.ns) ? rootIds.get(notedRoot(stored.ns) ?? "") : earlyRoots.get(stored);
+      const root = isPassing(stored.ns) ? rootIds.get((yield* notedRoot(stored.ns)) ?? "") : earlyRoots.get(stored);
       return root ?? roots.findLast(({ position }) => position < stored.position) ?? roots[0];
     },
   };
@@ -72,12 +74,12 @@ export function placesOf(sql: Sql, facts: ThreadFacts): Places {
  * With durability "exit" LangGraph saves what a subgraph did before the checkpoint of the root in whose course it was. In a namespace that
  * lasts these are the last ones before such a root, and say so themselves. @returns their roots
  */
-function savedBeforeRoots(
+function* savedBeforeRoots(
   sql: Sql,
   facts: ThreadFacts,
   roots: readonly Stored[],
   below: ReadonlyMap<string, readonly Stored[]>,
-): ReadonlyMap<Stored, Stored> {
+): Program<ReadonlyMap<Stored, Stored>> {
   const found = new Map<Stored, Stored>();
   for (const [ns, stored] of below) {
     if (isPassing(ns)) continue;
@@ -87,7 +89,7 @@ function savedBeforeRoots(
       const since = roots[index - 1]?.position ?? 0;
       for (; at >= 0 && (stored[at] as Stored).position > since; at -= 1) {
         const one = stored[at] as Stored;
-        if (rootIdOf(sql, facts.key, one) !== root.id) break;
+        if ((yield* rootIdOf(sql, facts.key, one)) !== root.id) break;
         found.set(one, root);
       }
     }

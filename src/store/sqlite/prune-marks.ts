@@ -4,7 +4,7 @@ import { openBody } from "./chunks";
 import { parseManifest } from "./manifest";
 import { archivedNumbers, archivedTexts, archivesOf, REFERENCE, type Referring, storedTexts } from "./prune-texts";
 import { refuseBack } from "./paging";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 const PAGE = 1_000;
@@ -32,20 +32,20 @@ export interface Unneeded {
  *
  * @param without what is to be taken as gone already
  */
-export function unneededOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Unneeded {
+export function* unneededOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Program<Unneeded> {
   const lengths = new Map<number, number>();
   const addresses = new Set<string>();
   const mark = ({ kind, text }: Referring): void => {
     if (kind === "manifest") markManifest(text, lengths, addresses);
     else for (const address of chunkAddresses(text)) addresses.add(address);
   };
-  const archives = archivesOf(sql, key, without);
-  for (const referring of storedTexts(sql, key, without)) mark(referring);
-  for (const referring of archivedTexts(sql, key, archives)) mark(referring);
+  const archives = yield* archivesOf(sql, key, without);
+  for (const referring of yield* storedTexts(sql, key, without)) mark(referring);
+  for (const referring of yield* archivedTexts(sql, key, archives)) mark(referring);
   const archived = archivedNumbers(sql, archives);
   for (const { list, keep } of archived.bases) lengthen(lengths, list, keep);
-  const lists = listsOf(sql, key, lengths);
-  return { lists, chunks: chunksOf(sql, key, lengths, addresses, archived.chunks) };
+  const lists = yield* listsOf(sql, key, lengths);
+  return { lists, chunks: yield* chunksOf(sql, key, lengths, addresses, archived.chunks) };
 }
 
 function markManifest(text: string, lengths: Map<number, number>, addresses: Set<string>): void {
@@ -61,8 +61,8 @@ function lengthen(lengths: Map<number, number>, list: number, length: number): v
 }
 
 /** A base is older than what builds on it, so one pass from the newest list on finds all. */
-function listsOf(sql: Sql, { thread }: ThreadKey, lengths: Map<number, number>): Unneeded["lists"] {
-  return sql.rows<[number, number | null, number]>(LISTS, thread).map(([list, base, keep]) => {
+function* listsOf(sql: Sql, { thread }: ThreadKey, lengths: Map<number, number>): Program<Unneeded["lists"]> {
+  return (yield* sql.rows<[number, number | null, number]>(LISTS, thread)).map(([list, base, keep]) => {
     const length = lengths.get(list);
     if (length === undefined) return { list, from: 0, whole: true };
     if (base !== null) lengthen(lengths, base, Math.min(keep, length));
@@ -71,32 +71,32 @@ function listsOf(sql: Sql, { thread }: ThreadKey, lengths: Map<number, number>):
 }
 
 /** @param numbered chunks that are needed by their numbers, besides those of the lists and of the addresses */
-function chunksOf(
+function* chunksOf(
   sql: Sql,
   key: ThreadKey,
   lengths: ReadonlyMap<number, number>,
   addresses: ReadonlySet<string>,
   numbered: readonly number[],
-): number[] {
-  const notes = notesOf(sql, key);
+): Program<number[]> {
+  const notes = yield* notesOf(sql, key);
   const bySeq = new Map([...notes].map(([address, { seq }]) => [seq, address]));
   const waiting = [...addresses, ...numbered.map((chunk) => bySeq.get(chunk) ?? "")];
   for (const [list, length] of lengths) {
-    for (const [chunk] of sql.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
+    for (const [chunk] of yield* sql.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
   }
   for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
     const note = notes.get(address);
     if (note === undefined) continue;
     notes.delete(address);
-    if (note.refers) waiting.push(...referencesOf(sql, key, note.seq));
+    if (note.refers) waiting.push(...(yield* referencesOf(sql, key, note.seq)));
   }
   return [...notes.values()].map(({ seq }) => seq);
 }
 
-function notesOf(sql: Sql, { thread }: ThreadKey): Map<string, ChunkNote> {
+function* notesOf(sql: Sql, { thread }: ThreadKey): Program<Map<string, ChunkNote>> {
   const notes = new Map<string, ChunkNote>();
   for (let after = ""; ;) {
-    const page = sql.rows<[number, string, number]>(CHUNKS, thread, after, PAGE, REFERENCE);
+    const page = yield* sql.rows<[number, string, number]>(CHUNKS, thread, after, PAGE, REFERENCE);
     for (const [seq, address, refers] of page) notes.set(address, { seq, refers: refers === 1 });
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE) return notes;
@@ -105,7 +105,7 @@ function notesOf(sql: Sql, { thread }: ThreadKey): Map<string, ChunkNote> {
   }
 }
 
-function referencesOf(sql: Sql, { threadId }: ThreadKey, seq: number): string[] {
-  const row = sql.get<{ body: string | Uint8Array }>(BODY, seq);
+function* referencesOf(sql: Sql, { threadId }: ThreadKey, seq: number): Program<string[]> {
+  const row = yield* sql.get<{ body: string | Uint8Array }>(BODY, seq);
   return row === undefined ? [] : chunkAddresses(openBody(sql, threadId, row.body));
 }

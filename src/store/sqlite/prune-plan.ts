@@ -5,7 +5,7 @@ import { addEdited } from "./prune-edits";
 import { keepBelow, keptByCriteria, liveVersion, type Places, placesOf } from "./prune-keep";
 import { factsOf, keyOf, type Stored, type ThreadFacts } from "./prune-rows";
 import { unfinishedRewind } from "./rewind-records";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
@@ -15,8 +15,8 @@ const STAMP = `SELECT (SELECT max(seq) FROM langgraph_snapshots WHERE thread = ?
     (SELECT json_group_array(json_array(checkpoint_ns, checkpoint_id)) FROM langgraph_names WHERE thread = ?1) AS stamp`;
 
 /** What a plan was made of; equal stamps mean that it still holds. */
-export function pruneStamp(sql: Sql, { thread }: ThreadKey): string {
-  return sql.get<{ stamp: string | null }>(STAMP, thread)?.stamp ?? "";
+export function* pruneStamp(sql: Sql, { thread }: ThreadKey): Program<string> {
+  return (yield* sql.get<{ stamp: string | null }>(STAMP, thread))?.stamp ?? "";
 }
 
 /**
@@ -25,14 +25,14 @@ export function pruneStamp(sql: Sql, { thread }: ThreadKey): string {
  * @throws {TurnsError} REWIND_UNFINISHED: effects have been undone for its sake, so its target must stay one. A rewind that begins
  *   after the plan was made changes the stamp, and the plan is made anew
  */
-export function planOf(sql: Sql, key: ThreadKey, wish: PruneWish): PrunePlan {
-  const rewind = unfinishedRewind(sql, key.threadId);
+export function* planOf(sql: Sql, key: ThreadKey, wish: PruneWish): Program<PrunePlan> {
+  const rewind = yield* unfinishedRewind(sql, key.threadId);
   if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
-  const facts = factsOf(sql, key);
-  const places = placesOf(sql, facts);
+  const facts = yield* factsOf(sql, key);
+  const places = yield* placesOf(sql, facts);
   const wanted = wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);
   const kept = new Set(wanted);
-  addEdited(sql, facts, kept);
+  yield* addEdited(sql, facts, kept);
   addDeltaAncestors(sql, facts, kept);
   if (wish.kind === "criteria") keepBelow(places, kept);
   else keepBelowSpared(facts, places, wanted, kept);
@@ -50,9 +50,9 @@ export function planOf(sql: Sql, key: ThreadKey, wish: PruneWish): PrunePlan {
   return {
     threadId: key.threadId,
     units: [...units, ...strays(facts, floor)],
-    archives: archivesToGo(sql, key, wish, floor),
+    archives: yield* archivesToGo(sql, key, wish, floor),
     floor,
-    stamp: pruneStamp(sql, key),
+    stamp: yield* pruneStamp(sql, key),
     examined: facts.checkpoints.size,
     spared: wish.kind === "runs" ? [...kept].filter((at) => !wanted.has(at)).map((at) => addressOf(facts, at)) : [],
   };
@@ -114,10 +114,9 @@ function floorOf(facts: ThreadFacts, kept: ReadonlySet<string>, prunedSeq: numbe
   return floor;
 }
 
-function archivesToGo(sql: Sql, key: ThreadKey, wish: PruneWish, floor: number): string[] {
+function* archivesToGo(sql: Sql, key: ThreadKey, wish: PruneWish, floor: number): Program<string[]> {
   const before = wish.kind === "criteria" ? wish.before : undefined;
-  return sql
-    .all<{ id: string; target_seq: number; created_at: string }>(REWINDS, key.threadId)
+  return (yield* sql.all<{ id: string; target_seq: number; created_at: string }>(REWINDS, key.threadId))
     .filter((rewind) => rewind.target_seq < floor || (before !== undefined && Date.parse(rewind.created_at) < before))
     .map(({ id }) => id);
 }

@@ -1,7 +1,7 @@
 import { decode } from "../../codec";
 import type { CheckpointName } from "../store";
 import { metadataIdentity } from "./identities";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { storedNames } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
 
@@ -65,17 +65,17 @@ export function keyOf(ns: string, id: string): string {
   return `${ns}\0${id}`;
 }
 
-export function factsOf(sql: Sql, key: ThreadKey): ThreadFacts {
+export function* factsOf(sql: Sql, key: ThreadKey): Program<ThreadFacts> {
   const checkpoints = new Map<string, Stored>();
-  const rows = [...sql.rows<Row>(ARCHIVED, key.threadId), ...sql.rows<Row>(SNAPSHOTS, key.thread)];
+  const rows = [...(yield* sql.rows<Row>(ARCHIVED, key.threadId)), ...(yield* sql.rows<Row>(SNAPSHOTS, key.thread))];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
-  const { writes, asking } = writesOf(sql, key);
+  const { writes, asking } = yield* writesOf(sql, key);
   const turns = new Map<string, number[]>();
-  for (const [seq, ns, id] of sql.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
+  for (const [seq, ns, id] of yield* sql.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
     // An id is never empty: what started from no checkpoint is nobody's.
     push(turns, keyOf(ns ?? "", id ?? ""), seq);
   }
-  const named = sql.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);
+  const named = yield* sql.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);
   return {
     key,
     checkpoints,
@@ -83,7 +83,7 @@ export function factsOf(sql: Sql, key: ThreadKey): ThreadFacts {
     turns,
     asking,
     named: new Set(named.map(({ ns, checkpointId }) => keyOf(ns, checkpointId))),
-    prunedSeq: sql.get<{ pruned_seq: number }>(PRUNED, key.thread)?.pruned_seq ?? 0,
+    prunedSeq: (yield* sql.get<{ pruned_seq: number }>(PRUNED, key.thread))?.pruned_seq ?? 0,
   };
 }
 
@@ -103,11 +103,11 @@ function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
   });
 }
 
-function writesOf(sql: Sql, { thread }: ThreadKey): Pick<ThreadFacts, "writes" | "asking"> {
+function* writesOf(sql: Sql, { thread }: ThreadKey): Program<Pick<ThreadFacts, "writes" | "asking">> {
   const writes = new Map<string, number[]>();
   const asked = new Map<string, string>();
   const answered = new Set<string>();
-  for (const [seq, ns, id, task, idx] of sql.rows<[number, string, string, string, number | null]>(WRITES, thread)) {
+  for (const [seq, ns, id, task, idx] of yield* sql.rows<[number, string, string, string, number | null]>(WRITES, thread)) {
     const key = keyOf(ns, id);
     push(writes, key, seq);
     if (idx === INTERRUPT) asked.set(`${key}\0${task}`, key);
@@ -118,9 +118,9 @@ function writesOf(sql: Sql, { thread }: ThreadKey): Pick<ThreadFacts, "writes" |
 }
 
 /** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
-export function rootIdOf(sql: Sql, key: ThreadKey, { ns, id, versions }: Stored): string | undefined {
+export function* rootIdOf(sql: Sql, key: ThreadKey, { ns, id, versions }: Stored): Program<string | undefined> {
   const version = versions.find(({ archived }) => archived === undefined);
-  const row = version && sql.get<{ metadata: string | Uint8Array }>(METADATA, version.seq);
+  const row = version && (yield* sql.get<{ metadata: string | Uint8Array }>(METADATA, version.seq));
   if (version === undefined || row === undefined) return undefined;
   const text = sql.sealing.open(key.threadId, metadataIdentity({ seq: version.seq, ns, checkpointId: id }), row.metadata);
   const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
@@ -128,8 +128,8 @@ export function rootIdOf(sql: Sql, key: ThreadKey, { ns, id, versions }: Stored)
   return typeof root === "string" ? root : undefined;
 }
 
-export function manifestTextOf(sql: Sql, version: Version): string {
-  return version.archived ?? sql.get<{ channels: string }>(MANIFEST, version.seq)?.channels ?? "{}";
+export function* manifestTextOf(sql: Sql, version: Version): Program<string> {
+  return version.archived ?? (yield* sql.get<{ channels: string }>(MANIFEST, version.seq))?.channels ?? "{}";
 }
 
 export function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {

@@ -1,6 +1,6 @@
 import type { PrunePlan, SweepPlan } from "../store";
 import { unneededOf } from "./prune-marks";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { changeThread, outdate, type ThreadKey, threadKey } from "./thread-keys";
 
 const STAMP = `SELECT coalesce((SELECT max(seq) FROM langgraph_snapshots WHERE thread = ?1), 0) || ' ' ||
@@ -19,15 +19,15 @@ const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_
   FROM langgraph_chunks WHERE thread = ? LIMIT ?)`;
 
 /** How much was pruned from a thread since it was last swept. */
-export function unswept(sql: Sql, threadId: string): number {
-  const key = threadKey(sql, threadId);
-  return key === undefined ? 0 : unsweptOf(sql, key);
+export function* unswept(sql: Sql, threadId: string): Program<number> {
+  const key = yield* threadKey(sql, threadId);
+  return key === undefined ? 0 : yield* unsweptOf(sql, key);
 }
 
 /** About how many pages a sweep would read. @param limit no more values are looked at than this */
-export function pagesToSweep(sql: Sql, threadId: string, limit: number): number {
-  const key = threadKey(sql, threadId);
-  return (key && sql.get<{ pages: number }>(TO_READ, key.thread, limit)?.pages) ?? 0;
+export function* pagesToSweep(sql: Sql, threadId: string, limit: number): Program<number> {
+  const key = yield* threadKey(sql, threadId);
+  return (key && (yield* sql.get<{ pages: number }>(TO_READ, key.thread, limit))?.pages) ?? 0;
 }
 
 /**
@@ -35,26 +35,34 @@ export function pagesToSweep(sql: Sql, threadId: string, limit: number): number 
  *
  * @param without what is to be taken as gone already, to tell what a prune would sweep
  */
-export function sweepPlan(sql: Sql, threadId: string, without: PrunePlan | undefined): SweepPlan | undefined {
-  const key = threadKey(sql, threadId);
-  return key === undefined ? undefined : planOf(sql, key, without);
+export function* sweepPlan(sql: Sql, threadId: string, without: PrunePlan | undefined): Program<SweepPlan | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  return key === undefined ? undefined : yield* planOf(sql, key, without);
 }
 
-function planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): SweepPlan {
-  const { chunks, lists } = unneededOf(sql, key, without);
-  const touched = lists.filter(({ list, from, whole }) => whole || sql.get(HAS_ITEMS, list, from) !== undefined);
+function* planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Program<SweepPlan> {
+  const { chunks, lists } = yield* unneededOf(sql, key, without);
+  const touched = lists.filter(function* ({ list, from, whole }) {
+    return whole || (yield* sql.get(HAS_ITEMS, list, from)) !== undefined;
+  });
   // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.
   const newestFirst = [...chunks].sort((left, right) => right - left);
-  return { threadId: key.threadId, chunks: newestFirst, lists: touched, unswept: unsweptOf(sql, key), stamp: stampOf(sql, key) };
+  return {
+    threadId: key.threadId,
+    chunks: newestFirst,
+    lists: touched,
+    unswept: yield* unsweptOf(sql, key),
+    stamp: yield* stampOf(sql, key),
+  };
 }
 
-function unsweptOf(sql: Sql, { thread }: ThreadKey): number {
-  return sql.get<{ unswept: number }>(UNSWEPT, thread)?.unswept ?? 0;
+function* unsweptOf(sql: Sql, { thread }: ThreadKey): Program<number> {
+  return (yield* sql.get<{ unswept: number }>(UNSWEPT, thread))?.unswept ?? 0;
 }
 
 /** Equal stamps mean that no row has come that may refer to what the plan takes away. */
-function stampOf(sql: Sql, { thread }: ThreadKey): string {
-  return sql.get<{ stamp: string }>(STAMP, thread)?.stamp ?? "";
+function* stampOf(sql: Sql, { thread }: ThreadKey): Program<string> {
+  return (yield* sql.get<{ stamp: string }>(STAMP, thread))?.stamp ?? "";
 }
 
 /**
@@ -63,25 +71,25 @@ function stampOf(sql: Sql, { thread }: ThreadKey): string {
  *
  * @returns how many chunks went, and what is left of the plan
  */
-export function sweepBatch(sql: Sql, plan: SweepPlan, limit: number): { chunks: number; rest: SweepPlan } {
-  const key = threadKey(sql, plan.threadId);
+export function* sweepBatch(sql: Sql, plan: SweepPlan, limit: number): Program<{ chunks: number; rest: SweepPlan }> {
+  const key = yield* threadKey(sql, plan.threadId);
   if (key === undefined) return { chunks: 0, rest: { ...plan, chunks: [], lists: [], unswept: 0 } };
-  const current = stampOf(sql, key) === plan.stamp ? plan : planOf(sql, key, undefined);
+  const current = (yield* stampOf(sql, key)) === plan.stamp ? plan : yield* planOf(sql, key, undefined);
   const lists = [...current.lists];
   let left = limit;
   while (left > 0 && lists[0] !== undefined) {
     const { list, from, whole } = lists[0];
-    const items = sql.run(DELETE_ITEMS, list, from, left);
+    const items = yield* sql.run(DELETE_ITEMS, list, from, left);
     if (items >= left) break;
-    if (whole) sql.run(DELETE_LIST, list, key.thread);
+    if (whole) yield* sql.run(DELETE_LIST, list, key.thread);
     lists.shift();
     left -= items + 1;
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
-  const swept = chunks.length === 0 ? 0 : sql.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
-  if (current.chunks.length + current.lists.length > 0) outdate(sql, key);
-  const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: stampOf(sql, key) };
+  const swept = chunks.length === 0 ? 0 : yield* sql.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
+  if (current.chunks.length + current.lists.length > 0) yield* outdate(sql, key);
+  const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: yield* stampOf(sql, key) };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
-  changeThread(sql, key, ({ unswept: before }) => ({ unswept: Math.max(0, before - current.unswept) }));
+  yield* changeThread(sql, key, ({ unswept: before }) => ({ unswept: Math.max(0, before - current.unswept) }));
   return { chunks: swept, rest: { ...rest, unswept: 0 } };
 }

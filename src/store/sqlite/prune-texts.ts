@@ -4,7 +4,7 @@ import { openBody } from "./chunks";
 import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
 import { toTurn, type RawTurn, TURN_COLUMNS } from "./turn-rows";
 import { refuseBack } from "./paging";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { malformed, storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
 import { openWrites, type PlacedWrites, WRITE_COLUMNS } from "./write-rows";
@@ -39,14 +39,15 @@ const ARCHIVED_ITEMS = `SELECT DISTINCT json_extract(row, '$.chunk') FROM langgr
 /** Of the rows of a thread, but for those of the plan. */
 export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Generator<Referring> {
   const gone = (of: "snapshots" | "writes" | "turns"): Set<number> => new Set(without?.units.flatMap((unit) => unit[of]));
-  for (const row of pages<{ seq: number; channels: string }>(sql, key, SNAPSHOTS, gone("snapshots"))) {
+  for (const row of yield* pages<{ seq: number; channels: string }>(sql, key, SNAPSHOTS, gone("snapshots"))) {
     yield { kind: "manifest", text: row.channels };
   }
-  for (const row of pages<PlacedWrites>(sql, key, WRITES, gone("writes"))) yield { kind: "text", text: entriesOf(sql, key, row) };
-  for (const row of pages<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"))) {
-    yield { kind: "text", text: toTurn(sql, row, key.threadId).serializedState };
+  for (const row of yield* pages<PlacedWrites>(sql, key, WRITES, gone("writes")))
+    yield { kind: "text", text: entriesOf(sql, key, row) };
+  for (const row of yield* pages<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"))) {
+    yield { kind: "text", text: (yield* toTurn(sql, row, key.threadId)).serializedState };
   }
-  for (const row of pages<RawEffect>(sql, key, EFFECTS, new Set())) yield* effectTexts(sql, key, row);
+  for (const row of yield* pages<RawEffect>(sql, key, EFFECTS, new Set())) yield* effectTexts(sql, key, row);
 }
 
 function* effectTexts(sql: Sql, key: ThreadKey, row: RawEffect): Generator<Referring> {
@@ -61,7 +62,7 @@ function* pages<T extends { seq: number }>(
   gone: ReadonlySet<number>,
 ): Generator<T> {
   for (let after = 0; ;) {
-    const rows = sql.all<T>(query, thread, after);
+    const rows = yield* sql.all<T>(query, thread, after);
     for (const row of rows) if (!gone.has(row.seq)) yield row;
     const last = rows.at(-1);
     if (last === undefined || rows.length < PAGE) return;
@@ -71,21 +72,21 @@ function* pages<T extends { seq: number }>(
 }
 
 /** The rewinds of a thread that can be taken back as far as their archives go, but for those of the plan. */
-export function archivesOf(sql: Sql, { threadId }: ThreadKey, without: PrunePlan | undefined): string[] {
-  const all = sql.all<{ rewind_id: string }>(ARCHIVES, threadId).map(({ rewind_id: id }) => id);
+export function* archivesOf(sql: Sql, { threadId }: ThreadKey, without: PrunePlan | undefined): Program<string[]> {
+  const all = (yield* sql.all<{ rewind_id: string }>(ARCHIVES, threadId)).map(({ rewind_id: id }) => id);
   return all.filter((id) => without?.archives.includes(id) !== true);
 }
 
 /** Of the rows that taking these rewinds back would bring back. */
 export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly string[]): Generator<Referring> {
-  for (const { tbl, row } of archivedRows(sql, archives)) {
+  for (const { tbl, row } of yield* archivedRows(sql, archives)) {
     const fields = Object.fromEntries(
       Object.entries(storedRecord(row, ARCHIVED_ROW)).map(([name, value]) => [name, fromHex(value)]),
     );
     if (tbl === "langgraph_snapshots") yield { kind: "manifest", text: fields["channels"] as string };
     else if (tbl === "langgraph_writes") yield { kind: "text", text: entriesOf(sql, key, fields as unknown as PlacedWrites) };
     else if (tbl === "langgraph_checkpoints")
-      yield { kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState };
+      yield { kind: "text", text: (yield* toTurn(sql, fields as unknown as RawTurn, key.threadId)).serializedState };
     else if (tbl === "langgraph_effects") yield* effectTexts(sql, key, fields as unknown as RawEffect);
     else yield { kind: "text", text: openBody(sql, key.threadId, bodyOf(fields)) };
   }
@@ -100,7 +101,7 @@ function bodyOf({ body }: Record<string, unknown>): string | Uint8Array {
 function* archivedRows(sql: Sql, archives: readonly string[]): Generator<{ tbl: string; row: string }> {
   for (const id of archives) {
     for (let after = 0; ;) {
-      const rows = sql.all<{ ordinal: number; tbl: string; row: string }>(ARCHIVED, id, after, REFERENCE);
+      const rows = yield* sql.all<{ ordinal: number; tbl: string; row: string }>(ARCHIVED, id, after, REFERENCE);
       yield* rows;
       const last = rows.at(-1);
       if (last === undefined || rows.length < PAGE) break;
@@ -115,8 +116,12 @@ export function archivedNumbers(
   sql: Sql,
   archives: readonly string[],
 ): { bases: { list: number; keep: number }[]; chunks: number[] } {
-  const bases = archives.flatMap((id) => sql.rows<[number, number]>(ARCHIVED_LISTS, id));
-  const chunks = archives.flatMap((id) => sql.rows<[number]>(ARCHIVED_ITEMS, id));
+  const bases = archives.flatMap(function* (id) {
+    return yield* sql.rows<[number, number]>(ARCHIVED_LISTS, id);
+  });
+  const chunks = archives.flatMap(function* (id) {
+    return yield* sql.rows<[number]>(ARCHIVED_ITEMS, id);
+  });
   return { bases: bases.map(([list, keep]) => ({ list, keep })), chunks: chunks.map(([chunk]) => chunk) };
 }
 

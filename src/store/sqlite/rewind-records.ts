@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import { verifyChecksum } from "../checksum";
 import type { NewRewind, RewindRow } from "../store";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { wholeThread } from "./whole-thread";
 
 /** A rewind with how many rows its archive was given. */
@@ -40,28 +40,28 @@ export function publicRewind({ entries: _, ...rewind }: StoredRewind): RewindRow
   return rewind;
 }
 
-export function listRewinds(sql: Sql, threadId: string): StoredRewind[] {
-  return sql.all<RawRewind>(OF_THREAD, threadId).map((row) => toRewind(sql, row));
+export function* listRewinds(sql: Sql, threadId: string): Program<StoredRewind[]> {
+  return (yield* sql.all<RawRewind>(OF_THREAD, threadId)).map((row) => toRewind(sql, row));
 }
 
 /** Those of a thread, for whoever asks; one whose row was moved to another thread is missed. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function rewindsOf(sql: Sql, threadId: string): RewindRow[] {
-  wholeThread(sql, threadId);
-  return listRewinds(sql, threadId).map(publicRewind);
+export function* rewindsOf(sql: Sql, threadId: string): Program<RewindRow[]> {
+  yield* wholeThread(sql, threadId);
+  return (yield* listRewinds(sql, threadId)).map(publicRewind);
 }
 
 /** There is at most one of a thread. */
-export function unfinishedRewind(sql: Sql, threadId: string): StoredRewind | undefined {
-  return listRewinds(sql, threadId).find(({ status }) => status === "undoing");
+export function* unfinishedRewind(sql: Sql, threadId: string): Program<StoredRewind | undefined> {
+  return (yield* listRewinds(sql, threadId)).find(({ status }) => status === "undoing");
 }
 
-export function countRewinds(sql: Sql, threadId: string, reason: string): number {
-  return listRewinds(sql, threadId).filter((rewind) => rewind.reason === reason && rewind.status !== "abandoned").length;
+export function* countRewinds(sql: Sql, threadId: string, reason: string): Program<number> {
+  return (yield* listRewinds(sql, threadId)).filter((rewind) => rewind.reason === reason && rewind.status !== "abandoned").length;
 }
 
 /** @throws {TurnsError} REWIND_NOT_FOUND */
-export function rewindOf(sql: Sql, rewindId: string): StoredRewind {
-  const row = sql.get<RawRewind>(BY_ID, rewindId);
+export function* rewindOf(sql: Sql, rewindId: string): Program<StoredRewind> {
+  const row = yield* sql.get<RawRewind>(BY_ID, rewindId);
   if (row !== undefined) return toRewind(sql, row);
   throw new TurnsError("REWIND_NOT_FOUND", {
     what: `rewind ${JSON.stringify(rewindId)}`,
@@ -78,25 +78,25 @@ export function rewindOf(sql: Sql, rewindId: string): StoredRewind {
  * @param targetSeq all above it goes, or is to go
  * @param entries how many rows went to the archive
  */
-export function saveRewind(
+export function* saveRewind(
   sql: Sql,
   rewind: NewRewind,
   status: RewindRow["status"],
   targetSeq: number,
   entries = 0,
-): StoredRewind {
-  const row: StoredRewind = { ...rewind, targetSeq, seq: sql.nextSeq(), takenBackAt: undefined, status, entries };
-  writeRewind(sql, row);
+): Program<StoredRewind> {
+  const row: StoredRewind = { ...rewind, targetSeq, seq: yield* sql.nextSeq(), takenBackAt: undefined, status, entries };
+  yield* writeRewind(sql, row);
   return row;
 }
 
 /** @throws {TurnsError} REWIND_NOT_FOUND */
-export function changeRewind(sql: Sql, rewindId: string, change: Partial<StoredRewind>): void {
-  writeRewind(sql, { ...rewindOf(sql, rewindId), ...change });
+export function* changeRewind(sql: Sql, rewindId: string, change: Partial<StoredRewind>): Program<void> {
+  yield* writeRewind(sql, { ...(yield* rewindOf(sql, rewindId)), ...change });
 }
 
-function writeRewind(sql: Sql, row: StoredRewind): void {
-  sql.run(
+function* writeRewind(sql: Sql, row: StoredRewind): Program<void> {
+  yield* sql.run(
     SAVE,
     row.id,
     row.threadId,

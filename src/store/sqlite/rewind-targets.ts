@@ -1,4 +1,4 @@
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { threadKey } from "./thread-keys";
 
 const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
@@ -23,10 +23,10 @@ const FIRST_DEED = `SELECT min(seq) AS seq FROM (
  *
  * @returns the seq behind which all is to go; Infinity if nothing was done yet; undefined if there is no such checkpoint
  */
-export function seqBeforeDeeds(sql: Sql, threadId: string, ns: string, checkpointId: string): number | undefined {
-  const key = threadKey(sql, threadId);
-  const saved = key && sql.get<{ seq: number | null }>(SAVED, key.thread, ns, checkpointId)?.seq;
+export function* seqBeforeDeeds(sql: Sql, threadId: string, ns: string, checkpointId: string): Program<number | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  const saved = key && (yield* sql.get<{ seq: number | null }>(SAVED, key.thread, ns, checkpointId))?.seq;
   if (key === undefined || saved === undefined || saved === null) return undefined;
-  const first = sql.get<{ seq: number | null }>(FIRST_DEED, key.thread, ns, checkpointId, saved)?.seq ?? Infinity;
+  const first = (yield* sql.get<{ seq: number | null }>(FIRST_DEED, key.thread, ns, checkpointId, saved))?.seq ?? Infinity;
   return first - 1;
 }

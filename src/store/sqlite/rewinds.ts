@@ -6,7 +6,7 @@ import { effectsBehind } from "./effects";
 import { openArchive, sealArchive } from "./archive";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns, listRuns } from "./runs";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { growEpoch, inheritedOf, outdate, type ThreadKey, threadKey } from "./thread-keys";
 import { recount } from "./whole-thread";
@@ -31,12 +31,12 @@ const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.nam
   FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' AND json_extract(row, '$.undo_status') = 'done'
   ORDER BY ordinal DESC`;
 
-export function countBehind(sql: Sql, threadId: string, seq: number): RewindCounts {
+export function* countBehind(sql: Sql, threadId: string, seq: number): Program<RewindCounts> {
   const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
-  const key = threadKey(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) return counts;
   for (const [name, table] of REWOUND) {
-    const row = sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE thread = ? AND seq > ?`, key.thread, seq);
+    const row = yield* sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE thread = ? AND seq > ?`, key.thread, seq);
     counts[name] = row?.n ?? 0;
   }
   return counts;
@@ -46,24 +46,26 @@ export function countBehind(sql: Sql, threadId: string, seq: number): RewindCoun
  * A kept row refers only to rows with a smaller seq, so deleting all above one seq leaves nothing dangling, values included. Rows that
  * something deleted had superseded come back to life.
  */
-export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): RewindCounts {
+export function* rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Program<RewindCounts> {
   const { threadId, targetSeq } = plan;
-  const key = threadKey(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) throw unknownThread(threadId);
-  clearRuns(sql, guard(standing(sql, plan)));
-  const counts = countBehind(sql, threadId, targetSeq);
-  refuseBehindPruned(sql, key, targetSeq);
-  if (plan.archived) archive(sql, plan, key);
-  for (const table of ALL_REWOUND) sql.run(`DELETE FROM ${table} WHERE ${within(table)} AND seq > ?2`, key.thread, targetSeq);
+  yield* clearRuns(sql, guard(yield* standing(sql, plan)));
+  const counts = yield* countBehind(sql, threadId, targetSeq);
+  yield* refuseBehindPruned(sql, key, targetSeq);
+  if (plan.archived) yield* archive(sql, plan, key);
+  for (const table of ALL_REWOUND)
+    yield* sql.run(`DELETE FROM ${table} WHERE ${within(table)} AND seq > ?2`, key.thread, targetSeq);
   for (const table of SUPERSEDABLE) {
-    sql.run(`UPDATE ${table} SET superseded_by = NULL WHERE thread = ? AND superseded_by > ?`, key.thread, targetSeq);
+    yield* sql.run(`UPDATE ${table} SET superseded_by = NULL WHERE thread = ? AND superseded_by > ?`, key.thread, targetSeq);
   }
-  if (plan.archived) keep(sql, plan, key, { table: "langgraph_names", change: "deleted", which: NAMES_NOTHING, by: "name" });
-  sql.run(DROP_NAMES, key.thread);
-  growEpoch(sql, key);
-  outdate(sql, key);
-  recount(sql, key);
-  saveRewind(sql, plan, "done", topSeq(sql, key), sealArchive(sql, plan));
+  if (plan.archived)
+    yield* keep(sql, plan, key, { table: "langgraph_names", change: "deleted", which: NAMES_NOTHING, by: "name" });
+  yield* sql.run(DROP_NAMES, key.thread);
+  yield* growEpoch(sql, key);
+  yield* outdate(sql, key);
+  yield* recount(sql, key);
+  yield* saveRewind(sql, plan, "done", topSeq(sql, key), yield* sealArchive(sql, plan));
   return counts;
 }
 
@@ -71,34 +73,34 @@ export function rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding)
  * Puts a rewind on record that has effects to undo first. The epoch grows at once: what is undone from here on, and is done again, has
  * another key.
  */
-export function beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): RewindRow {
-  const key = threadKey(sql, plan.threadId);
+export function* beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Program<RewindRow> {
+  const key = yield* threadKey(sql, plan.threadId);
   if (key === undefined) throw unknownThread(plan.threadId);
-  clearRuns(sql, guard(standing(sql, plan)));
-  refuseBehindPruned(sql, key, plan.targetSeq);
-  growEpoch(sql, key);
-  return saveRewind(sql, plan, "undoing", plan.targetSeq);
+  yield* clearRuns(sql, guard(yield* standing(sql, plan)));
+  yield* refuseBehindPruned(sql, key, plan.targetSeq);
+  yield* growEpoch(sql, key);
+  return yield* saveRewind(sql, plan, "undoing", plan.targetSeq);
 }
 
 /** The epoch grows once more, for what was begun since, and undone. */
-export function abandonRewind(
+export function* abandonRewind(
   sql: Sql,
   rewindId: string,
   guard: (rewind: RewindRow, found: RewindStanding) => readonly RunRow[],
-): void {
-  const begun = rewindOf(sql, rewindId);
-  clearRuns(sql, guard(begun, standing(sql, begun)));
-  changeRewind(sql, rewindId, { status: "abandoned" });
-  const key = threadKey(sql, begun.threadId);
-  if (key !== undefined) growEpoch(sql, key);
+): Program<void> {
+  const begun = yield* rewindOf(sql, rewindId);
+  yield* clearRuns(sql, guard(begun, yield* standing(sql, begun)));
+  yield* changeRewind(sql, rewindId, { status: "abandoned" });
+  const key = yield* threadKey(sql, begun.threadId);
+  if (key !== undefined) yield* growEpoch(sql, key);
 }
 
-function standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">): RewindStanding {
+function* standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">): Program<RewindStanding> {
   return {
-    runs: listRuns(sql, threadId),
-    tasks: listTasks(sql, threadId),
-    effects: effectsBehind(sql, threadId, targetSeq),
-    unfinished: unfinishedRewind(sql, threadId),
+    runs: yield* listRuns(sql, threadId),
+    tasks: yield* listTasks(sql, threadId),
+    effects: yield* effectsBehind(sql, threadId, targetSeq),
+    unfinished: yield* unfinishedRewind(sql, threadId),
   };
 }
 
@@ -109,32 +111,34 @@ function within(table: string): string {
 
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
 function topSeq(sql: Sql, key: ThreadKey): number {
-  const tops = REWOUND.map(
-    ([, table]) => sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread = ?`, key.thread)?.seq ?? 0,
-  );
+  const tops = REWOUND.map(function* ([, table]) {
+    return (
+      (yield* sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread = ?`, key.thread))?.seq ?? 0
+    );
+  });
   return Math.max(...tops);
 }
 
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
 
-function archive(sql: Sql, plan: Archived, key: ThreadKey): void {
-  for (const table of ALL_REWOUND) keep(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
+function* archive(sql: Sql, plan: Archived, key: ThreadKey): Program<void> {
+  for (const table of ALL_REWOUND) yield* keep(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
   for (const table of SUPERSEDABLE) {
-    keep(sql, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
+    yield* keep(sql, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
   }
 }
 
 /** Writes rows of one table to the archive. */
-function keep(
+function* keep(
   sql: Sql,
   plan: Archived,
   key: ThreadKey,
   { table, change, which, by }: { table: string; change: "deleted" | "revived"; which: string; by: string },
-): void {
-  sql.run(
+): Program<void> {
+  yield* sql.run(
     `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row, checksum)
       SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
-          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${asJson(sql, table)}, ''
+          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${yield* asJson(sql, table)}, ''
         FROM ${table} WHERE ${within(table)} AND ${which} AND ?2 IS NOT NULL`,
     key.thread,
     plan.targetSeq,
@@ -146,15 +150,17 @@ function keep(
 }
 
 /** The row as a JSON object. Table and column names are the schema's own; values never enter the text. */
-function asJson(sql: Sql, table: string): string {
-  return `json_object(${columnsOf(sql, table)
+function* asJson(sql: Sql, table: string): Program<string> {
+  return `json_object(${(yield* columnsOf(sql, table))
     .map((column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`)
     .join(", ")})`;
 }
 
 /** Somebody else's columns are kept as well, if their names are ones that can stand in a text of ours. @throws {TurnsError} SCHEMA_CONFLICT */
-function columnsOf(sql: Sql, table: string): string[] {
-  const names = sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table).map((row) => row.name);
+function* columnsOf(sql: Sql, table: string): Program<string[]> {
+  const names = (yield* sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table)).map(
+    (row) => row.name,
+  );
   if (names.every((name) => /^\w+$/.test(name))) return names;
   throw new TurnsError("SCHEMA_CONFLICT", {
     what: `table ${table}`,
@@ -166,42 +172,45 @@ function columnsOf(sql: Sql, table: string): string[] {
 }
 
 /** Possible only while the thread stands exactly where the rewind left it. */
-export function takeBack(
+export function* takeBack(
   sql: Sql,
   rewindId: string,
   at: string,
   guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
-): RewindCounts {
-  const done = rewindOf(sql, rewindId);
+): Program<RewindCounts> {
+  const done = yield* rewindOf(sql, rewindId);
   const { threadId } = done;
-  const undone = sql.all<TakeBackStanding["undone"][number]>(UNDONE, rewindId);
-  clearRuns(sql, guard(done, { runs: listRuns(sql, threadId), unfinished: unfinishedRewind(sql, threadId), undone }));
-  const key = threadKey(sql, done.threadId);
+  const undone = yield* sql.all<TakeBackStanding["undone"][number]>(UNDONE, rewindId);
+  yield* clearRuns(
+    sql,
+    guard(done, { runs: yield* listRuns(sql, threadId), unfinished: yield* unfinishedRewind(sql, threadId), undone }),
+  );
+  const key = yield* threadKey(sql, done.threadId);
   if (key === undefined) throw unknownThread(done.threadId);
   refuseUnlessUndisturbed(sql, done, key);
-  const rows = openArchive(sql, done);
+  const rows = yield* openArchive(sql, done);
   const inserts = new Map<string, string>();
   for (const { tbl, change, row } of rows) {
-    if (change === "deleted") restore(sql, tbl, row, inserts);
-    else supersedeAgain(sql, tbl, row);
+    if (change === "deleted") yield* restore(sql, tbl, row, inserts);
+    else yield* supersedeAgain(sql, tbl, row);
   }
-  changeRewind(sql, rewindId, { takenBackAt: at });
-  growEpoch(sql, key);
-  outdate(sql, key);
-  sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", rewindId);
-  return countBehind(sql, done.threadId, done.targetSeq);
+  yield* changeRewind(sql, rewindId, { takenBackAt: at });
+  yield* growEpoch(sql, key);
+  yield* outdate(sql, key);
+  yield* sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", rewindId);
+  return yield* countBehind(sql, done.threadId, done.targetSeq);
 }
 
 /** A name that was given anew since the rewind stays with what it names now. */
-function restore(sql: Sql, table: string, row: string, inserts: Map<string, string>): void {
-  const insert = inserts.get(table) ?? insertOfJson(sql, table);
+function* restore(sql: Sql, table: string, row: string, inserts: Map<string, string>): Program<void> {
+  const insert = inserts.get(table) ?? (yield* insertOfJson(sql, table));
   inserts.set(table, insert);
-  sql.run(insert, row);
+  yield* sql.run(insert, row);
 }
 
-function insertOfJson(sql: Sql, table: string): string {
+function* insertOfJson(sql: Sql, table: string): Program<string> {
   const insert = table === "langgraph_names" ? "INSERT OR IGNORE" : "INSERT";
-  const columns = columnsOf(sql, table);
+  const columns = yield* columnsOf(sql, table);
   const values = columns.map(
     (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
       ELSE json_extract(?1, '$.${column}') END`,
@@ -209,8 +218,11 @@ function insertOfJson(sql: Sql, table: string): string {
   return `${insert} INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`;
 }
 
-function supersedeAgain(sql: Sql, table: string, row: string): void {
-  sql.run(`UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`, row);
+function* supersedeAgain(sql: Sql, table: string, row: string): Program<void> {
+  yield* sql.run(
+    `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`,
+    row,
+  );
 }
 
 function refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): void {
@@ -232,12 +244,12 @@ function refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): voi
 }
 
 /** What a prune removed can't be gone back to. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
-function refuseBehindPruned(sql: Sql, key: ThreadKey, targetSeq: number): void {
-  if (inheritedOf(sql, key).prunedSeq > targetSeq) throw prunedBehind(key.threadId);
+function* refuseBehindPruned(sql: Sql, key: ThreadKey, targetSeq: number): Program<void> {
+  if ((yield* inheritedOf(sql, key)).prunedSeq > targetSeq) throw prunedBehind(key.threadId);
 }
 
 /** No rewind reaches behind it: 0 if nothing was pruned, undefined if there is no such thread. */
-export function prunedSeq(sql: Sql, threadId: string): number | undefined {
-  const key = threadKey(sql, threadId);
-  return key && inheritedOf(sql, key).prunedSeq;
+export function* prunedSeq(sql: Sql, threadId: string): Program<number | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  return key && (yield* inheritedOf(sql, key)).prunedSeq;
 }

@@ -1,6 +1,6 @@
 import { ARCHIVE_COLUMNS, type ArchivedRow, sealArchived, verifyArchived } from "./archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** Where in a rewind's archive; the rows of a rewind are numbered. */
 export type ArchivePlace = readonly [rewindId: string, ordinal: number];
@@ -25,14 +25,14 @@ function startOf({ form }: SealedColumn): string {
 }
 
 /** The next archived row that is sealed under another key than the current one. */
-export function staleArchived(sql: Sql, after: ArchivePlace): ArchivedRow | undefined {
+export function* staleArchived(sql: Sql, after: ArchivePlace): Program<ArchivedRow | undefined> {
   const bytes = (currentStart(sql, "bytes") as Buffer).toString("hex").toUpperCase();
-  return sql.get<ArchivedRow>(STALE, ...after, bytes, currentStart(sql, "text"));
+  return yield* sql.get<ArchivedRow>(STALE, ...after, bytes, currentStart(sql, "text"));
 }
 
 /** Seals it anew. @returns where it was; undefined if there was none */
-export function resealArchived(sql: Sql, after: ArchivePlace): ArchivePlace | undefined {
-  const found = staleArchived(sql, after);
+export function* resealArchived(sql: Sql, after: ArchivePlace): Program<ArchivePlace | undefined> {
+  const found = yield* staleArchived(sql, after);
   if (found === undefined) return undefined;
   const column = SEALED_COLUMNS.find(({ table }) => table === found.tbl) as SealedColumn;
   verifyArchived(sql, found);
@@ -44,12 +44,12 @@ export function resealArchived(sql: Sql, after: ArchivePlace): ArchivePlace | un
     column.identity(row),
     typeof stored === "string" ? stored : Buffer.from(stored.hex, "hex"),
   );
-  sql.run(
+  yield* sql.run(
     `UPDATE langgraph_archive SET row = json_set(row, '${pathOf(column)}', ?) WHERE rewind_id = ? AND ordinal = ?`,
     typeof sealed === "string" ? sealed : sealed.toString("hex").toUpperCase(),
     found.rewind_id,
     found.ordinal,
   );
-  sealArchived(sql, found.rewind_id, found.ordinal);
+  yield* sealArchived(sql, found.rewind_id, found.ordinal);
   return [found.rewind_id, found.ordinal];
 }

@@ -3,7 +3,7 @@ import type { ResealCounts, ResealCursor } from "../store";
 import { retireOtherKeys } from "./keys";
 import { ARCHIVE_BEGIN, type ArchivePlace, resealArchived, staleArchived } from "./rotate-archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { threadIdOf } from "./thread-keys";
 import { uptime } from "../../uptime";
 
@@ -17,10 +17,10 @@ const FIRST = [0] as const;
  *
  * @throws {TurnsError} NOT_ENCRYPTED; CHECKPOINT_CORRUPTED for a row that does not open, and nothing of this call is kept then
  */
-export function reseal(
+export function* reseal(
   sql: Sql,
   after: ResealCursor | undefined,
-): { resealed: Partial<ResealCounts>; next: ResealCursor | undefined } {
+): Program<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }> {
   currentKey(sql);
   const until = uptime() + BATCH_MS;
   const counts: Partial<ResealCounts> = {};
@@ -28,7 +28,9 @@ export function reseal(
   do {
     const column: SealedColumn | undefined = SEALED_COLUMNS[at.table];
     const done: ResealCursor["after"] | undefined =
-      column === undefined ? resealArchived(sql, at.after as ArchivePlace) : resealRow(sql, column, at.after[0] as number);
+      column === undefined
+        ? yield* resealArchived(sql, at.after as ArchivePlace)
+        : yield* resealRow(sql, column, at.after[0] as number);
     const name = column?.name ?? "archived";
     if (done !== undefined) {
       counts[name] = (counts[name] ?? 0) + 1;
@@ -48,9 +50,9 @@ type StaleRow = Record<string, unknown> & { at: number; thread: number; sealed: 
  * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. What nobody can reach is not opened
  * any more.
  */
-function nextStale(sql: Sql, { table, column, columns, form }: SealedColumn, after: number): StaleRow | undefined {
+function* nextStale(sql: Sql, { table, column, columns, form }: SealedColumn, after: number): Program<StaleRow | undefined> {
   const start = currentStart(sql, form);
-  return sql.get<StaleRow>(
+  return yield* sql.get<StaleRow>(
     `SELECT ${["rowid AS at", "thread", `${column} AS sealed`, ...columns].join(", ")} FROM ${table}
       WHERE rowid > ? AND thread NOT IN (SELECT thread FROM langgraph_leftovers) AND substr(${column}, 1, ?) <> ? ORDER BY rowid LIMIT 1`,
     after,
@@ -59,11 +61,11 @@ function nextStale(sql: Sql, { table, column, columns, form }: SealedColumn, aft
   );
 }
 
-function resealRow(sql: Sql, column: SealedColumn, after: number): readonly [number] | undefined {
-  const row = nextStale(sql, column, after);
+function* resealRow(sql: Sql, column: SealedColumn, after: number): Program<readonly [number] | undefined> {
+  const row = yield* nextStale(sql, column, after);
   if (row === undefined) return undefined;
-  const sealed = resealed(sql, threadIdOf(sql, row.thread), column.identity(row), row.sealed);
-  sql.run(`UPDATE ${column.table} SET ${column.column} = ? WHERE rowid = ?`, sealed, row.at);
+  const sealed = resealed(sql, yield* threadIdOf(sql, row.thread), column.identity(row), row.sealed);
+  yield* sql.run(`UPDATE ${column.table} SET ${column.column} = ? WHERE rowid = ?`, sealed, row.at);
   return [row.at];
 }
 
@@ -71,10 +73,13 @@ function resealRow(sql: Sql, column: SealedColumn, after: number): readonly [num
  * Looks through everything in the transaction that forgets the keys: meanwhile another process may have saved under its own current
  * key, or a rewind may have been taken back.
  */
-export function retireKeys(sql: Sql): { keyId: string; retired: number | undefined } {
+export function* retireKeys(sql: Sql): Program<{ keyId: string; retired: number | undefined }> {
   const keyId = currentKey(sql);
   const left =
-    staleArchived(sql, ARCHIVE_BEGIN) !== undefined || SEALED_COLUMNS.some((column) => nextStale(sql, column, 0) !== undefined);
+    (yield* staleArchived(sql, ARCHIVE_BEGIN)) !== undefined ||
+    SEALED_COLUMNS.some(function* (column) {
+      return (yield* nextStale(sql, column, 0)) !== undefined;
+    });
   return { keyId, retired: left ? undefined : retireOtherKeys(sql) };
 }
 

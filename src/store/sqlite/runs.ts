@@ -1,7 +1,7 @@
 import { leaseLost } from "../lease-lost";
 import type { Lease, RewindRow, RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** A row of `langgraph_runs` as SQLite returns it. */
 export interface Row {
@@ -23,31 +23,31 @@ const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 const IS_THERE = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
 const OF_THREAD = `SELECT ${RUN_COLUMNS} FROM langgraph_runs WHERE thread_id = ?`;
 
-export function beginRun(
+export function* beginRun(
   sql: Sql,
   run: RunRow,
   guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
-): void {
-  clearRuns(sql, guard(listRuns(sql, run.threadId), unfinishedRewind(sql, run.threadId)));
-  insertRun(sql, run);
+): Program<void> {
+  yield* clearRuns(sql, guard(yield* listRuns(sql, run.threadId), yield* unfinishedRewind(sql, run.threadId)));
+  yield* insertRun(sql, run);
 }
 
 /** The run of a copy that is being made. It belongs to no thread, so nobody waits for it. */
-export function beginCopyRun(sql: Sql, run: RunRow): void {
-  insertRun(sql, { ...run, threadId: "" });
+export function* beginCopyRun(sql: Sql, run: RunRow): Program<void> {
+  yield* insertRun(sql, { ...run, threadId: "" });
 }
 
-function insertRun(sql: Sql, run: RunRow): void {
-  sql.run(BEGIN, run.runId, run.threadId, run.host, run.boot, run.pid, run.pidStart, run.startedAt, run.beatAt);
+function* insertRun(sql: Sql, run: RunRow): Program<void> {
+  yield* sql.run(BEGIN, run.runId, run.threadId, run.host, run.boot, run.pid, run.pidStart, run.startedAt, run.beatAt);
 }
 
 /** Takes the thread from runs that count as dead: should one of them still be there, its {@link Lease} is lost. */
-export function clearRuns(sql: Sql, dead: readonly RunRow[]): void {
-  for (const { runId } of dead) sql.run(END, runId);
+export function* clearRuns(sql: Sql, dead: readonly RunRow[]): Program<void> {
+  for (const { runId } of dead) yield* sql.run(END, runId);
 }
 
-export function beatRun(sql: Sql, runId: string, at: number): boolean {
-  return sql.run(BEAT, at, runId) > 0;
+export function* beatRun(sql: Sql, runId: string, at: number): Program<boolean> {
+  return (yield* sql.run(BEAT, at, runId)) > 0;
 }
 
 /**
@@ -56,17 +56,17 @@ export function beatRun(sql: Sql, runId: string, at: number): boolean {
  *
  * @throws {TurnsError} LEASE_LOST
  */
-export function checkLease(sql: Sql, lease: Lease | undefined): void {
-  if (lease === undefined || sql.get(IS_THERE, lease.runId, lease.threadId) !== undefined) return;
-  throw leaseLost(lease, listRuns(sql, lease.threadId)[0]);
+export function* checkLease(sql: Sql, lease: Lease | undefined): Program<void> {
+  if (lease === undefined || (yield* sql.get(IS_THERE, lease.runId, lease.threadId)) !== undefined) return;
+  throw leaseLost(lease, (yield* listRuns(sql, lease.threadId))[0]);
 }
 
-export function endRun(sql: Sql, runId: string): void {
-  sql.run(END, runId);
+export function* endRun(sql: Sql, runId: string): Program<void> {
+  yield* sql.run(END, runId);
 }
 
-export function listRuns(sql: Sql, threadId: string): RunRow[] {
-  return sql.all<Row>(OF_THREAD, threadId).map(toRun);
+export function* listRuns(sql: Sql, threadId: string): Program<RunRow[]> {
+  return (yield* sql.all<Row>(OF_THREAD, threadId)).map(toRun);
 }
 
 export function toRun(row: Row): RunRow {

@@ -2,7 +2,7 @@ import { corrupted, verifyChecksum } from "../checksum";
 import type { CheckpointHead } from "../store";
 import { metadataIdentity } from "./identities";
 import { parseManifest } from "./manifest";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 /** A row of `langgraph_snapshots`, as far as its contents go. */
@@ -48,8 +48,8 @@ export interface SnapshotFields {
   metadata: string;
 }
 
-export function insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): void {
-  sql.run(
+export function* insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): Program<void> {
+  yield* sql.run(
     INSERT,
     row.seq,
     key.thread,

@@ -1,8 +1,9 @@
 import type { Sealing } from "../../sealing";
 import { corrupted } from "../checksum";
+import { type Bound, type Program, runNow, type Statement } from "../program";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
 
-type Bound = string | number | null | Uint8Array;
+export type { Program } from "../program";
 
 const READ_SEQUENCE = "SELECT value, mirror FROM langgraph_sequence WHERE id = 1";
 const WRITE_SEQUENCE = "UPDATE langgraph_sequence SET value = ?1, mirror = -?1 WHERE id = 1";
@@ -42,39 +43,60 @@ export class Sql {
     this.#sealing = sealing;
   }
 
-  run(text: string, ...values: Bound[]): number {
-    return Number(this.#statement(text).run(...bindable(text, values)).changes);
+  /** @returns how many rows were changed */
+  *run(text: string, ...values: Bound[]): Program<number> {
+    return (yield { text, values, returns: "count" }) as number;
   }
 
-  get<T>(text: string, ...values: Bound[]): T | undefined {
-    return this.#statement(text).get(...bindable(text, values)) as T | undefined;
+  *get<T>(text: string, ...values: Bound[]): Program<T | undefined> {
+    return (yield { text, values, returns: "one" }) as T | undefined;
   }
 
   /** Reads whole results: an open cursor would block writes on this connection and hold back WAL checkpoints. */
-  all<T>(text: string, ...values: Bound[]): T[] {
-    return this.#statement(text).all(...bindable(text, values)) as T[];
+  *all<T>(text: string, ...values: Bound[]): Program<T[]> {
+    return (yield { text, values, returns: "all" }) as T[];
   }
 
   /** {@link all}, each row as an array: for results of thousands of rows. */
-  rows<T extends unknown[]>(text: string, ...values: Bound[]): T[] {
-    let statement = this.#raw.get(text);
-    if (statement === undefined) {
-      statement = this.db.prepare(text).raw(true);
-      this.#raw.set(text, statement);
-    }
-    return statement.all(...bindable(text, values)) as T[];
+  *rows<T extends unknown[]>(text: string, ...values: Bound[]): Program<T[]> {
+    return (yield { text, values, returns: "arrays" }) as T[];
   }
 
+  /** Runs a program at once, in the transaction that is open, or none. */
+  now<T>(program: Program<T>): T {
+    return runNow(program, this.#execute);
+  }
+
+  readonly #execute = ({ text, values, returns }: Statement): unknown => {
+    const bound = bindable(text, values);
+    switch (returns) {
+      case "one":
+        return this.#statement(text).get(...bound);
+      case "all":
+        return this.#statement(text).all(...bound);
+      case "count":
+        return Number(this.#statement(text).run(...bound).changes);
+      case "arrays": {
+        let statement = this.#raw.get(text);
+        if (statement === undefined) {
+          statement = this.db.prepare(text).raw(true);
+          this.#raw.set(text, statement);
+        }
+        return statement.all(...bound);
+      }
+    }
+  };
+
   /** Takes `count` numbers from the file's one sequence and returns the last of them. Only within {@link numbered}. */
-  nextSeq(count = 1): number {
-    this.#seq = (this.#seq ?? this.currentSeq()) + count;
+  *nextSeq(count = 1): Program<number> {
+    this.#seq = (this.#seq ?? (yield* this.currentSeq())) + count;
     return this.#seq;
   }
 
   /** The newest number of the file. */
-  currentSeq(): number {
+  *currentSeq(): Program<number> {
     if (this.#seq !== undefined) return this.#seq;
-    const row = this.get<{ value: number; mirror: number }>(READ_SEQUENCE);
+    const row = yield* this.get<{ value: number; mirror: number }>(READ_SEQUENCE);
     if (row?.value === undefined || row.mirror !== -row.value) {
       const found = row === undefined ? "none" : `${row.value}, mirrored by ${row.mirror}`;
       throw corrupted("the sequence of this file", "its newest number, and the same below zero", found, {});
@@ -94,11 +116,11 @@ export class Sql {
   }
 
   /** Runs the work of a write transaction and writes the sequence back once, whatever it took from it. */
-  numbered<T>(work: () => T): T {
+  *numbered<T>(work: Program<T>): Program<T> {
     this.#seq = undefined;
     try {
-      const result = work();
-      if (this.#seq !== undefined) this.run(WRITE_SEQUENCE, this.#seq);
+      const result = yield* work;
+      if (this.#seq !== undefined) yield* this.run(WRITE_SEQUENCE, this.#seq);
       return result;
     } finally {
       this.#seq = undefined;

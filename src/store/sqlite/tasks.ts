@@ -1,7 +1,7 @@
 import { verifyChecksum } from "../checksum";
 import { ownershipChange } from "../ownership";
 import type { TaskClaim, TaskRow } from "../store";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
 
@@ -26,46 +26,46 @@ const OPEN =
 const RENAME = "UPDATE langgraph_tasks SET task_id = ?, checksum = ? WHERE thread = ? AND seq = ?";
 
 /** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
-export function claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt: string): TaskRow {
-  const current = currentTask(sql, key);
-  const lastRun = current?.kind === "update" ? lastRunTask(sql, key) : current;
+export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt: string): Program<TaskRow> {
+  const current = yield* currentTask(sql, key);
+  const lastRun = current?.kind === "update" ? yield* lastRunTask(sql, key) : current;
   const change = ownershipChange(current, lastRun, claim, key.threadId);
   if (change.type === "rename" && current !== undefined) {
     const renamed = { ...current, taskId: change.taskId };
-    sql.run(RENAME, renamed.taskId, checksumOf(sql, key.threadId, renamed), key.thread, current.seq);
+    yield* sql.run(RENAME, renamed.taskId, checksumOf(sql, key.threadId, renamed), key.thread, current.seq);
     return renamed;
   }
   if (change.type === "open") {
     const { taskId, graphId, kind } = change;
-    const opened = { taskId, graphId, kind, seq: sql.nextSeq(), createdAt };
-    insertTask(sql, key, opened);
+    const opened = { taskId, graphId, kind, seq: yield* sql.nextSeq(), createdAt };
+    yield* insertTask(sql, key, opened);
     return opened;
   }
   return current as TaskRow;
 }
 
-export function insertTask(sql: Sql, { thread, threadId }: ThreadKey, task: TaskRow): void {
+export function* insertTask(sql: Sql, { thread, threadId }: ThreadKey, task: TaskRow): Program<void> {
   const { taskId, graphId, kind, seq, createdAt } = task;
-  sql.run(OPEN, thread, seq, taskId, graphId, kind, createdAt, checksumOf(sql, threadId, task));
+  yield* sql.run(OPEN, thread, seq, taskId, graphId, kind, createdAt, checksumOf(sql, threadId, task));
 }
 
-export function currentTask(sql: Sql, key: ThreadKey): TaskRow | undefined {
-  return toTask(sql, key.threadId, sql.get<RawTask>(CURRENT, key.thread));
+export function* currentTask(sql: Sql, key: ThreadKey): Program<TaskRow | undefined> {
+  return toTask(sql, key.threadId, yield* sql.get<RawTask>(CURRENT, key.thread));
 }
 
 /** The newest interval in which something ran. */
-export function lastRunTask(sql: Sql, key: ThreadKey): TaskRow | undefined {
-  const [first] = sql.all<RawTask>(SINCE_LAST_RUN, key.thread).map((row) => toTask(sql, key.threadId, row));
+export function* lastRunTask(sql: Sql, key: ThreadKey): Program<TaskRow | undefined> {
+  const [first] = (yield* sql.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(sql, key.threadId, row));
   return first?.kind === "run" ? first : undefined;
 }
 
-export function listTasks(sql: Sql, threadId: string): TaskRow[] {
-  const key = wholeThread(sql, threadId);
-  return key === undefined ? [] : tasksOf(sql, key);
+export function* listTasks(sql: Sql, threadId: string): Program<TaskRow[]> {
+  const key = yield* wholeThread(sql, threadId);
+  return key === undefined ? [] : yield* tasksOf(sql, key);
 }
 
-export function tasksOf(sql: Sql, { thread, threadId }: ThreadKey): TaskRow[] {
-  return sql.all<RawTask>(ALL, thread).map((row) => toTask(sql, threadId, row) as TaskRow);
+export function* tasksOf(sql: Sql, { thread, threadId }: ThreadKey): Program<TaskRow[]> {
+  return (yield* sql.all<RawTask>(ALL, thread)).map((row) => toTask(sql, threadId, row) as TaskRow);
 }
 
 /** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */

@@ -74,7 +74,7 @@ export class ThreadCopy {
   constructor(from: Sql, order: CopyOrder) {
     this.#from = from;
     this.#order = order;
-    const source = wholeThread(from, order.sourceId);
+    const source = from.now(wholeThread(from, order.sourceId));
     if (source === undefined) throw unknownThread(order.sourceId);
     refuseUnfinished(from, order.sourceId);
     this.#source = source;
@@ -88,8 +88,8 @@ export class ThreadCopy {
   place(to: Sql): number {
     const { targetId } = this.#order;
     refuseTaken(to, targetId);
-    const thread = to.nextSeq();
-    this.#seqs?.place(to.nextSeq(this.#seqs.count));
+    const thread = to.now(to.nextSeq());
+    this.#seqs?.place(to.now(to.nextSeq(this.#seqs.count)));
     this.#target = { threadId: targetId, thread, generation: `${thread}.0` };
     return thread;
   }
@@ -115,7 +115,7 @@ export class ThreadCopy {
   /** Whether rows of the source were deleted or brought back since it was read, or are about to be. */
   isOutdated(sql: Sql): boolean {
     const { sourceId } = this.#order;
-    return threadKey(sql, sourceId)?.generation !== this.#source.generation || unfinishedRewind(sql, sourceId) !== undefined;
+    return sql.now(threadKey(sql, sourceId))?.generation !== this.#source.generation || sql.now(unfinishedRewind(sql, sourceId)) !== undefined;
   }
 
   /** Whether all is there: CheckpointPersister deletes turns by their task, also those of a copy that nobody sees yet. */
@@ -130,9 +130,9 @@ export class ThreadCopy {
     refuseTaken(to, threadId);
     this.#refuseIncomplete(to);
     if (!to.sealing.encrypted) refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`);
-    allowAgain(to, threadId);
-    const { epoch, prunedSeq, unswept } = inheritedOf(this.#from, source);
-    insertThread(to, {
+    to.now(allowAgain(to, threadId));
+    const { epoch, prunedSeq, unswept } = this.#from.now(inheritedOf(this.#from, source));
+    to.now(insertThread(to, {
       thread,
       thread_id: threadId,
       created_at: this.#order.createdAt,
@@ -140,9 +140,9 @@ export class ThreadCopy {
       generation: 0,
       pruned_seq: prunedSeq === 0 ? 0 : seqs.of(prunedSeq),
       unswept,
-    });
+    }));
     to.created.add(thread);
-    recount(to, target);
+    to.now(recount(to, target));
   }
 
   /** A row that was passed over, because its number is damaged, must not be missing without a word. */
@@ -156,7 +156,7 @@ export class ThreadCopy {
   }
 
   #missing(to: Sql): { kind: string; expected: number | undefined; found: number | undefined } | undefined {
-    const [expected, found] = [countsOf(this.#from, this.#source), countedRows(to, this.#path(to).target)];
+    const [expected, found] = [this.#from.now(countsOf(this.#from, this.#source)), to.now(countedRows(to, this.#path(to).target))];
     const kind = (["snapshots", "writes", "turns", "effects"] as const).find((one) => expected?.[one] !== found?.[one]);
     return kind && { kind, expected: expected?.[kind], found: found?.[kind] };
   }
@@ -179,11 +179,11 @@ export function copyAtOnce(sql: Sql, order: CopyOrder): void {
 
 /** @throws {TurnsError} THREAD_EXISTS */
 export function refuseTaken(sql: Sql, threadId: string): void {
-  if (threadKey(sql, threadId) !== undefined) throw threadExists(threadId);
+  if (sql.now(threadKey(sql, threadId)) !== undefined) throw threadExists(threadId);
 }
 
 function refuseUnfinished(sql: Sql, sourceId: string): void {
-  const rewind = unfinishedRewind(sql, sourceId);
+  const rewind = sql.now(unfinishedRewind(sql, sourceId));
   if (rewind !== undefined) throw refusal(rewind, `a copy of thread ${JSON.stringify(sourceId)}`);
 }
 
@@ -195,27 +195,27 @@ function* copyTasks({ from, to, source, target, seqs }: CopyPath): RowWrites {
     if (task === undefined) continue;
     const graphId = task.graphId === source.threadId ? target.threadId : task.graphId;
     yield () => {
-      insertTask(to, target, { ...task, seq: seqs.of(task.seq), graphId });
+      to.now(insertTask(to, target, { ...task, seq: seqs.of(task.seq), graphId }));
     };
   }
 }
 
 function* copyNames({ from, to, source, target }: CopyPath): RowWrites {
-  for (const name of namesOf(from, source)) yield () => saveName(to, target, name);
+  for (const name of from.now(namesOf(from, source))) yield () => to.now(saveName(to, target, name));
 }
 
 function* copyLists({ from, to, source, target, seqs }: CopyPath): RowWrites {
   for (const { seq, base, keep } of pagedRows<ListRow>(from, LISTS, source.thread, seqOf)) {
-    yield () => to.run(ADD_LIST, seqs.of(seq), target.thread, base === null ? null : seqs.of(base), keep);
+    yield () => to.now(to.run(ADD_LIST, seqs.of(seq), target.thread, base === null ? null : seqs.of(base), keep));
     for (const item of pagedRows<ItemRow>(from, ITEMS, seq, ({ pos }) => pos)) {
-      yield () => to.run(ADD_ITEM, seqs.of(seq), item.pos, seqs.of(item.seq), target.thread, seqs.of(item.chunk));
+      yield () => to.now(to.run(ADD_ITEM, seqs.of(seq), item.pos, seqs.of(item.seq), target.thread, seqs.of(item.chunk)));
     }
   }
 }
 
 function* copyGraphs({ from, to, source, target, seqs }: CopyPath): RowWrites {
   for (const { seq, digest, document } of pagedRows<GraphRow>(from, GRAPHS, source.thread, seqOf)) {
-    yield () => to.run(ADD_GRAPH, seqs.of(seq), target.thread, digest, document);
+    yield () => to.now(to.run(ADD_GRAPH, seqs.of(seq), target.thread, digest, document));
   }
 }
 
@@ -251,7 +251,7 @@ function* copySnapshots({ from, to, source, target, seqs }: CopyPath, translatio
       metadata: head.metadata,
     };
     yield () => {
-      insertSnapshot(to, target, copied);
+      to.now(insertSnapshot(to, target, copied));
       supersede(to, "langgraph_snapshots", copied.seq, row.superseded_by, seqs);
     };
   }
@@ -263,7 +263,7 @@ function* copyWrites({ from, to, source, target, seqs }: CopyPath, translation: 
     const entries = translation.text(openWrites(from, source.threadId, row, ns, checkpointId));
     const copied = { seq: seqs.of(row.seq), ns, checkpointId, nodeTaskId, taskPath, idx, entries };
     yield () => {
-      insertWrites(to, target, copied);
+      to.now(insertWrites(to, target, copied));
       supersede(to, "langgraph_writes", copied.seq, row.superseded_by, seqs);
     };
   }
@@ -276,7 +276,7 @@ function supersede(
   by: number | null,
   seqs: CopiedSeqs,
 ): void {
-  if (by !== null) to.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, seqs.of(by), seq);
+  if (by !== null) to.now(to.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, seqs.of(by), seq));
 }
 
 function* copyTurns(
@@ -285,7 +285,7 @@ function* copyTurns(
   createId: CopyOrder["createId"],
 ): RowWrites {
   for (const row of pagedRows<RawTurn>(from, TURNS, source.thread, seqOf)) {
-    const turn = toTurn(from, row, source.threadId);
+    const turn = from.now(toTurn(from, row, source.threadId));
     const copied = {
       ...turn,
       id: createId(),
@@ -296,7 +296,7 @@ function* copyTurns(
       graph: turn.graph === undefined ? undefined : seqs.of(turn.graph),
     };
     yield () => {
-      insertTurn(to, target.thread, copied);
+      to.now(insertTurn(to, target.thread, copied));
     };
   }
 }
@@ -322,7 +322,7 @@ function* copyEffects(
       outcome: effect.outcome === undefined ? undefined : translation.text(effect.outcome),
       inherited: true,
     };
-    yield () => saveEffect(to, target, copied);
+    yield () => to.now(saveEffect(to, target, copied));
   }
 }
 

@@ -1,6 +1,6 @@
 import { corrupted } from "../checksum";
 import { refuseEncrypted } from "./keys";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** A thread as the rows of other tables know it. */
 export interface ThreadKey {
@@ -37,8 +37,8 @@ const CHANGE =
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
-export function threadKey(sql: Sql, threadId: string): ThreadKey | undefined {
-  const rows = sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId));
+export function* threadKey(sql: Sql, threadId: string): Program<ThreadKey | undefined> {
+  const rows = yield* sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId));
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
@@ -46,15 +46,15 @@ export function threadKey(sql: Sql, threadId: string): ThreadKey | undefined {
 }
 
 /** The thread as it is on record, damaged or not: for what removes it, or looks what is wrong. */
-export function threadNumbers(sql: Sql, threadId: string): number[] {
-  return sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId)).map(({ thread }) => thread);
+export function* threadNumbers(sql: Sql, threadId: string): Program<number[]> {
+  return (yield* sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId))).map(({ thread }) => thread);
 }
 
-export function createThread(sql: Sql, threadId: string, createdAt: string): ThreadKey {
+export function* createThread(sql: Sql, threadId: string, createdAt: string): Program<ThreadKey> {
   if (!sql.sealing.encrypted) refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
-  const thread = sql.nextSeq();
+  const thread = yield* sql.nextSeq();
   sql.created.add(thread);
-  return insertThread(sql, {
+  return yield* insertThread(sql, {
     thread,
     thread_id: threadId,
     created_at: createdAt,
@@ -65,40 +65,47 @@ export function createThread(sql: Sql, threadId: string, createdAt: string): Thr
   });
 }
 
-export function insertThread(sql: Sql, row: ThreadFields): ThreadKey {
+export function* insertThread(sql: Sql, row: ThreadFields): Program<ThreadKey> {
   const { thread, thread_id: threadId, created_at: createdAt, epoch, generation, pruned_seq: pruned, unswept } = row;
   const [tag, checksum] = [tagOf(sql, threadId), threadChecksum(sql, row)];
-  sql.run(INSERT, thread, threadId, tag, createdAt, epoch, generation, pruned, unswept, checksum);
+  yield* sql.run(INSERT, thread, threadId, tag, createdAt, epoch, generation, pruned, unswept, checksum);
   return keyOf(row);
 }
 
 /** Rows of the thread are deleted or brought back: what anybody remembers of it no longer counts. */
-export function outdate(sql: Sql, key: ThreadKey): void {
-  changeThread(sql, key, ({ generation }) => ({ generation: generation + 1 }));
+export function* outdate(sql: Sql, key: ThreadKey): Program<void> {
+  yield* changeThread(sql, key, ({ generation }) => ({ generation: generation + 1 }));
 }
 
 /** A rewind, or its taking back. */
-export function growEpoch(sql: Sql, key: ThreadKey): void {
-  changeThread(sql, key, ({ epoch }) => ({ epoch: epoch + 1 }));
+export function* growEpoch(sql: Sql, key: ThreadKey): Program<void> {
+  yield* changeThread(sql, key, ({ epoch }) => ({ epoch: epoch + 1 }));
 }
 
-export function changeThread(sql: Sql, { thread, threadId }: ThreadKey, change: (row: ThreadFields) => ThreadChange): void {
-  const row = sql.get<RawThread>(OF_NUMBER, thread);
+export function* changeThread(
+  sql: Sql,
+  { thread, threadId }: ThreadKey,
+  change: (row: ThreadFields) => ThreadChange,
+): Program<void> {
+  const row = yield* sql.get<RawThread>(OF_NUMBER, thread);
   if (row === undefined) return;
   const now = { ...verifiedThread(sql, threadId, row), ...change(row) };
-  sql.run(CHANGE, now.epoch, now.generation, now.pruned_seq, now.unswept, threadChecksum(sql, now), thread);
+  yield* sql.run(CHANGE, now.epoch, now.generation, now.pruned_seq, now.unswept, threadChecksum(sql, now), thread);
 }
 
 /** What a copy of the thread takes over: its epoch, up to which its effects are, and how far it was pruned. */
-export function inheritedOf(sql: Sql, { thread, threadId }: ThreadKey): { epoch: number; prunedSeq: number; unswept: number } {
-  const row = sql.get<RawThread>(OF_NUMBER, thread);
+export function* inheritedOf(
+  sql: Sql,
+  { thread, threadId }: ThreadKey,
+): Program<{ epoch: number; prunedSeq: number; unswept: number }> {
+  const row = yield* sql.get<RawThread>(OF_NUMBER, thread);
   if (row === undefined) return { epoch: 0, prunedSeq: 0, unswept: 0 };
   const { epoch, pruned_seq: prunedSeq, unswept } = verifiedThread(sql, threadId, row);
   return { epoch, prunedSeq, unswept };
 }
 
-export function threadIdOf(sql: Sql, thread: number): string {
-  return sql.get<{ thread_id: string }>(ID_OF, thread)?.thread_id ?? "";
+export function* threadIdOf(sql: Sql, thread: number): Program<string> {
+  return (yield* sql.get<{ thread_id: string }>(ID_OF, thread))?.thread_id ?? "";
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which are not at hand */

@@ -37,7 +37,7 @@ const INSERT = "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES
 /** Without encryption equal contents have equal addresses on every thread: chunks are copied as they are. */
 export function* copyPlainChunks({ from, to, source, target, seqs }: CopyPath): RowWrites<Translation> {
   for (const { seq, address, body } of chunksOf(from, source)) {
-    yield () => to.run(INSERT, seqs.of(seq), target.thread, address, body);
+    yield () => to.now(to.run(INSERT, seqs.of(seq), target.thread, address, body));
   }
   const moved = (pointer: Pointer): Pointer => (pointer.kind === "list" ? { ...pointer, list: seqs.of(pointer.list) } : pointer);
   return { text: (text) => text, channels: (channels) => withPointers(channels, moved) };
@@ -68,7 +68,7 @@ export function* copySealedChunks(path: CopyPath, lists: readonly ListPointer[])
     const text = contents(old);
     const now = addresses.get(old) ?? to.sealing.address(target.threadId, text);
     addresses.set(old, now);
-    yield () => to.run(INSERT, seqs.of(seq), target.thread, now, to.sealing.seal(target.threadId, CHUNK_IDENTITY, text));
+    yield () => to.now(to.run(INSERT, seqs.of(seq), target.thread, now, to.sealing.seal(target.threadId, CHUNK_IDENTITY, text)));
   }
   const known = (old: string): string => addresses.get(old) ?? missing(source, old);
   const digests = yield* CopiedDigests.read(from, source, target, lists);

@@ -3,7 +3,7 @@ import type { RunRow, ThreadRow } from "../store";
 import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
 import { refuseBack } from "./paging";
 import { clearRuns, listRuns } from "./runs";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { tasksOf } from "./tasks";
 import { threadNumbers } from "./thread-keys";
 import { bury, removeTombstone } from "./tombstones";
@@ -28,73 +28,80 @@ const ONE = `SELECT created_at, epoch, turns,
       GROUP BY checkpoint_ns, checkpoint_id)) AS checkpoints
   FROM langgraph_threads AS t WHERE thread = ?`;
 
-export function listThreads(sql: Sql, query: { after: string | undefined; limit: number }): ThreadRow[] {
-  if (query.after === undefined) verifyListed(sql);
-  const ids = sql.rows<[string]>(PAGE, query.after ?? "", query.limit);
+export function* listThreads(sql: Sql, query: { after: string | undefined; limit: number }): Program<ThreadRow[]> {
+  if (query.after === undefined) yield* verifyListed(sql);
+  const ids = yield* sql.rows<[string]>(PAGE, query.after ?? "", query.limit);
   let last = query.after ?? "";
-  return ids.flatMap(([threadId]) => {
+  return ids.flatMap(function* ([threadId]) {
     refuseBack("langgraph_threads", last, threadId);
     last = threadId;
-    return getThread(sql, threadId) ?? [];
+    return (yield* getThread(sql, threadId)) ?? [];
   });
 }
 
 /** A damaged index would leave threads out without a word. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function verifyListed(sql: Sql): void {
-  const { there, listed } = sql.get<{ there: number; listed: number }>(COUNTS) ?? { there: 0, listed: 0 };
+function* verifyListed(sql: Sql): Program<void> {
+  const { there, listed } = (yield* sql.get<{ there: number; listed: number }>(COUNTS)) ?? { there: 0, listed: 0 };
   if (there !== listed) throw corrupted("the list of threads", `${there} threads`, `${listed} in their index`, {});
 }
 
-export function getThread(sql: Sql, threadId: string): ThreadRow | undefined {
-  const key = wholeThread(sql, threadId);
-  const row = key && sql.get<Row>(ONE, key.thread);
+export function* getThread(sql: Sql, threadId: string): Program<ThreadRow | undefined> {
+  const key = yield* wholeThread(sql, threadId);
+  const row = key && (yield* sql.get<Row>(ONE, key.thread));
   if (key === undefined || row === undefined) return undefined;
   const { created_at: createdAt, epoch, checkpoints, live, turns } = row;
   if (checkpoints !== live) {
     const what = `thread ${JSON.stringify(threadId)}`;
     throw corrupted(what, "a newest version of each of its checkpoints", `${live} of ${checkpoints}`, { threadId });
   }
-  return { threadId, createdAt, epoch, checkpoints, turns, tasks: new Set(tasksOf(sql, key).map(({ taskId }) => taskId)).size };
+  return {
+    threadId,
+    createdAt,
+    epoch,
+    checkpoints,
+    turns,
+    tasks: new Set((yield* tasksOf(sql, key)).map(({ taskId }) => taskId)).size,
+  };
 }
 
 /** Leaves a tombstone, also for a thread that is not there: its first save may be on its way. */
-export function deleteThread(
+export function* deleteThread(
   sql: Sql,
   threadId: string,
   deletedAt: number,
   final: boolean,
   isAlive: (run: RunRow) => boolean,
-): void {
-  clearRuns(
+): Program<void> {
+  yield* clearRuns(
     sql,
-    listRuns(sql, threadId).filter((run) => !isAlive(run)),
+    (yield* listRuns(sql, threadId)).filter((run) => !isAlive(run)),
   );
-  removeThread(sql, threadId);
-  bury(sql, threadId, deletedAt, final);
+  yield* removeThread(sql, threadId);
+  yield* bury(sql, threadId, deletedAt, final);
 }
 
 /**
  * Every row of the thread, in every table but the one of who is running. Of a large one some stay behind for {@link removeLeftovers};
  * nobody can reach them any more.
  */
-export function removeThread(sql: Sql, threadId: string): void {
+export function* removeThread(sql: Sql, threadId: string): Program<void> {
   let left = ROWS_AT_ONCE;
-  for (const thread of threadNumbers(sql, threadId)) {
-    sql.run("DELETE FROM langgraph_threads WHERE thread = ?", thread);
-    left -= removeRows(sql, thread, left);
-    if (left <= 0) leaveThread(sql, thread);
+  for (const thread of yield* threadNumbers(sql, threadId)) {
+    yield* sql.run("DELETE FROM langgraph_threads WHERE thread = ?", thread);
+    left -= yield* removeRows(sql, thread, left);
+    if (left <= 0) yield* leaveThread(sql, thread);
   }
-  for (const rewindId of archivesOf(sql, threadId)) {
-    if (left > 0) left -= removeArchived(sql, rewindId, left);
-    if (left <= 0) leaveArchive(sql, rewindId);
+  for (const rewindId of yield* archivesOf(sql, threadId)) {
+    if (left > 0) left -= yield* removeArchived(sql, rewindId, left);
+    if (left <= 0) yield* leaveArchive(sql, rewindId);
   }
-  sql.run("DELETE FROM langgraph_rewinds WHERE thread_id = ?", threadId);
+  yield* sql.run("DELETE FROM langgraph_rewinds WHERE thread_id = ?", threadId);
 }
 
 /** Each is looked up by itself: their rows are many. */
 function* archivesOf(sql: Sql, threadId: string): Generator<string> {
   for (let last = ""; ;) {
-    const next = sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last)?.id ?? undefined;
+    const next = (yield* sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last))?.id ?? undefined;
     if (next === undefined || next <= last) return;
     yield next;
     last = next;
@@ -102,6 +109,6 @@ function* archivesOf(sql: Sql, threadId: string): Generator<string> {
 }
 
 /** @returns whether the id had been deleted */
-export function reuseThread(sql: Sql, threadId: string): boolean {
-  return removeTombstone(sql, threadId);
+export function* reuseThread(sql: Sql, threadId: string): Program<boolean> {
+  return yield* removeTombstone(sql, threadId);
 }

@@ -2,7 +2,7 @@ import type { Store, TokenCounts, TokenRow, TurnRow, TurnType } from "../store";
 import { checkLease } from "./runs";
 import { openArchive } from "./archive";
 import { refuseBack } from "./paging";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { listRewinds } from "./rewind-records";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
@@ -15,21 +15,22 @@ const NEWEST = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
 /** What a checksum is over; every row is read, so a page at a time. */
 const PAGE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT 200`;
 
-export function addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): void {
+export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): Program<void> {
   const { threadId, nodeTaskId, attemptRunId } = of;
-  checkLease(sql, of.lease);
-  const key = threadKey(sql, threadId);
+  yield* checkLease(sql, of.lease);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) return;
-  const ofAttempt = (runId: string, type: TurnType): RawTurn | undefined =>
-    sql.get<RawTurn>(OF_ATTEMPT, key.thread, nodeTaskId, runId, type);
+  const ofAttempt = function* (runId: string, type: TurnType): Program<RawTurn | undefined> {
+    return yield* sql.get<RawTurn>(OF_ATTEMPT, key.thread, nodeTaskId, runId, type);
+  };
   const thought =
-    (attemptRunId === undefined ? undefined : ofAttempt(attemptRunId, "Thought")) ??
-    sql.get<RawTurn>(NEWEST, key.thread, nodeTaskId);
+    (attemptRunId === undefined ? undefined : yield* ofAttempt(attemptRunId, "Thought")) ??
+    (yield* sql.get<RawTurn>(NEWEST, key.thread, nodeTaskId));
   if (thought === undefined) return;
-  const action = thought.run_id === null ? undefined : ofAttempt(thought.run_id, "Action");
+  const action = thought.run_id === null ? undefined : yield* ofAttempt(thought.run_id, "Action");
   for (const row of action === undefined ? [thought] : [thought, action]) {
-    const turn = toTurn(sql, row, threadId);
-    updateTurn(sql, turn, {
+    const turn = yield* toTurn(sql, row, threadId);
+    yield* updateTurn(sql, turn, {
       inputTokens: turn.inputTokens + tokens.input,
       outputTokens: turn.outputTokens + tokens.output,
       cachedTokens: turn.cachedTokens + tokens.cached,
@@ -39,22 +40,22 @@ export function addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], token
 }
 
 /** Sums of what was verified: of all turns, because one that is damaged may have been of any task. An Action repeats what its Thought says. */
-export function tokenUsage(sql: Sql, threadId: string): { rows: TokenRow[]; rewound: TokenCounts } {
-  const key = wholeThread(sql, threadId);
+export function* tokenUsage(sql: Sql, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
+  const key = yield* wholeThread(sql, threadId);
   const rows = new Map<string, TokenRow>();
-  for (const turn of key === undefined ? [] : turnsOf(sql, key)) {
+  for (const turn of key === undefined ? [] : yield* turnsOf(sql, key)) {
     if (turn.turnType !== "Thought") continue;
     const { taskId, nodeName } = turn;
     const at = JSON.stringify([taskId, nodeName]);
     rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
   }
-  return { rows: [...rows.values()], rewound: rewoundTokens(sql, threadId) };
+  return { rows: [...rows.values()], rewound: yield* rewoundTokens(sql, threadId) };
 }
 
 function* turnsOf(sql: Sql, { thread, threadId }: ThreadKey): Generator<TurnRow> {
   for (let after = 0; ;) {
-    const page = sql.all<RawTurn>(PAGE, thread, after);
-    for (const row of page) yield toTurn(sql, row, threadId);
+    const page = yield* sql.all<RawTurn>(PAGE, thread, after);
+    for (const row of page) yield yield* toTurn(sql, row, threadId);
     const last = page.at(-1)?.seq ?? null;
     if (last === null) return;
     refuseBack("langgraph_checkpoints", after, last);
@@ -63,11 +64,11 @@ function* turnsOf(sql: Sql, { thread, threadId }: ThreadKey): Generator<TurnRow>
 }
 
 /** Of turns that rewinds keep. */
-function rewoundTokens(sql: Sql, threadId: string): TokenCounts {
+function* rewoundTokens(sql: Sql, threadId: string): Program<TokenCounts> {
   let total = NONE;
-  for (const rewind of listRewinds(sql, threadId)) {
+  for (const rewind of yield* listRewinds(sql, threadId)) {
     if (!rewind.archived || rewind.takenBackAt !== undefined) continue;
-    for (const { tbl, change, row } of openArchive(sql, rewind)) {
+    for (const { tbl, change, row } of yield* openArchive(sql, rewind)) {
       if (tbl !== "langgraph_checkpoints" || change !== "deleted") continue;
       const turn = JSON.parse(row) as RawTurn;
       if (turn.turn_type !== "Thought") continue;

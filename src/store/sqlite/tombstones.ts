@@ -2,7 +2,7 @@ import { TurnsError } from "../../errors";
 import { verifyChecksum } from "../checksum";
 import type { Lease, SawDeletion } from "../store";
 import { checkLease } from "./runs";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { createThread, tagOf, type ThreadKey } from "./thread-keys";
 import { wholeThread } from "./whole-thread";
 
@@ -32,14 +32,14 @@ const EXISTS =
  * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final. LEASE_LOST for a run whose
  * thread somebody else has taken over.
  */
-export function enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): ThreadKey {
-  const key = wholeThread(sql, threadId);
-  const grave = tombstoneOf(sql, threadId);
+export function* enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): Program<ThreadKey> {
+  const key = yield* wholeThread(sql, threadId);
+  const grave = yield* tombstoneOf(sql, threadId);
   if (grave !== undefined && (grave.final === 1 || isLate(key, entry, grave.deleted_at))) {
     throw threadDeleted(threadId, grave.deleted_at, grave.final === 1);
   }
-  checkLease(sql, entry.lease);
-  return key ?? createThread(sql, threadId, createdAt);
+  yield* checkLease(sql, entry.lease);
+  return key ?? (yield* createThread(sql, threadId, createdAt));
 }
 
 /**
@@ -55,29 +55,29 @@ function isLate(key: ThreadKey | undefined, entry: Entry, deletedAt: number): bo
   return entry.refersTo !== undefined || key === undefined;
 }
 
-export function isThere(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): boolean {
-  return sql.get(EXISTS, thread, ns, checkpointId) !== undefined;
+export function* isThere(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+  return (yield* sql.get(EXISTS, thread, ns, checkpointId)) !== undefined;
 }
 
 /** Which deletion of the thread was the last one, 0 for none. */
-export function deletionOf(sql: Sql, threadId: string): number {
-  return tombstoneOf(sql, threadId)?.deleted_at ?? 0;
+export function* deletionOf(sql: Sql, threadId: string): Program<number> {
+  return (yield* tombstoneOf(sql, threadId))?.deleted_at ?? 0;
 }
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
-export function bury(sql: Sql, threadId: string, deletedAt: number, final: boolean): void {
-  saveTombstone(sql, threadId, Math.max(deletedAt, deletionOf(sql, threadId) + 1), final ? 1 : 0);
+export function* bury(sql: Sql, threadId: string, deletedAt: number, final: boolean): Program<void> {
+  yield* saveTombstone(sql, threadId, Math.max(deletedAt, (yield* deletionOf(sql, threadId)) + 1), final ? 1 : 0);
 }
 
 /** The id may be used again, though not by the runs that were at work when it was deleted. */
-export function allowAgain(sql: Sql, threadId: string): void {
-  const grave = tombstoneOf(sql, threadId);
-  if (grave !== undefined) saveTombstone(sql, threadId, grave.deleted_at, 0);
+export function* allowAgain(sql: Sql, threadId: string): Program<void> {
+  const grave = yield* tombstoneOf(sql, threadId);
+  if (grave !== undefined) yield* saveTombstone(sql, threadId, grave.deleted_at, 0);
 }
 
 /** @returns whether there was a tombstone */
-export function removeTombstone(sql: Sql, threadId: string): boolean {
-  return sql.run(REMOVE, threadId, tagOf(sql, threadId)) > 0;
+export function* removeTombstone(sql: Sql, threadId: string): Program<boolean> {
+  return (yield* sql.run(REMOVE, threadId, tagOf(sql, threadId))) > 0;
 }
 
 /** A row of `langgraph_tombstones` as SQLite returns it. */
@@ -89,8 +89,8 @@ export interface RawTombstone {
   checksum: string;
 }
 
-function tombstoneOf(sql: Sql, threadId: string): RawTombstone | undefined {
-  const row = sql.get<RawTombstone>(OF_THREAD, threadId, tagOf(sql, threadId));
+function* tombstoneOf(sql: Sql, threadId: string): Program<RawTombstone | undefined> {
+  const row = yield* sql.get<RawTombstone>(OF_THREAD, threadId, tagOf(sql, threadId));
   if (row !== undefined) verifyTombstone(sql, threadId, row);
   return row;
 }
@@ -103,8 +103,8 @@ export function verifyTombstone(sql: Sql, threadId: string, row: RawTombstone): 
   verifyChecksum(checksum, computed, `the deletion of thread ${JSON.stringify(threadId)}`, { threadId });
 }
 
-export function saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: number): void {
-  sql.run(BURY, threadId, tagOf(sql, threadId), deletedAt, final, tombstoneChecksum(sql, threadId, deletedAt, final));
+export function* saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: number): Program<void> {
+  yield* sql.run(BURY, threadId, tagOf(sql, threadId), deletedAt, final, tombstoneChecksum(sql, threadId, deletedAt, final));
 }
 
 function tombstoneChecksum(sql: Sql, threadId: string, deletedAt: number, final: number): string {

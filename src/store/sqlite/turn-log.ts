@@ -50,7 +50,7 @@ export class SqliteTurnLog {
   insert(turn: Omit<TurnRow, "seq">): void {
     this.#transaction(() => {
       refuseEncrypted(this.#sql, `turn ${JSON.stringify(turn.id)}`);
-      this.#sql.numbered(() => insertTurn(this.#sql, null, { ...turn, seq: this.#sql.nextSeq() }));
+      this.#sql.numbered(() => this.#sql.now(insertTurn(this.#sql, null, { ...turn, seq: this.#sql.now(this.#sql.nextSeq()) })));
     });
   }
 
@@ -65,9 +65,9 @@ export class SqliteTurnLog {
   ofTask(taskId: string, graphId: string | undefined): TurnRow[] {
     const rows =
       graphId === undefined
-        ? this.#sql.all<RawTurn>(OF_TASK, taskId)
-        : this.#sql.all<RawTurn>(OF_TASK_AND_GRAPH, taskId, graphId);
-    return rows.map((row) => toTurn(this.#sql, row));
+        ? this.#sql.now(this.#sql.all<RawTurn>(OF_TASK, taskId))
+        : this.#sql.now(this.#sql.all<RawTurn>(OF_TASK_AND_GRAPH, taskId, graphId));
+    return rows.map((row) => this.#sql.now(toTurn(this.#sql, row)));
   }
 
   /** Deletes all rows of these tasks in one transaction and returns how many went. */
@@ -86,24 +86,24 @@ export class SqliteTurnLog {
   }
 
   prune(graphId: string, keep: number): number {
-    return this.#transaction(() => this.#sql.run(PRUNE, graphId, keep));
+    return this.#transaction(() => this.#sql.now(this.#sql.run(PRUNE, graphId, keep)));
   }
 
   /** The checkpoint a recorded Thought refers to. */
   checkpointBehind(turn: TurnRow): StoredCheckpoint | undefined {
     if (turn.threadId === undefined || turn.checkpointId === undefined) return undefined;
-    return getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED);
+    return this.#sql.now(getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED));
   }
 
   /** What a recorded turn's state refers to, by address. */
   chunksOf(turn: TurnRow): ReadonlyMap<string, string> {
     if (turn.threadId === undefined) return new Map();
-    return readChunks(this.#sql, turn.threadId, chunkAddresses(turn.serializedState));
+    return this.#sql.now(readChunks(this.#sql, turn.threadId, chunkAddresses(turn.serializedState)));
   }
 
   #one(statement: string, value: string): TurnRow | undefined {
-    const row = this.#sql.get<RawTurn>(statement, value);
-    return row === undefined ? undefined : toTurn(this.#sql, row);
+    const row = this.#sql.now(this.#sql.get<RawTurn>(statement, value));
+    return row === undefined ? undefined : this.#sql.now(toTurn(this.#sql, row));
   }
 
   #transaction<T>(work: () => T): T {

@@ -4,7 +4,7 @@ import { namespaceBelow } from "../namespaces";
 import type { TurnRow, TurnStatus, TurnType } from "../store";
 import { turnIdentity } from "./identities";
 import { fromSealedText, toSealedText } from "./sealed-text";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { threadIdOf } from "./thread-keys";
 
 /** A row of `langgraph_checkpoints` as SQLite returns it. */
@@ -48,10 +48,10 @@ const INSERT = `INSERT INTO langgraph_checkpoints (${TURN_COLUMNS}) VALUES (${TU
   .join(", ")})`;
 
 /** @param thread the thread's number; null for a turn that belongs to none */
-export function insertTurn(sql: Sql, thread: number | null, turn: TurnRow): TurnRow {
+export function* insertTurn(sql: Sql, thread: number | null, turn: TurnRow): Program<TurnRow> {
   const sealing = sealingOf(sql, thread);
   const place = turn.nodeNs !== undefined && turn.nodeNs === usualNamespace(turn) ? undefined : turn.nodeNs;
-  sql.run(
+  yield* sql.run(
     INSERT,
     turn.id,
     turn.graphId,
@@ -110,9 +110,9 @@ const UPDATE = `UPDATE langgraph_checkpoints SET status = ?, durable = ?, input_
  *   has changed
  * @returns the turn as it is now
  */
-export function updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): TurnRow {
+export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Program<TurnRow> {
   const now = { ...turn, ...change };
-  sql.run(
+  yield* sql.run(
     UPDATE,
     now.status ?? null,
     now.durable ? 1 : 0,
@@ -130,7 +130,7 @@ export function updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): TurnRow
 }
 
 /** Reads a row, verified; rows that others inserted with the seven columns of S1 alone have no checksum to verify. */
-export function toTurn(sql: Sql, row: RawTurn, known?: string): TurnRow {
+export function* toTurn(sql: Sql, row: RawTurn, known?: string): Program<TurnRow> {
   const sealing = sealingOf(sql, row.thread);
   const turn: TurnRow = {
     id: row.id,
@@ -142,7 +142,7 @@ export function toTurn(sql: Sql, row: RawTurn, known?: string): TurnRow {
     createdAt: row.created_at,
     seq: row.seq ?? undefined,
     stateFormat: row.state_format,
-    threadId: row.thread === null ? undefined : (known ?? threadIdOf(sql, row.thread)),
+    threadId: row.thread === null ? undefined : (known ?? (yield* threadIdOf(sql, row.thread))),
     ns: row.checkpoint_ns ?? undefined,
     checkpointId: row.checkpoint_id ?? undefined,
     nodeNs: row.node_ns ?? undefined,

@@ -4,7 +4,7 @@ import type { Lease, NewAction, NewThought, NewWrites, PackedText, TaskRow, Turn
 import { graphSeq } from "./graphs";
 import { type Manifest, parseManifest } from "./manifest";
 import { checkLease } from "./runs";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { storeChunks } from "./chunks";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadKey } from "./thread-keys";
@@ -50,30 +50,30 @@ const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
         ORDER BY s.position DESC LIMIT 1) END
   ORDER BY seq`;
 
-export function insertThought(sql: Sql, thought: NewThought): TurnRow {
+export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> {
   const { nodeTaskId, nodeNs, step } = thought;
-  const origin = originOf(sql, thought);
+  const origin = yield* originOf(sql, thought);
   const { threadId } = origin;
-  const key = enterThread(sql, threadId, thought.createdAt, {
+  const key = yield* enterThread(sql, threadId, thought.createdAt, {
     ...turnEntry(thought),
     belongs: () => origin.proven,
     // What the run saw was a deletion of the thread it names.
     ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
   });
-  const task = claimTask(sql, key, thought.claim, thought.createdAt);
-  const attempts = sql.get<{ n: number }>(ATTEMPTS, key.thread, nodeTaskId)?.n ?? 0;
-  const graph = graphSeq(sql, key, thought.graph);
-  return insertTurn(sql, key.thread, {
+  const task = yield* claimTask(sql, key, thought.claim, thought.createdAt);
+  const attempts = (yield* sql.get<{ n: number }>(ATTEMPTS, key.thread, nodeTaskId))?.n ?? 0;
+  const graph = yield* graphSeq(sql, key, thought.graph);
+  return yield* insertTurn(sql, key.thread, {
     id: thought.id,
     graphId: task.graphId,
     nodeName: thought.nodeName,
     turnType: "Thought",
     ...(thought.instead === undefined
-      ? { serializedState: inputOf(sql, key, thought, origin), stateFormat: "checkpoint" }
-      : contentOf(sql, key, thought.instead(), "state")),
+      ? { serializedState: yield* inputOf(sql, key, thought, origin), stateFormat: "checkpoint" }
+      : yield* contentOf(sql, key, thought.instead(), "state")),
     taskId: task.taskId,
     createdAt: thought.createdAt,
-    seq: sql.nextSeq(),
+    seq: yield* sql.nextSeq(),
     threadId,
     ns: origin.ns,
     checkpointId: origin.checkpointId,
@@ -113,36 +113,37 @@ interface Origin {
  * node calls on a thread of its own still carries the outer thread's id, so what the named thread cannot prove is looked for among
  * the newest checkpoints of all threads: its own was saved just before.
  */
-function originOf(sql: Sql, thought: NewThought): Origin {
-  const key = threadKey(sql, thought.threadId);
-  const likely = key === undefined ? undefined : originOnThread(sql, key, thought);
+function* originOf(sql: Sql, thought: NewThought): Program<Origin> {
+  const key = yield* threadKey(sql, thought.threadId);
+  const likely = key === undefined ? undefined : yield* originOnThread(sql, key, thought);
   if (likely?.proven === true) return likely;
   const ns = namespaceAbove(thought.nodeNs);
-  const elsewhere = sql
-    .all<{ thread_id: string; checkpoint_id: string }>(NEWEST_AT_STEP, ns, thought.step - 1)
-    .find((row) => thought.startedFrom(row.checkpoint_id));
+  const elsewhere = (yield* sql.all<{ thread_id: string; checkpoint_id: string }>(NEWEST_AT_STEP, ns, thought.step - 1)).find(
+    (row) => thought.startedFrom(row.checkpoint_id),
+  );
   if (elsewhere !== undefined) return { threadId: elsewhere.thread_id, ns, checkpointId: elsewhere.checkpoint_id, proven: true };
   return likely ?? { threadId: thought.threadId, ns, checkpointId: undefined, proven: false };
 }
 
-function originOnThread(sql: Sql, { threadId, thread }: ThreadKey, thought: NewThought): Origin | undefined {
+function* originOnThread(sql: Sql, { threadId, thread }: ThreadKey, thought: NewThought): Program<Origin | undefined> {
   let likely: Origin | undefined;
   for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
-    const atStep = sql.all<{ checkpoint_id: string }>(STARTED_AT_STEP, thread, ns, thought.step - 1);
+    const atStep = yield* sql.all<{ checkpoint_id: string }>(STARTED_AT_STEP, thread, ns, thought.step - 1);
     const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
     if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
-    const latest = sql.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
+    const latest = yield* sql.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
     if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
     if (ns === "") return likely;
   }
 }
 
 /** What the node was called with, where the checkpoint does not tell it. */
-function inputOf(sql: Sql, key: ThreadKey, thought: NewThought, origin: Origin): string {
-  if (thought.input === undefined || (!thought.input.isOwn && checkpointTells(sql, key, thought.input.keys, origin))) return "{}";
+function* inputOf(sql: Sql, key: ThreadKey, thought: NewThought, origin: Origin): Program<string> {
+  if (thought.input === undefined || (!thought.input.isOwn && (yield* checkpointTells(sql, key, thought.input.keys, origin))))
+    return "{}";
   try {
     const { text, parts } = thought.input.text();
-    storeChunks(sql, key, parts);
+    yield* storeChunks(sql, key, parts);
     return `{"input":${text}}`;
   } catch (error) {
     // LangGraph itself never saves a functional task's arguments, so they may be anything; the turn is worth more than they are.
@@ -152,43 +153,45 @@ function inputOf(sql: Sql, key: ThreadKey, thought: NewThought, origin: Origin):
 }
 
 /** @param content undefined for a row that is to hold nothing */
-function contentOf(
+function* contentOf(
   sql: Sql,
   key: ThreadKey,
   content: PackedText | undefined,
   format: "state" | "update",
-): Pick<TurnRow, "serializedState" | "stateFormat"> {
+): Program<Pick<TurnRow, "serializedState" | "stateFormat">> {
   if (content === undefined) return { serializedState: "{}", stateFormat: "none" };
-  storeChunks(sql, key, content.parts);
+  yield* storeChunks(sql, key, content.parts);
   return { serializedState: content.text, stateFormat: format };
 }
 
 /** Whether the state of the checkpoint is what the node was called with. */
-function checkpointTells(sql: Sql, { thread }: ThreadKey, keys: readonly string[], origin: Origin): boolean {
+function* checkpointTells(sql: Sql, { thread }: ThreadKey, keys: readonly string[], origin: Origin): Program<boolean> {
   if (!origin.proven || origin.checkpointId === undefined) return false;
-  if (sql.get(PENDING_COMMAND, thread, origin.ns, origin.checkpointId) !== undefined) return false;
-  const row = sql.get<{ channels: string }>(CHANNELS, thread, origin.ns, origin.checkpointId);
+  if ((yield* sql.get(PENDING_COMMAND, thread, origin.ns, origin.checkpointId)) !== undefined) return false;
+  const row = yield* sql.get<{ channels: string }>(CHANNELS, thread, origin.ns, origin.checkpointId);
   const channels: Manifest = row === undefined ? new Map() : parseManifest(row.channels);
   return keys.every((name) => channels.get(name)?.pointer !== undefined);
 }
 
-export function insertAction(sql: Sql, action: NewAction): TurnRow {
-  const key = enterThread(sql, action.threadId, action.createdAt, {
+export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
+  const key = yield* enterThread(sql, action.threadId, action.createdAt, {
     ...turnEntry(action),
-    belongs: ({ thread }) => sql.get<RawTurn>(OF_ATTEMPT, thread, action.nodeTaskId, action.runId) !== undefined,
+    belongs: function* ({ thread }) {
+      return (yield* sql.get<RawTurn>(OF_ATTEMPT, thread, action.nodeTaskId, action.runId)) !== undefined;
+    },
   });
-  const thought = sql.get<RawTurn>(OF_ATTEMPT, key.thread, action.nodeTaskId, action.runId);
-  const task = thought === undefined ? claimTask(sql, key, action.claim, action.createdAt) : undefined;
-  const graph = thought === undefined ? graphSeq(sql, key, action.graph) : (thought.graph ?? undefined);
-  return insertTurn(sql, key.thread, {
+  const thought = yield* sql.get<RawTurn>(OF_ATTEMPT, key.thread, action.nodeTaskId, action.runId);
+  const task = thought === undefined ? yield* claimTask(sql, key, action.claim, action.createdAt) : undefined;
+  const graph = thought === undefined ? yield* graphSeq(sql, key, action.graph) : (thought.graph ?? undefined);
+  return yield* insertTurn(sql, key.thread, {
     id: action.id,
     graphId: thought?.graph_id ?? (task as TaskRow).graphId,
     nodeName: action.nodeName,
     turnType: "Action",
-    ...contentOf(sql, key, action.update, "update"),
+    ...(yield* contentOf(sql, key, action.update, "update")),
     taskId: thought?.task_id ?? (task as TaskRow).taskId,
     createdAt: action.createdAt,
-    seq: sql.nextSeq(),
+    seq: yield* sql.nextSeq(),
     threadId: action.threadId,
     ns: thought?.checkpoint_ns ?? namespaceAbove(action.nodeNs),
     checkpointId: thought?.checkpoint_id ?? undefined,
@@ -213,40 +216,43 @@ export function insertAction(sql: Sql, action: NewAction): TurnRow {
  * Marks the Action of the task's latest attempt as settled, in the transaction of its writes; if the attempt has none (its
  * provisional save failed, or no recorder is attached), the Action is inserted here.
  */
-export function settleAction(
+export function* settleAction(
   sql: Sql,
   key: ThreadKey,
   writes: NewWrites,
   settle: NonNullable<NewWrites["settle"]>,
-): ReturnType<typeof turnApart> | undefined {
-  const thought = sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Thought");
+): Program<ReturnType<typeof turnApart> | undefined> {
+  const thought = yield* sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Thought");
   if (thought === undefined) return undefined;
-  return turnApart(sql, { nodeName: thought.node_name, turnType: "Action" }, () =>
-    settled(sql, key, writes, settle, toTurn(sql, thought, key.threadId)),
-  );
+  return turnApart(sql, { nodeName: thought.node_name, turnType: "Action" }, function* () {
+    return yield* settled(sql, key, writes, settle, yield* toTurn(sql, thought, key.threadId));
+  });
 }
 
-function settled(
+function* settled(
   sql: Sql,
   key: ThreadKey,
   writes: NewWrites,
   settle: NonNullable<NewWrites["settle"]>,
   thought: TurnRow,
-): TurnRow {
+): Program<TurnRow> {
   // An earlier attempt that timed out may have ended since, and its Action be the newest.
   const rawAction =
-    sql.get<RawTurn>(ACTION_OF_ATTEMPT, key.thread, writes.nodeTaskId, thought.runId ?? null) ??
-    sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Action");
+    (yield* sql.get<RawTurn>(ACTION_OF_ATTEMPT, key.thread, writes.nodeTaskId, thought.runId ?? null)) ??
+    (yield* sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Action"));
   if (rawAction !== undefined && (rawAction.seq ?? 0) > (thought.seq ?? 0)) {
-    return updateTurn(sql, toTurn(sql, rawAction, key.threadId), { status: settle.status, durable: settle.durable });
+    return yield* updateTurn(sql, yield* toTurn(sql, rawAction, key.threadId), {
+      status: settle.status,
+      durable: settle.durable,
+    });
   }
-  return insertTurn(sql, key.thread, {
+  return yield* insertTurn(sql, key.thread, {
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    ...contentOf(sql, key, settle.update(thought), "update"),
+    ...(yield* contentOf(sql, key, settle.update(thought), "update")),
     createdAt: writes.createdAt,
-    seq: sql.nextSeq(),
+    seq: yield* sql.nextSeq(),
     status: settle.status,
     durable: settle.durable,
     validation: undefined,
@@ -254,31 +260,39 @@ function settled(
 }
 
 /** @returns undefined if there is no such turn any more */
-export function saveValidation(
+export function* saveValidation(
   sql: Sql,
   turnId: string,
   validation: string,
   status: TurnStatus | undefined,
   lease?: Lease,
-): TurnRow | undefined {
-  checkLease(sql, lease);
-  const row = sql.get<RawTurn>(BY_ID, turnId);
-  return row && updateTurn(sql, toTurn(sql, row), { validation, ...(status === undefined ? {} : { status }) });
+): Program<TurnRow | undefined> {
+  yield* checkLease(sql, lease);
+  const row = yield* sql.get<RawTurn>(BY_ID, turnId);
+  return row && (yield* updateTurn(sql, yield* toTurn(sql, row), { validation, ...(status === undefined ? {} : { status }) }));
 }
 
-export function listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): TurnRow[] {
-  const key = wholeThread(sql, query.threadId);
+export function* listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<TurnRow[]> {
+  const key = yield* wholeThread(sql, query.threadId);
   if (key === undefined) return [];
-  const rows = sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
-  return rows.map((row) => toTurn(sql, row, key.threadId));
+  const rows = yield* sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
+  return rows.map(function* (row) {
+    return yield* toTurn(sql, row, key.threadId);
+  });
 }
 
-export function openThoughts(sql: Sql, threadId: string): TurnRow[] {
-  const key = wholeThread(sql, threadId);
-  return key === undefined ? [] : sql.all<RawTurn>(OPEN, key.thread).map((row) => toTurn(sql, row, threadId));
+export function* openThoughts(sql: Sql, threadId: string): Program<TurnRow[]> {
+  const key = yield* wholeThread(sql, threadId);
+  return key === undefined
+    ? []
+    : (yield* sql.all<RawTurn>(OPEN, key.thread)).map(function* (row) {
+        return yield* toTurn(sql, row, threadId);
+      });
 }
 
-export function knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): string[] {
-  const key = threadKey(sql, threadId);
-  return key === undefined ? [] : sql.all<{ id: string }>(KNOWN, key.thread, JSON.stringify(nodeTaskIds)).map((row) => row.id);
+export function* knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): Program<string[]> {
+  const key = yield* threadKey(sql, threadId);
+  return key === undefined
+    ? []
+    : (yield* sql.all<{ id: string }>(KNOWN, key.thread, JSON.stringify(nodeTaskIds))).map((row) => row.id);
 }

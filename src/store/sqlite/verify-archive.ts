@@ -29,53 +29,59 @@ export function archives(only: Owner | undefined): Phase {
     keys: ["rewind_id", "ordinal"],
     ...range,
     limit: 8,
-    check: (ctx, row) => checkArchived(ctx, row, addresses),
+    check: function* (ctx, row) {
+      return yield* checkArchived(ctx, row, addresses);
+    },
   });
 }
 
-function checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: ArchivedAddresses): void {
+function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: ArchivedAddresses): Program<void> {
   const { rewind_id: rewindId, thread_id: threadId, ordinal, tbl, change } = archived;
   const where = { rewindId, ordinal };
   const wrong = (expected: string, found: string): void => ctx.problem("archive", threadId, where, expected, found);
-  const rewind = ctx.sql.get<{ seq: number; thread_id: string }>(REWIND, rewindId);
-  if (rewind === undefined && isLeftoverArchive(ctx.sql, rewindId)) return;
+  const rewind = yield* ctx.sql.get<{ seq: number; thread_id: string }>(REWIND, rewindId);
+  if (rewind === undefined && (yield* isLeftoverArchive(ctx.sql, rewindId))) return;
   if (rewind?.thread_id !== threadId) return wrong("a row of a rewind of the thread", "one of none");
-  if (ordinal !== 1 && ctx.sql.get(BEFORE, rewindId, ordinal - 1) === undefined)
+  if (ordinal !== 1 && (yield* ctx.sql.get(BEFORE, rewindId, ordinal - 1)) === undefined)
     wrong("rows without gaps", `none at ${ordinal - 1}`);
-  const thread = ctx.sql.get<{ thread: number }>(THREAD, threadId)?.thread;
-  const owner = thread === undefined ? undefined : ctx.owner(thread);
+  const thread = (yield* ctx.sql.get<{ thread: number }>(THREAD, threadId))?.thread;
+  const owner = thread === undefined ? undefined : yield* ctx.owner(thread);
   if (owner === undefined) return ctx.problem("thread", threadId, where, "a row of a thread", "a thread that is not there");
   const row = ctx.attempt(threadId, where, () => {
     verifyArchived(ctx.sql, archived);
     return parsed(archived.row);
   });
   if (row === undefined) return;
-  const columns = columnsOf(ctx, tbl);
+  const columns = yield* columnsOf(ctx, tbl);
   const missing = columns.find((column) => row[column] === undefined);
   if (columns.length === 0 || missing !== undefined) return wrong(`a row of ${tbl}`, `one without ${missing ?? "a table"}`);
   if (row["thread"] !== thread) wrong(`a row of thread number ${thread}`, String(row["thread"]));
   const { seq } = row;
   if (typeof seq === "number" && !(seq < rewind.seq)) wrong(`a seq before the rewind, ${rewind.seq}`, String(seq));
-  const isThere = typeof seq === "number" && tbl !== "langgraph_items" && isStored(ctx, tbl, owner, seq);
+  const isThere = typeof seq === "number" && tbl !== "langgraph_items" && (yield* isStored(ctx, tbl, owner, seq));
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
-  const texts = ctx.attempt(threadId, where, () => opened(ctx, owner, tbl, row)) ?? [];
-  checkReferences(ctx, owner, where, texts, rewind.seq, addresses);
+  const texts =
+    ctx.attempt(threadId, where, function* () {
+      return yield* opened(ctx, owner, tbl, row);
+    }) ?? [];
+  yield* checkReferences(ctx, owner, where, texts, rewind.seq, addresses);
 }
 
 /** What a row refers to is in its table, or comes back with a later rewind, which has to be taken back before this one. */
-function checkReferences(
+function* checkReferences(
   ctx: VerifyContext,
   owner: Owner,
   where: Where,
   texts: readonly string[],
   rewind: number,
   archived: ArchivedAddresses,
-): void {
+): Program<void> {
   // The archive of a later rewind was pruned: this one cannot be taken back any more.
-  const elsewhere = (address: string): boolean =>
-    archived.has(ctx, owner, address) || ctx.sql.get(GIVEN_UP, owner.threadId, rewind) !== undefined;
-  for (const text of texts) ctx.refersTo(owner, where, text, elsewhere);
+  const elsewhere = function* (address: string): Program<boolean> {
+    return (yield* archived.has(ctx, owner, address)) || (yield* ctx.sql.get(GIVEN_UP, owner.threadId, rewind)) !== undefined;
+  };
+  for (const text of texts) yield* ctx.refersTo(owner, where, text, elsewhere);
 }
 
 function parsed(text: string): Row {
@@ -89,7 +95,7 @@ function parsed(text: string): Row {
 }
 
 /** The texts that a row refers to chunks in. @throws for a row that does not verify */
-function opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): string[] {
+function* opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): Program<string[]> {
   const { sql } = ctx;
   const { threadId } = owner;
   switch (table) {
@@ -102,7 +108,7 @@ function opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): stri
       return [openWrites(sql, threadId, writes, writes.checkpoint_ns, writes.checkpoint_id)];
     }
     case "langgraph_checkpoints":
-      return [toTurn(sql, row as unknown as RawTurn, threadId).serializedState];
+      return [(yield* toTurn(sql, row as unknown as RawTurn, threadId)).serializedState];
     case "langgraph_chunks":
       return [openChunk(ctx, owner, row as unknown as Parameters<typeof openChunk>[2])];
     case "langgraph_effects": {
@@ -114,15 +120,15 @@ function opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): stri
   }
 }
 
-function columnsOf(ctx: VerifyContext, table: string): string[] {
-  return ctx.sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?)", table).map(({ name }) => name);
+function* columnsOf(ctx: VerifyContext, table: string): Program<string[]> {
+  return (yield* ctx.sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?)", table)).map(({ name }) => name);
 }
 
-function isStored(ctx: VerifyContext, table: string, { thread }: Owner, seq: number): boolean {
+function* isStored(ctx: VerifyContext, table: string, { thread }: Owner, seq: number): Program<boolean> {
   const known = ["langgraph_snapshots", "langgraph_writes", "langgraph_checkpoints", "langgraph_chunks", "langgraph_lists"];
   const rest = ["langgraph_tasks", "langgraph_effects", "langgraph_graphs"];
   if (![...known, ...rest].includes(table)) return false;
-  return ctx.sql.get(`SELECT 1 FROM ${table} WHERE thread = ? AND seq = ?`, thread, seq) !== undefined;
+  return (yield* ctx.sql.get(`SELECT 1 FROM ${table} WHERE thread = ? AND seq = ?`, thread, seq)) !== undefined;
 }
 
 /** Addresses of the chunks in a thread's archives, read once for as long as no row of the thread is deleted or brought back. */
@@ -130,9 +136,9 @@ class ArchivedAddresses {
   #of = "";
   #addresses: ReadonlySet<string> = new Set();
 
-  has(ctx: VerifyContext, owner: Owner, address: string): boolean {
+  *has(ctx: VerifyContext, owner: Owner, address: string): Program<boolean> {
     if (this.#of !== owner.generation) {
-      this.#addresses = new Set(ctx.sql.rows<[string]>(ADDRESSES, owner.threadId).map(([one]) => one));
+      this.#addresses = new Set((yield* ctx.sql.rows<[string]>(ADDRESSES, owner.threadId)).map(([one]) => one));
       this.#of = owner.generation;
     }
     return this.#addresses.has(address);

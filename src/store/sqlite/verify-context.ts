@@ -3,7 +3,7 @@ import { TurnsError } from "../../errors";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
 import { isBusy, sqliteCode } from "./failures";
 import { isLeftover } from "./leftovers";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 import { SeqSet } from "./verify-seqs";
 import { uptime } from "../../uptime";
@@ -48,7 +48,10 @@ export class VerifyContext {
   begin(until: number): void {
     this.until = until;
     this.#owners.clear();
-    this.sequence = this.attempt(undefined, {}, () => this.sql.currentSeq()) ?? Number.MAX_SAFE_INTEGER;
+    this.sequence =
+      this.attempt(undefined, {}, function* () {
+        return yield* this.sql.currentSeq();
+      }) ?? Number.MAX_SAFE_INTEGER;
   }
 
   get isOver(): boolean {
@@ -108,9 +111,9 @@ export class VerifyContext {
     this.problem(kind, threadId, where, "the row as it was saved", error.message);
   }
 
-  owner(thread: number): Owner | undefined {
+  *owner(thread: number): Program<Owner | undefined> {
     if (this.#owners.has(thread)) return this.#owners.get(thread);
-    const row = this.sql.get<{ thread: number; thread_id: string; generation: number; epoch: number; pruned_seq: number }>(
+    const row = yield* this.sql.get<{ thread: number; thread_id: string; generation: number; epoch: number; pruned_seq: number }>(
       THREAD,
       thread,
     );
@@ -126,16 +129,16 @@ export class VerifyContext {
   }
 
   /** The thread a row belongs to, with its number held against the file's and the thread's. */
-  entered(row: { thread: number; seq?: number }, where: Where): Owner | undefined {
-    const owner = this.owner(row.thread);
-    if (owner === undefined && !isLeftover(this.sql, row.thread))
+  *entered(row: { thread: number; seq?: number }, where: Where): Program<Owner | undefined> {
+    const owner = yield* this.owner(row.thread);
+    if (owner === undefined && !(yield* isLeftover(this.sql, row.thread)))
       this.problem("thread", undefined, where, "a row of a thread", `thread number ${row.thread}, which there is not`);
-    if (row.seq !== undefined) this.numbered(row.seq, owner, where);
+    if (row.seq !== undefined) yield* this.numbered(row.seq, owner, where);
     return owner;
   }
 
   /** S3.1: numbers are taken from one counter, each once, those of a thread's rows after the thread's own. */
-  numbered(seq: number, owner: Owner | undefined, where: Where): void {
+  *numbered(seq: number, owner: Owner | undefined, where: Where): Program<void> {
     const threadId = owner?.threadId;
     if (!(seq > 0 && seq <= this.sequence)) {
       return this.problem("sequence", threadId, where, `a seq from 1 to ${this.sequence}`, String(seq));
@@ -144,24 +147,29 @@ export class VerifyContext {
       this.problem("sequence", threadId, where, `a seq behind ${owner.thread}, where the thread begins`, String(seq));
     }
     if (this.#seqs.add(seq)) return;
-    const others = this.#seqs.others(this.sql, seq, this.table);
+    const others = yield* this.#seqs.others(this.sql, seq, this.table);
     if (others !== undefined)
       this.problem("sequence", threadId, where, "a seq that is used once", `${seq}, which ${others} has too`);
   }
 
-  hasChunk(thread: number, address: string): boolean {
-    return this.sql.get(CHUNK, thread, address) !== undefined;
+  *hasChunk(thread: number, address: string): Program<boolean> {
+    return (yield* this.sql.get(CHUNK, thread, address)) !== undefined;
   }
 
   /** The parts of values that a text refers to must be there. @param elsewhere where else they may be */
-  refersTo(owner: Owner, where: Where, text: string, elsewhere: (address: string) => boolean = () => false): void {
+  *refersTo(owner: Owner, where: Where, text: string, elsewhere: (address: string) => boolean = () => false): Program<void> {
     for (const address of this.attempt(owner.threadId, where, () => chunkAddresses(text)) ?? []) {
-      this.refersToChunk(owner, where, address, elsewhere);
+      yield* this.refersToChunk(owner, where, address, elsewhere);
     }
   }
 
-  refersToChunk(owner: Owner, where: Where, address: string, elsewhere: (address: string) => boolean = () => false): void {
-    if (this.hasChunk(owner.thread, address) || elsewhere(address)) return;
+  *refersToChunk(
+    owner: Owner,
+    where: Where,
+    address: string,
+    elsewhere: (address: string) => boolean = () => false,
+  ): Program<void> {
+    if ((yield* this.hasChunk(owner.thread, address)) || elsewhere(address)) return;
     this.problem("reference", owner.threadId, where, `a chunk with address ${address.slice(0, 12)}…`, "none");
   }
 }

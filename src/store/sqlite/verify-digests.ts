@@ -28,8 +28,8 @@ export class ListDigests {
   readonly #prefixes = new Map<string, Prefix[]>();
 
   /** @returns undefined if the step is over before the list is; asked again, it goes on where it was */
-  outcome(ctx: VerifyContext, key: ThreadKey, pointer: ListPointer): Outcome | undefined {
-    const segments = segmentsOf(ctx.sql, key, pointer);
+  *outcome(ctx: VerifyContext, key: ThreadKey, pointer: ListPointer): Program<Outcome | undefined> {
+    const segments = yield* segmentsOf(ctx.sql, key, pointer);
     const ends = [0, ...segments.map(({ upto }) => upto)];
     const isWhole = segments.every(({ from }, index) => from === ends[index]) && ends.at(-1) === pointer.length;
     if (!isWhole) return { broken: `stretches that end at ${ends.join(", ")}` };
@@ -37,7 +37,7 @@ export class ListDigests {
     for (const { list, from, upto } of segments) {
       while (known.length >= from && known.length < upto) {
         const end = Math.min(known.length + PAGE, upto);
-        const rows = ctx.sql.rows<[string | Uint8Array]>(BODIES, list, known.length, end, key.thread);
+        const rows = yield* ctx.sql.rows<[string | Uint8Array]>(BODIES, list, known.length, end, key.thread);
         if (rows.length < end - known.length) return { broken: `${known.length + rows.length} or fewer` };
         const texts = rows.map(([body]) => openBody(ctx.sql, key.threadId, body));
         known = { length: end, running: extended(known.running, texts) };

@@ -22,13 +22,13 @@ export function effects(only: number | undefined): Phase {
   });
 }
 
-function checkEffect(ctx: VerifyContext, row: RawEffect): void {
+function* checkEffect(ctx: VerifyContext, row: RawEffect): Program<void> {
   const where = { seq: row.seq, id: row.id };
-  const owner = ctx.entered(row, where);
+  const owner = yield* ctx.entered(row, where);
   if (owner === undefined) return;
   const effect = ctx.attempt(owner.threadId, where, () => toEffect(ctx.sql, owner.threadId, row));
   if (effect === undefined) return;
-  for (const text of [effect.input, effect.outcome]) if (text !== undefined) ctx.refersTo(owner, where, text);
+  for (const text of [effect.input, effect.outcome]) if (text !== undefined) yield* ctx.refersTo(owner, where, text);
   if (effect.epoch <= owner.epoch) return;
   ctx.problem("sequence", owner.threadId, where, `an epoch up to the thread's, ${owner.epoch}`, String(effect.epoch));
 }
@@ -43,9 +43,9 @@ export function graphs(only: number | undefined, isGraph: IsGraph): Phase {
     counts: "graphs",
     ...range,
     limit: 20,
-    check(ctx, row) {
+    *check(ctx, row) {
       const where = { seq: row.seq };
-      const owner = ctx.entered(row, where);
+      const owner = yield* ctx.entered(row, where);
       if (isGraph(row.digest, row.document)) return;
       ctx.problem("checksum", owner?.threadId, where, `the document of digest ${row.digest.slice(0, 12)}…`, "another text");
     },

@@ -22,8 +22,8 @@ export function file(): Phase {
   let tables: string[] | undefined;
   return {
     table: "sqlite_schema",
-    next(ctx) {
-      tables ??= ["sqlite_schema", ...ctx.sql.all<{ name: string }>(TABLES).map(({ name }) => name)];
+    *next(ctx) {
+      tables ??= ["sqlite_schema", ...(yield* ctx.sql.all<{ name: string }>(TABLES)).map(({ name }) => name)];
       const table = tables.shift();
       if (table === undefined) return false;
       ctx.table = table;
@@ -39,8 +39,8 @@ export function file(): Phase {
 export function versions(): Phase {
   return {
     table: "langgraph_migrations",
-    next(ctx) {
-      const rows = ctx.sql.all<Applied>(VERSIONS);
+    *next(ctx) {
+      const rows = yield* ctx.sql.all<Applied>(VERSIONS);
       const isKnown = rows.every((row, at) => isOurs(row, sqliteMigrations[at]));
       const expected = `the migrations 1 to ${sqliteMigrations.length} as this package has them`;
       if (!isKnown || rows.length !== sqliteMigrations.length) ctx.problem("format", undefined, {}, expected, "others");

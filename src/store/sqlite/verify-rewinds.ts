@@ -25,24 +25,24 @@ export function rewinds(only: Owner | undefined): Phase {
   });
 }
 
-function checkRewind(ctx: VerifyContext, row: RewindRow): void {
+function* checkRewind(ctx: VerifyContext, row: RewindRow): Program<void> {
   const { id, thread_id: threadId, target_seq: target, seq } = row;
   const where = { id };
-  const thread = ctx.sql.get<{ thread: number }>(THREAD, threadId)?.thread;
+  const thread = (yield* ctx.sql.get<{ thread: number }>(THREAD, threadId))?.thread;
   if (thread === undefined) return ctx.problem("thread", threadId, where, "a rewind of a thread", "a thread that is not there");
   if (!isTime(row.created_at)) ctx.problem("format", threadId, where, "a time in created_at", "none");
   ctx.attempt(threadId, where, () => toRewind(ctx.sql, row));
-  const archived = ctx.sql.get<{ n: number }>(ARCHIVED, id)?.n ?? 0;
+  const archived = (yield* ctx.sql.get<{ n: number }>(ARCHIVED, id))?.n ?? 0;
   const isArchived = row.status === "done" && row.archived === 1 && row.taken_back_at === null;
   const expected = isArchived ? row.entries : 0;
   if (archived !== expected) ctx.problem("archive", threadId, where, `an archive of ${expected} rows`, `one of ${archived}`);
   // Until a rewind is done its numbers are not final.
   if (row.status !== "done") return;
-  ctx.numbered(seq, ctx.owner(thread), where);
+  yield* ctx.numbered(seq, yield* ctx.owner(thread), where);
   const takenBack = row.taken_back_at;
   if (takenBack !== null && !isTime(takenBack)) ctx.problem("format", threadId, where, "a time in taken_back_at", "none");
   if (target >= seq) ctx.problem("sequence", threadId, where, `a target before the rewind, ${seq}`, String(target));
-  const between = takenBack === null ? ctx.sql.get<{ seq: number }>(BETWEEN, thread, target, seq, threadId) : undefined;
+  const between = takenBack === null ? yield* ctx.sql.get<{ seq: number }>(BETWEEN, thread, target, seq, threadId) : undefined;
   if (between !== undefined) {
     ctx.problem("sequence", threadId, where, "nothing left of what was rewound", `a checkpoint with seq ${between.seq}`);
   }

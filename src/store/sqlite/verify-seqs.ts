@@ -1,4 +1,4 @@
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** Bits of one page; a page is there only if a number of its is. */
 const PAGE_BITS = 1 << 16;
@@ -36,16 +36,17 @@ export class SeqSet {
    *
    * @returns what they are called; undefined if there are none
    */
-  others(sql: Sql, seq: number, table: string): string | undefined {
+  *others(sql: Sql, seq: number, table: string): Program<string | undefined> {
     for (const other of INDEXED) {
-      if (other !== table && sql.get(`SELECT 1 FROM ${other} WHERE seq = ?`, seq) !== undefined) return `a row of ${other}`;
+      if (other !== table && (yield* sql.get(`SELECT 1 FROM ${other} WHERE seq = ?`, seq)) !== undefined)
+        return `a row of ${other}`;
     }
-    if (table !== "langgraph_threads" && sql.get("SELECT 1 FROM langgraph_threads WHERE thread = ?", seq) !== undefined)
+    if (table !== "langgraph_threads" && (yield* sql.get("SELECT 1 FROM langgraph_threads WHERE thread = ?", seq)) !== undefined)
       return "a thread";
     if (this.#scans >= SCANS_MAX) return undefined;
     this.#scans += 1;
     for (const other of SCANNED) {
-      const row = sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${other} WHERE seq = ?`, seq);
+      const row = yield* sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${other} WHERE seq = ?`, seq);
       if ((row?.n ?? 0) > (other === table ? 1 : 0)) return `a row of ${other}`;
     }
     return undefined;

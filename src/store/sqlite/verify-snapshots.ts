@@ -27,7 +27,9 @@ export function snapshots(only: number | undefined): Phase {
       where: "thread = ?",
       bound: [thread],
       limit: 8,
-      check: (ctx, row) => checkSnapshot(ctx, row, digests),
+      check: function* (ctx, row) {
+        return yield* checkSnapshot(ctx, row, digests);
+      },
     });
   return only === undefined ? walkGroups(TABLE, NEXT_THREAD, [], ofThread) : walkGroups(TABLE, THIS_THREAD, [only], ofThread);
 }
@@ -36,22 +38,24 @@ export function whereOf(row: { seq: number; checkpoint_ns: string; checkpoint_id
   return { seq: row.seq, checkpointNs: row.checkpoint_ns, checkpointId: row.checkpoint_id };
 }
 
-function checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDigests): boolean {
+function* checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDigests): Program<boolean> {
   const where = whereOf(row);
-  const known = ctx.owner(row.thread);
+  const known = yield* ctx.owner(row.thread);
   const lists = known === undefined ? [] : listsIn(ctx, known, row);
-  const outcomes = lists.map((pointer) => outcomeOf(ctx, known as Owner, pointer, digests));
+  const outcomes = lists.map(function* (pointer) {
+    return yield* outcomeOf(ctx, known as Owner, pointer, digests);
+  });
   if (outcomes.includes(undefined)) return true;
-  const owner = ctx.entered(row, where);
+  const owner = yield* ctx.entered(row, where);
   if (owner === undefined) return false;
   const head = ctx.attempt(owner.threadId, where, () => toHead(ctx.sql, owner.threadId, row));
-  checkVersions(ctx, owner, TABLE, KEY, row, where);
-  checkParent(ctx, owner, row, where);
-  checkPosition(ctx, owner, row, where);
+  yield* checkVersions(ctx, owner, TABLE, KEY, row, where);
+  yield* checkParent(ctx, owner, row, where);
+  yield* checkPosition(ctx, owner, row, where);
   if (head === undefined) return false;
   for (const { pointer } of head.channels.values()) {
-    if (pointer?.kind === "inline") ctx.refersTo(owner, where, pointer.text);
-    else if (pointer?.kind === "whole") ctx.refersToChunk(owner, where, pointer.address);
+    if (pointer?.kind === "inline") yield* ctx.refersTo(owner, where, pointer.text);
+    else if (pointer?.kind === "whole") yield* ctx.refersToChunk(owner, where, pointer.address);
   }
   lists.forEach((pointer, index) => {
     const found = outcomes[index] as string;
@@ -73,9 +77,9 @@ function listsIn(ctx: VerifyContext, owner: Owner, row: SnapshotRow): ListPointe
 }
 
 /** @returns what is wrong, nothing as an empty text, undefined if the list takes longer */
-function outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, digests: ListDigests): string | undefined {
+function* outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, digests: ListDigests): Program<string | undefined> {
   try {
-    const outcome = digests.outcome(ctx, owner, pointer);
+    const outcome = yield* digests.outcome(ctx, owner, pointer);
     if (outcome === undefined) return undefined;
     if ("broken" in outcome) return outcome.broken;
     return outcome.digest === pointer.digest ? "" : `elements with digest ${outcome.digest.slice(0, 12)}…`;
@@ -87,22 +91,22 @@ function outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, diges
 }
 
 /** All versions of a checkpoint have one position, no other checkpoint has it, and it's the seq of the first of them. */
-function checkPosition(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): void {
+function* checkPosition(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): Program<void> {
   const { thread, checkpoint_ns: ns, checkpoint_id: id, position } = row;
-  const other = ctx.sql.get<{ seq: number }>(ELSEWHERE, thread, ns, id, position);
+  const other = yield* ctx.sql.get<{ seq: number }>(ELSEWHERE, thread, ns, id, position);
   if (other === undefined && position <= row.seq) return;
   const found = other === undefined ? `${position}, which is behind it` : `${position}, and another one with seq ${other.seq}`;
   ctx.problem("sequence", owner.threadId, where, "the position at which the checkpoint was first saved", found);
 }
 
-function checkParent(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): void {
+function* checkParent(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): Program<void> {
   const parent = row.parent_checkpoint_id;
-  if (parent === null || ctx.sql.get(STORED, row.thread, row.checkpoint_ns, parent) !== undefined) return;
+  if (parent === null || (yield* ctx.sql.get(STORED, row.thread, row.checkpoint_ns, parent)) !== undefined) return;
   const tell = owner.prunedSeq > 0 ? "remark" : "problem";
   ctx[tell]("reference", owner.threadId, where, `checkpoint ${parent}, its parent`, "none of that id");
 }
 
 /** Whether the checkpoint is stored, in any version. */
-export function isStored(ctx: VerifyContext, thread: number, ns: string, checkpointId: string): boolean {
-  return ctx.sql.get(STORED, thread, ns, checkpointId) !== undefined;
+export function* isStored(ctx: VerifyContext, thread: number, ns: string, checkpointId: string): Program<boolean> {
+  return (yield* ctx.sql.get(STORED, thread, ns, checkpointId)) !== undefined;
 }

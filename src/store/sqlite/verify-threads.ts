@@ -47,8 +47,8 @@ export function settings(): Phase {
 export function sequence(): Phase {
   return {
     table: "langgraph_sequence",
-    next(ctx) {
-      const rows = ctx.sql.all<{ value: number; mirror: number }>("SELECT value, mirror FROM langgraph_sequence");
+    *next(ctx) {
+      const rows = yield* ctx.sql.all<{ value: number; mirror: number }>("SELECT value, mirror FROM langgraph_sequence");
       const { value = -1, mirror = 0 } = rows[0] ?? {};
       if (rows.length !== 1 || value < 0 || !Number.isSafeInteger(value) || mirror !== -value) {
         const found = `${rows.length} with ${value} and ${mirror}`;
@@ -64,13 +64,13 @@ export function threads(only: number | undefined): Phase {
   return walk<RawThread>({ table: "langgraph_threads", keys: ["thread"], ...range, limit: 20, check: checkThread });
 }
 
-function checkThread(ctx: VerifyContext, row: RawThread): void {
+function* checkThread(ctx: VerifyContext, row: RawThread): Program<void> {
   const { thread, thread_id: threadId } = row;
   const where = { thread };
   ctx.threads += 1;
-  ctx.numbered(thread, undefined, where);
+  yield* ctx.numbered(thread, undefined, where);
   ctx.attempt(threadId, where, () => verifiedThread(ctx.sql, threadId, row));
-  const wrong = miscounted(ctx.sql, { thread, threadId });
+  const wrong = yield* miscounted(ctx.sql, { thread, threadId });
   if (wrong !== undefined) {
     ctx.problem("thread", threadId, where, `${wrong.expected} rows of ${wrong.kind}, as on record`, String(wrong.found));
   }
@@ -81,22 +81,22 @@ function checkThread(ctx: VerifyContext, row: RawThread): void {
   if (!(row.pruned_seq >= 0 && row.pruned_seq <= ctx.sequence)) {
     ctx.problem("sequence", threadId, where, `a pruned_seq up to ${ctx.sequence}`, String(row.pruned_seq));
   }
-  const epochs = ctx.sql.get<{ n: number }>(EPOCHS, threadId)?.n ?? 0;
+  const epochs = (yield* ctx.sql.get<{ n: number }>(EPOCHS, threadId))?.n ?? 0;
   if (row.epoch < epochs) ctx.problem("sequence", threadId, where, `an epoch of ${epochs} or more`, String(row.epoch));
-  const unnumbered = ctx.sql.get<{ id: string }>(NO_SEQ, thread);
+  const unnumbered = yield* ctx.sql.get<{ id: string }>(NO_SEQ, thread);
   if (unnumbered !== undefined && ctx.only !== undefined) {
     ctx.problem("format", threadId, { ...where, id: unnumbered.id }, "turns with a seq", "one without");
   }
-  if (ctx.sql.get(FINAL, threadId) !== undefined) {
+  if ((yield* ctx.sql.get(FINAL, threadId)) !== undefined) {
     ctx.problem("thread", threadId, where, "no thread where one was deleted for good", "a thread");
   }
-  checkOwned(ctx, thread, threadId);
+  yield* checkOwned(ctx, thread, threadId);
 }
 
 /** Whatever is saved belongs to a task, which takes its number first. */
-function checkOwned(ctx: VerifyContext, thread: number, threadId: string): void {
-  const row = ctx.sql.get<{ seq: number | null }>(FIRST_ROW, thread)?.seq ?? undefined;
-  const task = ctx.sql.get<{ seq: number | null }>(FIRST_TASK, thread)?.seq ?? undefined;
+function* checkOwned(ctx: VerifyContext, thread: number, threadId: string): Program<void> {
+  const row = (yield* ctx.sql.get<{ seq: number | null }>(FIRST_ROW, thread))?.seq ?? undefined;
+  const task = (yield* ctx.sql.get<{ seq: number | null }>(FIRST_TASK, thread))?.seq ?? undefined;
   if (row === undefined || (task !== undefined && task < row)) return;
   const found = task === undefined ? "none" : `one that begins at ${task}`;
   ctx.problem("task", threadId, { thread, seq: row }, "a task that begins before the thread's first row", found);
@@ -125,9 +125,9 @@ export function tasks(only: number | undefined): Phase {
     counts: "tasks",
     ...range,
     limit: 100,
-    check(ctx, row) {
+    *check(ctx, row) {
       const where = { thread: row.thread, seq: row.seq };
-      const owner = ctx.entered(row, where);
+      const owner = yield* ctx.entered(row, where);
       const { task_id: taskId, graph_id: graphId } = row;
       if (owner !== undefined) ctx.attempt(owner.threadId, where, () => toTask(ctx.sql, owner.threadId, row));
       if (!isId(taskId) || !isId(graphId)) ctx.problem("format", owner?.threadId, where, "ids of a task and a graph", "none");
@@ -143,14 +143,14 @@ export function names(only: number | undefined): Phase {
     counts: "names",
     ...range,
     limit: 100,
-    check(ctx, row) {
+    *check(ctx, row) {
       const { thread, name, checkpoint_ns: ns, checkpoint_id: checkpointId } = row;
       const where = { thread, name };
-      const owner = ctx.entered({ thread }, where);
+      const owner = yield* ctx.entered({ thread }, where);
       if (owner !== undefined) ctx.attempt(owner.threadId, where, () => toName(ctx.sql, owner.threadId, row));
       if (!isId(name)) ctx.problem("format", owner?.threadId, where, "a name", "none");
       if (!isTime(row.created_at)) ctx.problem("format", owner?.threadId, where, "a time in created_at", "none");
-      if (ctx.sql.get(NAMED, thread, ns, checkpointId) !== undefined) return;
+      if ((yield* ctx.sql.get(NAMED, thread, ns, checkpointId)) !== undefined) return;
       ctx.problem("reference", owner?.threadId, where, `checkpoint ${checkpointId}, which has the name`, "none of that id");
     },
   });

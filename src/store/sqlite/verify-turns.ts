@@ -15,43 +15,48 @@ export function turns(only: number | undefined): Phase {
   return walk<RawTurn>({ table: TABLE, counts: "turns", ...range, limit: 20, check: checkTurn });
 }
 
-function checkTurn(ctx: VerifyContext, row: RawTurn): void {
+function* checkTurn(ctx: VerifyContext, row: RawTurn): Program<void> {
   const where = { id: row.id, seq: row.seq };
-  if (row.thread === null) return checkAlone(ctx, row, where);
-  const owner = ctx.entered({ thread: row.thread }, where);
+  if (row.thread === null) return yield* checkAlone(ctx, row, where);
+  const owner = yield* ctx.entered({ thread: row.thread }, where);
   if (row.seq === null) ctx.problem("format", owner?.threadId, where, "a turn with a seq", "one without");
-  else ctx.numbered(row.seq, owner, where);
+  else yield* ctx.numbered(row.seq, owner, where);
   if (owner === undefined) return;
   if (row.checksum === null) return ctx.problem("checksum", owner.threadId, where, "a turn with a checksum", "one without");
-  const turn = ctx.attempt(owner.threadId, where, () => toTurn(ctx.sql, row, owner.threadId));
+  const turn = ctx.attempt(owner.threadId, where, function* () {
+    return yield* toTurn(ctx.sql, row, owner.threadId);
+  });
   if (turn === undefined) return;
-  ctx.refersTo(owner, where, turn.serializedState);
-  checkPlace(ctx, owner, row, where);
-  if (turn.turnType === "Action") checkThought(ctx, owner, turn, row.thread, where);
+  yield* ctx.refersTo(owner, where, turn.serializedState);
+  yield* checkPlace(ctx, owner, row, where);
+  if (turn.turnType === "Action") yield* checkThought(ctx, owner, turn, row.thread, where);
 }
 
 /** Others may insert rows with the seven columns of S1 alone; those have nothing to be held against. */
-function checkAlone(ctx: VerifyContext, row: RawTurn, where: Where): void {
-  if (row.seq !== null) ctx.numbered(row.seq, undefined, where);
+function* checkAlone(ctx: VerifyContext, row: RawTurn, where: Where): Program<void> {
+  if (row.seq !== null) yield* ctx.numbered(row.seq, undefined, where);
   if ((row.seq === null) !== (row.checksum === null)) {
     ctx.problem("checksum", undefined, where, "a seq and a checksum, or neither", "one of the two");
-  } else ctx.attempt(undefined, where, () => toTurn(ctx.sql, row));
+  } else
+    ctx.attempt(undefined, where, function* () {
+      return yield* toTurn(ctx.sql, row);
+    });
 }
 
-function checkPlace(ctx: VerifyContext, owner: Owner, row: RawTurn, where: Where): void {
+function* checkPlace(ctx: VerifyContext, owner: Owner, row: RawTurn, where: Where): Program<void> {
   const { checkpoint_ns: ns, checkpoint_id: checkpointId, graph } = row;
-  if (checkpointId !== null && !isStored(ctx, owner.thread, ns ?? "", checkpointId)) {
+  if (checkpointId !== null && !(yield* isStored(ctx, owner.thread, ns ?? "", checkpointId))) {
     ctx.remark("reference", owner.threadId, where, `checkpoint ${checkpointId}, which the turn started from`, "none of that id");
   }
-  if (graph !== null && ctx.sql.get(GRAPH, graph, owner.thread) === undefined) {
+  if (graph !== null && (yield* ctx.sql.get(GRAPH, graph, owner.thread)) === undefined) {
     ctx.problem("reference", owner.threadId, where, `graph ${graph} of the thread`, "none");
   }
 }
 
 /** An Action takes the checkpoint from its Thought; without one, its Thought could not be saved, and the graph went on (S1.9). */
-function checkThought(ctx: VerifyContext, owner: Owner, turn: TurnRow, thread: number, where: Where): void {
+function* checkThought(ctx: VerifyContext, owner: Owner, turn: TurnRow, thread: number, where: Where): Program<void> {
   const { nodeTaskId = "", attempt = 1, seq = 0 } = turn;
-  if (ctx.sql.get(THOUGHT, thread, nodeTaskId, attempt, seq) !== undefined) return;
+  if ((yield* ctx.sql.get(THOUGHT, thread, nodeTaskId, attempt, seq)) !== undefined) return;
   const tell = turn.checkpointId === undefined ? "remark" : "problem";
   ctx[tell]("turn", owner.threadId, { ...where, nodeTaskId }, `the Thought of attempt ${attempt}`, "none");
 }

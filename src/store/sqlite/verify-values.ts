@@ -34,12 +34,12 @@ export function chunks(only: number | undefined): Phase {
   return walk<ChunkRow>({ table: "langgraph_chunks", counts: "values", ...range, limit: 8, check: checkChunk });
 }
 
-function checkChunk(ctx: VerifyContext, row: ChunkRow): void {
+function* checkChunk(ctx: VerifyContext, row: ChunkRow): Program<void> {
   const where = { seq: row.seq, address: row.address };
-  const owner = ctx.entered(row, where);
+  const owner = yield* ctx.entered(row, where);
   if (owner === undefined) return;
   const text = ctx.attempt(owner.threadId, where, () => openChunk(ctx, owner, row));
-  if (text !== undefined) ctx.refersTo(owner, where, text);
+  if (text !== undefined) yield* ctx.refersTo(owner, where, text);
 }
 
 /** The text of a chunk, held against its address. @throws {TurnsError} CHECKPOINT_CORRUPTED, and what opening throws */
@@ -57,24 +57,24 @@ export function lists(only: number | undefined): Phase {
   return walk<ListRow>({ table: "langgraph_lists", counts: "lists", keys: ["seq"], ...range, limit: 100, check: checkList });
 }
 
-function checkList(ctx: VerifyContext, row: ListRow): void {
+function* checkList(ctx: VerifyContext, row: ListRow): Program<void> {
   const where = { seq: row.seq };
-  const owner = ctx.entered(row, where);
+  const owner = yield* ctx.entered(row, where);
   if (owner === undefined) return;
   const wrong = (expected: string, found: string): void => ctx.problem("list", owner.threadId, where, expected, found);
   if (row.base === null) {
     if (row.keep !== 0) wrong("a list without a base that keeps nothing of it", `keep ${row.keep}`);
     return;
   }
-  const base = row.base < row.seq ? ctx.sql.get<ListRow>(LIST, row.base) : undefined;
+  const base = row.base < row.seq ? yield* ctx.sql.get<ListRow>(LIST, row.base) : undefined;
   if (base?.thread !== row.thread) wrong("an older list of the thread as its base", `list ${row.base}`);
-  else if (row.keep < 1 || isShort(ctx, row, base)) wrong(`a base of ${row.keep} elements or more`, "fewer");
+  else if (row.keep < 1 || (yield* isShort(ctx, row, base))) wrong(`a base of ${row.keep} elements or more`, "fewer");
 }
 
 /** A list that lost its own elements may have a base that lost some too: then nothing refers to them. */
-function isShort(ctx: VerifyContext, { seq, keep }: ListRow, base: ListRow): boolean {
-  if (ctx.sql.get(ITEM, seq, keep) === undefined || keep <= base.keep) return false;
-  return ctx.sql.get(ITEM, base.seq, keep - 1) === undefined;
+function* isShort(ctx: VerifyContext, { seq, keep }: ListRow, base: ListRow): Program<boolean> {
+  if ((yield* ctx.sql.get(ITEM, seq, keep)) === undefined || keep <= base.keep) return false;
+  return (yield* ctx.sql.get(ITEM, base.seq, keep - 1)) === undefined;
 }
 
 export function items(only: number | undefined): Phase {
@@ -85,22 +85,22 @@ export function items(only: number | undefined): Phase {
   return walkGroups(table, NEXT_LIST, [only], ofList);
 }
 
-function checkItem(ctx: VerifyContext, row: ItemRow): void {
+function* checkItem(ctx: VerifyContext, row: ItemRow): Program<void> {
   const where = { list: row.list, pos: row.pos, seq: row.seq };
-  const owner = ctx.entered(row, where);
-  const list = ctx.sql.get<ListRow>(LIST, row.list);
+  const owner = yield* ctx.entered(row, where);
+  const list = yield* ctx.sql.get<ListRow>(LIST, row.list);
   const wrong = (expected: string, found: string): void => ctx.problem("list", owner?.threadId, where, expected, found);
   if (list === undefined) return wrong("an element of a list", "one of none");
   if (list.thread !== row.thread) wrong(`an element of thread number ${list.thread}, as its list`, String(row.thread));
   if (row.pos < list.keep) wrong(`a position from ${list.keep} on`, String(row.pos));
   if (row.seq <= row.list) ctx.problem("sequence", owner?.threadId, where, "a seq behind the list's", String(row.seq));
   if (row.pos > list.keep) {
-    const before = ctx.sql.get<{ seq: number }>(ITEM, row.list, row.pos - 1);
+    const before = yield* ctx.sql.get<{ seq: number }>(ITEM, row.list, row.pos - 1);
     if (before === undefined) wrong("elements without gaps", `none at position ${row.pos - 1}`);
     else if (before.seq >= row.seq)
       ctx.problem("sequence", owner?.threadId, where, "a seq behind the element before", String(row.seq));
   }
-  const chunk = ctx.sql.get<{ thread: number }>(CHUNK_THREAD, row.chunk);
+  const chunk = yield* ctx.sql.get<{ thread: number }>(CHUNK_THREAD, row.chunk);
   if (chunk?.thread === row.thread) return;
   const found = chunk === undefined ? "none" : `one of thread number ${chunk.thread}`;
   ctx.problem("reference", owner?.threadId, where, `chunk ${row.chunk} of the thread`, found);

@@ -7,18 +7,18 @@ interface Versioned {
 }
 
 /** Of the rows with one key all but one are superseded, each by the next one. @param key columns, with the thread */
-export function checkVersions<R extends Versioned>(
+export function* checkVersions<R extends Versioned>(
   ctx: VerifyContext,
   owner: Owner,
   table: string,
   key: readonly (keyof R & string)[],
   row: R,
   where: Where,
-): void {
+): Program<void> {
   const same = ["thread", ...key].map((column) => `${column} = ?`).join(" AND ");
   const values = [row.thread, ...key.map((column) => row[column] as string | number)];
   if (row.superseded_by === null) {
-    const newer = ctx.sql.get<{ seq: number }>(
+    const newer = yield* ctx.sql.get<{ seq: number }>(
       `SELECT seq FROM ${table} WHERE ${same} AND superseded_by IS NULL AND seq > ? LIMIT 1`,
       ...values,
       row.seq,
@@ -34,7 +34,7 @@ export function checkVersions<R extends Versioned>(
     }
     return;
   }
-  const next = ctx.sql.get<{ seq: number | null }>(
+  const next = yield* ctx.sql.get<{ seq: number | null }>(
     `SELECT min(seq) AS seq FROM ${table} WHERE ${same} AND seq > ?`,
     ...values,
     row.seq,

@@ -43,8 +43,9 @@ export function walk<R extends object>({
   let after: Key[] | undefined;
   return {
     table,
-    next(ctx) {
-      const rows = after === undefined ? ctx.sql.all<R>(first, ...bound) : ctx.sql.all<R>(following, ...bound, ...after);
+    *next(ctx) {
+      const rows =
+        after === undefined ? yield* ctx.sql.all<R>(first, ...bound) : yield* ctx.sql.all<R>(following, ...bound, ...after);
       for (const row of rows) {
         const at = keys.map((key) => (row as Record<string, Key>)[key === "rowid" ? "at" : key] as Key);
         if (after !== undefined && !isAhead(after, at)) {
@@ -87,9 +88,9 @@ export function walkGroups(table: string, groups: string, bound: readonly Key[],
   let rows: Phase | undefined;
   return {
     table,
-    next(ctx) {
+    *next(ctx) {
       if (rows === undefined) {
-        const found = ctx.sql.get<{ next: number | null }>(groups, ...bound, group)?.next;
+        const found = (yield* ctx.sql.get<{ next: number | null }>(groups, ...bound, group))?.next;
         if (found === undefined || found === null) return false;
         if (!(found > group)) {
           ctx.problem("unreadable", undefined, {}, "rows in the order of their keys", "one that comes before the last one");

@@ -17,16 +17,16 @@ export function writes(only: number | undefined): Phase {
   return walk<StoredWriteRow>({ table: TABLE, counts: "writes", keys: ["seq"], ...range, limit: 20, check: checkWrites });
 }
 
-function checkWrites(ctx: VerifyContext, row: StoredWriteRow): void {
+function* checkWrites(ctx: VerifyContext, row: StoredWriteRow): Program<void> {
   const where = { ...whereOf(row), nodeTaskId: row.node_task_id, idx: row.idx };
-  const owner = ctx.entered(row, where);
+  const owner = yield* ctx.entered(row, where);
   if (owner === undefined) return;
   const { checkpoint_ns: ns, checkpoint_id: checkpointId } = row;
   const entries = ctx.attempt(owner.threadId, where, () => openWrites(ctx.sql, owner.threadId, row, ns, checkpointId));
-  if (entries !== undefined) ctx.refersTo(owner, where, entries);
-  checkVersions(ctx, owner, TABLE, KEY, row, where);
+  if (entries !== undefined) yield* ctx.refersTo(owner, where, entries);
+  yield* checkVersions(ctx, owner, TABLE, KEY, row, where);
   // With durability "exit" writes come before their checkpoint, and a crash in between leaves them alone.
-  if (!isStored(ctx, row.thread, ns, checkpointId)) {
+  if (!(yield* isStored(ctx, row.thread, ns, checkpointId))) {
     ctx.remark("reference", owner.threadId, where, `checkpoint ${checkpointId}, which the writes belong to`, "none of that id");
   }
 }

@@ -1,6 +1,6 @@
 import { unknownThread } from "../unknown-thread";
 import type { VerifyStep } from "../integrity";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { threadNumbers } from "./thread-keys";
 import { archives } from "./verify-archive";
 import { type Owner, VerifyContext } from "./verify-context";
@@ -19,11 +19,11 @@ import { uptime } from "../../uptime";
 const STEP_MS = 20;
 
 /** A walk through all tables, to be called outside of any transaction. @throws {TurnsError} THREAD_NOT_FOUND */
-export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): () => VerifyStep {
-  const thread = threadId === undefined ? undefined : numberOf(sql, threadId);
+export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): Program<() => VerifyStep> {
+  const thread = threadId === undefined ? undefined : yield* numberOf(sql, threadId);
   if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
   const ctx = new VerifyContext(sql, thread);
-  const only = thread === undefined ? undefined : ctx.owner(thread);
+  const only = thread === undefined ? undefined : yield* ctx.owner(thread);
   const phases = phasesOf(only, isGraph);
   let index = 0;
   return () => {
@@ -38,8 +38,8 @@ export function startVerify(sql: Sql, threadId: string | undefined, isGraph: IsG
 }
 
 /** Damaged or not. */
-function numberOf(sql: Sql, threadId: string): number | undefined {
-  return threadNumbers(sql, threadId)[0];
+function* numberOf(sql: Sql, threadId: string): Program<number | undefined> {
+  return (yield* threadNumbers(sql, threadId))[0];
 }
 
 /** One state of the file for all of the work. Where a page is damaged a COMMIT fails, even if nothing was written. */

@@ -1,7 +1,7 @@
 import { corrupted } from "../checksum";
 import type { CheckpointHead } from "../store";
 import { type Row, SNAPSHOT_COLUMNS, toHead } from "./snapshot-rows";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 import { openWrites, type PlacedWrites, WRITE_COLUMNS } from "./write-rows";
@@ -55,9 +55,9 @@ const IN_THREAD = "SELECT 1 FROM langgraph_snapshots WHERE checkpoint_id = ? AND
 const TURNS_SINCE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq`;
 
 /** All checkpoints of a thread, once for a connection: for whoever does not find one that he was told of. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function verifyHeads(sql: Sql, { thread, threadId }: ThreadKey): void {
+export function* verifyHeads(sql: Sql, { thread, threadId }: ThreadKey): Program<void> {
   if (sql.searched.has(thread)) return;
-  for (const row of sql.all<Row>(SNAPSHOTS_SINCE, thread, 0)) toHead(sql, threadId, row);
+  for (const row of yield* sql.all<Row>(SNAPSHOTS_SINCE, thread, 0)) toHead(sql, threadId, row);
   sql.searched.add(thread);
 }
 
@@ -66,9 +66,9 @@ export function verifyHeads(sql: Sql, { thread, threadId }: ThreadKey): void {
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function verifyParent(sql: Sql, thread: number, { threadId, ns, parentId }: CheckpointHead): void {
-  if (parentId === undefined || sql.get(IN_NS, thread, ns, parentId) !== undefined) return;
-  if (sql.get(IN_THREAD, parentId, thread) === undefined) return;
+export function* verifyParent(sql: Sql, thread: number, { threadId, ns, parentId }: CheckpointHead): Program<void> {
+  if (parentId === undefined || (yield* sql.get(IN_NS, thread, ns, parentId)) !== undefined) return;
+  if ((yield* sql.get(IN_THREAD, parentId, thread)) === undefined) return;
   throw corrupted(`checkpoint ${parentId} of thread ${threadId}`, "a row in the namespace of its child", "one elsewhere", {
     threadId,
     ns,
@@ -83,68 +83,76 @@ export function verifyParent(sql: Sql, thread: number, { threadId, ns, parentId 
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function wholeThread(sql: Sql, threadId: string): ThreadKey | undefined {
-  const key = threadKey(sql, threadId);
+export function* wholeThread(sql: Sql, threadId: string): Program<ThreadKey | undefined> {
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined || sql.counted.has(key.thread)) return key;
-  const wrong = miscounted(sql, key);
+  const wrong = yield* miscounted(sql, key);
   if (wrong !== undefined) throw lost(threadId, `${wrong.expected} rows of ${wrong.kind}`, `${wrong.found}`);
-  if (!sql.created.delete(key.thread)) verifyNewest(sql, key);
+  if (!sql.created.delete(key.thread)) yield* verifyNewest(sql, key);
   sql.counted.add(key.thread);
   return key;
 }
 
 /** How many rows there are of the thread, by what is on record. */
-export function countsOf(sql: Sql, { thread }: Pick<ThreadKey, "thread">): Counts | undefined {
-  return sql.get<Counts>(ON_RECORD, thread);
+export function* countsOf(sql: Sql, { thread }: Pick<ThreadKey, "thread">): Program<Counts | undefined> {
+  return yield* sql.get<Counts>(ON_RECORD, thread);
 }
 
 /** How many rows there are under the thread's number, counted. */
-export function countedRows(sql: Sql, { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">): Counts | undefined {
-  return sql.get<Counts>(THERE, thread, threadId);
+export function* countedRows(
+  sql: Sql,
+  { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">,
+): Program<Counts | undefined> {
+  return yield* sql.get<Counts>(THERE, thread, threadId);
 }
 
 /** The first kind of rows of which there are more, or fewer, than on record. */
-export function miscounted(
+export function* miscounted(
   sql: Sql,
   { thread, threadId }: Pick<ThreadKey, "thread" | "threadId">,
-): { kind: string; expected: number; found: number } | undefined {
-  const recorded = countsOf(sql, { thread });
-  const there = countedRows(sql, { thread, threadId });
+): Program<{ kind: string; expected: number; found: number } | undefined> {
+  const recorded = yield* countsOf(sql, { thread });
+  const there = yield* countedRows(sql, { thread, threadId });
   if (recorded === undefined || there === undefined) return undefined;
   const kind = KINDS.find((one) => recorded[one] !== there[one]);
   return kind && { kind, expected: recorded[kind], found: there[kind] };
 }
 
 /** After a rewind what is there is what there is to be: what was lost behind its target is of no account any more. */
-export function recount(sql: Sql, { thread, threadId }: ThreadKey): void {
-  sql.run(RECOUNT, thread, threadId);
+export function* recount(sql: Sql, { thread, threadId }: ThreadKey): Program<void> {
+  yield* sql.run(RECOUNT, thread, threadId);
   sql.counted.delete(thread);
 }
 
 /** The number behind which rows are looked at. */
-function oldest(sql: Sql, thread: number, table: string): number {
+function* oldest(sql: Sql, thread: number, table: string): Program<number> {
   const at = `SELECT seq FROM ${table} WHERE thread = ? AND seq > 0 ORDER BY seq DESC LIMIT 1 OFFSET ${LOOKED_AT}`;
-  return sql.get<{ seq: number }>(at, thread)?.seq ?? 0;
+  return (yield* sql.get<{ seq: number }>(at, thread))?.seq ?? 0;
 }
 
-function verifyNewest(sql: Sql, key: ThreadKey): void {
+function* verifyNewest(sql: Sql, key: ThreadKey): Program<void> {
   const { thread, threadId } = key;
   for (const [table, unfound] of NOT_FOUND) {
-    const row = sql.get<{ seq: number }>(unfound, thread, oldest(sql, thread, table));
+    const row = yield* sql.get<{ seq: number }>(unfound, thread, yield* oldest(sql, thread, table));
     if (row !== undefined) throw lost(threadId, `the row ${row.seq} of ${table} where it is looked up`, "an index without it");
   }
-  const head = sql.get<{ seq: number; position: number }>(HEAD, thread);
-  for (const row of sql.all<Row>(SNAPSHOTS_SINCE, thread, head?.seq ?? 0)) {
+  const head = yield* sql.get<{ seq: number; position: number }>(HEAD, thread);
+  for (const row of yield* sql.all<Row>(SNAPSHOTS_SINCE, thread, head?.seq ?? 0)) {
     const { ns, checkpointId, position } = toHead(sql, threadId, row);
     if (ns !== "" || (head !== undefined && position <= head.position)) continue;
     throw lost(threadId, `checkpoint ${checkpointId} where it is looked up`, "an index without it");
   }
-  const since = sql.all<PlacedWrites>(WRITES_SINCE, thread, head?.seq ?? 0);
-  const strays = sql.all<PlacedWrites>(STRAY_WRITES, thread, oldest(sql, thread, "langgraph_writes"), head?.seq ?? 0);
+  const since = yield* sql.all<PlacedWrites>(WRITES_SINCE, thread, head?.seq ?? 0);
+  const strays = yield* sql.all<PlacedWrites>(
+    STRAY_WRITES,
+    thread,
+    yield* oldest(sql, thread, "langgraph_writes"),
+    head?.seq ?? 0,
+  );
   for (const row of [...strays, ...since]) {
     openWrites(sql, threadId, row, row.checkpoint_ns, row.checkpoint_id);
   }
-  for (const row of sql.all<RawTurn>(TURNS_SINCE, thread, head?.seq ?? 0)) toTurn(sql, row, threadId);
+  for (const row of yield* sql.all<RawTurn>(TURNS_SINCE, thread, head?.seq ?? 0)) yield* toTurn(sql, row, threadId);
 }
 
 function lost(threadId: string, expected: string, found: string): Error {

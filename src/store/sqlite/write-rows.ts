@@ -1,6 +1,6 @@
 import { verifyChecksum } from "../checksum";
 import { writesIdentity } from "./identities";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 /** A row of `langgraph_writes`, as far as its contents go. */
@@ -35,11 +35,11 @@ export interface WriteFields {
   entries: string;
 }
 
-export function insertWrites(sql: Sql, key: ThreadKey, row: WriteFields): void {
+export function* insertWrites(sql: Sql, key: ThreadKey, row: WriteFields): Program<void> {
   const { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries } = row;
   const sealed = sql.sealing.seal(key.threadId, writesIdentity(row), entries);
   const checksum = sql.sealing.checksum(key.threadId, seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries);
-  sql.run(INSERT, seq, key.thread, ns, checkpointId, nodeTaskId, taskPath, idx, sealed, checksum);
+  yield* sql.run(INSERT, seq, key.thread, ns, checkpointId, nodeTaskId, taskPath, idx, sealed, checksum);
 }
 
 /** The entries of a row, verified. */

@@ -2,7 +2,7 @@ import { corrupted } from "../checksum";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
 import { compareWrites, type WritePlace } from "../writes-order";
 import { storeChunks } from "./chunks";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
 import type { ThreadKey } from "./thread-keys";
 import { enterThread, isThere } from "./tombstones";
@@ -20,29 +20,31 @@ const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHEC
  * A node task's regular writes replace all its earlier regular ones: a task that runs again under the same id must not keep rows of
  * its first run. Of the special ones (negative idx) each replaces its own kind.
  */
-export function putWrites(sql: Sql, batch: NewWrites): { seq: number; turn: TurnRow | undefined; lost: LostTurn[] } {
+export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; turn: TurnRow | undefined; lost: LostTurn[] }> {
   const { threadId, ns, checkpointId, nodeTaskId, taskPath } = batch;
-  const key = enterThread(sql, threadId, batch.createdAt, {
+  const key = yield* enterThread(sql, threadId, batch.createdAt, {
     begins: false,
-    belongs: (on) => isThere(sql, on, ns, checkpointId),
+    belongs: function* (on) {
+      return yield* isThere(sql, on, ns, checkpointId);
+    },
     refersTo: checkpointId,
     sawDeletion: batch.sawDeletion,
     lease: batch.lease,
   });
-  claimTask(sql, key, batch.claim, batch.createdAt);
+  yield* claimTask(sql, key, batch.claim, batch.createdAt);
   for (const { idx, entries } of batch.rows) {
-    const seq = sql.nextSeq();
-    sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
-    storeChunks(sql, key, entries.parts);
-    insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries: entries.text });
+    const seq = yield* sql.nextSeq();
+    yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
+    yield* storeChunks(sql, key, entries.parts);
+    yield* insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries: entries.text });
   }
-  const settled = batch.settle === undefined ? undefined : settleAction(sql, key, batch, batch.settle);
-  return { seq: sql.currentSeq(), turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
+  const settled = batch.settle === undefined ? undefined : yield* settleAction(sql, key, batch, batch.settle);
+  return { seq: yield* sql.currentSeq(), turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
 /** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
-export function liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): StoredWrites[] {
-  return verifyVersions(sql, key, ns, checkpointId)
+export function* liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<StoredWrites[]> {
+  return (yield* verifyVersions(sql, key, ns, checkpointId))
     .filter(({ superseded_by: by }) => by === null)
     .toSorted(compareRows)
     .map((row) => ({ nodeTaskId: row.node_task_id, entries: openWrites(sql, key.threadId, row, ns, checkpointId) }));
@@ -68,8 +70,8 @@ interface Version extends WriteRow {
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED if one is marked as what it is not
  */
-export function verifyVersions(sql: Sql, { thread, threadId }: ThreadKey, ns: string, checkpointId: string): Version[] {
-  const rows = sql.all<Version>(ALL, thread, ns, checkpointId);
+export function* verifyVersions(sql: Sql, { thread, threadId }: ThreadKey, ns: string, checkpointId: string): Program<Version[]> {
+  const rows = yield* sql.all<Version>(ALL, thread, ns, checkpointId);
   const next = new Map<string, number>();
   for (const { seq, node_task_id: nodeTaskId, idx, superseded_by: by } of rows.toReversed()) {
     const place = `${idx} ${nodeTaskId}`;

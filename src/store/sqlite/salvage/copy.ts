@@ -84,7 +84,7 @@ function insert(sql: Sql, table: SourceTable, row: SourceRow): string | undefine
   const columns = Object.keys(row);
   const text = `INSERT INTO ${table.name} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
   try {
-    sql.run(text, ...columns.map((column) => row[column] ?? null));
+    sql.now(sql.run(text, ...columns.map((column) => row[column] ?? null)));
     return undefined;
   } catch (error) {
     const code = (error as { code?: unknown }).code;

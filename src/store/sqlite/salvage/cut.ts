@@ -71,18 +71,18 @@ function settled(sql: Sql, problem: IntegrityProblem, cuts: Cuts): boolean {
 }
 
 function ownerOf(sql: Sql, where: IntegrityProblem["where"]): string | undefined {
-  return typeof where["thread"] === "number" ? threadIdOf(sql, where["thread"]) || undefined : undefined;
+  return typeof where["thread"] === "number" ? sql.now(threadIdOf(sql, where["thread"])) || undefined : undefined;
 }
 
 /** The checkpoint stays; what was before it is not there to go back to. */
 function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): boolean {
   const seq = Number(where["seq"]);
-  const row = sql.get<{ thread: number }>("SELECT thread FROM langgraph_snapshots WHERE seq = ?", seq);
+  const row = sql.now(sql.get<{ thread: number }>("SELECT thread FROM langgraph_snapshots WHERE seq = ?", seq));
   if (row === undefined) return false;
   const { thread } = row;
-  changeThread(sql, { thread, threadId, generation: "" }, ({ pruned_seq: before }) => ({
+  sql.now(changeThread(sql, { thread, threadId, generation: "" }, ({ pruned_seq: before }) => ({
     pruned_seq: Math.max(before, seq - 1, 1),
-  }));
+  })));
   cuts.cutAt.set(thread, Math.max(seq - 1, cuts.cutAt.get(thread) ?? 0));
   cuts.lost.push({
     table: "langgraph_snapshots",
@@ -97,9 +97,9 @@ function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProble
 function ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): boolean {
   const [thread, seq] = [Number(where["thread"]), Number(where["seq"])];
   if (!(seq - 1 > thread)) return false;
-  const turn = sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, thread);
+  const turn = sql.now(sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, thread));
   const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: seq - 1, kind: "run" as const };
-  insertTask(sql, { thread, threadId, generation: "" }, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() });
+  sql.now(insertTask(sql, { thread, threadId, generation: "" }, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }));
   cuts.lost.push({
     table: "langgraph_tasks",
     threadId,
@@ -112,8 +112,8 @@ function ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: 
 function withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, cuts: Cuts): boolean {
   const removed = removeArchive(sql, { rewindId });
   const isThere =
-    sql.get("SELECT 1 FROM langgraph_rewinds WHERE id = ? AND (archived = 1 OR entries > 0)", rewindId) !== undefined;
-  if (isThere && !succeeds(() => changeRewind(sql, rewindId, { archived: false, entries: 0 }))) return removed;
+    sql.now(sql.get("SELECT 1 FROM langgraph_rewinds WHERE id = ? AND (archived = 1 OR entries > 0)", rewindId)) !== undefined;
+  if (isThere && !succeeds(() => sql.now(changeRewind(sql, rewindId, { archived: false, entries: 0 })))) return removed;
   if (!removed && !isThere) return false;
   const why = `${problem.expected}; found ${problem.found}: the rewind cannot be taken back any more`;
   cuts.lost.push({ table: "langgraph_archive", threadId: problem.threadId, where: { rewindId }, why });
@@ -123,33 +123,33 @@ function withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, c
 /** Which version supersedes which follows from their numbers, unless the one that did is lost: then the older one is none either. */
 function superseded(sql: Sql, cuts: Cuts): void {
   for (const [table, key] of VERSIONED) {
-    const outlived = sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
+    const outlived = sql.now(sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
       `SELECT seq, thread, checkpoint_id FROM ${table} WHERE superseded_by IS NOT NULL AND ${NEXT(table, key)} IS NULL`,
-    );
+    ));
     for (const { seq, thread, checkpoint_id: checkpointId } of outlived) {
-      sql.run(`DELETE FROM ${table} WHERE seq = ?`, seq);
+      sql.now(sql.run(`DELETE FROM ${table} WHERE seq = ?`, seq));
       const why = "an older version, whose newer one is lost";
-      cuts.lost.push({ table, threadId: threadIdOf(sql, thread) || undefined, where: { seq, checkpointId }, why });
+      cuts.lost.push({ table, threadId: sql.now(threadIdOf(sql, thread)) || undefined, where: { seq, checkpointId }, why });
     }
-    sql.run(`UPDATE ${table} SET superseded_by = ${NEXT(table, key)} WHERE superseded_by IS NOT ${NEXT(table, key)}`);
+    sql.now(sql.run(`UPDATE ${table} SET superseded_by = ${NEXT(table, key)} WHERE superseded_by IS NOT ${NEXT(table, key)}`));
   }
 }
 
 /** Values that are put together from the writes of ancestors need all of them. */
 function withoutBrokenDeltas(sql: Sql, cuts: Cuts): number {
   let removed = 0;
-  for (const { seq, thread, ns, checkpointId, delta } of sql.all<{
+  for (const { seq, thread, ns, checkpointId, delta } of sql.now(sql.all<{
     seq: number;
     thread: number;
     ns: string;
     checkpointId: string;
     delta: string;
-  }>(DELTAS)) {
-    const threadId = threadIdOf(sql, thread);
+  }>(DELTAS))) {
+    const threadId = sql.now(threadIdOf(sql, thread));
     sql.counted.add(thread);
     const channels = JSON.parse(delta) as string[];
-    if (succeeds(() => deltaHistory(sql, threadId, ns, checkpointId, channels, NOTHING_REMEMBERED))) continue;
-    sql.run("DELETE FROM langgraph_snapshots WHERE seq = ?", seq);
+    if (succeeds(() => sql.now(deltaHistory(sql, threadId, ns, checkpointId, channels, NOTHING_REMEMBERED)))) continue;
+    sql.now(sql.run("DELETE FROM langgraph_snapshots WHERE seq = ?", seq));
     const why = "ancestors are lost from whose writes its values are put together";
     cuts.lost.push({ table: "langgraph_snapshots", threadId, where: { seq, checkpointNs: ns, checkpointId }, why });
     removed += 1;

@@ -81,11 +81,11 @@ async function salvageInto(sql: Sql, pages: Pages, source: string, options: Salv
   refuseNewer(source, [...sourceRows(pages, versions, [])]);
   const copied = await copyRows(pages, tables, sql, gaps);
   if ([...copied.rows.values()].every((count) => count === 0) && !pages.hasHeader) throw notOurs(source, pages);
-  sql.run(SEQUENCE, copied.newest);
-  if (options.encryption !== undefined && sql.get(WRAPPED) === undefined) throw keysLost(source);
+  sql.now(sql.run(SEQUENCE, copied.newest));
+  if (options.encryption !== undefined && sql.now(sql.get(WRAPPED)) === undefined) throw keysLost(source);
   await unlockDatabase(sql, options.encryption);
   // What was being removed stays removed.
-  while (inOne(sql, () => removeLeftovers(sql, () => false))) await new Promise((resolve) => setImmediate(resolve));
+  while (inOne(sql, () => sql.now(removeLeftovers(sql, () => false)))) await new Promise((resolve) => setImmediate(resolve));
   const repaired = inOne(sql, () => repairThreads(sql, new Date().toISOString()));
   const nameless = inOne(sql, () => removeNameless(sql, repaired));
   const { judged, ...cuts } = await cutToWhole(sql, options.isGraph);
@@ -111,7 +111,7 @@ function inOne<T>(sql: Sql, work: () => T): T {
 function removeNameless(sql: Sql, { nameless }: RepairedThreads): LostItem[] {
   return nameless.flatMap((thread) =>
     TABLES.flatMap((table) => {
-      const rows = sql.run(`DELETE FROM ${table} WHERE thread = ?`, thread);
+      const rows = sql.now(sql.run(`DELETE FROM ${table} WHERE thread = ?`, thread));
       const why = "nothing tells which thread the rows belong to";
       return rows === 0 ? [] : [{ table, threadId: undefined, where: { thread, rows }, why }];
     }),
@@ -129,10 +129,10 @@ function lostPages(gaps: readonly TableGap[]): LostItem[] {
 
 /** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
 function markDamaged(sql: Sql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): DamagedThread[] {
-  return sql.all<CountedRows & { thread: number; threadId: string }>(THERE).flatMap(({ thread, threadId }) => {
-    const key = threadKey(sql, threadId) as ThreadKey;
-    recount(sql, key);
-    const now = sql.get<CountedRows>(`${THERE.replace(" ORDER BY thread", "")} WHERE thread = ?`, thread) as CountedRows;
+  return sql.now(sql.all<CountedRows & { thread: number; threadId: string }>(THERE)).flatMap(({ thread, threadId }) => {
+    const key = sql.now(threadKey(sql, threadId)) as ThreadKey;
+    sql.now(recount(sql, key));
+    const now = sql.now(sql.get<CountedRows>(`${THERE.replace(" ORDER BY thread", "")} WHERE thread = ?`, thread)) as CountedRows;
     const isRebuilt = rebuilt.has(thread);
     const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as CountedRows, now);
     const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
@@ -161,14 +161,14 @@ function mayRepeat(missing: DamagedThread["missing"]): boolean {
 
 /** A rewind that is begun and would change nothing: whoever goes on with the thread meets it first. */
 function mark(sql: Sql, key: ThreadKey, missing: DamagedThread["missing"]): string {
-  const known = unfinishedRewind(sql, key.threadId);
+  const known = sql.now(unfinishedRewind(sql, key.threadId));
   if (known !== undefined) return known.id;
   const told = missing === undefined ? "its own row" : textOf(missing);
-  const targetSeq = sql.currentSeq();
-  const targetTaskId = currentTask(sql, key)?.taskId ?? key.threadId;
+  const targetSeq = sql.now(sql.currentSeq());
+  const targetTaskId = sql.now(currentTask(sql, key))?.taskId ?? key.threadId;
   const createdAt = new Date().toISOString();
   const plan = { id: randomUUID(), threadId: key.threadId, targetTaskId, targetSeq, archived: false, createdAt };
-  return saveRewind(sql, { ...plan, reason: `${SALVAGED}${told} could not be rescued` }, "undoing", targetSeq).id;
+  return sql.now(saveRewind(sql, { ...plan, reason: `${SALVAGED}${told} could not be rescued` }, "undoing", targetSeq)).id;
 }
 
 function textOf(missing: NonNullable<DamagedThread["missing"]>): string {

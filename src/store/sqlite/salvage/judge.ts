@@ -26,7 +26,7 @@ export async function problemsOf(
   sql: Sql,
   isGraph: IsGraph,
 ): Promise<{ problems: IntegrityProblem[]; checked: Partial<VerifyCounts>; threads: number }> {
-  const step = startVerify(sql, undefined, isGraph);
+  const step = sql.now(startVerify(sql, undefined, isGraph));
   const problems: IntegrityProblem[] = [];
   const checked: Partial<Record<keyof VerifyCounts, number>> = {};
   let threads = 0;
@@ -46,17 +46,17 @@ export async function problemsOf(
 /** Removes the row that a problem is about. @returns false if it was gone already, or a problem is about none */
 export function removeRow(sql: Sql, { table, where, threadId }: IntegrityProblem): boolean {
   if (table === "langgraph_tombstones")
-    return sql.run("DELETE FROM langgraph_tombstones WHERE thread_id = ?", threadId ?? "") > 0;
+    return sql.now(sql.run("DELETE FROM langgraph_tombstones WHERE thread_id = ?", threadId ?? "")) > 0;
   if (table === "langgraph_archive") return removeArchive(sql, where);
   const [name, columns] = KEYS[table] ?? [];
   if (name === undefined || columns === undefined) return false;
   const keys = Object.entries(columns);
   if (keys.some(([key]) => where[key] === undefined)) return false;
   const text = `DELETE FROM ${name} WHERE ${keys.map(([, column]) => `${column} IS ?`).join(" AND ")}`;
-  return sql.run(text, ...keys.map(([key]) => where[key] ?? null)) > 0;
+  return sql.now(sql.run(text, ...keys.map(([key]) => where[key] ?? null))) > 0;
 }
 
 /** An archive is of use as a whole, or not at all. */
 export function removeArchive(sql: Sql, { rewindId }: Where): boolean {
-  return sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", String(rewindId)) > 0;
+  return sql.now(sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", String(rewindId))) > 0;
 }

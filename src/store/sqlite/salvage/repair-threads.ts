@@ -31,21 +31,21 @@ export function repairThreads(sql: Sql, createdAt: string): RepairedThreads {
   const rebuilt = new Map<number, string>();
   const nameless: number[] = [];
   const ids = new Map<number, string>();
-  for (const row of sql.all<RawThread>(THREADS)) {
+  for (const row of sql.now(sql.all<RawThread>(THREADS))) {
     if (isWhole(sql, row)) continue;
     ids.set(row.thread, row.thread_id);
-    sql.run(DELETE, row.thread);
+    sql.now(sql.run(DELETE, row.thread));
   }
-  for (const [thread] of sql.rows<[number]>(NUMBERS)) {
-    const candidates = sql.rows<[string]>(CANDIDATES, thread).map(([id]) => id);
+  for (const [thread] of sql.now(sql.rows<[number]>(NUMBERS))) {
+    const candidates = sql.now(sql.rows<[string]>(CANDIDATES, thread)).map(([id]) => id);
     const known = ids.get(thread);
     const id = [...(known === undefined ? [] : [known]), ...candidates].find((one) => isProven(sql, thread, one));
-    if (id === undefined || sql.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id) !== undefined) {
+    if (id === undefined || sql.now(sql.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id)) !== undefined) {
       nameless.push(thread);
       continue;
     }
-    const epoch = sql.get<{ epoch: number }>(EPOCH, thread, id)?.epoch ?? 1;
-    insertThread(sql, { thread, thread_id: id, created_at: createdAt, epoch, generation: 0, pruned_seq: thread, unswept: 1 });
+    const epoch = sql.now(sql.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
+    sql.now(insertThread(sql, { thread, thread_id: id, created_at: createdAt, epoch, generation: 0, pruned_seq: thread, unswept: 1 }));
     rebuilt.set(thread, id);
   }
   return { rebuilt, nameless };
@@ -57,8 +57,8 @@ function isWhole(sql: Sql, row: RawThread): boolean {
 
 function isProven(sql: Sql, thread: number, threadId: string): boolean {
   return (
-    sql.all<Row>(SNAPSHOTS, thread).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
-    sql.all<RawTurn>(TURNS, thread).some((row) => succeeds(() => toTurn(sql, row, threadId)))
+    sql.now(sql.all<Row>(SNAPSHOTS, thread)).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
+    sql.now(sql.all<RawTurn>(TURNS, thread)).some((row) => succeeds(() => sql.now(toTurn(sql, row, threadId))))
   );
 }
 

@@ -48,10 +48,10 @@ export function tablesOf(pages: Pages, fresh: Sql, gaps: TableGap[]): { tables: 
     if (type === "table" && typeof name === "string" && typeof root === "number") roots.set(name, root);
   }
   gaps.push(...ownGaps.map((gap) => ({ ...gap, table: "sqlite_schema" })));
-  const expected = fresh.all<{ name: string; rootpage: number; sql: string }>(NAMES);
+  const expected = fresh.now(fresh.all<{ name: string; rootpage: number; sql: string }>(NAMES));
   const known = expected.filter(({ name }) => roots.has(name)).length;
   const tables = expected.map(({ name, rootpage, sql }) => {
-    const columns = fresh.all<Column>("SELECT name, type, [notnull], pk FROM pragma_table_info(?) ORDER BY cid", name);
+    const columns = fresh.now(fresh.all<Column>("SELECT name, type, [notnull], pk FROM pragma_table_info(?) ORDER BY cid", name));
     const withoutRowid = /WITHOUT ROWID/i.test(sql);
     const keys = columns.filter(({ pk }) => pk > 0);
     const alias = !withoutRowid && keys.length === 1 && keys[0]?.type === "INTEGER" ? keys[0].name : undefined;

@@ -1,0 +1,70 @@
+/** A value that a statement binds. */
+export type Bound = string | number | null | Uint8Array;
+
+/** One statement for the engine; `returns` says what comes back. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly Bound[];
+  /** `one`: the first row or undefined. `all`: rows as objects. `arrays`: rows as arrays. `count`: how many rows were changed. */
+  readonly returns: "one" | "all" | "arrays" | "count";
+}
+
+/**
+ * What an operation does, apart from the engine that carries it out: it yields statements, is given what they return, and returns its
+ * result. All statements of a program run in one transaction; what the program throws rolls it back. SQLite answers at once, so that a
+ * program runs without a gap; an engine on the network answers later. A program may be run again from its beginning, so it changes nothing
+ * but the database and the facts that the transaction drops when it fails.
+ */
+export type Program<T = void> = Generator<Statement, T, unknown>;
+
+/** Runs a program whose statements are answered at once. @throws what the program throws */
+export function runNow<T>(program: Program<T>, execute: (statement: Statement) => unknown): T {
+  let step = program.next();
+  while (step.done !== true) {
+    let answer: unknown;
+    try {
+      answer = execute(step.value);
+    } catch (error) {
+      step = program.throw(error);
+      continue;
+    }
+    step = program.next(answer);
+  }
+  return step.value;
+}
+
+/** {@link runNow} for an engine that answers later. */
+export async function runLater<T>(program: Program<T>, execute: (statement: Statement) => Promise<unknown>): Promise<T> {
+  let step = program.next();
+  while (step.done !== true) {
+    let answer: unknown;
+    try {
+      answer = await execute(step.value);
+    } catch (error) {
+      step = program.throw(error);
+      continue;
+    }
+    step = program.next(answer);
+  }
+  return step.value;
+}
+
+/** `Array.map` with a program for each element, one after the other. */
+export function* mapped<A, T>(items: Iterable<A>, work: (item: A) => Program<T>): Program<T[]> {
+  const results: T[] = [];
+  for (const item of items) results.push(yield* work(item));
+  return results;
+}
+
+/** `Array.filter` with a program for each element. */
+export function* filtered<A>(items: Iterable<A>, work: (item: A) => Program<boolean>): Program<A[]> {
+  const kept: A[] = [];
+  for (const item of items) if (yield* work(item)) kept.push(item);
+  return kept;
+}
+
+/** `Array.some` with a program for each element; the rest is not asked for. */
+export function* anyOf<A>(items: Iterable<A>, work: (item: A) => Program<boolean>): Program<boolean> {
+  for (const item of items) if (yield* work(item)) return true;
+  return false;
+}
