@@ -22,9 +22,11 @@ const SEAL = "UPDATE langgraph_archive SET checksum = ? WHERE rewind_id = ? AND 
 /** Gives the rows of an archive their checksums, which SQL cannot compute. @returns how many there are */
 export function* sealArchive(sql: Sql, { id }: { id: string }): Program<number> {
   let count = 0;
-  for (const archived of yield* archivedRows(sql, id)) {
-    yield* sql.run(SEAL, checksumOf(sql, archived), id, archived.ordinal);
-    count += 1;
+  for (let after: number | undefined = 0; after !== undefined;) {
+    const page: readonly ArchivedRow[] = yield* pageOf(sql, id, after);
+    for (const archived of page) yield* sql.run(SEAL, checksumOf(sql, archived), id, archived.ordinal);
+    count += page.length;
+    after = page.at(-1)?.ordinal;
   }
   return count;
 }
@@ -37,7 +39,12 @@ export function* sealArchived(sql: Sql, rewindId: string, ordinal: number): Prog
 
 /** All that a rewind keeps, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
 export function* openArchive(sql: Sql, { id, threadId, entries }: StoredRewind): Program<ArchivedRow[]> {
-  const rows = [...(yield* archivedRows(sql, id))];
+  const rows: ArchivedRow[] = [];
+  for (let after: number | undefined = 0; after !== undefined;) {
+    const page: readonly ArchivedRow[] = yield* pageOf(sql, id, after);
+    rows.push(...page);
+    after = page.at(-1)?.ordinal;
+  }
   for (const archived of rows) verifyArchived(sql, archived);
   if (rows.length === entries) return rows;
   throw corrupted(`the archive of rewind ${id}`, `${entries} rows`, `${rows.length}`, { threadId, rewindId: id });
@@ -50,15 +57,12 @@ export function verifyArchived(sql: Sql, archived: ArchivedRow): void {
   verifyChecksum(archived.checksum, checksumOf(sql, archived), what, { threadId, rewindId, ordinal });
 }
 
-function* archivedRows(sql: Sql, rewindId: string): Generator<ArchivedRow> {
-  for (let after = 0; ;) {
-    const page = yield* sql.all<ArchivedRow>(OF_REWIND, rewindId, after);
-    yield* page;
-    const last = page.at(-1);
-    if (last === undefined) return;
-    refuseBack("langgraph_archive", after, last.ordinal);
-    after = last.ordinal;
-  }
+/** The next rows of an archive, behind one; none, at its end. */
+function* pageOf(sql: Sql, rewindId: string, after: number): Program<ArchivedRow[]> {
+  const page = yield* sql.all<ArchivedRow>(OF_REWIND, rewindId, after);
+  const last = page.at(-1);
+  if (last !== undefined) refuseBack("langgraph_archive", after, last.ordinal);
+  return page;
 }
 
 function checksumOf(sql: Sql, { rewind_id: rewindId, thread_id: threadId, ordinal, tbl, change, row }: ArchivedRow): string {

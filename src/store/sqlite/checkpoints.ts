@@ -21,6 +21,7 @@ import { placeList, placeOf, readList } from "./lists";
 import { leadsTo, type Manifest, manifestText } from "./manifest";
 import { insertSnapshot, type Row, SNAPSHOT_COLUMNS, toLiveHead } from "./snapshot-rows";
 import { refuseBack } from "./paging";
+import { anyOf, mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
 import { claimTask, lastRunTask } from "./tasks";
@@ -64,9 +65,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     begins,
     belongs: function* (on) {
       return checkpoint.parentId === undefined
-        ? Object.entries(checkpoint.above).some(function* ([outer, id]) {
-            return yield* isThere(sql, on, outer, id);
-          })
+        ? yield* anyOf(Object.entries(checkpoint.above), ([outer, id]) => isThere(sql, on, outer, id))
         : yield* isThere(sql, on, ns, checkpoint.parentId);
     },
     refersTo: checkpoint.parentId ?? checkpoint.above[""],
@@ -97,10 +96,8 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     metadata: checkpoint.metadata,
   });
   yield* runsAreSaved(sql, key, checkpoint);
-  const planned = checkpoint.planned.map((thought) =>
-    turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, function* () {
-      return yield* insertThought(sql, thought);
-    }),
+  const planned = yield* mapped(checkpoint.planned, (thought) =>
+    turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(sql, thought)),
   );
   return { seq, generation: key.generation, placed, lost: planned.flatMap(({ lost }) => lost ?? []) };
 }
@@ -194,9 +191,7 @@ export function* lastRun(sql: Sql, threadId: string): Program<LastRun | undefine
     LAST_BRANCH,
     key.thread,
   );
-  const damage = damageOf(function* () {
-    return yield* verifyBranch(sql, key, branch);
-  });
+  const damage = yield* damageOf(verifyBranch(sql, key, branch));
   const first = branch.at(-1);
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
@@ -216,9 +211,9 @@ export function* lastRun(sql: Sql, threadId: string): Program<LastRun | undefine
   };
 }
 
-function damageOf(verify: () => void): TurnsError | undefined {
+function* damageOf(verify: Program): Program<TurnsError | undefined> {
   try {
-    verify();
+    yield* verify;
     return undefined;
   } catch (error) {
     if (TurnsError.is(error, "CHECKPOINT_CORRUPTED")) return error;
@@ -304,7 +299,7 @@ export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<List
   );
   const threads = new Map<number, string>();
   let last = after;
-  return rows.map(function* (row) {
+  return yield* mapped(rows, function* (row) {
     refuseBack("langgraph_snapshots", row.place, last);
     last = row.place;
     const threadId =

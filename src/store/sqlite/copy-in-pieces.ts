@@ -70,7 +70,7 @@ function snapshotIfReadable(db: SqliteDatabase): SqliteDatabase | undefined {
 
 function isLargeThread(sql: Sql, { sourceId, targetId }: CopyOrder): boolean {
   const source = sql.now(wholeThread(sql, sourceId));
-  if (source === undefined || !isLarge(sql, source.thread)) return false;
+  if (source === undefined || !sql.now(isLarge(sql, source.thread))) return false;
   refuseTaken(sql, targetId);
   return true;
 }

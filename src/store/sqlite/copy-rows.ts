@@ -29,7 +29,7 @@ export function* pagedRows<T>(
   length = ROWS_PER_PAGE,
 ): Generator<T, void, void> {
   for (let key = last; ;) {
-    const page = from.all<T>(select, owner, key, length);
+    const page = from.now(from.all<T>(select, owner, key, length));
     yield* page;
     const end = page.at(-1);
     if (end === undefined || page.length < length) return;

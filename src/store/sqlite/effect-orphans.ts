@@ -2,6 +2,7 @@ import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLE
 import type { NewCheckpoint, NewEffect } from "../store";
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { isSameContent, parseManifest } from "./manifest";
+import { filtered, mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 
@@ -49,7 +50,7 @@ export interface OrphanCall extends NewEffect {
  */
 export function* adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
   const lost = yield* lostEffects(sql, key, call);
-  const ours = lost.filter(function* (row) {
+  const ours = yield* filtered(lost, function* (row) {
     return (yield* taskOf(sql, row, call)) === call.taskId;
   });
   const orphans = [...(yield* earlierCalls(sql, key, call)), ...ours].toSorted((left, right) => left.seq - right.seq);
@@ -78,14 +79,12 @@ export function* adoptEdited(sql: Sql, key: ThreadKey, call: OrphanCall): Progra
 
 /** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
 export function* lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
-  return (yield* lostEffects(sql, key, call)).find(function* (row) {
-    return (
-      (yield* taskOf(sql, row, call)) !== call.taskId &&
-      row.status !== "failed" &&
-      row.name === call.name &&
-      (row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest))
-    );
-  });
+  for (const row of yield* lostEffects(sql, key, call)) {
+    if (row.status === "failed" || row.name !== call.name) continue;
+    const isSame = row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest);
+    if (isSame && (yield* taskOf(sql, row, call)) !== call.taskId) return row;
+  }
+  return undefined;
 }
 
 /** On the thread of the outermost graph: a thread that one of its nodes runs a graph on has tasks of its own. */
@@ -158,11 +157,9 @@ function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall
 function* beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
   const root = call.rootThreadId === key.threadId ? key : yield* threadKey(sql, call.rootThreadId);
   if (root === undefined || call.anchor === undefined) return [];
-  return (yield* editedInto(sql, root, call.anchor, call.path.split("|", 1)[0] as string))
-    .flatMap(function* (id) {
-      return yield* sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id);
-    })
-    .map((row) => toEffect(sql, key.threadId, row));
+  const ids = yield* editedInto(sql, root, call.anchor, call.path.split("|", 1)[0] as string);
+  const rows = yield* mapped(ids, (id) => sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id));
+  return rows.flat().map((row) => toEffect(sql, key.threadId, row));
 }
 
 interface Root {
@@ -221,11 +218,9 @@ function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, run, spot, unsaved
 function* earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
   if (!call.nodeNs.includes("|")) return [];
   const root = rootTaskOf(call.run);
-  return (yield* sql.all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`))
-    .map((row) => toEffect(sql, key.threadId, row))
-    .filter(function* (row) {
-      return row.nodeTaskId !== call.nodeTaskId && (yield* isOfGraphBegunAnew(sql, key, row, call));
-    });
+  const rows = yield* sql.all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`);
+  const others = rows.map((row) => toEffect(sql, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+  return yield* filtered(others, (row) => isOfGraphBegunAnew(sql, key, row, call));
 }
 
 /**
@@ -270,12 +265,10 @@ const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment 
 
 /** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
 function* lostEffects(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
-  return (yield* sql.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun))
-    .map((row) => toEffect(sql, key.threadId, row))
-    .filter((row) => row.nodeTaskId !== call.nodeTaskId)
-    .filter(function* (row) {
-      return (
-        rootTaskOf(row.run) === rootTaskOf(call.run) || !(yield* isSavedRoot(sql, key, row.anchor ?? null, call.rootThreadId))
-      );
-    });
+  const rows = yield* sql.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun);
+  const others = rows.map((row) => toEffect(sql, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+  return yield* filtered(others, function* (row) {
+    if (rootTaskOf(row.run) === rootTaskOf(call.run)) return true;
+    return !(yield* isSavedRoot(sql, key, row.anchor ?? null, call.rootThreadId));
+  });
 }

@@ -15,6 +15,7 @@ import {
 import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { unfinishedRewind } from "./rewind-records";
 import { checkLease } from "./runs";
+import { anyOf } from "../program";
 import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
@@ -109,11 +110,8 @@ function* unsavedRun(
 ): Program<string | undefined> {
   if (anchor === undefined) return undefined;
   if (!(yield* isSavedRoot(sql, key, anchor, rootThreadId))) return graphRun;
-  return Object.entries(innerAnchors).some(function* ([ns, id]) {
-    return yield* isLostInside(sql, key, ns, id);
-  })
-    ? graphRun
-    : undefined;
+  const isLost = yield* anyOf(Object.entries(innerAnchors), ([ns, id]) => isLostInside(sql, key, ns, id));
+  return isLost ? graphRun : undefined;
 }
 
 function* insert(

@@ -1,5 +1,6 @@
 import { corrupted } from "../checksum";
 import type { GraphReference, GraphRow } from "../store";
+import { mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { push } from "./prune-rows";
 import type { ThreadKey } from "./thread-keys";
@@ -36,7 +37,7 @@ export function* graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly str
   for (const { id, graph } of yield* sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
     push(turns, graph, id);
   }
-  return [...turns].map(function* ([seq, ids]) {
+  return yield* mapped(turns, function* ([seq, ids]) {
     const row = yield* sql.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
     // A graph is written before the turns that refer to it, and goes after them.
     if (row === undefined)

@@ -70,7 +70,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => Program<T>, name?: CommitName) =>
     (...args: A) => {
       const transaction = (): T => {
-        refuseRetiredKey(sql);
+        sql.now(refuseRetiredKey(sql));
         return sql.now(sql.numbered(work(sql, ...args)));
       };
       if (name === undefined) return commit(transaction);
@@ -78,6 +78,17 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
       const subject = (): unknown => (typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]);
       return atFailpoints(name, subject, transaction, commit);
     };
+  const inTransaction = <T>(work: () => T): T => {
+    sql.now(refuseRetiredKey(sql));
+    return sql.now(
+      sql.numbered(
+        // eslint-disable-next-line require-yield -- runs its own programs, for now
+        (function* () {
+          return work();
+        })(),
+      ),
+    );
+  };
   const write = committing((transaction) => commits.run(transaction));
   /** After a power cut no run is going on. */
   const mark = committing((transaction) => commits.runUnsynced(transaction));
@@ -119,7 +130,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     getThread: read(getThread),
     deleteThread: write(deleteThread),
     // Asked before something is removed: a file that was cut is refused, not read.
-    hasLeftovers: (isAlive) => commits.upkeep(() => hasLeftovers(sql, isAlive)),
+    hasLeftovers: (isAlive) => commits.upkeep(() => sql.now(hasLeftovers(sql, isAlive))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
@@ -128,8 +139,8 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
         {
           db,
           sql,
-          write: (work) => write(work)(),
-          writeUnsynced: (work) => mark(work)(),
+          write: (work) => commits.run(() => inTransaction(work)),
+          writeUnsynced: (work) => commits.runUnsynced(() => inTransaction(work)),
           inTurn: (work) => commits.upkeep(work),
         },
         order,
@@ -160,8 +171,8 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     rewind: write(rewind, "rewind"),
     beginRewind: write(beginRewind, "rewind-intent"),
     abandonRewind: write(abandonRewind),
-    unfinishedRewind: read((_, threadId: string) => {
-      const found = unfinishedRewind(sql, threadId);
+    unfinishedRewind: read(function* (_, threadId: string) {
+      const found = yield* unfinishedRewind(sql, threadId);
       return found && publicRewind(found);
     }),
     listRewinds: read(rewindsOf),
@@ -170,9 +181,9 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     takeBack: write(takeBack, "take-back"),
     reseal: write(reseal),
     retireKeys: write(retireKeys),
-    startVerify: read((_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) => {
-      const step = startVerify(sql, threadId, isGraph);
-      return { step: () => commits.alone(step) };
+    startVerify: read(function* (_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) {
+      const step = yield* startVerify(sql, threadId, isGraph);
+      return { step: () => commits.alone(() => sql.now(step())) };
     }),
     backUp: (order) => backUp({ db, openCopy, inTurn: (work) => commits.upkeep(work) }, order),
     close: () => {
@@ -187,7 +198,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
 /** For a failpoint, which must fail by nothing but its handler. */
 function effectToTell(sql: Sql, id: string): unknown {
   try {
-    return getEffect(sql, id);
+    return sql.now(getEffect(sql, id));
   } catch {
     return undefined;
   }

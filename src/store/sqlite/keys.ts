@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import { type EncryptionOption, type FoundInDatabase, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
 import { waitingForOthers } from "./connection";
-import type { Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 
 /** The database's secret is stored once per master key, each wrapped under it, as `key:<id>`. */
 const SECRETS = "SELECT value FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";
@@ -50,8 +50,8 @@ function found(sql: Sql): FoundInDatabase {
 }
 
 /** Refuses to write texts as they are into a file that another process has made an encrypted one. @throws {TurnsError} ENCRYPTED */
-export function refuseEncrypted(sql: Sql, what: string): void {
-  if (sql.now(sql.get(SECRETS)) === undefined) return;
+export function* refuseEncrypted(sql: Sql, what: string): Program {
+  if ((yield* sql.get(SECRETS)) === undefined) return;
   throw new TurnsError("ENCRYPTED", {
     what,
     expected: "a database without encryption",
@@ -61,9 +61,9 @@ export function refuseEncrypted(sql: Sql, what: string): void {
 }
 
 /** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
-export function refuseRetiredKey(sql: Sql): void {
+export function* refuseRetiredKey(sql: Sql): Program {
   const { keyId } = sql.sealing;
-  if (keyId === undefined || sql.now(sql.get(SECRET, `key:${keyId}`)) !== undefined) return;
+  if (keyId === undefined || (yield* sql.get(SECRET, `key:${keyId}`)) !== undefined) return;
   throw new TurnsError("UNKNOWN_KEY", {
     what: `the encryption key ${JSON.stringify(keyId)}`,
     expected: "a key that this database still uses",
@@ -74,6 +74,6 @@ export function refuseRetiredKey(sql: Sql): void {
 }
 
 /** Forgets all keys but the current one. Only where nothing is sealed under them any more. @returns how many */
-export function retireOtherKeys(sql: Sql): number {
-  return sql.now(sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`));
+export function* retireOtherKeys(sql: Sql): Program<number> {
+  return yield* sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`);
 }

@@ -1,3 +1,4 @@
+import { anyOf, filtered } from "../program";
 import type { RunRow } from "../store";
 import { endRun, RUN_COLUMNS, type Row as RunColumns, toRun } from "./runs";
 import type { Program, Sql } from "./sql";
@@ -68,10 +69,11 @@ export function* isThere(sql: Sql, { thread, rewind_id: rewindId, run_id: runId 
 }
 
 /** Whether a thread has so many rows that its deletion, or a copy, takes more than one transaction. */
-export function isLarge(sql: Sql, thread: number): boolean {
+export function* isLarge(sql: Sql, thread: number): Program<boolean> {
   let rows = 0;
-  return COUNTS.some(function* (count) {
-    return (rows += (yield* sql.get<{ n: number }>(count, thread, ROWS_AT_ONCE + 1))?.n ?? 0) > ROWS_AT_ONCE;
+  return yield* anyOf(COUNTS, function* (count) {
+    rows += (yield* sql.get<{ n: number }>(count, thread, ROWS_AT_ONCE + 1))?.n ?? 0;
+    return rows > ROWS_AT_ONCE;
   });
 }
 
@@ -119,21 +121,14 @@ export function* isGone(sql: Sql, leftover: Leftover): Program<boolean> {
   const { thread, rewind_id: rewindId } = leftover;
   // A damaged number must not take rows from a thread, nor from a rewind, that is there.
   const inUse = (yield* sql.get(IN_USE, thread, rewindId)) !== undefined;
-  const remove =
-    thread === 0
-      ? function* () {
-          return yield* removeArchived(sql, rewindId, ROWS_PER_STEP);
-        }
-      : function* () {
-          return yield* removeRows(sql, thread, ROWS_PER_STEP);
-        };
-  if (!inUse && remove() >= ROWS_PER_STEP) return false;
+  const remove = () => (thread === 0 ? removeArchived(sql, rewindId, ROWS_PER_STEP) : removeRows(sql, thread, ROWS_PER_STEP));
+  if (!inUse && (yield* remove()) >= ROWS_PER_STEP) return false;
   yield* forgetLeftover(sql, leftover);
   return true;
 }
 
 function* rubbish(sql: Sql, isAlive: (run: RunRow) => boolean): Program<Leftover[]> {
-  return (yield* sql.all<Leftover>(ALL)).filter(function* ({ run_id: runId }) {
+  return yield* filtered(yield* sql.all<Leftover>(ALL), function* ({ run_id: runId }) {
     const run = runId === "" ? undefined : yield* sql.get<RunColumns>(RUN, runId);
     return run === undefined || !isAlive(toRun(run));
   });

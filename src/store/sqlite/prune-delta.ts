@@ -9,7 +9,7 @@ const OWN_CHANNEL = /^(__|branch:|join:)/;
  * Adds to the checkpoints that stay what they need to be readable: for each delta channel that has no value of its own, the ancestors up
  * to the nearest one that has, with all their writes. What is added has to be readable in its turn.
  */
-export function addDeltaAncestors(sql: Sql, facts: ThreadFacts, kept: Set<string>): void {
+export function* addDeltaAncestors(sql: Sql, facts: ThreadFacts, kept: Set<string>): Program {
   const manifests = new Map<Version, Manifest>();
   const manifestOf = function* (version: Version): Program<Manifest> {
     let manifest = manifests.get(version);
@@ -26,14 +26,16 @@ export function addDeltaAncestors(sql: Sql, facts: ThreadFacts, kept: Set<string
   for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
     const stored = facts.checkpoints.get(key);
     for (const version of stored?.versions ?? []) {
-      for (const channel of needsOf(world, stored as Stored, version)) climb(world, stored as Stored, version, channel, keep);
+      for (const channel of yield* needsOf(world, stored as Stored, version)) {
+        yield* climb(world, stored as Stored, version, channel, keep);
+      }
     }
   }
 }
 
 interface World {
   facts: ThreadFacts;
-  manifestOf: (version: Version) => Manifest;
+  manifestOf: (version: Version) => Program<Manifest>;
   siblings: ReadonlyMap<string, readonly { key: string; seq: number }[]>;
   needs: Map<Version, ReadonlySet<string>>;
 }
@@ -42,7 +44,7 @@ interface World {
  * Keeps each ancestor until one has the channel's value. Of a checkpoint made by `updateState` the sibling before it stays too: it tells
  * which of the parent's writes are the checkpoint's own (see `delta.ts`).
  */
-function climb(world: World, from: Stored, first: Version, channel: string, keep: (key: string) => void): void {
+function* climb(world: World, from: Stored, first: Version, channel: string, keep: (key: string) => void): Program {
   const { ns } = from;
   const seen = new Set<string>();
   let child = first;
@@ -58,7 +60,7 @@ function climb(world: World, from: Stored, first: Version, channel: string, keep
       if (before !== undefined) keep(before.key);
     }
     const version = liveOrNewest(parent);
-    if (world.manifestOf(version).get(channel)?.pointer !== undefined) return;
+    if ((yield* world.manifestOf(version)).get(channel)?.pointer !== undefined) return;
     child = version;
   }
 }
@@ -67,7 +69,7 @@ function climb(world: World, from: Stored, first: Version, channel: string, keep
  * The delta channels whose value is not in this version. A run notes them; `updateState` notes nothing, so that what it makes is taken to
  * lack what its parent lacks, and what has no value here and had one there, or another version.
  */
-function needsOf(world: World, stored: Stored, version: Version): ReadonlySet<string> {
+function* needsOf(world: World, stored: Stored, version: Version): Program<ReadonlySet<string>> {
   const unnoted: [Version, Version][] = [];
   let top = version;
   while (!world.needs.has(top)) {
@@ -78,15 +80,15 @@ function needsOf(world: World, stored: Stored, version: Version): ReadonlySet<st
     unnoted.push([top, liveOrNewest(parent)]);
     top = liveOrNewest(parent);
   }
-  for (const [child, parent] of unnoted.reverse()) world.needs.set(child, inherited(world, child, parent));
+  for (const [child, parent] of unnoted.reverse()) world.needs.set(child, yield* inherited(world, child, parent));
   return world.needs.get(version) as ReadonlySet<string>;
 }
 
-function inherited(world: World, child: Version, parent: Version): Set<string> {
-  const own = world.manifestOf(child);
+function* inherited(world: World, child: Version, parent: Version): Program<Set<string>> {
+  const own = yield* world.manifestOf(child);
   const needs = new Set<string>();
   for (const channel of world.needs.get(parent) ?? []) if (own.get(channel)?.pointer === undefined) needs.add(channel);
-  const above = world.manifestOf(parent);
+  const above = yield* world.manifestOf(parent);
   for (const [channel, { version, pointer }] of own) {
     const before = above.get(channel);
     const isChanged = before?.pointer !== undefined || before?.version !== version;

@@ -6,14 +6,14 @@ import type { Program, Sql } from "./sql";
  * Which checkpoints stay for their own sake: of the root namespace the newest (first saved last, and saved last)
  * and those that satisfy the criteria; of all namespaces named ones, and those on which somebody is asked.
  */
-export function keptByCriteria(facts: ThreadFacts, places: Places, criteria: PruneCriteria): Set<string> {
+export function* keptByCriteria(facts: ThreadFacts, places: Places, criteria: PruneCriteria): Program<Set<string>> {
   const kept = new Set<string>();
   for (const [key, stored] of facts.checkpoints) {
     // What is in an archive is not there to be pruned, but may come back.
     if (liveVersion(stored) === undefined && stored.versions.every(({ archived }) => archived !== undefined)) kept.add(key);
     if (!facts.named.has(key) && !facts.asking.has(key)) continue;
     kept.add(key);
-    const root = places.rootOf(stored);
+    const root = yield* places.rootOf(stored);
     if (facts.asking.has(key) && root !== undefined) kept.add(keyOf("", root.id));
   }
   keepRoots(places.roots, criteria, kept);
@@ -24,11 +24,11 @@ export function keptByCriteria(facts: ThreadFacts, places: Places, criteria: Pru
  * Adds what subgraphs did in the course of the root's checkpoints that stay, and of a graph with a memory of its own also what a run
  * from such a checkpoint would find.
  */
-export function keepBelow(places: Places, kept: Set<string>): void {
+export function* keepBelow(places: Places, kept: Set<string>): Program {
   for (const [ns, stored] of places.below) {
     if (places.roots.length === 0) for (const { id } of stored) kept.add(keyOf(ns, id));
-    else if (isPassing(ns)) keepPassing(places, ns, stored, kept);
-    else keepLasting(places, ns, stored, kept);
+    else if (isPassing(ns)) yield* keepPassing(places, ns, stored, kept);
+    else yield* keepLasting(places, ns, stored, kept);
   }
 }
 
@@ -39,9 +39,9 @@ export interface Places {
   /** Checkpoints of each other namespace, oldest first. */
   below: ReadonlyMap<string, readonly Stored[]>;
   /** The checkpoint of the root in whose course this one was made; of the root's own, itself. */
-  rootOf(stored: Stored): Stored | undefined;
+  rootOf(stored: Stored): Program<Stored | undefined>;
   /** Whether the checkpoint of the root is there at all. */
-  isOrphaned(stored: Stored): boolean;
+  isOrphaned(stored: Stored): Program<boolean>;
 }
 
 export function* placesOf(sql: Sql, facts: ThreadFacts): Program<Places> {
@@ -59,10 +59,10 @@ export function* placesOf(sql: Sql, facts: ThreadFacts): Program<Places> {
   return {
     roots,
     below,
-    isOrphaned: function* ({ ns }) {
+    *isOrphaned({ ns }) {
       return isPassing(ns) && !rootIds.has((yield* notedRoot(ns)) ?? "");
     },
-    rootOf: function* (stored) {
+    *rootOf(stored) {
       if (stored.ns === "" || !below.has(stored.ns)) return rootIds.get(stored.id);
       const root = isPassing(stored.ns) ? rootIds.get((yield* notedRoot(stored.ns)) ?? "") : earlyRoots.get(stored);
       return root ?? roots.findLast(({ position }) => position < stored.position) ?? roots[0];
@@ -128,20 +128,25 @@ function keepNewest(ns: string, stored: readonly Stored[], kept: Set<string>): v
 }
 
 /** Without its checkpoint of the root it is of use only if that is still to be saved (durability "exit"). */
-function keepPassing(places: Places, ns: string, stored: readonly Stored[], kept: Set<string>): void {
+function* keepPassing(places: Places, ns: string, stored: readonly Stored[], kept: Set<string>): Program {
   for (const one of stored) {
-    const root = places.rootOf(one) as Stored;
-    const stays = places.isOrphaned(one) ? root === places.roots.at(-1) : kept.has(keyOf("", root.id));
+    const root = (yield* places.rootOf(one)) as Stored;
+    const stays = (yield* places.isOrphaned(one)) ? root === places.roots.at(-1) : kept.has(keyOf("", root.id));
     if (stays) kept.add(keyOf(ns, one.id));
   }
 }
 
-function keepLasting(places: Places, ns: string, stored: readonly Stored[], kept: Set<string>): void {
+function* keepLasting(places: Places, ns: string, stored: readonly Stored[], kept: Set<string>): Program {
   keepNewest(ns, stored, kept);
-  for (const one of stored) if (kept.has(keyOf("", (places.rootOf(one) as Stored).id))) kept.add(keyOf(ns, one.id));
+  for (const one of stored) {
+    if (kept.has(keyOf("", ((yield* places.rootOf(one)) as Stored).id))) kept.add(keyOf(ns, one.id));
+  }
   for (const root of places.roots) {
     if (!kept.has(keyOf("", root.id))) continue;
-    const found = stored.findLast((one) => one.position < root.position && places.rootOf(one) !== root);
-    if (found !== undefined) kept.add(keyOf(ns, found.id));
+    for (const one of stored.toReversed()) {
+      if (one.position >= root.position || (yield* places.rootOf(one)) === root) continue;
+      kept.add(keyOf(ns, one.id));
+      break;
+    }
   }
 }

@@ -40,9 +40,9 @@ export function* unneededOf(sql: Sql, key: ThreadKey, without: PrunePlan | undef
     else for (const address of chunkAddresses(text)) addresses.add(address);
   };
   const archives = yield* archivesOf(sql, key, without);
-  for (const referring of yield* storedTexts(sql, key, without)) mark(referring);
-  for (const referring of yield* archivedTexts(sql, key, archives)) mark(referring);
-  const archived = archivedNumbers(sql, archives);
+  yield* storedTexts(sql, key, without, mark);
+  yield* archivedTexts(sql, key, archives, mark);
+  const archived = yield* archivedNumbers(sql, archives);
   for (const { list, keep } of archived.bases) lengthen(lengths, list, keep);
   const lists = yield* listsOf(sql, key, lengths);
   return { lists, chunks: yield* chunksOf(sql, key, lengths, addresses, archived.chunks) };

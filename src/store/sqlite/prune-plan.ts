@@ -30,23 +30,17 @@ export function* planOf(sql: Sql, key: ThreadKey, wish: PruneWish): Program<Prun
   if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
   const facts = yield* factsOf(sql, key);
   const places = yield* placesOf(sql, facts);
-  const wanted = wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);
+  const wanted = yield* wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);
   const kept = new Set(wanted);
   yield* addEdited(sql, facts, kept);
-  addDeltaAncestors(sql, facts, kept);
-  if (wish.kind === "criteria") keepBelow(places, kept);
-  else keepBelowSpared(facts, places, wanted, kept);
+  yield* addDeltaAncestors(sql, facts, kept);
+  if (wish.kind === "criteria") yield* keepBelow(places, kept);
+  else yield* keepBelowSpared(facts, places, wanted, kept);
   // What subgraphs did may have delta channels of its own; no checkpoint of the root is added any more.
-  addDeltaAncestors(sql, facts, kept);
+  yield* addDeltaAncestors(sql, facts, kept);
   const going = [...facts.checkpoints].filter(([at]) => !kept.has(at));
   const floor = floorOf(facts, kept, facts.prunedSeq);
-  const rootSeq = ([, stored]: [string, Stored]): number => firstSeq(places.rootOf(stored) ?? stored);
-  const ordered = going.toSorted((left, right) => {
-    const byRoot = rootSeq(left) - rootSeq(right);
-    if (byRoot !== 0) return byRoot;
-    return Number(left[1].ns === "") - Number(right[1].ns === "") || firstSeq(left[1]) - firstSeq(right[1]);
-  });
-  const units = ordered.map(([at, stored]): PruneUnit => unitOf(facts, at, stored));
+  const units = (yield* inOrder(places, going)).map(([at, stored]): PruneUnit => unitOf(facts, at, stored));
   return {
     threadId: key.threadId,
     units: [...units, ...strays(facts, floor)],
@@ -58,23 +52,35 @@ export function* planOf(sql: Sql, key: ThreadKey, wish: PruneWish): Program<Prun
   };
 }
 
+function* inOrder(places: Places, going: readonly [string, Stored][]): Program<readonly [string, Stored][]> {
+  if (going.length < 2) return going;
+  const rootSeqs = new Map<Stored, number>();
+  for (const [, stored] of going) rootSeqs.set(stored, firstSeq((yield* places.rootOf(stored)) ?? stored));
+  return going.toSorted(([, left], [, right]) => {
+    const byRoot = (rootSeqs.get(left) as number) - (rootSeqs.get(right) as number);
+    if (byRoot !== 0) return byRoot;
+    return Number(left.ns === "") - Number(right.ns === "") || firstSeq(left) - firstSeq(right);
+  });
+}
+
 /** All but the checkpoints of these runs and what subgraphs did in their course. */
-function keptWithoutRuns(facts: ThreadFacts, places: Places, runIds: readonly string[]): Set<string> {
+function* keptWithoutRuns(facts: ThreadFacts, places: Places, runIds: readonly string[]): Program<Set<string>> {
   const ofRuns = (stored: Stored | undefined): boolean =>
     stored !== undefined && runIds.includes((liveVersion(stored) ?? stored.versions.at(-1))?.runId ?? "");
   const kept = new Set<string>();
   for (const [at, stored] of facts.checkpoints) {
-    const isGone = ofRuns(stored) || (stored.ns.includes(":") && !places.isOrphaned(stored) && ofRuns(places.rootOf(stored)));
+    const isGone =
+      ofRuns(stored) || (stored.ns.includes(":") && !(yield* places.isOrphaned(stored)) && ofRuns(yield* places.rootOf(stored)));
     if (!isGone || stored.versions.every(({ archived }) => archived !== undefined)) kept.add(at);
   }
   return kept;
 }
 
 /** A checkpoint of these runs that has to stay reads as before only with what subgraphs did in its course. */
-function keepBelowSpared(facts: ThreadFacts, places: Places, wanted: ReadonlySet<string>, kept: Set<string>): void {
+function* keepBelowSpared(facts: ThreadFacts, places: Places, wanted: ReadonlySet<string>, kept: Set<string>): Program {
   const isSpared = (stored: Stored | undefined): boolean =>
     stored !== undefined && kept.has(keyOf(stored.ns, stored.id)) && !wanted.has(keyOf(stored.ns, stored.id));
-  for (const [at, stored] of facts.checkpoints) if (isSpared(places.rootOf(stored))) kept.add(at);
+  for (const [at, stored] of facts.checkpoints) if (isSpared(yield* places.rootOf(stored))) kept.add(at);
 }
 
 function unitOf(facts: ThreadFacts, at: string, stored: Stored): PruneUnit {

@@ -1,3 +1,4 @@
+import { filtered } from "../program";
 import type { PrunePlan, SweepPlan } from "../store";
 import { unneededOf } from "./prune-marks";
 import type { Program, Sql } from "./sql";
@@ -42,7 +43,7 @@ export function* sweepPlan(sql: Sql, threadId: string, without: PrunePlan | unde
 
 function* planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Program<SweepPlan> {
   const { chunks, lists } = yield* unneededOf(sql, key, without);
-  const touched = lists.filter(function* ({ list, from, whole }) {
+  const touched = yield* filtered(lists, function* ({ list, from, whole }) {
     return whole || (yield* sql.get(HAS_ITEMS, list, from)) !== undefined;
   });
   // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.

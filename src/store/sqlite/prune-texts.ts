@@ -1,4 +1,5 @@
 import { chunkTag } from "../../codec";
+import { mapped } from "../program";
 import type { PrunePlan } from "../store";
 import { openBody } from "./chunks";
 import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
@@ -16,6 +17,9 @@ export interface Referring {
   kind: "manifest" | "text";
   text: string;
 }
+
+/** Gets one text after the other: all of a thread's at once may be larger than the memory. */
+type Visit = (referring: Referring) => void;
 
 const PAGE = 500;
 const page = (columns: string, table: string): string =>
@@ -37,33 +41,41 @@ const ARCHIVED_ITEMS = `SELECT DISTINCT json_extract(row, '$.chunk') FROM langgr
   WHERE rewind_id = ? AND change = 'deleted' AND tbl = 'langgraph_items'`;
 
 /** Of the rows of a thread, but for those of the plan. */
-export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Generator<Referring> {
+export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | undefined, visit: Visit): Program {
   const gone = (of: "snapshots" | "writes" | "turns"): Set<number> => new Set(without?.units.flatMap((unit) => unit[of]));
-  for (const row of yield* pages<{ seq: number; channels: string }>(sql, key, SNAPSHOTS, gone("snapshots"))) {
-    yield { kind: "manifest", text: row.channels };
-  }
-  for (const row of yield* pages<PlacedWrites>(sql, key, WRITES, gone("writes")))
-    yield { kind: "text", text: entriesOf(sql, key, row) };
-  for (const row of yield* pages<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"))) {
-    yield { kind: "text", text: (yield* toTurn(sql, row, key.threadId)).serializedState };
-  }
-  for (const row of yield* pages<RawEffect>(sql, key, EFFECTS, new Set())) yield* effectTexts(sql, key, row);
+  yield* eachRow<{ seq: number; channels: string }>(sql, key, SNAPSHOTS, gone("snapshots"), (row) => {
+    visit({ kind: "manifest", text: row.channels });
+  });
+  yield* eachRow<PlacedWrites>(sql, key, WRITES, gone("writes"), (row) => {
+    visit({ kind: "text", text: entriesOf(sql, key, row) });
+  });
+  yield* eachRow<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"), function* (row) {
+    visit({ kind: "text", text: (yield* toTurn(sql, row, key.threadId)).serializedState });
+  });
+  yield* eachRow<RawEffect>(sql, key, EFFECTS, new Set(), (row) => {
+    effectTexts(sql, key, row, visit);
+  });
 }
 
-function* effectTexts(sql: Sql, key: ThreadKey, row: RawEffect): Generator<Referring> {
+function effectTexts(sql: Sql, key: ThreadKey, row: RawEffect, visit: Visit): void {
   const { input, outcome } = toEffect(sql, key.threadId, row);
-  for (const text of [input, outcome]) if (text !== undefined) yield { kind: "text", text };
+  for (const text of [input, outcome]) if (text !== undefined) visit({ kind: "text", text });
 }
 
-function* pages<T extends { seq: number }>(
+/** @param work may ask the database in its turn */
+function* eachRow<T extends { seq: number }>(
   sql: Sql,
   { thread }: ThreadKey,
   query: string,
   gone: ReadonlySet<number>,
-): Generator<T> {
+  work: (row: T) => Program | void,
+): Program {
   for (let after = 0; ;) {
     const rows = yield* sql.all<T>(query, thread, after);
-    for (const row of rows) if (!gone.has(row.seq)) yield row;
+    for (const row of rows) {
+      const more = gone.has(row.seq) ? undefined : work(row);
+      if (more !== undefined) yield* more;
+    }
     const last = rows.at(-1);
     if (last === undefined || rows.length < PAGE) return;
     refuseBack("langgraph_snapshots", after, last.seq);
@@ -78,18 +90,18 @@ export function* archivesOf(sql: Sql, { threadId }: ThreadKey, without: PrunePla
 }
 
 /** Of the rows that taking these rewinds back would bring back. */
-export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly string[]): Generator<Referring> {
-  for (const { tbl, row } of yield* archivedRows(sql, archives)) {
+export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly string[], visit: Visit): Program {
+  yield* eachArchived(sql, archives, function* ({ tbl, row }) {
     const fields = Object.fromEntries(
       Object.entries(storedRecord(row, ARCHIVED_ROW)).map(([name, value]) => [name, fromHex(value)]),
     );
-    if (tbl === "langgraph_snapshots") yield { kind: "manifest", text: fields["channels"] as string };
-    else if (tbl === "langgraph_writes") yield { kind: "text", text: entriesOf(sql, key, fields as unknown as PlacedWrites) };
+    if (tbl === "langgraph_snapshots") visit({ kind: "manifest", text: fields["channels"] as string });
+    else if (tbl === "langgraph_writes") visit({ kind: "text", text: entriesOf(sql, key, fields as unknown as PlacedWrites) });
     else if (tbl === "langgraph_checkpoints")
-      yield { kind: "text", text: (yield* toTurn(sql, fields as unknown as RawTurn, key.threadId)).serializedState };
-    else if (tbl === "langgraph_effects") yield* effectTexts(sql, key, fields as unknown as RawEffect);
-    else yield { kind: "text", text: openBody(sql, key.threadId, bodyOf(fields)) };
-  }
+      visit({ kind: "text", text: (yield* toTurn(sql, fields as unknown as RawTurn, key.threadId)).serializedState });
+    else if (tbl === "langgraph_effects") effectTexts(sql, key, fields as unknown as RawEffect, visit);
+    else visit({ kind: "text", text: openBody(sql, key.threadId, bodyOf(fields)) });
+  });
 }
 
 function bodyOf({ body }: Record<string, unknown>): string | Uint8Array {
@@ -98,11 +110,15 @@ function bodyOf({ body }: Record<string, unknown>): string | Uint8Array {
 }
 
 /** An archive can be as large as the thread was. */
-function* archivedRows(sql: Sql, archives: readonly string[]): Generator<{ tbl: string; row: string }> {
+function* eachArchived(
+  sql: Sql,
+  archives: readonly string[],
+  work: (archived: { tbl: string; row: string }) => Program,
+): Program {
   for (const id of archives) {
     for (let after = 0; ;) {
       const rows = yield* sql.all<{ ordinal: number; tbl: string; row: string }>(ARCHIVED, id, after, REFERENCE);
-      yield* rows;
+      for (const row of rows) yield* work(row);
       const last = rows.at(-1);
       if (last === undefined || rows.length < PAGE) break;
       refuseBack("langgraph_archive", after, last.ordinal);
@@ -112,17 +128,13 @@ function* archivedRows(sql: Sql, archives: readonly string[]): Generator<{ tbl: 
 }
 
 /** Archived rows name lists and chunks by number, and many of those are older than what was rewound, so that they are still there. */
-export function archivedNumbers(
+export function* archivedNumbers(
   sql: Sql,
   archives: readonly string[],
-): { bases: { list: number; keep: number }[]; chunks: number[] } {
-  const bases = archives.flatMap(function* (id) {
-    return yield* sql.rows<[number, number]>(ARCHIVED_LISTS, id);
-  });
-  const chunks = archives.flatMap(function* (id) {
-    return yield* sql.rows<[number]>(ARCHIVED_ITEMS, id);
-  });
-  return { bases: bases.map(([list, keep]) => ({ list, keep })), chunks: chunks.map(([chunk]) => chunk) };
+): Program<{ bases: { list: number; keep: number }[]; chunks: number[] }> {
+  const bases = yield* mapped(archives, (id) => sql.rows<[number, number]>(ARCHIVED_LISTS, id));
+  const chunks = yield* mapped(archives, (id) => sql.rows<[number]>(ARCHIVED_ITEMS, id));
+  return { bases: bases.flat().map(([list, keep]) => ({ list, keep })), chunks: chunks.flat().map(([chunk]) => chunk) };
 }
 
 function entriesOf(sql: Sql, key: ThreadKey, row: PlacedWrites): string {

@@ -65,7 +65,7 @@ export function* rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding
   yield* growEpoch(sql, key);
   yield* outdate(sql, key);
   yield* recount(sql, key);
-  yield* saveRewind(sql, plan, "done", topSeq(sql, key), yield* sealArchive(sql, plan));
+  yield* saveRewind(sql, plan, "done", yield* topSeq(sql, key), yield* sealArchive(sql, plan));
   return counts;
 }
 
@@ -110,13 +110,13 @@ function within(table: string): string {
 }
 
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
-function topSeq(sql: Sql, key: ThreadKey): number {
-  const tops = REWOUND.map(function* ([, table]) {
-    return (
-      (yield* sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread = ?`, key.thread))?.seq ?? 0
-    );
-  });
-  return Math.max(...tops);
+function* topSeq(sql: Sql, key: ThreadKey): Program<number> {
+  let top = 0;
+  for (const [, table] of REWOUND) {
+    const row = yield* sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread = ?`, key.thread);
+    top = Math.max(top, row?.seq ?? 0);
+  }
+  return top;
 }
 
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
@@ -187,7 +187,7 @@ export function* takeBack(
   );
   const key = yield* threadKey(sql, done.threadId);
   if (key === undefined) throw unknownThread(done.threadId);
-  refuseUnlessUndisturbed(sql, done, key);
+  yield* refuseUnlessUndisturbed(sql, done, key);
   const rows = yield* openArchive(sql, done);
   const inserts = new Map<string, string>();
   for (const { tbl, change, row } of rows) {
@@ -225,8 +225,8 @@ function* supersedeAgain(sql: Sql, table: string, row: string): Program<void> {
   );
 }
 
-function refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): void {
-  const top = topSeq(sql, key);
+function* refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): Program {
+  const top = yield* topSeq(sql, key);
   let found: string | undefined;
   if (done.status !== "done") found = "a rewind that was given up, or is not done yet";
   else if (done.takenBackAt !== undefined) found = `a rewind already taken back at ${done.takenBackAt}`;

@@ -3,6 +3,7 @@ import type { ResealCounts, ResealCursor } from "../store";
 import { retireOtherKeys } from "./keys";
 import { ARCHIVE_BEGIN, type ArchivePlace, resealArchived, staleArchived } from "./rotate-archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
+import { anyOf } from "../program";
 import type { Program, Sql } from "./sql";
 import { threadIdOf } from "./thread-keys";
 import { uptime } from "../../uptime";
@@ -77,10 +78,10 @@ export function* retireKeys(sql: Sql): Program<{ keyId: string; retired: number 
   const keyId = currentKey(sql);
   const left =
     (yield* staleArchived(sql, ARCHIVE_BEGIN)) !== undefined ||
-    SEALED_COLUMNS.some(function* (column) {
+    (yield* anyOf(SEALED_COLUMNS, function* (column) {
       return (yield* nextStale(sql, column, 0)) !== undefined;
-    });
-  return { keyId, retired: left ? undefined : retireOtherKeys(sql) };
+    }));
+  return { keyId, retired: left ? undefined : yield* retireOtherKeys(sql) };
 }
 
 function currentKey(sql: Sql): string {

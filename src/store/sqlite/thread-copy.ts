@@ -115,7 +115,10 @@ export class ThreadCopy {
   /** Whether rows of the source were deleted or brought back since it was read, or are about to be. */
   isOutdated(sql: Sql): boolean {
     const { sourceId } = this.#order;
-    return sql.now(threadKey(sql, sourceId))?.generation !== this.#source.generation || sql.now(unfinishedRewind(sql, sourceId)) !== undefined;
+    return (
+      sql.now(threadKey(sql, sourceId))?.generation !== this.#source.generation ||
+      sql.now(unfinishedRewind(sql, sourceId)) !== undefined
+    );
   }
 
   /** Whether all is there: CheckpointPersister deletes turns by their task, also those of a copy that nobody sees yet. */
@@ -129,18 +132,20 @@ export class ThreadCopy {
     const { threadId, thread } = target;
     refuseTaken(to, threadId);
     this.#refuseIncomplete(to);
-    if (!to.sealing.encrypted) refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`);
+    if (!to.sealing.encrypted) to.now(refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`));
     to.now(allowAgain(to, threadId));
     const { epoch, prunedSeq, unswept } = this.#from.now(inheritedOf(this.#from, source));
-    to.now(insertThread(to, {
-      thread,
-      thread_id: threadId,
-      created_at: this.#order.createdAt,
-      epoch,
-      generation: 0,
-      pruned_seq: prunedSeq === 0 ? 0 : seqs.of(prunedSeq),
-      unswept,
-    }));
+    to.now(
+      insertThread(to, {
+        thread,
+        thread_id: threadId,
+        created_at: this.#order.createdAt,
+        epoch,
+        generation: 0,
+        pruned_seq: prunedSeq === 0 ? 0 : seqs.of(prunedSeq),
+        unswept,
+      }),
+    );
     to.created.add(thread);
     to.now(recount(to, target));
   }
@@ -156,7 +161,10 @@ export class ThreadCopy {
   }
 
   #missing(to: Sql): { kind: string; expected: number | undefined; found: number | undefined } | undefined {
-    const [expected, found] = [this.#from.now(countsOf(this.#from, this.#source)), to.now(countedRows(to, this.#path(to).target))];
+    const [expected, found] = [
+      this.#from.now(countsOf(this.#from, this.#source)),
+      to.now(countedRows(to, this.#path(to).target)),
+    ];
     const kind = (["snapshots", "writes", "turns", "effects"] as const).find((one) => expected?.[one] !== found?.[one]);
     return kind && { kind, expected: expected?.[kind], found: found?.[kind] };
   }

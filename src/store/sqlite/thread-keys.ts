@@ -42,7 +42,7 @@ export function* threadKey(sql: Sql, threadId: string): Program<ThreadKey | unde
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  return keyOf(verifiedThread(sql, threadId, row));
+  return keyOf(yield* verifiedThread(sql, threadId, row));
 }
 
 /** The thread as it is on record, damaged or not: for what removes it, or looks what is wrong. */
@@ -51,7 +51,7 @@ export function* threadNumbers(sql: Sql, threadId: string): Program<number[]> {
 }
 
 export function* createThread(sql: Sql, threadId: string, createdAt: string): Program<ThreadKey> {
-  if (!sql.sealing.encrypted) refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
+  if (!sql.sealing.encrypted) yield* refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
   const thread = yield* sql.nextSeq();
   sql.created.add(thread);
   return yield* insertThread(sql, {
@@ -89,7 +89,7 @@ export function* changeThread(
 ): Program<void> {
   const row = yield* sql.get<RawThread>(OF_NUMBER, thread);
   if (row === undefined) return;
-  const now = { ...verifiedThread(sql, threadId, row), ...change(row) };
+  const now = { ...(yield* verifiedThread(sql, threadId, row)), ...change(row) };
   yield* sql.run(CHANGE, now.epoch, now.generation, now.pruned_seq, now.unswept, threadChecksum(sql, now), thread);
 }
 
@@ -100,7 +100,7 @@ export function* inheritedOf(
 ): Program<{ epoch: number; prunedSeq: number; unswept: number }> {
   const row = yield* sql.get<RawThread>(OF_NUMBER, thread);
   if (row === undefined) return { epoch: 0, prunedSeq: 0, unswept: 0 };
-  const { epoch, pruned_seq: prunedSeq, unswept } = verifiedThread(sql, threadId, row);
+  const { epoch, pruned_seq: prunedSeq, unswept } = yield* verifiedThread(sql, threadId, row);
   return { epoch, prunedSeq, unswept };
 }
 
@@ -109,10 +109,10 @@ export function* threadIdOf(sql: Sql, thread: number): Program<string> {
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which are not at hand */
-export function verifiedThread(sql: Sql, threadId: string, row: RawThread): RawThread {
+export function* verifiedThread(sql: Sql, threadId: string, row: RawThread): Program<RawThread> {
   const isWhole = row.thread_id === threadId && row.tag === tagOf(sql, threadId) && row.checksum === threadChecksum(sql, row);
   if (isWhole) return row;
-  if (!sql.sealing.encrypted) refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
+  if (!sql.sealing.encrypted) yield* refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
   throw damaged(threadId, "one with another checksum");
 }
 

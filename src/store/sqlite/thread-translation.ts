@@ -55,7 +55,7 @@ export function* copySealedChunks(path: CopyPath, lists: readonly ListPointer[])
   const addresses = new Map<string, string>();
   const contents = (old: string): string => {
     const reader = new ChunkReader(from, source, { chunk: (other) => other !== old, elements: () => 0 });
-    return withReferences(reader.read(old) ?? "", address);
+    return withReferences(from.now(reader.read(old)) ?? "", address);
   };
   const address = (old: string): string => {
     const known = addresses.get(old);

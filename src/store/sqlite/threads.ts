@@ -32,11 +32,14 @@ export function* listThreads(sql: Sql, query: { after: string | undefined; limit
   if (query.after === undefined) yield* verifyListed(sql);
   const ids = yield* sql.rows<[string]>(PAGE, query.after ?? "", query.limit);
   let last = query.after ?? "";
-  return ids.flatMap(function* ([threadId]) {
+  const rows: ThreadRow[] = [];
+  for (const [threadId] of ids) {
     refuseBack("langgraph_threads", last, threadId);
     last = threadId;
-    return (yield* getThread(sql, threadId)) ?? [];
-  });
+    const row = yield* getThread(sql, threadId);
+    if (row !== undefined) rows.push(row);
+  }
+  return rows;
 }
 
 /** A damaged index would leave threads out without a word. @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -91,21 +94,18 @@ export function* removeThread(sql: Sql, threadId: string): Program<void> {
     left -= yield* removeRows(sql, thread, left);
     if (left <= 0) yield* leaveThread(sql, thread);
   }
-  for (const rewindId of yield* archivesOf(sql, threadId)) {
+  // Each is looked up by itself: their rows are many.
+  for (let rewindId = yield* archiveBehind(sql, threadId, ""); rewindId !== undefined;) {
     if (left > 0) left -= yield* removeArchived(sql, rewindId, left);
     if (left <= 0) yield* leaveArchive(sql, rewindId);
+    rewindId = yield* archiveBehind(sql, threadId, rewindId);
   }
   yield* sql.run("DELETE FROM langgraph_rewinds WHERE thread_id = ?", threadId);
 }
 
-/** Each is looked up by itself: their rows are many. */
-function* archivesOf(sql: Sql, threadId: string): Generator<string> {
-  for (let last = ""; ;) {
-    const next = (yield* sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last))?.id ?? undefined;
-    if (next === undefined || next <= last) return;
-    yield next;
-    last = next;
-  }
+function* archiveBehind(sql: Sql, threadId: string, last: string): Program<string | undefined> {
+  const next = (yield* sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last))?.id ?? undefined;
+  return next === undefined || next <= last ? undefined : next;
 }
 
 /** @returns whether the id had been deleted */

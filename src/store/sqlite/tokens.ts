@@ -2,6 +2,7 @@ import type { Store, TokenCounts, TokenRow, TurnRow, TurnType } from "../store";
 import { checkLease } from "./runs";
 import { openArchive } from "./archive";
 import { refuseBack } from "./paging";
+import { mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { listRewinds } from "./rewind-records";
 import { type ThreadKey, threadKey } from "./thread-keys";
@@ -43,24 +44,25 @@ export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], toke
 export function* tokenUsage(sql: Sql, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
   const key = yield* wholeThread(sql, threadId);
   const rows = new Map<string, TokenRow>();
-  for (const turn of key === undefined ? [] : yield* turnsOf(sql, key)) {
-    if (turn.turnType !== "Thought") continue;
-    const { taskId, nodeName } = turn;
-    const at = JSON.stringify([taskId, nodeName]);
-    rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
+  for (let after: number | undefined = 0; key !== undefined && after !== undefined;) {
+    const page: readonly TurnRow[] = yield* pageOf(sql, key, after);
+    for (const turn of page) {
+      if (turn.turnType !== "Thought") continue;
+      const { taskId, nodeName } = turn;
+      const at = JSON.stringify([taskId, nodeName]);
+      rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
+    }
+    after = page.at(-1)?.seq;
   }
   return { rows: [...rows.values()], rewound: yield* rewoundTokens(sql, threadId) };
 }
 
-function* turnsOf(sql: Sql, { thread, threadId }: ThreadKey): Generator<TurnRow> {
-  for (let after = 0; ;) {
-    const page = yield* sql.all<RawTurn>(PAGE, thread, after);
-    for (const row of page) yield yield* toTurn(sql, row, threadId);
-    const last = page.at(-1)?.seq ?? null;
-    if (last === null) return;
-    refuseBack("langgraph_checkpoints", after, last);
-    after = last;
-  }
+/** The next turns of a thread, behind one; none, at the end. */
+function* pageOf(sql: Sql, { thread, threadId }: ThreadKey, after: number): Program<TurnRow[]> {
+  const rows = yield* sql.all<RawTurn>(PAGE, thread, after);
+  const last = rows.at(-1)?.seq ?? null;
+  if (last !== null) refuseBack("langgraph_checkpoints", after, last);
+  return yield* mapped(rows, (row) => toTurn(sql, row, threadId));
 }
 
 /** Of turns that rewinds keep. */

@@ -11,7 +11,7 @@ export interface Entry {
   /** It may be the first of a new thread. */
   begins: boolean;
   /** Whether the thread that is there has what the save goes on from. */
-  belongs: (thread: ThreadKey) => boolean;
+  belongs: (thread: ThreadKey) => Program<boolean>;
   /** The checkpoint that the save continues or belongs to. */
   refersTo: string | undefined;
   sawDeletion: SawDeletion;
@@ -35,7 +35,7 @@ const EXISTS =
 export function* enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): Program<ThreadKey> {
   const key = yield* wholeThread(sql, threadId);
   const grave = yield* tombstoneOf(sql, threadId);
-  if (grave !== undefined && (grave.final === 1 || isLate(key, entry, grave.deleted_at))) {
+  if (grave !== undefined && (grave.final === 1 || (yield* isLate(key, entry, grave.deleted_at)))) {
     throw threadDeleted(threadId, grave.deleted_at, grave.final === 1);
   }
   yield* checkLease(sql, entry.lease);
@@ -48,9 +48,9 @@ export function* enterThread(sql: Sql, threadId: string, createdAt: string, entr
  *
  * If no run is known, as for a save by hand, what it goes on from has to be there. Its id is a time and would prove nothing: clocks are set.
  */
-function isLate(key: ThreadKey | undefined, entry: Entry, deletedAt: number): boolean {
+function* isLate(key: ThreadKey | undefined, entry: Entry, deletedAt: number): Program<boolean> {
   if (entry.sawDeletion !== undefined) return entry.sawDeletion !== deletedAt;
-  if (key !== undefined && entry.belongs(key)) return false;
+  if (key !== undefined && (yield* entry.belongs(key))) return false;
   if (entry.begins) return false;
   return entry.refersTo !== undefined || key === undefined;
 }

@@ -49,8 +49,15 @@ export class SqliteTurnLog {
 
   insert(turn: Omit<TurnRow, "seq">): void {
     this.#transaction(() => {
-      refuseEncrypted(this.#sql, `turn ${JSON.stringify(turn.id)}`);
-      this.#sql.numbered(() => this.#sql.now(insertTurn(this.#sql, null, { ...turn, seq: this.#sql.now(this.#sql.nextSeq()) })));
+      this.#sql.now(refuseEncrypted(this.#sql, `turn ${JSON.stringify(turn.id)}`));
+      const sql = this.#sql;
+      sql.now(
+        sql.numbered(
+          (function* () {
+            yield* insertTurn(sql, null, { ...turn, seq: yield* sql.nextSeq() });
+          })(),
+        ),
+      );
     });
   }
 

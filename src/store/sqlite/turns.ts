@@ -4,13 +4,14 @@ import type { Lease, NewAction, NewThought, NewWrites, PackedText, TaskRow, Turn
 import { graphSeq } from "./graphs";
 import { type Manifest, parseManifest } from "./manifest";
 import { checkLease } from "./runs";
+import { mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { storeChunks } from "./chunks";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { type Entry, enterThread } from "./tombstones";
 import { wholeThread } from "./whole-thread";
-import { turnApart } from "./turn-apart";
+import { type SavedApart, turnApart } from "./turn-apart";
 import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS, updateTurn } from "./turn-rows";
 
 const STARTED_AT_STEP = `SELECT checkpoint_id FROM langgraph_snapshots
@@ -56,7 +57,9 @@ export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> 
   const { threadId } = origin;
   const key = yield* enterThread(sql, threadId, thought.createdAt, {
     ...turnEntry(thought),
-    belongs: () => origin.proven,
+    *belongs() {
+      return origin.proven;
+    },
     // What the run saw was a deletion of the thread it names.
     ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
   });
@@ -221,12 +224,14 @@ export function* settleAction(
   key: ThreadKey,
   writes: NewWrites,
   settle: NonNullable<NewWrites["settle"]>,
-): Program<ReturnType<typeof turnApart> | undefined> {
+): Program<SavedApart | undefined> {
   const thought = yield* sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Thought");
   if (thought === undefined) return undefined;
-  return turnApart(sql, { nodeName: thought.node_name, turnType: "Action" }, function* () {
-    return yield* settled(sql, key, writes, settle, yield* toTurn(sql, thought, key.threadId));
-  });
+  return yield* turnApart(
+    sql,
+    { nodeName: thought.node_name, turnType: "Action" },
+    settled(sql, key, writes, settle, thought),
+  );
 }
 
 function* settled(
@@ -234,8 +239,9 @@ function* settled(
   key: ThreadKey,
   writes: NewWrites,
   settle: NonNullable<NewWrites["settle"]>,
-  thought: TurnRow,
+  raw: RawTurn,
 ): Program<TurnRow> {
+  const thought = yield* toTurn(sql, raw, key.threadId);
   // An earlier attempt that timed out may have ended since, and its Action be the newest.
   const rawAction =
     (yield* sql.get<RawTurn>(ACTION_OF_ATTEMPT, key.thread, writes.nodeTaskId, thought.runId ?? null)) ??
@@ -276,18 +282,13 @@ export function* listTurns(sql: Sql, query: { threadId: string; afterSeq?: numbe
   const key = yield* wholeThread(sql, query.threadId);
   if (key === undefined) return [];
   const rows = yield* sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
-  return rows.map(function* (row) {
-    return yield* toTurn(sql, row, key.threadId);
-  });
+  return yield* mapped(rows, (row) => toTurn(sql, row, key.threadId));
 }
 
 export function* openThoughts(sql: Sql, threadId: string): Program<TurnRow[]> {
   const key = yield* wholeThread(sql, threadId);
-  return key === undefined
-    ? []
-    : (yield* sql.all<RawTurn>(OPEN, key.thread)).map(function* (row) {
-        return yield* toTurn(sql, row, threadId);
-      });
+  if (key === undefined) return [];
+  return yield* mapped(yield* sql.all<RawTurn>(OPEN, key.thread), (row) => toTurn(sql, row, threadId));
 }
 
 export function* knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): Program<string[]> {

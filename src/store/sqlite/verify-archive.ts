@@ -3,6 +3,7 @@ import { type ArchivedRow, verifyArchived } from "./archive";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawTurn, toTurn } from "./turn-rows";
 import { isLeftoverArchive } from "./leftovers";
+import type { Program } from "./sql";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
 import { openChunk } from "./verify-values";
@@ -29,9 +30,7 @@ export function archives(only: Owner | undefined): Phase {
     keys: ["rewind_id", "ordinal"],
     ...range,
     limit: 8,
-    check: function* (ctx, row) {
-      return yield* checkArchived(ctx, row, addresses);
-    },
+    check: (ctx, row) => checkArchived(ctx, row, addresses),
   });
 }
 
@@ -61,10 +60,7 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   const isThere = typeof seq === "number" && tbl !== "langgraph_items" && (yield* isStored(ctx, tbl, owner, seq));
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
-  const texts =
-    ctx.attempt(threadId, where, function* () {
-      return yield* opened(ctx, owner, tbl, row);
-    }) ?? [];
+  const texts = (yield* ctx.attempted(threadId, where, opened(ctx, owner, tbl, row))) ?? [];
   yield* checkReferences(ctx, owner, where, texts, rewind.seq, addresses);
 }
 

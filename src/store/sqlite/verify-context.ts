@@ -45,13 +45,10 @@ export class VerifyContext {
   }
 
   /** A new transaction begins: what was read in the last one no longer counts. */
-  begin(until: number): void {
+  *begin(until: number): Program {
     this.until = until;
     this.#owners.clear();
-    this.sequence =
-      this.attempt(undefined, {}, function* () {
-        return yield* this.sql.currentSeq();
-      }) ?? Number.MAX_SAFE_INTEGER;
+    this.sequence = (yield* this.attempted(undefined, {}, this.sql.currentSeq())) ?? Number.MAX_SAFE_INTEGER;
   }
 
   get isOver(): boolean {
@@ -84,6 +81,16 @@ export class VerifyContext {
   attempt<T>(threadId: string | undefined, where: Where, work: () => T): T | undefined {
     try {
       return work();
+    } catch (error) {
+      this.failed(error, threadId, where);
+      return undefined;
+    }
+  }
+
+  /** {@link attempt} for what asks the database. */
+  *attempted<T>(threadId: string | undefined, where: Where, work: Program<T>): Program<T | undefined> {
+    try {
+      return yield* work;
     } catch (error) {
       this.failed(error, threadId, where);
       return undefined;
@@ -157,19 +164,15 @@ export class VerifyContext {
   }
 
   /** The parts of values that a text refers to must be there. @param elsewhere where else they may be */
-  *refersTo(owner: Owner, where: Where, text: string, elsewhere: (address: string) => boolean = () => false): Program<void> {
+  *refersTo(owner: Owner, where: Where, text: string, elsewhere?: (address: string) => Program<boolean>): Program<void> {
     for (const address of this.attempt(owner.threadId, where, () => chunkAddresses(text)) ?? []) {
       yield* this.refersToChunk(owner, where, address, elsewhere);
     }
   }
 
-  *refersToChunk(
-    owner: Owner,
-    where: Where,
-    address: string,
-    elsewhere: (address: string) => boolean = () => false,
-  ): Program<void> {
-    if ((yield* this.hasChunk(owner.thread, address)) || elsewhere(address)) return;
+  *refersToChunk(owner: Owner, where: Where, address: string, elsewhere?: (address: string) => Program<boolean>): Program<void> {
+    if (yield* this.hasChunk(owner.thread, address)) return;
+    if (elsewhere !== undefined && (yield* elsewhere(address))) return;
     this.problem("reference", owner.threadId, where, `a chunk with address ${address.slice(0, 12)}…`, "none");
   }
 }

@@ -2,6 +2,7 @@ import { extended, finished, newDigest, type RunningDigest } from "../../values/
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import { segmentsOf } from "./lists";
+import type { Program } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 import type { VerifyContext } from "./verify-context";
 

@@ -1,4 +1,5 @@
 import { type RawEffect, toEffect } from "./effect-rows";
+import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";
 

@@ -1,4 +1,5 @@
 import { type RawRewind, toRewind } from "./rewind-records";
+import type { Program } from "./sql";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";
 

@@ -1,6 +1,8 @@
 import type { Pointer } from "../store";
+import { mapped } from "../program";
 import { isBusy, sqliteCode } from "./failures";
 import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
+import type { Program } from "./sql";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { ListDigests } from "./verify-digests";
 import { type Phase, walk, walkGroups } from "./verify-walk";
@@ -27,9 +29,7 @@ export function snapshots(only: number | undefined): Phase {
       where: "thread = ?",
       bound: [thread],
       limit: 8,
-      check: function* (ctx, row) {
-        return yield* checkSnapshot(ctx, row, digests);
-      },
+      check: (ctx, row) => checkSnapshot(ctx, row, digests),
     });
   return only === undefined ? walkGroups(TABLE, NEXT_THREAD, [], ofThread) : walkGroups(TABLE, THIS_THREAD, [only], ofThread);
 }
@@ -42,9 +42,7 @@ function* checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDiges
   const where = whereOf(row);
   const known = yield* ctx.owner(row.thread);
   const lists = known === undefined ? [] : listsIn(ctx, known, row);
-  const outcomes = lists.map(function* (pointer) {
-    return yield* outcomeOf(ctx, known as Owner, pointer, digests);
-  });
+  const outcomes = yield* mapped(lists, (pointer) => outcomeOf(ctx, known as Owner, pointer, digests));
   if (outcomes.includes(undefined)) return true;
   const owner = yield* ctx.entered(row, where);
   if (owner === undefined) return false;

@@ -1,6 +1,7 @@
 import { isId } from "../../ids";
 import { sealedKeyId } from "../../sealing";
 import { type RawName, toName } from "./names";
+import type { Program } from "./sql";
 import { type RawTask, toTask } from "./tasks";
 import { type RawThread, verifiedThread } from "./thread-keys";
 import { type RawTombstone, verifyTombstone } from "./tombstones";
@@ -69,7 +70,7 @@ function* checkThread(ctx: VerifyContext, row: RawThread): Program<void> {
   const where = { thread };
   ctx.threads += 1;
   yield* ctx.numbered(thread, undefined, where);
-  ctx.attempt(threadId, where, () => verifiedThread(ctx.sql, threadId, row));
+  yield* ctx.attempted(threadId, where, verifiedThread(ctx.sql, threadId, row));
   const wrong = yield* miscounted(ctx.sql, { thread, threadId });
   if (wrong !== undefined) {
     ctx.problem("thread", threadId, where, `${wrong.expected} rows of ${wrong.kind}, as on record`, String(wrong.found));

@@ -1,4 +1,5 @@
 import type { TurnRow } from "../store";
+import type { Program } from "./sql";
 import { type RawTurn, toTurn } from "./turn-rows";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { isStored } from "./verify-snapshots";
@@ -23,9 +24,7 @@ function* checkTurn(ctx: VerifyContext, row: RawTurn): Program<void> {
   else yield* ctx.numbered(row.seq, owner, where);
   if (owner === undefined) return;
   if (row.checksum === null) return ctx.problem("checksum", owner.threadId, where, "a turn with a checksum", "one without");
-  const turn = ctx.attempt(owner.threadId, where, function* () {
-    return yield* toTurn(ctx.sql, row, owner.threadId);
-  });
+  const turn = yield* ctx.attempted(owner.threadId, where, toTurn(ctx.sql, row, owner.threadId));
   if (turn === undefined) return;
   yield* ctx.refersTo(owner, where, turn.serializedState);
   yield* checkPlace(ctx, owner, row, where);
@@ -37,10 +36,7 @@ function* checkAlone(ctx: VerifyContext, row: RawTurn, where: Where): Program<vo
   if (row.seq !== null) yield* ctx.numbered(row.seq, undefined, where);
   if ((row.seq === null) !== (row.checksum === null)) {
     ctx.problem("checksum", undefined, where, "a seq and a checksum, or neither", "one of the two");
-  } else
-    ctx.attempt(undefined, where, function* () {
-      return yield* toTurn(ctx.sql, row);
-    });
+  } else yield* ctx.attempted(undefined, where, toTurn(ctx.sql, row));
 }
 
 function* checkPlace(ctx: VerifyContext, owner: Owner, row: RawTurn, where: Where): Program<void> {

@@ -1,5 +1,6 @@
 import { corrupted } from "../checksum";
 import { openBody } from "./chunks";
+import type { Program } from "./sql";
 import type { Owner, VerifyContext } from "./verify-context";
 import { type Phase, walk, walkGroups } from "./verify-walk";
 

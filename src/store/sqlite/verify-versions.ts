@@ -1,3 +1,4 @@
+import type { Program } from "./sql";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 
 interface Versioned {

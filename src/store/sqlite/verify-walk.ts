@@ -1,5 +1,6 @@
 import type { VerifyCounts } from "../integrity";
 import { isBehind } from "./paging";
+import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
 
 type Key = string | number;
@@ -8,7 +9,7 @@ type Key = string | number;
 export interface Phase {
   readonly table: string;
   /** Looks at some rows. @returns whether there are more */
-  next(ctx: VerifyContext): boolean;
+  next(ctx: VerifyContext): Program<boolean>;
 }
 
 export interface TableWalk<R> {
@@ -21,8 +22,12 @@ export interface TableWalk<R> {
   bound?: readonly Key[];
   /** How many rows are in memory at once. */
   limit: number;
-  /** @returns true if the row was too much for one step; it comes again, and nothing may be on record of it yet */
-  check: (ctx: VerifyContext, row: R) => boolean | void;
+  /**
+   * Looks at a row; without a program if it asks for nothing else.
+   *
+   * @returns true if the row was too much for one step; it comes again, and nothing may be on record of it yet
+   */
+  check: (ctx: VerifyContext, row: R) => Program<boolean | void> | void;
 }
 
 /** Goes through a table in the order of its keys, a few rows at a time. */
@@ -52,7 +57,7 @@ export function walk<R extends object>({
           ctx.problem("unreadable", undefined, {}, "rows in the order of their keys", "one that comes before the last one");
           return false;
         }
-        if (checked(ctx, row)) return true;
+        if (yield* checked(ctx, row)) return true;
         after = at;
         if (counts !== undefined) ctx.count(counts);
         if (ctx.isOver) return true;
@@ -61,9 +66,10 @@ export function walk<R extends object>({
     },
   };
 
-  function checked(ctx: VerifyContext, row: R): boolean {
+  function* checked(ctx: VerifyContext, row: R): Program<boolean> {
     try {
-      return check(ctx, row) === true;
+      const asked = check(ctx, row);
+      return asked !== undefined && (yield* asked) === true;
     } catch (error) {
       const where = Object.fromEntries(keys.map((key) => [key, (row as Record<string, Key>)[key] ?? null]));
       ctx.failed(error, undefined, where);
@@ -99,7 +105,7 @@ export function walkGroups(table: string, groups: string, bound: readonly Key[],
         group = found;
         rows = inGroup(group);
       }
-      if (!rows.next(ctx)) rows = undefined;
+      if (!(yield* rows.next(ctx))) rows = undefined;
       return true;
     },
   };

@@ -1,3 +1,4 @@
+import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
 import { isStored, whereOf } from "./verify-snapshots";
 import { checkVersions } from "./verify-versions";

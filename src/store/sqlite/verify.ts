@@ -19,20 +19,21 @@ import { uptime } from "../../uptime";
 const STEP_MS = 20;
 
 /** A walk through all tables, to be called outside of any transaction. @throws {TurnsError} THREAD_NOT_FOUND */
-export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): Program<() => VerifyStep> {
+export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): Program<() => Program<VerifyStep>> {
   const thread = threadId === undefined ? undefined : yield* numberOf(sql, threadId);
   if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
   const ctx = new VerifyContext(sql, thread);
   const only = thread === undefined ? undefined : yield* ctx.owner(thread);
   const phases = phasesOf(only, isGraph);
   let index = 0;
-  return () => {
-    readTogether(sql, () => {
-      ctx.begin(uptime() + STEP_MS);
-      for (let phase = phases[index]; phase !== undefined && !ctx.isOver; phase = phases[index]) {
-        if (!isMore(ctx, phase)) index += 1;
-      }
-    });
+  function* look(): Program {
+    yield* ctx.begin(uptime() + STEP_MS);
+    for (let phase = phases[index]; phase !== undefined && !ctx.isOver; phase = phases[index]) {
+      if (!(yield* isMore(ctx, phase))) index += 1;
+    }
+  }
+  return function* () {
+    yield* readTogether(sql, look());
     return ctx.take(phases[index]?.table);
   };
 }
@@ -43,20 +44,20 @@ function* numberOf(sql: Sql, threadId: string): Program<number | undefined> {
 }
 
 /** One state of the file for all of the work. Where a page is damaged a COMMIT fails, even if nothing was written. */
-function readTogether({ db }: Sql, work: () => void): void {
+function* readTogether({ db }: Sql, work: Program): Program {
   db.exec("BEGIN");
   try {
-    work();
+    yield* work;
   } finally {
     if (db.inTransaction) db.exec("ROLLBACK");
   }
 }
 
 /** A page that SQLite cannot read ends the look at its table, and is on record. */
-function isMore(ctx: VerifyContext, phase: Phase): boolean {
+function* isMore(ctx: VerifyContext, phase: Phase): Program<boolean> {
   ctx.table = phase.table;
   try {
-    return phase.next(ctx);
+    return yield* phase.next(ctx);
   } catch (error) {
     ctx.failed(error, undefined, {});
     return false;

@@ -2,7 +2,7 @@ import type { IntegrityProblem } from "../../integrity";
 import type { LostItem } from "../../salvage";
 import { NOTHING_REMEMBERED } from "../../store";
 import { deltaHistory } from "../delta";
-import type { Sql } from "../sql";
+import type { Program, Sql } from "../sql";
 import { changeRewind } from "../rewind-records";
 import { insertTask } from "../tasks";
 import { changeThread, threadIdOf } from "../thread-keys";
@@ -48,7 +48,11 @@ export async function cutToWhole(sql: Sql, isGraph: IsGraph): Promise<Cuts & { j
 }
 
 function inOne<T>(sql: Sql, work: () => T): T {
-  return sql.db.transaction(() => sql.numbered(work)).immediate() as T;
+  // eslint-disable-next-line require-yield -- what is to be done in it runs its own programs, at once
+  const program = function* (): Program<T> {
+    return work();
+  };
+  return sql.db.transaction(() => sql.now(sql.numbered(program()))).immediate() as T;
 }
 
 /** @returns whether something was done about it */
@@ -80,9 +84,11 @@ function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProble
   const row = sql.now(sql.get<{ thread: number }>("SELECT thread FROM langgraph_snapshots WHERE seq = ?", seq));
   if (row === undefined) return false;
   const { thread } = row;
-  sql.now(changeThread(sql, { thread, threadId, generation: "" }, ({ pruned_seq: before }) => ({
-    pruned_seq: Math.max(before, seq - 1, 1),
-  })));
+  sql.now(
+    changeThread(sql, { thread, threadId, generation: "" }, ({ pruned_seq: before }) => ({
+      pruned_seq: Math.max(before, seq - 1, 1),
+    })),
+  );
   cuts.cutAt.set(thread, Math.max(seq - 1, cuts.cutAt.get(thread) ?? 0));
   cuts.lost.push({
     table: "langgraph_snapshots",
@@ -99,7 +105,9 @@ function ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: 
   if (!(seq - 1 > thread)) return false;
   const turn = sql.now(sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, thread));
   const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: seq - 1, kind: "run" as const };
-  sql.now(insertTask(sql, { thread, threadId, generation: "" }, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }));
+  sql.now(
+    insertTask(sql, { thread, threadId, generation: "" }, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }),
+  );
   cuts.lost.push({
     table: "langgraph_tasks",
     threadId,
@@ -123,9 +131,11 @@ function withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, c
 /** Which version supersedes which follows from their numbers, unless the one that did is lost: then the older one is none either. */
 function superseded(sql: Sql, cuts: Cuts): void {
   for (const [table, key] of VERSIONED) {
-    const outlived = sql.now(sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
-      `SELECT seq, thread, checkpoint_id FROM ${table} WHERE superseded_by IS NOT NULL AND ${NEXT(table, key)} IS NULL`,
-    ));
+    const outlived = sql.now(
+      sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
+        `SELECT seq, thread, checkpoint_id FROM ${table} WHERE superseded_by IS NOT NULL AND ${NEXT(table, key)} IS NULL`,
+      ),
+    );
     for (const { seq, thread, checkpoint_id: checkpointId } of outlived) {
       sql.now(sql.run(`DELETE FROM ${table} WHERE seq = ?`, seq));
       const why = "an older version, whose newer one is lost";
@@ -138,13 +148,15 @@ function superseded(sql: Sql, cuts: Cuts): void {
 /** Values that are put together from the writes of ancestors need all of them. */
 function withoutBrokenDeltas(sql: Sql, cuts: Cuts): number {
   let removed = 0;
-  for (const { seq, thread, ns, checkpointId, delta } of sql.now(sql.all<{
-    seq: number;
-    thread: number;
-    ns: string;
-    checkpointId: string;
-    delta: string;
-  }>(DELTAS))) {
+  for (const { seq, thread, ns, checkpointId, delta } of sql.now(
+    sql.all<{
+      seq: number;
+      thread: number;
+      ns: string;
+      checkpointId: string;
+      delta: string;
+    }>(DELTAS),
+  )) {
     const threadId = sql.now(threadIdOf(sql, thread));
     sql.counted.add(thread);
     const channels = JSON.parse(delta) as string[];

@@ -7,7 +7,7 @@ import type { SqliteDatabase } from "../driver";
 import { translated } from "../failures";
 import { unlockDatabase } from "../keys";
 import { saveRewind, unfinishedRewind } from "../rewind-records";
-import { Sql } from "../sql";
+import { type Program, Sql } from "../sql";
 import { currentTask } from "../tasks";
 import { type ThreadKey, threadKey } from "../thread-keys";
 import { removeLeftovers } from "../leftovers";
@@ -105,7 +105,11 @@ async function salvageInto(sql: Sql, pages: Pages, source: string, options: Salv
 }
 
 function inOne<T>(sql: Sql, work: () => T): T {
-  return sql.db.transaction(() => sql.numbered(work)).immediate() as T;
+  // eslint-disable-next-line require-yield -- what is to be done in it runs its own programs, at once
+  const program = function* (): Program<T> {
+    return work();
+  };
+  return sql.db.transaction(() => sql.now(sql.numbered(program()))).immediate() as T;
 }
 
 function removeNameless(sql: Sql, { nameless }: RepairedThreads): LostItem[] {

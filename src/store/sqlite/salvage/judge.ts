@@ -31,7 +31,7 @@ export async function problemsOf(
   const checked: Partial<Record<keyof VerifyCounts, number>> = {};
   let threads = 0;
   for (;;) {
-    const found = step();
+    const found = sql.now(step());
     problems.push(...found.problems);
     threads += found.threads;
     for (const [name, count] of Object.entries(found.checked)) {

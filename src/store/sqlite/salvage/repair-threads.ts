@@ -45,14 +45,16 @@ export function repairThreads(sql: Sql, createdAt: string): RepairedThreads {
       continue;
     }
     const epoch = sql.now(sql.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
-    sql.now(insertThread(sql, { thread, thread_id: id, created_at: createdAt, epoch, generation: 0, pruned_seq: thread, unswept: 1 }));
+    sql.now(
+      insertThread(sql, { thread, thread_id: id, created_at: createdAt, epoch, generation: 0, pruned_seq: thread, unswept: 1 }),
+    );
     rebuilt.set(thread, id);
   }
   return { rebuilt, nameless };
 }
 
 function isWhole(sql: Sql, row: RawThread): boolean {
-  return succeeds(() => verifiedThread(sql, row.thread_id, row));
+  return succeeds(() => sql.now(verifiedThread(sql, row.thread_id, row)));
 }
 
 function isProven(sql: Sql, thread: number, threadId: string): boolean {
