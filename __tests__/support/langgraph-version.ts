@@ -14,6 +14,14 @@ export const installed = {
 /** Whether LangGraph passes task paths to `putWrites`, and applies delta writes in their order; before, in the order of task ids. */
 export const passesTaskPaths = isAtLeast(installed.langgraph, "1.5.0");
 
+/**
+ * Whether parallel delta writes reload in the run's order. LangGraph 1.4 applies them by task id. With "exit" it stores them under ids
+ * whose first group is the step instead, and so loses that order: its own MemorySaver reloads them by the rest of the id.
+ */
+export function keepsDeltaOrder(durability: "async" | "sync" | "exit"): boolean {
+  return passesTaskPaths || durability !== "exit";
+}
+
 /*
  * The following were measured on 1.4.17 and on 1.7.3; where between the two LangGraph changed wasn't looked up.
  */
