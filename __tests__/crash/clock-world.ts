@@ -1,4 +1,4 @@
-import { type Engine, Lab, type Note, thread } from "../support/diff-harness";
+import { type Variant, Lab, type Note, thread } from "../support/diff-harness";
 import { normalised } from "../support/diff-normalise";
 import { JumpyClock } from "./jumpy-clock";
 
@@ -10,10 +10,10 @@ const SANE = { jump: () => undefined, around: <F>(body: F): F => body } as Jumpy
 
 class TimedLab extends Lab {
   constructor(
-    engine: Engine,
+    variant: Variant,
     readonly durability: Durability,
   ) {
-    super(engine, "invoke");
+    super(variant, "invoke");
     this.withoutList();
   }
 
@@ -28,11 +28,11 @@ interface Setting {
   /** Whether it also jumps by itself, whenever it was asked for the time so often. */
   every?: number;
   durability?: Durability;
-  engines?: readonly Engine[];
+  variants?: readonly Variant[];
 }
 
-async function played(engine: Engine, scenario: Timed, setting: Setting | undefined, durability: Durability): Promise<Note[]> {
-  const lab = new TimedLab(engine, durability);
+async function played(variant: Variant, scenario: Timed, setting: Setting | undefined, durability: Durability): Promise<Note[]> {
+  const lab = new TimedLab(variant, durability);
   const clock = setting === undefined ? SANE : new JumpyClock(setting.offsets);
   if (setting?.every !== undefined) clock.run(setting.every);
   try {
@@ -46,11 +46,11 @@ async function played(engine: Engine, scenario: Timed, setting: Setting | undefi
 
 /** The scenario on our saver, while the clock jumps, must show what MemorySaver shows with a clock that doesn't. */
 export async function expectSameInspiteOf(setting: Setting, scenario: Timed): Promise<void> {
-  const { engines = ["turns", "attached"], durability = "async" } = setting;
+  const { variants = ["turns", "attached"], durability = "async" } = setting;
   const wanted = await played("memory", scenario, undefined, durability);
   expect(wanted.length).toBeGreaterThan(0);
-  for (const engine of engines) {
-    const found = await played(engine, scenario, setting, durability);
-    expect({ engine, notes: found }).toEqual({ engine, notes: wanted });
+  for (const variant of variants) {
+    const found = await played(variant, scenario, setting, durability);
+    expect({ variant, notes: found }).toEqual({ variant, notes: wanted });
   }
 }

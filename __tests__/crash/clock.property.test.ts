@@ -13,7 +13,7 @@ const RUNS = Number(process.env["TURNS_RUNS"] ?? 12);
 const TIMEOUT_MS = Math.max(600_000, RUNS * 20_000);
 
 describe("S6.3 random programs, while the clock jumps between their runs and within them", () => {
-  const holds = (arbitrary: fc.Arbitrary<RandomGraph>, engines: readonly ("turns" | "attached")[]): Promise<void> =>
+  const holds = (arbitrary: fc.Arbitrary<RandomGraph>, variants: readonly ("turns" | "attached")[]): Promise<void> =>
     fc.assert(
       fc.asyncProperty(
         arbitrary,
@@ -21,7 +21,7 @@ describe("S6.3 random programs, while the clock jumps between their runs and wit
         fc.integer({ min: 1, max: 12 }),
         fc.constantFrom<Durability>("async", "sync", "exit"),
         (plan, offsets, every, durability) =>
-          expectSameInspiteOf({ offsets, every, durability, engines }, (lab) => runRandom(lab, plan)),
+          expectSameInspiteOf({ offsets, every, durability, variants }, (lab) => runRandom(lab, plan)),
       ),
       { numRuns: RUNS, ...(process.env["TURNS_SEED"] === undefined ? {} : { seed: Number(process.env["TURNS_SEED"]) }) },
     );

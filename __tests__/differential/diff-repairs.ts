@@ -1,7 +1,7 @@
 import * as checkpoint from "@langchain/langgraph-checkpoint";
 import { Annotation, Command, DeltaChannel, END, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import fc from "fast-check";
-import { collect, type Engine, type Lab, thread } from "../support/diff-harness";
+import { collect, type Variant, type Lab, thread } from "../support/diff-harness";
 
 const KINDS = ["plain", "plain", "asks", "fails once", "in place", "sends", "subgraph"] as const;
 type Kind = (typeof KINDS)[number];
@@ -111,7 +111,7 @@ class Bodies {
 }
 
 /** On 1.4.17 finished siblings inside a subgraph run again on a resume; `attach` repairs that, so that it differs on purpose. */
-export function enginesFor({ tasks }: RepairPlan): readonly Engine[] {
+export function variantsFor({ tasks }: RepairPlan): readonly Variant[] {
   return IS_NEWER || !tasks.includes("subgraph") ? ["turns", "attached"] : ["turns"];
 }
 

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expectSame, type Mode } from "../support/diff-harness";
+import { engines } from "../support/engines";
 import { runTravel, travelPlans } from "./diff-travel";
 
 const { TURNS_TRAVELS: runs, TURNS_TRAVEL_SEED: seed } = process.env;
@@ -10,12 +11,16 @@ const ways: [string, Mode, number][] = [
   ["what invoke returns, nodes side by side", "invoke", 2],
 ];
 
-test.each(ways)(
-  "S6.5 property: random graphs travel in time as on MemorySaver, attached and not: %s",
-  async (_title, mode, width) => {
-    const plays = fc.asyncProperty(travelPlans(width), (plan) => expectSame(mode, (lab) => runTravel(lab, plan)));
-    // A counterexample is small, and shrinking runs it hundreds of times.
-    await fc.assert(plays, { ...parameters, endOnFailure: true });
-  },
-  600_000,
-);
+describe.each(engines)("$name", (engine) => {
+  test.each(ways)(
+    "S6.5 property: random graphs travel in time as on MemorySaver, attached and not: %s",
+    async (_title, mode, width) => {
+      const plays = fc.asyncProperty(travelPlans(width), (plan) =>
+        expectSame(mode, (lab) => runTravel(lab, plan), undefined, engine),
+      );
+      // A counterexample is small, and shrinking runs it hundreds of times.
+      await fc.assert(plays, { ...parameters, endOnFailure: true });
+    },
+    600_000,
+  );
+});

@@ -18,8 +18,9 @@ import { InMemoryCache } from "@langchain/langgraph-checkpoint";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import fc from "fast-check";
 import { scriptedModel, tools } from "./diff-agent";
-import { collect, expectSame, type Engine, Lab, type Mode, MODES, type Scenario, thread } from "../support/diff-harness";
+import { collect, expectSame, Lab, type Mode, MODES, type Scenario, thread, type Variant } from "../support/diff-harness";
 import { graphs, runRandom } from "../support/diff-random";
+import { engines } from "../support/engines";
 import { abortsLeftStreams, repeatsNestedSiblings, repeatsSiblingsOfNamedHead } from "../support/langgraph-version";
 
 const list = () => Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] });
@@ -30,15 +31,19 @@ const asks = (name: string) => () => ({ log: [`${name}:${interrupt({ from: name 
 
 /** One test per way of running it. */
 function same(title: string, scenario: Scenario, modes: readonly Mode[] = MODES): void {
-  test.each(modes)(`contract: ${title}, %s`, async (mode) => {
-    await expectSame(mode, scenario);
+  describe.each(engines)("$name", (engine) => {
+    test.each(modes)(`contract: ${title}, %s`, async (mode) => {
+      await expectSame(mode, scenario, undefined, engine);
+    });
   });
 }
 
 /** For scenarios that do not depend on how runs are made. */
 function sameOnce(title: string, scenario: Scenario): void {
-  test(`contract: ${title}`, async () => {
-    await expectSame("invoke", scenario);
+  describe.each(engines)("$name", (engine) => {
+    test(`contract: ${title}`, async () => {
+      await expectSame("invoke", scenario, undefined, engine);
+    });
   });
 }
 
@@ -649,10 +654,12 @@ describe("contract: listing behaves as on MemorySaver", () => {
 
 /** Graphs on our saver alone, plain and attached. */
 function ours(title: string, scenario: (lab: Lab & { saver: TurnSaver }) => Promise<void>): void {
-  test.each<Engine>(["turns", "attached"])(`contract: ${title}, %s`, async (engine) => {
-    const lab = new Lab(engine, "invoke");
-    await scenario(lab as Lab & { saver: TurnSaver });
-    lab.close();
+  describe.each(engines)("$name", (engine) => {
+    test.each<Variant>(["turns", "attached"])(`contract: ${title}, %s`, async (variant) => {
+      const lab = new Lab(variant, "invoke", engine);
+      await scenario(lab as Lab & { saver: TurnSaver });
+      lab.close();
+    });
   });
 }
 
@@ -802,9 +809,9 @@ describe("contract: right where MemorySaver is wrong", () => {
   });
 });
 
-describe("contract: a resume inside nested graphs (F6, D18)", () => {
-  const nested = async (engine: Engine): Promise<string[]> => {
-    const lab = new Lab(engine, "invoke");
+describe.each(engines)("contract: a resume inside nested graphs (F6, D18), $name", (engine) => {
+  const nested = async (variant: Variant): Promise<string[]> => {
+    const lab = new Lab(variant, "invoke", engine);
     let broken = true;
     const ran: string[] = [];
     const body = (name: string) => (): object => {
@@ -841,11 +848,11 @@ describe("contract: a resume inside nested graphs (F6, D18)", () => {
   });
 });
 
-describe("contract: graphs that nobody wrote", () => {
+describe.each(engines)("contract: graphs that nobody wrote, $name", (engine) => {
   test("differential: random graphs", async () => {
     const mode = fc.constantFrom<Mode>("invoke", "stream", "stream with subgraphs");
     const property = fc.asyncProperty(graphs, mode, async (plan, how) => {
-      await expectSame(how, (lab) => runRandom(lab, plan));
+      await expectSame(how, (lab) => runRandom(lab, plan), undefined, engine);
     });
     await fc.assert(property, { numRuns: 15 });
   });

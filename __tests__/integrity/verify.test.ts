@@ -326,10 +326,10 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     }
   });
 
-  it.each(["attached", "turns"] as const)("in what random graphs leave behind (%s)", async (engine) => {
+  it.each(["attached", "turns"] as const)("in what random graphs leave behind (%s)", async (variant) => {
     await fc.assert(
       fc.asyncProperty(graphs, async (plan) => {
-        const lab = new Lab(engine, "invoke");
+        const lab = new Lab(variant, "invoke");
         const saver = lab.saver as TurnSaver;
         try {
           await runRandom(lab, plan);

@@ -5,7 +5,6 @@ import fc from "fast-check";
 import { CheckpointPersister, TurnSaver } from "../../src/index";
 import {
   adapted,
-  type DriverName,
   DRIVERS,
   isBusy,
   NodeDatabase,
@@ -17,20 +16,13 @@ import {
   type SqliteDatabase,
   sqliteFailure,
 } from "../../src/testing-internal";
+import { isThere } from "../support/engines";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 
 /** Set where the tests run with `node:sqlite` as the driver (jest.node-sqlite.config.mjs). */
 const ON_NODE_SQLITE = process.env["TURNS_TEST_NODE_OPTIONS"] !== undefined;
 
-function isThere(driver: DriverName): boolean {
-  try {
-    openDatabase(":memory:", { driver }).close();
-    return true;
-  } catch {
-    return false;
-  }
-}
 const there = DRIVERS.filter(isThere);
 
 const codeOf = (work: () => unknown): string => {
