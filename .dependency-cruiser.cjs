@@ -1,5 +1,6 @@
 const driver = "(^|/)node_modules/(@types/)?better-sqlite3/";
 const factory = "^src/store/sqlite/index\\.ts$";
+const door = "^src/testing-internal\\.ts$";
 const mayBuildTheStore = "^src/(assembly|turns/checkpoint-persister|import/import-official|integrity/salvage)\\.ts$";
 
 /** Which room may know which: see "The rooms" in CONTRIBUTING.md. @type {import("dependency-cruiser").IConfiguration} */
@@ -103,8 +104,15 @@ module.exports = {
       name: "nobody-knows-testing",
       severity: "error",
       comment: "src/testing/ is a subpath of its own, and nothing that runs in production carries it.",
-      from: { path: "^src/", pathNot: "^src/testing/" },
+      from: { path: "^src/", pathNot: ["^src/testing/", door] },
       to: { path: "^src/testing/" },
+    },
+    {
+      name: "nobody-knows-the-door",
+      severity: "error",
+      comment: "src/testing-internal.ts opens what isn't public to the tests; nothing that ships goes through it.",
+      from: { path: "^src/" },
+      to: { path: door },
     },
     {
       name: "opentelemetry-belongs-to-tracing",
@@ -123,7 +131,7 @@ module.exports = {
       name: "rooms-speak-to-the-store-interface",
       severity: "error",
       comment: "Outside src/store/ only src/store/store.ts is known, never an engine.",
-      from: { path: "^src/", pathNot: ["^src/store/", mayBuildTheStore] },
+      from: { path: "^src/", pathNot: ["^src/store/", mayBuildTheStore, door] },
       to: { path: "^src/store/[^/]+/" },
     },
     {

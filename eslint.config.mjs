@@ -75,6 +75,24 @@ export default defineConfig(
     },
   },
 
+  {
+    // Modules move; the names behind the door stay.
+    files: ["__tests__/**/*.ts", "bench/**/*.ts", "torture/**/*.ts"],
+    rules: {
+      "no-restricted-imports": [
+        "error",
+        {
+          patterns: [
+            {
+              regex: "^\\.{1,2}/(.*/)?src(/(?!(index|testing/index|testing-internal)$)|$)",
+              message: "What isn't public is imported from src/testing-internal.ts.",
+            },
+          ],
+        },
+      ],
+    },
+  },
+
   { files: ["**/*.{js,mjs,cjs}"], languageOptions: { globals: nodeGlobals } },
   { files: ["**/*.cjs"], languageOptions: { sourceType: "commonjs" } },
 );

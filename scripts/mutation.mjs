@@ -79,7 +79,7 @@ function generator(seed) {
 }
 
 function jestConfig(suites) {
-  const matches = JSON.stringify(suites.map((suite) => `<rootDir>/__tests__/${suite}.test.ts`));
+  const matches = JSON.stringify(suites.map((suite) => `<rootDir>/__tests__/*/${suite}.test.ts`));
   return `import { default as base } from "./jest.config.mjs";
 const { coverageThreshold: _1, collectCoverageFrom: _2, ...rest } = base;
 export default { ...rest, modulePathIgnorePatterns: ["<rootDir>/dist/"], testMatch: ${matches} };

@@ -2,9 +2,10 @@ import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { MemorySaver } from "@langchain/langgraph";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { normalised, sortKey } from "./diff-normalise";
+import { anyEngine, type Engine } from "./engines";
 
-export const ENGINES = ["memory", "turns", "attached"] as const;
-export type Engine = (typeof ENGINES)[number];
+/** What a graph runs with: LangGraph's own saver, ours, or ours and attached to it. */
+export type Variant = "memory" | "turns" | "attached";
 
 /** Nodes side by side ask in the order in which they get there, which is nobody's promise. */
 function inOrderOfQuestions(result: any): any {
@@ -34,14 +35,15 @@ export class Lab {
   #oldResults = true;
 
   constructor(
-    readonly engine: Engine,
+    readonly variant: Variant,
     readonly mode: Mode,
+    engine: Engine = anyEngine,
   ) {
-    this.saver = engine === "memory" ? new MemorySaver() : TurnSaver.fromPath(":memory:", { logger: quiet });
+    this.saver = variant === "memory" ? new MemorySaver() : engine.open({ logger: quiet });
   }
 
   get isOurs(): boolean {
-    return this.engine !== "memory";
+    return this.variant !== "memory";
   }
 
   /** Compiles with the saver, and attaches it where that is what is tested. */
@@ -50,7 +52,7 @@ export class Lab {
   }
 
   attached<G extends object>(graph: G): G {
-    return this.engine === "attached" ? (this.saver as TurnSaver).attach(graph) : graph;
+    return this.variant === "attached" ? (this.saver as TurnSaver).attach(graph) : graph;
   }
 
   note(what: string, value: unknown): void {
@@ -179,8 +181,8 @@ async function outcomeOf(work: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-export async function play(engine: Engine, mode: Mode, scenario: Scenario): Promise<Note[]> {
-  const lab = new Lab(engine, mode);
+export async function play(variant: Variant, mode: Mode, scenario: Scenario, engine?: Engine): Promise<Note[]> {
+  const lab = new Lab(variant, mode, engine);
   try {
     await scenario(lab);
     return normalised(lab.notes) as Note[];
@@ -190,14 +192,19 @@ export async function play(engine: Engine, mode: Mode, scenario: Scenario): Prom
 }
 
 /** The scenario's notes on every saver must be those of LangGraph's own. */
-export async function expectSame(mode: Mode, scenario: Scenario, engines: readonly Engine[] = ["turns", "attached"]) {
+export async function expectSame(
+  mode: Mode,
+  scenario: Scenario,
+  variants: readonly Variant[] = ["turns", "attached"],
+  engine: Engine = anyEngine,
+) {
   const wanted = await play("memory", mode, scenario);
   expect(wanted.length).toBeGreaterThan(0);
-  for (const engine of engines) {
-    const found = await play(engine, mode, scenario);
+  for (const variant of variants) {
+    const found = await play(variant, mode, scenario, engine);
     expect(found.map(({ what }) => what)).toEqual(wanted.map(({ what }) => what));
     for (const [index, note] of found.entries()) {
-      expect({ engine, mode, index, ...note }).toEqual({ engine, mode, index, ...wanted[index] });
+      expect({ variant, mode, index, ...note }).toEqual({ variant, mode, index, ...wanted[index] });
     }
   }
 }

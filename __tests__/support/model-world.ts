@@ -1,7 +1,7 @@
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { type CheckpointTuple, uuid5 } from "@langchain/langgraph-checkpoint";
 import fc from "fast-check";
-import { decode, encode } from "../../src/codec/index";
+import { decode, encode } from "../../src/testing-internal";
 import { type TurnSaver, type TurnSaverOptions, TurnsError } from "../../src/index";
 import { fingerprint } from "./arb-values";
 import { configOf, get, idOf, listed, openOn, put, putWrites, valuesIn } from "./model-calls";

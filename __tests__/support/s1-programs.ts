@@ -3,7 +3,12 @@ import { once } from "node:events";
 import { join } from "node:path";
 
 const root = join(__dirname, "..", "..");
-const nodeArgs = (program: string, args: readonly string[]): string[] => ["--import", "tsx", join(__dirname, program), ...args];
+const nodeArgs = (program: string, args: readonly string[]): string[] => [
+  "--import",
+  "tsx",
+  join(root, "__tests__", program),
+  ...args,
+];
 
 export interface Ended {
   code: number | null;
@@ -13,13 +18,13 @@ export interface Ended {
   errors: string;
 }
 
-/** Runs a program of this folder to its end, however it ends. */
+/** Runs a program, named by its path in `__tests__/`, to its end, however it ends. */
 export function runProgram(program: string, ...args: string[]): Ended {
   const done = spawnSync(process.execPath, nodeArgs(program, args), { cwd: root, encoding: "utf8" });
   return { code: done.status, signal: done.signal, out: linesOf(done.stdout), errors: done.stderr };
 }
 
-/** Runs a program beside this one; `said` resolves when it has written its first line. */
+/** Runs such a program beside this one; `said` resolves when it has written its first line. */
 export function startProgram(
   program: string,
   ...args: string[]

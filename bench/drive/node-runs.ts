@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
-import { RECORDER_NAME } from "../../src/turns/recorder";
+import { RECORDER_NAME } from "../../src/testing-internal";
 import { NODE, type Step } from "./script";
 
 const GRAPH = { lc: 1, type: "not_implemented", id: ["langgraph"] } as const;

@@ -5,7 +5,7 @@ import {
   type PendingWrite,
   uuid6,
 } from "@langchain/langgraph-checkpoint";
-import { pullTaskId } from "../../src/turns/node-task";
+import { pullTaskId } from "../../src/testing-internal";
 import type { Values, Workload } from "./workloads";
 
 export const NODE = "a";

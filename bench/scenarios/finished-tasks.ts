@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { encode } from "../../src/codec";
+import { encode } from "../../src/testing-internal";
 import { Script } from "../drive/script";
 import { Thread } from "../drive/thread";
 import { finishedTasks } from "../drive/workloads";

@@ -1,5 +1,4 @@
-import { setFailpointHandler } from "../../src/failpoints";
-import { setClockOffset } from "../../src/testing/wall-clock";
+import { setClockOffset, setFailpointHandler } from "../../src/testing-internal";
 import { Drive, type Finish } from "./drive";
 import { Ledger } from "./ledger";
 import type { ClockPlan, Plan } from "./plan";

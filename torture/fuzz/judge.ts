@@ -1,5 +1,5 @@
 import { types } from "node:util";
-import { TurnsError } from "../../src/errors";
+import { TurnsError } from "../../src/testing-internal";
 
 /** Stands in every value that the seeds hold, and in no id: no message may ever tell it. */
 export const CANARY = "Canary7Zq";

@@ -1,8 +1,5 @@
 import type Database from "better-sqlite3";
-import { hashOf } from "../../src/guards/hash";
-import { plainSealing } from "../../src/sealing";
-import { EFFECT_COLUMNS } from "../../src/store/sqlite/effect-rows";
-import { TURN_COLUMNS } from "../../src/store/sqlite/turn-rows";
+import { EFFECT_COLUMNS, hashOf, plainSealing, TURN_COLUMNS } from "../../src/testing-internal";
 
 type Row = Record<string, any>;
 

@@ -1,10 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import MarkdownIt from "markdown-it";
-import { anyProgress, anyText } from "../../../__tests__/support/arb-progress";
-import { parseFile, parseProgress } from "../../../src/report/parse";
-import { checkedProgress, type Progress } from "../../../src/report/progress";
-import { renderInto, renderProgress } from "../../../src/report/render";
+import { anyProgress, anyText } from "../../../__tests__/report/arb-progress";
+import {
+  checkedProgress,
+  parseFile,
+  parseProgress,
+  type Progress,
+  renderInto,
+  renderProgress,
+} from "../../../src/testing-internal";
 import { answer } from "../answer";
 import { mutatedBytes } from "../mutate";
 import { nastyText } from "../nasty";

@@ -1,10 +1,14 @@
 import fc from "fast-check";
 import { anyValue } from "../../../__tests__/support/arb-values";
-import { chunkAddresses, decode, encode } from "../../../src/codec";
-import { INSTANCE_CLASSES } from "../../../src/codec/classes";
-import { Serialized } from "../../../src/codec/serialized";
-import { withReferences } from "../../../src/store/sqlite/references";
-import { endsOf } from "../../../src/values/split";
+import {
+  chunkAddresses,
+  decode,
+  encode,
+  endsOf,
+  INSTANCE_CLASSES,
+  Serialized,
+  withReferences,
+} from "../../../src/testing-internal";
 import { answer } from "../answer";
 import { CANARY, wrongInValue } from "../judge";
 import { mutated } from "../mutate";

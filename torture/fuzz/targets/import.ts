@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { fillOfficial } from "../../../__tests__/support/imp-world";
+import { fillOfficial } from "../../../__tests__/import/imp-world";
 import { quiet } from "../../../__tests__/support/s1-tools";
 import { tempFile } from "../../../__tests__/support/temp";
 import { importOfficial, TurnSaver } from "../../../src/index";

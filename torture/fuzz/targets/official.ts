@@ -1,6 +1,6 @@
 import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { MemorySaver } from "@langchain/langgraph-checkpoint";
-import { decodeOfficial } from "../../../src/codec";
+import { decodeOfficial } from "../../../src/testing-internal";
 import { answer } from "../answer";
 import { CANARY, wrongInValue } from "../judge";
 import { mutated, mutatedBytes } from "../mutate";

@@ -1,8 +1,6 @@
 import fc from "fast-check";
 import { channelValue } from "../../../__tests__/support/arb-values";
-import { sha256 } from "../../../src/sealing/sha256";
-import type { PackedValue, StoredValue } from "../../../src/store/store";
-import { Values } from "../../../src/values";
+import { type PackedValue, sha256, type StoredValue, Values } from "../../../src/testing-internal";
 import { answer } from "../answer";
 import { CANARY, wrongInValue } from "../judge";
 import { mutated } from "../mutate";

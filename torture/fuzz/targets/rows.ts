@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { SECRET } from "../../../__tests__/support/enc-graph";
 import { graphOn } from "../../../__tests__/support/ret-world";
 import { listener, tablesOf } from "../../../__tests__/support/s1-tools";
-import { fullFile } from "../../../__tests__/support/ver-world";
+import { fullFile } from "../../../__tests__/integrity/ver-world";
 import { CheckpointFile, CheckpointPersister, TurnSaver } from "../../../src/index";
 import { answer, answerLater } from "../answer";
 import { CANARY } from "../judge";

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { createDatabaseSecret, encryptedSealing, resolveKeys, unwrapSecret, wrapSecret } from "../../../src/sealing";
+import { createDatabaseSecret, encryptedSealing, resolveKeys, unwrapSecret, wrapSecret } from "../../../src/testing-internal";
 import { answer } from "../answer";
 import { CANARY } from "../judge";
 import { mutatedBytes } from "../mutate";

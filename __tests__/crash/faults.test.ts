@@ -1,0 +1,331 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { HumanMessage } from "@langchain/core/messages";
+import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
+import { InMemoryCache } from "@langchain/langgraph-checkpoint";
+import Database from "better-sqlite3";
+import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { tempFile } from "../support/temp";
+
+const State = Annotation.Root({ x: Annotation<unknown>() });
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+const config = { configurable: { thread_id: "t" } };
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function setup(options: TurnSaverOptions = {}) {
+  const path = tempFile();
+  return { path, saver: TurnSaver.fromPath(path, { logger: quiet, ...options }) };
+}
+
+/** a → b; a's value is what `value` gives. */
+function twoNodes(saver: TurnSaver, value: () => unknown) {
+  return new StateGraph(State)
+    .addNode("a", () => ({ x: value() }))
+    .addNode("b", () => ({ x: "b" }))
+    .addEdge(START, "a")
+    .addEdge("a", "b")
+    .compile({ checkpointer: saver });
+}
+
+/** Rejections that nobody handled while `work` ran, and half a second after. */
+async function unhandledDuring(work: () => Promise<unknown>): Promise<unknown[]> {
+  const unhandled: unknown[] = [];
+  const listen = (error: unknown): void => void unhandled.push(error);
+  process.on("unhandledRejection", listen);
+  try {
+    await work();
+    await pause(700);
+  } finally {
+    process.off("unhandledRejection", listen);
+  }
+  return unhandled;
+}
+
+describe("a save that fails", () => {
+  test("leaves the thread free: once the cause is gone, resume goes on", async () => {
+    const { saver } = setup();
+    let bad = true;
+    const runner = new GraphRunner(twoNodes(saver, () => (bad ? () => 1 : "a")));
+    await expect(runner.invoke({ x: 1 }, { threadId: "t" })).rejects.toThrow(
+      expect.objectContaining({ code: "UNSERIALIZABLE_VALUE" }),
+    );
+    expect(await saver.isRunning("t")).toBe(false);
+    bad = false;
+    expect(await runner.resume({ threadId: "t" })).toEqual({ x: "b" });
+    saver.close();
+  });
+
+  test('onTurnError "throw" leaves the thread free too', async () => {
+    const { saver, path } = setup({ onTurnError: "throw" });
+    const db = new Database(path);
+    const runner = new GraphRunner(twoNodes(saver, () => "a"));
+    db.exec("CREATE TRIGGER no BEFORE INSERT ON langgraph_checkpoints BEGIN SELECT RAISE(ABORT, 'no turns'); END");
+    await expect(runner.invoke({ x: 1 }, { threadId: "t" })).rejects.toThrow("no turns");
+    db.exec("DROP TRIGGER no");
+    expect(await runner.resume({ threadId: "t" })).toEqual({ x: "b" });
+    db.close();
+    saver.close();
+  });
+
+  test.each(["async", "sync"] as const)("inside a subgraph ends the run with its error, durability %s", async (durability) => {
+    const { saver } = setup();
+    let bad = true;
+    const sub = new StateGraph(State)
+      .addNode("s1", () => ({ x: bad ? () => 1 : "s1" }))
+      .addEdge(START, "s1")
+      .compile();
+    const runner = new GraphRunner(
+      new StateGraph(State).addNode("sub", sub).addEdge(START, "sub").compile({ checkpointer: saver }),
+    );
+    const unhandled = await unhandledDuring(async () => {
+      await expect(runner.invoke({ x: 1 }, { threadId: "t", durability })).rejects.toThrow(
+        expect.objectContaining({ code: "UNSERIALIZABLE_VALUE" }),
+      );
+    });
+    expect(unhandled).toEqual([]);
+    bad = false;
+    expect(await runner.resume({ threadId: "t" })).toEqual({ x: "s1" });
+    saver.close();
+  });
+
+  test.each(["langgraph_sequence", "langgraph_writes", "langgraph_snapshots"])(
+    "and goes on failing ends the run, does not hang it, and leaves nothing unhandled: %s",
+    async (table) => {
+      const { saver, path } = setup();
+      const db = new Database(path);
+      const act = table === "langgraph_sequence" ? "UPDATE" : "INSERT";
+      const graph = new GraphRunner(
+        twoNodes(saver, () => {
+          db.exec(`CREATE TRIGGER IF NOT EXISTS no BEFORE ${act} ON ${table} BEGIN SELECT RAISE(ABORT, 'broken for good'); END`);
+          return "a";
+        }),
+      );
+      const unhandled = await unhandledDuring(() =>
+        expect(graph.invoke({ x: 1 }, { threadId: "t" })).rejects.toThrow("broken for good"),
+      );
+      expect(unhandled).toEqual([]);
+      db.exec("DROP TRIGGER no");
+      expect(await saver.isRunning("t")).toBe(false);
+      db.close();
+      saver.close();
+    },
+  );
+
+  test("while LangGraph is slow between two steps leaves nothing unhandled", async () => {
+    const { saver } = setup();
+    class SlowCache extends InMemoryCache {
+      override async get(...args: Parameters<InMemoryCache["get"]>) {
+        await pause(100);
+        return super.get(...args);
+      }
+    }
+    const graph = new StateGraph(State)
+      .addNode("a", () => ({ x: () => 1 }))
+      .addNode("b", () => ({ x: "b" }), { cachePolicy: { ttl: 60 } })
+      .addEdge(START, "a")
+      .addEdge("a", "b")
+      .compile({ checkpointer: saver, cache: new SlowCache() });
+    saver.attach(graph);
+    expect(await unhandledDuring(() => expect(graph.invoke({ x: 1 }, config)).rejects.toThrow())).toEqual([]);
+    saver.close();
+  });
+
+  test("because the saver was closed in mid-run leaves nothing unhandled", async () => {
+    const { saver } = setup();
+    const graph = saver.attach(
+      new StateGraph(State)
+        .addNode("a", async () => {
+          saver.close();
+          await pause(50);
+          return { x: "a" };
+        })
+        .addNode("b", () => ({ x: "b" }))
+        .addEdge(START, "a")
+        .addEdge("a", "b")
+        .compile({ checkpointer: saver }),
+    );
+    const unhandled = await unhandledDuring(() => expect(graph.invoke({ x: 1 }, config)).rejects.toThrow());
+    expect(unhandled).toEqual([]);
+  });
+});
+
+describe("S3.7 one thread, one run", () => {
+  test("of two runs begun in one tick exactly one goes, the other is THREAD_RUNNING", async () => {
+    const { saver } = setup();
+    const runner = new GraphRunner(twoNodes(saver, () => "a"));
+    const results = await Promise.allSettled([
+      runner.invoke({ x: 1 }, { threadId: "t", taskId: "one" }),
+      runner.invoke({ x: 2 }, { threadId: "t", taskId: "two" }),
+    ]);
+    expect(results.map((result) => result.status).sort()).toEqual(["fulfilled", "rejected"]);
+    expect(results.find((result) => result.status === "rejected")?.reason).toMatchObject({ code: "THREAD_RUNNING" });
+    expect((await saver.listTasks("t")).map((span) => span.taskId)).toEqual(["one"]);
+    saver.close();
+  });
+
+  test("of several processes that resume one thread at once exactly one runs it", async () => {
+    const { saver, path } = setup();
+    saver.close();
+    const children = Array.from({ length: 4 }, () => {
+      const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "resume-child.ts"), path, "4"]);
+      return new Promise<string>((resolve) => {
+        let out = "";
+        child.stdout.on("data", (chunk) => (out += String(chunk)));
+        child.on("close", () => resolve(out.trim()));
+      });
+    });
+    const outcomes = (await Promise.all(children)).sort();
+    expect(outcomes).toEqual(["THREAD_RUNNING", "THREAD_RUNNING", "THREAD_RUNNING", "done"]);
+    const again = TurnSaver.fromPath(path, { logger: quiet });
+    expect((await again.listTurns("t")).filter((turn) => turn.turnType === "Thought")).toHaveLength(1);
+    again.close();
+  }, 60_000);
+
+  test("a mark that could not be removed when the run ended does not block the thread", async () => {
+    const { saver, path } = setup();
+    const db = new Database(path);
+    db.exec("CREATE TRIGGER no BEFORE DELETE ON langgraph_runs BEGIN SELECT RAISE(ABORT, 'no'); END");
+    const runner = new GraphRunner(twoNodes(saver, () => "a"));
+    await runner.invoke({ x: 1 }, { threadId: "t" });
+    db.exec("DROP TRIGGER no");
+    expect(db.prepare("SELECT count(*) FROM langgraph_runs").pluck().get()).toBe(1);
+    expect(await runner.invoke({ x: 2 }, { threadId: "t" })).toEqual({ x: "b" });
+    expect(db.prepare("SELECT count(*) FROM langgraph_runs").pluck().get()).toBe(0);
+    db.close();
+    saver.close();
+  });
+});
+
+test("a lock held elsewhere while the input is saved opens no second task", async () => {
+  const { saver, path } = setup();
+  const other = new Database(path);
+  const graph = saver.attach(twoNodes(saver, () => "a"));
+  const getTuple = saver.getTuple.bind(saver);
+  saver.getTuple = async (at) => {
+    const tuple = await getTuple(at);
+    if (!other.inTransaction) {
+      other.exec("BEGIN IMMEDIATE");
+      setTimeout(() => other.exec("COMMIT"), 200);
+    }
+    return tuple;
+  };
+  await graph.invoke({ x: 1 }, config);
+  const tasks = await saver.listTasks("t");
+  expect(tasks).toHaveLength(1);
+  expect(new Set((await saver.listTurns("t")).map((turn) => turn.taskId))).toEqual(new Set([tasks[0]?.taskId]));
+  other.close();
+  saver.close();
+});
+
+describe("the state of a Thought is what its body got", () => {
+  const thoughtOf = async (saver: TurnSaver, name: string, threadId = "t"): Promise<unknown> => {
+    const turns = (await saver.listTurns(threadId)).filter((turn) => turn.nodeName === name && turn.turnType === "Thought");
+    const last = turns.at(-1);
+    return last && saver.turnState(last);
+  };
+
+  test("after a Command with resume and update", async () => {
+    const { saver } = setup();
+    const got: unknown[] = [];
+    const graph = saver.attach(
+      new StateGraph(State)
+        .addNode("h", (state) => {
+          got.push({ ...state });
+          return { x: interrupt("?") };
+        })
+        .addEdge(START, "h")
+        .compile({ checkpointer: saver }),
+    );
+    await graph.invoke({ x: 1 }, config);
+    await graph.invoke(new Command({ resume: "yes", update: { x: 77 } }), config);
+    expect(got).toEqual([{ x: 1 }, { x: 77 }]);
+    expect(await thoughtOf(saver, "h")).toEqual({ x: 77 });
+    saver.close();
+  });
+
+  test("in a graph inside that keeps no checkpoints", async () => {
+    const { saver } = setup();
+    const Inner = Annotation.Root({ y: Annotation<number>() });
+    const inner = new StateGraph(Inner)
+      .addNode("i", () => ({}))
+      .addEdge(START, "i")
+      .compile({ checkpointer: false });
+    const graph = saver.attach(
+      new StateGraph(State)
+        .addNode("o", async () => {
+          await inner.invoke({ y: 10 });
+          return {};
+        })
+        .addEdge(START, "o")
+        .compile({ checkpointer: saver }),
+    );
+    await graph.invoke({ x: 1 }, config);
+    expect(await thoughtOf(saver, "i")).toEqual({ y: 10 });
+    expect(await thoughtOf(saver, "o")).toEqual({ x: 1 });
+    saver.close();
+  });
+
+  test('with durability "exit", when no checkpoint tells it', async () => {
+    const { saver } = setup();
+    const graph = saver.attach(twoNodes(saver, () => "a"));
+    await graph.invoke({ x: new HumanMessage({ content: "hi", id: "1" }) }, { ...config, durability: "exit" });
+    expect(await thoughtOf(saver, "a")).toEqual({ x: new HumanMessage({ content: "hi", id: "1" }) });
+    expect(await thoughtOf(saver, "b")).toEqual({ x: "a" });
+    saver.close();
+  });
+
+  test("on the thread it really ran on, when a node calls a graph on another thread", async () => {
+    const { saver } = setup();
+    const Inner = Annotation.Root({ y: Annotation<number>() });
+    const seen: unknown[] = [];
+    const inner = new StateGraph(Inner)
+      .addNode("s1", () => ({ y: 11 }))
+      .addNode("s2", async () => {
+        seen.push(
+          (await saver.inFlight("inner")).map((turn) => turn.nodeName),
+          await saver.isRunning("inner"),
+        );
+        return { y: 12 };
+      })
+      .addEdge(START, "s1")
+      .addEdge("s1", "s2")
+      .compile({ checkpointer: saver });
+    const graph = saver.attach(
+      new StateGraph(State)
+        .addNode("o", async () => {
+          await inner.invoke({ y: 10 }, { configurable: { thread_id: "inner" } });
+          return {};
+        })
+        .addEdge(START, "o")
+        .compile({ checkpointer: saver }),
+    );
+    await graph.invoke({ x: 1 }, { configurable: { thread_id: "outer" } });
+    expect(seen).toEqual([["s2"], true]);
+    expect((await saver.listTurns("outer")).map((turn) => turn.nodeName)).toEqual(["o", "o"]);
+    const turns = await saver.listTurns("inner");
+    expect(turns.map((turn) => `${turn.turnType} ${turn.nodeName} ${turn.durable}`)).toEqual([
+      "Thought s1 false",
+      "Action s1 true",
+      "Thought s2 false",
+      "Action s2 true",
+    ]);
+    expect(await thoughtOf(saver, "s2", "inner")).toEqual({ y: 11 });
+    expect(await saver.inFlight("inner")).toEqual([]);
+    saver.close();
+  });
+
+  test("or says that it could not be saved: a functional task with a function as argument keeps its turns", async () => {
+    const { saver } = setup({ onTurnError: "throw" });
+    const call = task("call", (give: () => number) => give());
+    const flow = saver.attach(entrypoint({ name: "flow", checkpointer: saver }, (x: number) => call(() => x)));
+    expect(await flow.invoke(5, config)).toBe(5);
+    expect((await saver.listTurns("t")).map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual([
+      "Thought flow",
+      "Thought call",
+      "Action call",
+      "Action flow",
+    ]);
+    await expect(thoughtOf(saver, "call")).rejects.toThrow(expect.objectContaining({ code: "UNSERIALIZABLE_VALUE" }));
+    saver.close();
+  });
+});

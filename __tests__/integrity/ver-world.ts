@@ -1,0 +1,183 @@
+import { copyFileSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { SystemMessage } from "@langchain/core/messages";
+import Database from "better-sqlite3";
+import { CheckpointPersister, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { openSqliteStore } from "../../src/testing-internal";
+import { columnsOf, type Flip } from "../../torture/corruption/damage";
+import { SECRET } from "../support/enc-graph";
+import { at, input, Shop, THREAD } from "../support/ret-world";
+import { quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+
+/** A file with rows in every table that a saver writes: two threads and a copy, one rewind taken back, one kept, names, effects. */
+export async function fullFile(options: TurnSaverOptions = {}): Promise<string> {
+  const shop = new Shop(options);
+  const { path, saver } = shop;
+  for (const [threadId, times] of [
+    [THREAD, 1],
+    ["other", 3],
+  ] as const) {
+    for (let time = 0; time < times; time += 1) {
+      await shop.graph.invoke(input(`in ${time} ${SECRET}`), at(threadId, { task_id: `task ${time}` }));
+    }
+  }
+  // The same checkpoint saved again, and another branch of the same list.
+  const [newest, older] = await shop.history();
+  await shop.graph.updateState(older.config, { log: [SECRET], long: [`${SECRET} `.repeat(30)] }, "plan");
+  const tuple = (await saver.getTuple(newest.config))!;
+  await saver.put(tuple.parentConfig!, tuple.checkpoint, tuple.metadata!, tuple.checkpoint.channel_versions);
+  await saver.nameCheckpoint({ threadId: THREAD }, "good");
+  const { rewindId } = await saver.rewind({ threadId: "other", toTask: "task 1" });
+  await saver.takeBackRewind(rewindId!);
+  await saver.rewind({ threadId: "other", toTask: "task 0" });
+  await saver.copyThread(THREAD, "copy");
+  await saver.deleteThread("gone");
+  await shop.graph.invoke(input("asks", true), at(THREAD, { task_id: "asking" }));
+  saver.close();
+  await withEffects(path, options);
+  if (options.encryption === undefined) withPersister(path);
+  tamper(path, (db) =>
+    db.exec(`INSERT INTO langgraph_runs VALUES ('run', 'elsewhere', 'host', 'boot', 1, '', '2026-11-21T00:00:00.000Z', 0)`),
+  );
+  return path;
+}
+
+/** Intents and outcomes, as the journal writes them. */
+async function withEffects(path: string, options: TurnSaverOptions): Promise<void> {
+  const store = openSqliteStore(path, { durability: "normal", busyTimeoutMs: 100, encryption: options.encryption });
+  const [turn] = await store.listTurns({ threadId: THREAD });
+  const text = JSON.stringify(`${SECRET} ${"long ".repeat(80)}`);
+  const packed = { text, parts: [] };
+  for (const name of ["mail", "issue"]) {
+    const { row } = await store.beginEffect({
+      id: `00000000-0000-4000-8000-00000000000${name.length}`,
+      threadId: THREAD,
+      sawDeletion: undefined,
+      claim: { taskId: undefined, graphId: undefined, kind: "resume", name: "task" },
+      nodeNs: turn!.nodeNs!,
+      nodeTaskId: turn!.nodeTaskId!,
+      anchor: undefined,
+      innerAnchors: {},
+      spot: "1",
+      rootThreadId: THREAD,
+      graphRun: "run",
+      run: "run",
+      name,
+      label: "0",
+      labelled: false,
+      taken: new Map(),
+      unhappy: [],
+      anyInput: false,
+      idempotent: true,
+      undo: "undo it",
+      input: () => packed,
+      process: "process",
+      startedAt: "2026-11-21T00:00:00.000Z",
+    });
+    const ended = { status: "done", outcome: packed, endedAt: "2026-11-21T00:00:01.000Z", settledBy: undefined } as const;
+    if (name === "mail") await store.settleEffect(row.id, ended);
+  }
+  store.close();
+}
+
+function withPersister(path: string): void {
+  const db = new Database(path);
+  const persister = new CheckpointPersister(db);
+  persister.save({
+    id: "6b1f0c93-0000-4000-8000-000000000001",
+    graphId: "alone",
+    nodeName: "node",
+    turnType: "Thought",
+    state: { said: [new SystemMessage(SECRET)] },
+    taskId: "task",
+    createdAt: new Date(0),
+  });
+  db.close();
+}
+
+export function copyOf(path: string): string {
+  const copy = tempFile();
+  copyFileSync(path, copy);
+  return copy;
+}
+
+/** Hundreds of copies would fill a disk until the tests end. */
+export function forget(copy: string): void {
+  rmSync(dirname(copy), { recursive: true, force: true });
+}
+
+/** Changes a file behind everybody's back. */
+export function tamper(path: string, work: (db: Database.Database) => void): void {
+  const db = new Database(path);
+  try {
+    work(db);
+  } finally {
+    db.close();
+  }
+}
+
+export async function verified(path: string, options: TurnSaverOptions = {}, request: Parameters<TurnSaver["verify"]>[0] = {}) {
+  const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
+  try {
+    return await saver.verify(request);
+  } finally {
+    saver.close();
+  }
+}
+
+/** @returns false if there is no row to do that to, or nothing that the table accepts */
+export function flip(path: string, { table, column, how }: Flip): boolean {
+  const db = new Database(path);
+  try {
+    const columns = columnsOf(db, table);
+    const keys = columns.filter(({ pk }) => pk > 0).map(({ name }) => name);
+    const schema = db.prepare("SELECT sql FROM sqlite_schema WHERE name = ?").pluck().get(table) as string;
+    const isNull = how === "filled" ? "IS NULL" : "IS NOT NULL";
+    const rows = db.prepare(`SELECT * FROM ${table} WHERE "${column}" ${isNull} LIMIT 3`).all() as Record<string, any>[];
+    const row = rows[1] ?? rows[0];
+    if (row === undefined) return false;
+    const type = columns.find(({ name }) => name === column)!.type;
+    const values = how === "emptied" ? [null] : candidates(row[column], type, enumOf(schema, column));
+    const at = keys.map((key) => `"${key}" = ?`).join(" AND ");
+    for (const value of values) {
+      try {
+        const { changes } = db
+          .prepare(`UPDATE ${table} SET "${column}" = ? WHERE ${at}`)
+          .run(value, ...keys.map((key) => row[key]));
+        return changes === 1;
+      } catch (error) {
+        if (!String((error as { code?: string }).code).startsWith("SQLITE_CONSTRAINT")) throw error;
+      }
+    }
+    return false;
+  } finally {
+    db.close();
+  }
+}
+
+export function enumOf(schema: string, column: string): unknown[] {
+  const list = new RegExp(`CHECK\\s*\\(\\s*${column} IN \\(([^)]*)\\)`).exec(schema)?.[1];
+  return list === undefined ? [] : list.split(",").map((item) => (item.includes("'") ? item.trim().slice(1, -1) : Number(item)));
+}
+
+export function candidates(value: any, type: string, allowed: unknown[]): unknown[] {
+  if (allowed.length > 0) return allowed.filter((one) => one !== value);
+  if (value === null) return type === "INTEGER" ? [7] : ["x"];
+  if (typeof value === "number") return [value + 1, value - 1, value + 1_000_000];
+  if (typeof value === "string") return [changedText(value)];
+  const bytes = Buffer.from(value);
+  bytes[bytes.length >> 1]! ^= 1;
+  return [bytes];
+}
+
+/** A digit that stands in the middle becomes another: what was a time stays one, and what was JSON mostly does. */
+function changedText(text: string): string {
+  const places = [...text].flatMap((character, index) => (/[0-9a-zA-Z]/.test(character) ? [index] : []));
+  const place = places[places.length >> 1];
+  if (place === undefined) return `${text}x`;
+  const character = text[place]!;
+  // A 0 there leaves a time a time, at whatever hour of the day the file was written.
+  const other = /[0-9]/.test(character) ? (character === "0" ? "1" : "0") : character === "a" ? "b" : "a";
+  return text.slice(0, place) + other + text.slice(place + 1);
+}

@@ -1,0 +1,129 @@
+import type { Runnable } from "@langchain/core/runnables";
+import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { effect, type EffectOptions } from "langgraph-checkpoint-turns";
+import { type Failpoint, setFailpointHandler } from "../../src/testing-internal";
+import { closeAll, Deeds, fresh, open, thread } from "../support/eff-world";
+
+afterEach(() => {
+  setFailpointHandler(undefined);
+  closeAll();
+});
+
+const input = { seed: 1 };
+const died = "as if the process had died";
+
+/** The n-th time that a node (or whatever) passes a place it fails, as if the process had ended there: what was saved by then stays. */
+function dieAt(place: Failpoint, node: string | undefined, n: number): void {
+  let passed = 0;
+  setFailpointHandler((point, details) => {
+    if (point === place && details.node === node && ++passed === n) throw new Error(died);
+  });
+}
+
+const Inner = Annotation.Root({ seed: Annotation<number> });
+const Outer = Annotation.Root({
+  seed: Annotation<number>,
+  visits: Annotation<number>({ reducer: (a, b) => a + b, default: () => 0 }),
+});
+
+/** Two visits to a graph of s1 and s2 that keeps its state; `depth` such graphs lie inside each other, sub1 the outermost. */
+function loop(path: string, ran: string[], depth = 1, options = {}) {
+  const note = (name: string) => () => (ran.push(name), {});
+  let graph: any = new StateGraph(Inner).addNode("s1", note("s1")).addNode("s2", note("s2"));
+  graph.addEdge(START, "s1").addEdge("s1", "s2");
+  for (let level = depth; level > 0; level -= 1) {
+    const [name, inner] = [`sub${level}`, graph.compile({ checkpointer: true })];
+    graph = new StateGraph(level === 1 ? Outer : (Inner as never))
+      .addNode(name, inner, level === 1 ? options : {})
+      .addEdge(START, name);
+  }
+  graph.addNode("again", () => ({ visits: 1 })).addEdge("sub1", "again");
+  graph.addConditionalEdges("again", ({ visits }: { visits: number }) => (visits < 2 ? "sub1" : END), ["sub1", END]);
+  const saver = open(path, { onTurnError: "throw" });
+  return saver.attach(graph.compile({ checkpointer: saver })) as Runnable;
+}
+
+const empties = { s1: 0, s2: 0 };
+const counted = (ran: string[]) => ran.reduce((counts, name) => ({ ...counts, [name]: counts[name as "s1"] + 1 }), empties);
+
+describe("S2.8 a graph with checkpointer: true that is visited again, in a resume", () => {
+  test.each([1, 2, 3])(
+    "a visit that had saved nothing is made: the end of the one before is not its own (%i deep)",
+    async (depth) => {
+      const path = fresh();
+      const ran: string[] = [];
+      dieAt("thought.before", `sub${depth}`, 2);
+      await expect(loop(path, ran, depth).invoke(input, thread())).rejects.toThrow(died);
+      setFailpointHandler(undefined);
+      expect(counted(ran)).toEqual({ s1: 1, s2: 1 });
+      await loop(path, ran, depth).invoke(null, thread());
+      expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
+    },
+  );
+
+  test.each([1, 2, 3])("a visit in its midst goes on there (%i deep)", async (depth) => {
+    const path = fresh();
+    const ran: string[] = [];
+    dieAt("thought.before", "s2", 2);
+    await expect(loop(path, ran, depth).invoke(input, thread())).rejects.toThrow(died);
+    setFailpointHandler(undefined);
+    expect(counted(ran)).toEqual({ s1: 2, s2: 1 });
+    await loop(path, ran, depth).invoke(null, thread());
+    expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
+  });
+
+  test.each([1, 2, 3])("a visit that had ended, though its node had not, is not made again (%i deep)", async (depth) => {
+    const path = fresh();
+    const ran: string[] = [];
+    // A visit's writes: what each graph begins with, what s1 and s2 came to, and what each graph did. The run's input is before, `again` between.
+    dieAt("writes.before", undefined, 2 + 2 * (2 + 2 * depth));
+    await expect(loop(path, ran, depth).invoke(input, thread())).rejects.toThrow(died);
+    setFailpointHandler(undefined);
+    expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
+    await loop(path, ran, depth).invoke(null, thread());
+    expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
+  });
+
+  test("a retry in the same process makes the visit that its first attempt did not come to", async () => {
+    const ran: string[] = [];
+    dieAt("thought.before", "sub1", 2);
+    const retryPolicy = { maxAttempts: 2, initialInterval: 1, jitter: false, retryOn: () => true, logWarning: false };
+    await loop(fresh(), ran, 1, { retryPolicy }).invoke(input, thread());
+    expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
+  });
+});
+
+describe("S2.9 a graph with checkpointer: true in the loop of a graph around it, with a person asked between its visits", () => {
+  const kinds: [string, EffectOptions<unknown>][] = [
+    ["input", { input: { cents: 5 } }],
+    ["id", { id: "pay" }],
+    ["neither", {}],
+  ];
+  const places = [{}, { checkpointer: true as const }];
+  test.each(kinds.flatMap(([name, given]) => places.map((place) => [name, JSON.stringify(place), given, place] as const)))(
+    "each visit does its deed, once (%s, around it %s)",
+    async (_name, _place, given, place) => {
+      const deeds = new Deeds();
+      const path = fresh();
+      const graphOf = () => {
+        const pays = async () => (await effect("pay", () => deeds.do("pay"), given), {});
+        const keeping = new StateGraph(Inner).addNode("pays", pays).addEdge(START, "pays");
+        const around = new StateGraph(Outer)
+          .addNode("keeping", keeping.compile({ checkpointer: true }))
+          .addNode("asks", () => ({ visits: interrupt<string, number>("how many?") }))
+          .addEdge(START, "keeping")
+          .addEdge("keeping", "asks")
+          .addConditionalEdges("asks", ({ visits }) => (visits < 3 ? "keeping" : END), ["keeping", END]);
+        const saver = open(path);
+        const graph = new StateGraph(Inner).addNode("around", around.compile(place)).addEdge(START, "around");
+        return saver.attach(graph.compile({ checkpointer: saver }));
+      };
+      await graphOf().invoke(input, thread());
+      for (let visits = 1; visits <= 3; visits += 1) {
+        expect(deeds.count("pay")).toBe(visits);
+        await graphOf().invoke(new Command({ resume: 1 }), thread());
+      }
+      expect(deeds.count("pay")).toBe(3);
+    },
+  );
+});

@@ -1,0 +1,431 @@
+import { createHash } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
+import { CheckpointPersister, salvage, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import Database from "better-sqlite3";
+import { leftovers, makeLarge, numberOfThread, rowsOfNumber } from "./large-thread";
+import { runProgram, startProgram } from "../support/s1-programs";
+import { quiet, sqlOn } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+
+jest.setTimeout(120_000);
+
+const KEY = "6b1f0c93d2a4e58717c90ab3fe5d62480199aabbccddeeff1122334455667788";
+const NEW_KEY = "0011223344556677c90ab3fe5d6248016b1f0c93d2a4e5878899aabbccddeeff";
+const CHECKPOINTS = 350;
+
+const savers: TurnSaver[] = [];
+function open(path: string, options: TurnSaverOptions = {}): TurnSaver {
+  const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", ...options });
+  savers.push(saver);
+  return saver;
+}
+afterEach(() => {
+  for (const saver of savers.splice(0)) saver.close();
+});
+
+const at = (threadId: string) => ({ configurable: { thread_id: threadId } });
+const headOf = async (saver: TurnSaver, threadId: string): Promise<number | undefined> =>
+  (await saver.getTuple(at(threadId)))?.metadata?.step;
+
+/** Does something in each turn of the event loop until the work has ended. @returns how many turns there were */
+async function meanwhile(work: Promise<unknown>, each: (turn: number) => Promise<void>): Promise<number> {
+  let ended = false;
+  const done = work.finally(() => (ended = true));
+  let turns = 0;
+  while (!ended) {
+    await new Promise(setImmediate);
+    if (!ended) await each((turns += 1));
+  }
+  await done;
+  return turns;
+}
+
+describe.each<[string, TurnSaverOptions]>([
+  ["plain", {}],
+  ["encrypted", { encryption: { key: KEY } }],
+])("S6.7 deleting a large thread, %s", (kind, options) => {
+  test("S6.7 it is gone for everyone at once, its rows go piece by piece, and others save and read between the pieces", async () => {
+    const path = tempFile();
+    const saver = open(path, options);
+    await makeLarge(saver, "large", CHECKPOINTS);
+    await makeLarge(saver, "small", 3);
+    const other = open(path, options);
+    expect(await headOf(other, "large")).toBe(CHECKPOINTS - 2);
+    const number = numberOfThread(path, "large");
+    const left: number[] = [];
+    const turns = await meanwhile(saver.deleteThread("large"), async (turn) => {
+      left.push(Object.values(rowsOfNumber(path, number)).reduce((sum, rows) => sum + rows, 0));
+      for (const one of [saver, other]) {
+        expect(await headOf(one, "small")).toBe(1);
+        expect(await headOf(one, "large")).toBe(turn > 2 ? 2 : undefined);
+      }
+      if (turn === 1) {
+        if (kind === "plain") expect(new CheckpointPersister(new Database(path)).loadForTask("task")).toEqual([]);
+        await expect(other.copyThread("large", "copy")).rejects.toMatchObject({ code: "THREAD_NOT_FOUND" });
+      }
+      if (turn === 2) {
+        await makeLarge(other, "beside", 2);
+        await makeLarge(other, "large", 4);
+        const listed: unknown[] = [];
+        for await (const { config } of other.list({})) listed.push(config.configurable?.["thread_id"]);
+        expect(listed.sort()).toEqual([
+          ...Array<string>(2).fill("beside"),
+          ...Array<string>(4).fill("large"),
+          ...Array<string>(3).fill("small"),
+        ]);
+      }
+    });
+    // Each turn found fewer rows than the one before.
+    expect(turns).toBeGreaterThan(1);
+    expect(left).toEqual([...new Set(left)].sort((a, b) => b - a));
+    expect(rowsOfNumber(path, number)).toEqual({});
+    expect(leftovers(path)).toEqual([]);
+    expect(await headOf(saver, "large")).toBe(2);
+    expect((await saver.verify()).problems).toEqual([]);
+  });
+
+  test.each([2, 3])("S6.7 S3.8 SIGKILL after %d turns: nobody sees the rest, and the next process removes it", async (turns) => {
+    const path = tempFile();
+    const saver = open(path, options);
+    await makeLarge(saver, "large", CHECKPOINTS);
+    await makeLarge(saver, "small", 3);
+    const number = numberOfThread(path, "large");
+    saver.close();
+    const key = kind === "plain" ? [] : [KEY];
+    expect(runProgram("retention/large-delete-child.ts", path, "large", String(turns), ...key).signal).toBe("SIGKILL");
+    expect(leftovers(path)).toEqual([{ thread: number, rewind_id: "", run_id: "" }]);
+    expect(rowsOfNumber(path, number)).not.toEqual({});
+    if (turns === 3) {
+      const target = tempFile();
+      rmSync(target, { force: true });
+      await salvage(path, target, kind === "plain" ? {} : { encryption: { key: KEY } });
+      const rescued = open(target, options);
+      expect([await headOf(rescued, "large"), await headOf(rescued, "small")]).toEqual([undefined, 1]);
+      expect((await rescued.verify()).problems).toEqual([]);
+      expect(rowsOfNumber(target, number)).toEqual({});
+    }
+    const next = open(path, options);
+    expect(await headOf(next, "large")).toBeUndefined();
+    await makeLarge(next, "large", 2);
+    // It walks while the rest is being removed.
+    expect((await next.verify()).problems).toEqual([]);
+    while (leftovers(path).length > 0) await new Promise(setImmediate);
+    expect(rowsOfNumber(path, number)).toEqual({});
+    expect([await headOf(next, "large"), await headOf(next, "small")]).toEqual([0, 1]);
+    expect((await next.verify()).problems).toEqual([]);
+  });
+});
+
+test("S6.7 keys are rotated while a thread is being deleted, and none is kept for what is on its way out", async () => {
+  const path = tempFile();
+  const first = open(path, { encryption: { key: KEY } });
+  await makeLarge(first, "large", CHECKPOINTS);
+  await makeLarge(first, "small", 3);
+  first.close();
+  expect(runProgram("retention/large-delete-child.ts", path, "large", "2", KEY).signal).toBe("SIGKILL");
+  const saver = open(path, { encryption: { keys: { default: KEY, next: NEW_KEY }, current: "next" } });
+  expect(await saver.rotateKeys()).toMatchObject({ retired: 1 });
+  expect(leftovers(path)).toEqual([]);
+  expect((await saver.verify()).problems).toEqual([]);
+  expect(await headOf(saver, "small")).toBe(1);
+});
+
+test("S3.1 S6.7 a leftover that names a thread that is there, by damage, takes nothing from it", async () => {
+  const path = tempFile();
+  const saver = open(path);
+  await makeLarge(saver, "small", 3);
+  const number = numberOfThread(path, "small");
+  sqlOn(path, `INSERT INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (${number}, '', '')`);
+  const before = rowsOfNumber(path, number);
+  await saver.vacuum();
+  expect(leftovers(path)).toEqual([]);
+  const { langgraph_leftovers: _, ...rows } = before;
+  expect(rowsOfNumber(path, number)).toEqual(rows);
+  expect(await headOf(saver, "small")).toBe(1);
+  expect((await saver.verify()).problems).toEqual([]);
+});
+
+test("S6.7 archives of a large thread's rewinds go with it, piece by piece", async () => {
+  const path = tempFile();
+  const saver = open(path);
+  await makeLarge(saver, "large", 2);
+  const [task] = await saver.listTasks("large");
+  const parent = (await saver.getTuple(at("large")))!.config;
+  await saver.put(
+    { configurable: { ...parent.configurable, task_id: "later" } },
+    { ...(await saver.getTuple(at("large")))!.checkpoint, id: "1fffffff-ffff-6fff-8000-000000000000" },
+    { source: "input", step: 9, parents: {} },
+    {},
+  );
+  await saver.rewind({ threadId: "large", toTask: task!.taskId });
+  // As many as a large rewind leaves; they are only to be removed.
+  sqlOn(
+    path,
+    `WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
+      INSERT INTO langgraph_archive SELECT (SELECT id FROM langgraph_rewinds), 'large', i, 'langgraph_tasks', 'deleted', '{}', '' FROM n`,
+  );
+  const archived = (): number => {
+    const db = new Database(path, { readonly: true });
+    const count = db.prepare("SELECT count(*) FROM langgraph_archive").pluck().get() as number;
+    db.close();
+    return count;
+  };
+  const left: number[] = [];
+  await meanwhile(saver.deleteThread("large"), async () => {
+    left.push(archived());
+    expect(await saver.listRewinds("large")).toEqual([]);
+    expect((await saver.verify()).problems).toEqual([]);
+  });
+  expect(left[0]).toBeGreaterThan(0);
+  expect([archived(), leftovers(path)]).toEqual([0, []]);
+  expect((await saver.verify()).problems).toEqual([]);
+});
+
+describe.each<[string, TurnSaverOptions]>([
+  ["plain", {}],
+  ["encrypted", { encryption: { key: KEY } }],
+])("S6.7 copying a large thread, %s", (kind, options) => {
+  const key = kind === "plain" ? [] : [KEY];
+
+  /** A thread with turns, of 350 checkpoints and more. */
+  async function source(path: string): Promise<TurnSaver> {
+    const saver = open(path, options);
+    const graph = new StateGraph(Annotation.Root({ note: Annotation<string> }))
+      .addNode("work", () => ({ note: "done" }))
+      .addEdge(START, "work")
+      .compile({ checkpointer: saver });
+    const by = { configurable: { thread_id: "large", task_id: "recorded" } };
+    for (let run = 0; run < 10; run += 1) await saver.attach(graph).invoke({ note: `run ${run}` }, by);
+    await makeLarge(saver, "large", CHECKPOINTS);
+    return saver;
+  }
+
+  /** What users see of a thread, without its own id; each checkpoint as a digest. */
+  async function seen(saver: TurnSaver, threadId: string) {
+    const without = (value: unknown): string =>
+      JSON.stringify(value, (name, item: unknown) => (name === "thread_id" ? "the thread" : item));
+    const checkpoints: string[] = [];
+    for await (const tuple of saver.list(at(threadId))) {
+      checkpoints.push(createHash("sha256").update(without(tuple)).digest("hex"));
+    }
+    const turns = (await saver.listTurns(threadId)).map(
+      ({ id: _id, seq: _seq, threadId: _thread, graphId: _graph, ...turn }) => turn,
+    );
+    const tasks = (await saver.listTasks(threadId)).map(({ taskId, createdAt }) => ({ taskId, createdAt }));
+    return { checkpoints: checkpoints.reverse(), turns, tasks, names: (await saver.listNames(threadId)).map(({ name }) => name) };
+  }
+
+  const numberOfCopy = (path: string): number | undefined => (leftovers(path)[0] as { thread: number } | undefined)?.thread;
+  const ids = async (saver: TurnSaver): Promise<Set<unknown>> => {
+    const found = new Set<unknown>();
+    for await (const { config } of saver.list({})) found.add(config.configurable?.["thread_id"]);
+    return found;
+  };
+
+  test("S6.7 S3.7 everyone sees it at once, as of one moment, and others save on the source between the pieces", async () => {
+    const path = tempFile();
+    const saver = await source(path);
+    const other = open(path, options);
+    await saver.nameCheckpoint({ threadId: "large" }, "a name");
+    const before = await seen(saver, "large");
+    const head = (await other.getTuple(at("large")))!;
+    const persister = new CheckpointPersister(new Database(path));
+    const recorded = (await saver.listTurns("large")).length;
+    const written: number[] = [];
+    await meanwhile(saver.copyThread("large", "copy"), async () => {
+      const number = numberOfCopy(path);
+      if (number === undefined) return;
+      const rows = rowsOfNumber(path, number);
+      written.push(Object.values(rows).reduce((sum, count) => sum + count, 0));
+      if (kind === "plain") expect(persister.loadForTask("recorded")).toHaveLength(recorded);
+      expect(await other.getTuple(at("copy"))).toBeUndefined();
+      expect(await headOf(other, "large")).toBeDefined();
+      if (written.length % 3 === 1) expect((await other.verify()).problems).toEqual([]);
+      if (written.length === 1) {
+        // A new version of what is there already, and what comes behind it.
+        await other.put(
+          {
+            configurable: {
+              ...head.config.configurable,
+              checkpoint_id: head.parentConfig!.configurable!["checkpoint_id"],
+              task_id: "task",
+            },
+          },
+          head.checkpoint,
+          { ...head.metadata!, step: 7_777 },
+          {},
+        );
+        await other.nameCheckpoint({ threadId: "large" }, "a later name");
+        await makeLarge(other, "large", 3);
+        const listed = await ids(other);
+        if (numberOfCopy(path) === number) expect(listed).toEqual(new Set(["large"]));
+        await expect(other.copyThread("large", "large")).rejects.toMatchObject({ code: "THREAD_EXISTS" });
+        for (const removing of [
+          () => other.vacuum(),
+          () => other.prune({ threadId: "small", keepLast: 1 }),
+          () => other.deleteThread("small"),
+        ]) {
+          await removing().catch((error: { code: string }) => expect(error.code).toBe("THREAD_NOT_FOUND"));
+        }
+        if (kind === "encrypted") await other.rotateKeys();
+        open(path, options);
+      }
+    });
+    expect(written.length).toBeGreaterThan(1);
+    expect(written).toEqual([...written].sort((a, b) => a - b));
+    expect(leftovers(path)).toEqual([]);
+    expect(await seen(other, "copy")).toEqual(before);
+    expect((await headOf(saver, "large"))!).toBe(1);
+    expect((await saver.verify()).problems).toEqual([]);
+  });
+
+  if (kind === "plain") {
+    test("S6.7 S1.5 turns that CheckpointPersister deletes meanwhile are in no copy", async () => {
+      const path = tempFile();
+      const saver = await source(path);
+      const recorded = (await saver.listTurns("large")).length;
+      const persister = new CheckpointPersister(new Database(path));
+      let deleted = 0;
+      await meanwhile(saver.copyThread("large", "copy"), async () => {
+        const rows = rowsOfNumber(path, numberOfCopy(path) ?? 0)["langgraph_checkpoints"];
+        if (deleted === 0 && rows === recorded) deleted = persister.deleteAfter("none", ["none", "recorded"]);
+      });
+      expect(deleted).toBe(2 * recorded);
+      expect(await seen(saver, "copy")).toEqual(await seen(saver, "large"));
+      expect((await saver.listTurns("copy")).length).toBe(0);
+      expect([leftovers(path), (await saver.verify()).problems]).toEqual([[], []]);
+    });
+  }
+
+  test("S6.7 S3.7 while another process saves on the source, the copy is as the source was at one moment", async () => {
+    const path = tempFile();
+    const saver = await source(path);
+    const child = startProgram("retention/large-save-child.ts", path, ...key);
+    await child.said;
+    await saver.copyThread("large", "copy");
+    await saver.copyThread("large", "copy 2");
+    await child.kill();
+    const now = await seen(saver, "large");
+    for (const threadId of ["copy", "copy 2"]) {
+      const copy = await seen(saver, threadId);
+      const length = copy.checkpoints.length;
+      expect(length).toBeGreaterThan(CHECKPOINTS);
+      expect(now.checkpoints.length).toBeGreaterThan(length);
+      // The writes of its newest checkpoint may have come later.
+      expect(copy.checkpoints.slice(0, -1)).toEqual(now.checkpoints.slice(0, length - 1));
+      expect(copy.turns).toEqual(now.turns);
+    }
+    expect(leftovers(path)).toEqual([]);
+    expect((await saver.verify()).problems).toEqual([]);
+  });
+
+  test.each([1, 6])("S6.7 S3.8 SIGKILL %d turns into a copy: nobody sees it, and the next process removes it", async (turns) => {
+    const path = tempFile();
+    const saver = await source(path);
+    const before = await seen(saver, "large");
+    saver.close();
+    expect(runProgram("retention/large-copy-child.ts", path, String(turns), ...key).signal).toBe("SIGKILL");
+    expect(leftovers(path)).toEqual([{ thread: expect.any(Number), rewind_id: "", run_id: expect.stringMatching(/./) }]);
+    const number = numberOfCopy(path)!;
+    if (turns > 1) expect(rowsOfNumber(path, number)).not.toEqual({ langgraph_leftovers: 1 });
+    const next = open(path, options);
+    expect(await next.getTuple(at("copy"))).toBeUndefined();
+    expect((await next.verify()).problems).toEqual([]);
+    while (leftovers(path).length > 0) await new Promise(setImmediate);
+    expect(rowsOfNumber(path, number)).toEqual({});
+    const runs = new Database(path, { readonly: true });
+    expect(runs.prepare("SELECT count(*) FROM langgraph_runs").pluck().get()).toBe(0);
+    runs.close();
+    await next.copyThread("large", "copy");
+    expect(await seen(next, "copy")).toEqual(before);
+    expect((await next.verify()).problems).toEqual([]);
+  });
+
+  test("S6.7 nobody removes the rows of a copy that another process, or another host, is still making", async () => {
+    const path = tempFile();
+    const saver = await source(path);
+    await makeLarge(saver, "small", 3);
+    const before = await seen(saver, "large");
+    const go = `${path}.go`;
+    const child = startProgram("retention/large-copy-child.ts", path, go, ...key);
+    await child.said;
+    const number = numberOfCopy(path)!;
+    const written = rowsOfNumber(path, number);
+    expect(Object.keys(written).length).toBeGreaterThan(1);
+    for (const host of ["as it is", "elsewhere"]) {
+      if (host === "elsewhere") sqlOn(path, "UPDATE langgraph_runs SET host = 'elsewhere' WHERE thread_id = ''");
+      await open(path, options).vacuum();
+      await saver.prune({ threadId: "small", keepLast: 1 });
+      await saver.deleteThread("nobody");
+      for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+      expect([host, rowsOfNumber(path, number)]).toEqual([host, written]);
+    }
+    writeFileSync(go, "");
+    expect(await child.ended).toMatchObject({ code: 0 });
+    expect(await seen(saver, "copy")).toEqual(before);
+    expect((await saver.verify()).problems).toEqual([]);
+  });
+});
+
+describe("S6.7 copying a large thread while it is changed otherwise", () => {
+  /** Does something once for each number under which a copy is written. */
+  async function copying(path: string, saver: TurnSaver, each: (attempt: number) => Promise<unknown>): Promise<number> {
+    const numbers = new Set<number>();
+    await meanwhile(saver.copyThread("large", "copy"), async () => {
+      const number = (leftovers(path)[0] as { thread: number } | undefined)?.thread;
+      if (number === undefined || numbers.has(number)) return;
+      numbers.add(number);
+      await each(numbers.size);
+    });
+    return numbers.size;
+  }
+  async function large(): Promise<{ path: string; saver: TurnSaver; other: TurnSaver }> {
+    const path = tempFile();
+    const saver = open(path);
+    await makeLarge(saver, "large", CHECKPOINTS);
+    return { path, saver, other: open(path) };
+  }
+  const idsOf = async (saver: TurnSaver, threadId: string): Promise<unknown[]> => {
+    const found: unknown[] = [];
+    for await (const { checkpoint } of saver.list(at(threadId))) found.push(checkpoint.id);
+    return found;
+  };
+
+  test("S6.7 a source that is pruned meanwhile is copied as it is after that", async () => {
+    const { path, saver, other } = await large();
+    expect(
+      await copying(path, saver, (attempt) =>
+        attempt === 1 ? other.prune({ threadId: "large", keepLast: 300 }) : Promise.resolve(),
+      ),
+    ).toBe(2);
+    expect(await idsOf(saver, "copy")).toEqual(await idsOf(saver, "large"));
+    expect([leftovers(path), (await saver.verify()).problems]).toEqual([[], []]);
+  });
+
+  test("S6.7 after three attempts it is copied in one transaction", async () => {
+    const { path, saver, other } = await large();
+    expect(await copying(path, saver, (attempt) => other.prune({ threadId: "large", keepLast: 340 - 10 * attempt }))).toBe(3);
+    expect(await idsOf(saver, "copy")).toEqual(await idsOf(saver, "large"));
+    expect([leftovers(path), (await saver.verify()).problems]).toEqual([[], []]);
+  });
+
+  test("S6.7 a source that is deleted meanwhile has no copy", async () => {
+    const { path, saver, other } = await large();
+    await expect(copying(path, saver, () => other.deleteThread("large"))).rejects.toMatchObject({ code: "THREAD_NOT_FOUND" });
+    expect([await headOf(saver, "copy"), leftovers(path), (await saver.verify()).problems]).toEqual([undefined, [], []]);
+  });
+
+  test("S6.7 a thread that somebody begins under the copy's id stays, and nothing is left of the copy", async () => {
+    const { path, saver, other } = await large();
+    await expect(copying(path, saver, () => makeLarge(other, "copy", 2))).rejects.toMatchObject({ code: "THREAD_EXISTS" });
+    expect([await headOf(saver, "copy"), leftovers(path), (await saver.verify()).problems]).toEqual([0, [], []]);
+  });
+
+  test("S6.7 a saver that is closed meanwhile refuses the rest, which the next one removes", async () => {
+    const { path, saver, other } = await large();
+    await expect(copying(path, saver, async () => saver.close())).rejects.toMatchObject({ code: "STORE_CLOSED" });
+    await other.vacuum();
+    expect([await headOf(other, "copy"), leftovers(path), (await other.verify()).problems]).toEqual([undefined, [], []]);
+  });
+});

@@ -1,0 +1,893 @@
+import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
+import Database from "better-sqlite3";
+import {
+  effect,
+  CheckpointPersister,
+  GraphRunner,
+  type LangGraphCheckpoint,
+  type Turn,
+  TurnsError,
+  TurnSaver,
+} from "langgraph-checkpoint-turns";
+import { REWOUND } from "../rewind/rewind-world";
+import { chain } from "../support/s1-graph";
+import { runProgram } from "../support/s1-programs";
+import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const NOON = new Date("2030-01-01T12:00:00.000Z");
+
+let path: string;
+let db: Database.Database;
+let persister: CheckpointPersister;
+
+beforeEach(() => {
+  path = tempFile();
+  db = new Database(path);
+  persister = new CheckpointPersister(db);
+});
+afterEach(() => {
+  db.close();
+});
+
+function turn(id: string, more: Partial<LangGraphCheckpoint> = {}): LangGraphCheckpoint {
+  return { id, graphId: "g", nodeName: "n", turnType: "Thought", state: { id }, taskId: "t", createdAt: NOON, ...more };
+}
+
+function rows(): Record<string, unknown>[] {
+  return db.prepare("SELECT * FROM langgraph_checkpoints ORDER BY rowid").all() as Record<string, unknown>[];
+}
+
+const ids = (): unknown[] => rows().map((row) => row["id"]);
+
+/** A row by plain SQL, with the seven columns of the requirement alone. */
+function insertPlain(id: string, more: { graph?: string; task?: string; type?: string; state?: string } = {}): void {
+  db.prepare(
+    `INSERT INTO langgraph_checkpoints (id, graph_id, node_name, turn_type, serialized_state, task_id, created_at)
+     VALUES (?, ?, 'n', ?, ?, ?, ?)`,
+  ).run(id, more.graph ?? "g", more.type ?? "Thought", more.state ?? `{"id":"${id}"}`, more.task ?? "t", NOON.toISOString());
+}
+
+function refused(work: () => unknown): TurnsError {
+  try {
+    work();
+  } catch (error) {
+    if (TurnsError.is(error)) return error;
+    throw error;
+  }
+  throw new Error("nothing was thrown");
+}
+
+describe("S1 the table", () => {
+  interface Column {
+    name: string;
+    type: string;
+    notnull: number;
+    pk: number;
+  }
+  const columns = (): Column[] =>
+    db.prepare("SELECT name, type, \"notnull\", pk FROM pragma_table_info('langgraph_checkpoints')").all() as Column[];
+
+  test("S1 has the seven columns exactly as required, first and in this order", () => {
+    expect(columns().slice(0, 7)).toEqual([
+      { name: "id", type: "TEXT", notnull: 1, pk: 1 },
+      { name: "graph_id", type: "TEXT", notnull: 1, pk: 0 },
+      { name: "node_name", type: "TEXT", notnull: 1, pk: 0 },
+      { name: "turn_type", type: "TEXT", notnull: 1, pk: 0 },
+      { name: "serialized_state", type: "TEXT", notnull: 1, pk: 0 },
+      { name: "task_id", type: "TEXT", notnull: 1, pk: 0 },
+      { name: "created_at", type: "TEXT", notnull: 1, pk: 0 },
+    ]);
+  });
+
+  test("S1 each further column may be left out of an insert", () => {
+    const further = db
+      .prepare(
+        "SELECT name FROM pragma_table_info('langgraph_checkpoints') WHERE cid >= 7 AND \"notnull\" = 1 AND dflt_value IS NULL",
+      )
+      .all();
+    expect(further).toEqual([]);
+  });
+
+  test("S1 the schema has the columns and the CHECK in the words of the requirement", () => {
+    const { sql } = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'langgraph_checkpoints'").get() as { sql: string };
+    const words = sql.replace(/\s+/g, " ");
+    for (const column of [
+      "id TEXT PRIMARY KEY",
+      "graph_id TEXT NOT NULL",
+      "node_name TEXT NOT NULL",
+      "turn_type TEXT NOT NULL CHECK(turn_type IN ('Thought','Action'))",
+      "serialized_state TEXT NOT NULL",
+      "task_id TEXT NOT NULL",
+      "created_at TEXT NOT NULL",
+    ]) {
+      expect(words).toContain(`${column},`);
+    }
+  });
+
+  test.each(["thought", "ACTION", "Observation", "", " Thought"])("S1 the CHECK refuses the turn type %j", (type) => {
+    expect(() => insertPlain("x", { type })).toThrow(/CHECK constraint failed/);
+    expect(ids()).toEqual([]);
+  });
+
+  test.each(["graph_id", "node_name", "turn_type", "serialized_state", "task_id", "created_at"])(
+    "S1 %s may not be NULL",
+    (column) => {
+      const values: Record<string, string | null> = {
+        id: "x",
+        graph_id: "g",
+        node_name: "n",
+        turn_type: "Thought",
+        serialized_state: "{}",
+        task_id: "t",
+        created_at: NOON.toISOString(),
+        [column]: null,
+      };
+      const names = Object.keys(values);
+      const insert = db.prepare(
+        `INSERT INTO langgraph_checkpoints (${names.join(", ")}) VALUES (${names.map((name) => `@${name}`).join(", ")})`,
+      );
+      expect(() => insert.run(values)).toThrow(/NOT NULL constraint failed/);
+    },
+  );
+
+  test("S1 the table comes from a numbered migration, recorded in the file", () => {
+    expect(db.prepare("SELECT version, name FROM langgraph_migrations ORDER BY version LIMIT 1").get()).toEqual({
+      version: 1,
+      name: expect.stringContaining("turns_and_checkpoints"),
+    });
+  });
+
+  test("S1 rows that plain SQL inserted with the seven columns alone are read by every method", () => {
+    insertPlain("p1", { state: '{"n":1,"nested":{"list":[1,"two",null]}}' });
+    insertPlain("p2", { type: "Action", state: '{"n":2}' });
+    const p1 = turn("p1", { state: { n: 1, nested: { list: [1, "two", null] } } });
+    const p2 = turn("p2", { turnType: "Action", state: { n: 2 } });
+    expect(persister.load("p1")).toEqual(p1);
+    expect(persister.loadLatest("g")).toEqual(p2);
+    expect(persister.loadForTask("t")).toEqual([p1, p2]);
+    expect(persister.prune("g", 1)).toBe(1);
+    expect(persister.deleteAfter("s", ["s", "t"])).toBe(1);
+  });
+});
+
+describe("S1.1 save", () => {
+  test("S1.1 inserts one row whose columns hold what was given, the state as JSON text", () => {
+    const state = { text: "héllo \u{1F600}", n: 1.5, yes: true, none: null, list: [1, [2]], inner: { a: "b" } };
+    persister.save(turn("one", { graphId: "graph", nodeName: "node", turnType: "Action", state, taskId: "task" }));
+    expect(rows()).toHaveLength(1);
+    const [row] = rows();
+    expect(row).toMatchObject({
+      id: "one",
+      graph_id: "graph",
+      node_name: "node",
+      turn_type: "Action",
+      task_id: "task",
+      created_at: "2030-01-01T12:00:00.000Z",
+    });
+    expect(JSON.parse(row!["serialized_state"] as string)).toEqual(state);
+  });
+
+  test("S1.1 has committed when it returns: another connection sees the row", () => {
+    const other = new Database(path, { readonly: true });
+    persister.save(turn("one"));
+    expect(other.prepare("SELECT count(*) FROM langgraph_checkpoints").pluck().get()).toBe(1);
+    other.close();
+  });
+
+  test("S1.1 returns nothing and leaves the handle open and outside of a transaction", () => {
+    expect(persister.save(turn("one"))).toBeUndefined();
+    expect(db.open).toBe(true);
+    expect(db.inTransaction).toBe(false);
+  });
+
+  test("S1.1 runs in a transaction: what a trigger did beside the insert goes with it", () => {
+    sqlOn(
+      path,
+      "CREATE TABLE beside (id TEXT)",
+      `CREATE TRIGGER half AFTER INSERT ON langgraph_checkpoints BEGIN
+         INSERT INTO beside VALUES (NEW.id); SELECT RAISE(FAIL, 'half-way'); END`,
+    );
+    expect(() => persister.save(turn("one"))).toThrow(/half-way/);
+    expect(rows()).toEqual([]);
+    expect(db.prepare("SELECT count(*) FROM beside").pluck().get()).toBe(0);
+  });
+
+  test("S1.1 takes part in a transaction of the caller's", () => {
+    const both = db.transaction((fail: boolean) => {
+      persister.save(turn(fail ? "x1" : "y1"));
+      persister.save(turn(fail ? "x2" : "y2"));
+      if (fail) throw new Error("changed my mind");
+    });
+    expect(() => both(true)).toThrow("changed my mind");
+    expect(ids()).toEqual([]);
+    both(false);
+    expect(ids()).toEqual(["y1", "y2"]);
+  });
+
+  test("S1.1 brings back exactly what was saved, rich values included", () => {
+    const state: Record<string, unknown> = {
+      date: new Date("1999-12-31T23:59:59.999Z"),
+      map: new Map<unknown, unknown>([
+        ["k", new Set([1, "2"])],
+        [{ object: "key" }, new Map()],
+      ]),
+      big: 2n ** 80n,
+      numbers: [NaN, Infinity, -Infinity, -0, 1e-300],
+      nothing: undefined,
+      holes: { here: undefined },
+      bytes: new Uint8Array([0, 255, 128]),
+      pattern: /a"b/giu,
+      url: new URL("https://example.org/?q=1"),
+      messages: [
+        new HumanMessage({ content: "hi", id: "h1" }),
+        new AIMessage({ content: "", id: "a1", tool_calls: [{ id: "c1", name: "find", args: { q: "x" } }] }),
+        new ToolMessage({ content: "found", tool_call_id: "c1", artifact: new Map([["rows", 3n]]) }),
+      ],
+      nul: "a\0b",
+    };
+    persister.save(turn("rich", { state }));
+    const back = persister.load("rich")!.state;
+    expect(back).toEqual(state);
+    expect(Object.keys(back)).toEqual(Object.keys(state));
+    expect(Object.is((back["numbers"] as number[])[3], -0)).toBe(true);
+    expect(back["date"]).toBeInstanceOf(Date);
+    expect((back["messages"] as unknown[])[2]).toBeInstanceOf(ToolMessage);
+    expect(Object.hasOwn(back["holes"] as object, "here")).toBe(true);
+  });
+
+  test("S1.1 keeps a state with a __proto__ key as data", () => {
+    const state = JSON.parse('{"__proto__":{"polluted":true},"constructor":1}') as Record<string, unknown>;
+    persister.save(turn("proto", { state }));
+    const back = persister.load("proto")!.state;
+    expect(Object.keys(back)).toEqual(["__proto__", "constructor"]);
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  test("S1.1 a state that cannot be saved is refused with the path to the value, and nothing is written", () => {
+    const error = refused(() => persister.save(turn("fn", { state: { deep: [{ callback: () => 1 }] } })));
+    expect(error.code).toBe("UNSERIALIZABLE_VALUE");
+    expect(error.message).toContain("callback");
+    const loop: Record<string, unknown> = {};
+    loop["self"] = loop;
+    expect(refused(() => persister.save(turn("loop", { state: loop }))).code).toBe("UNSERIALIZABLE_VALUE");
+    expect(ids()).toEqual([]);
+  });
+
+  const bad: [string, unknown][] = [
+    ["id", ""],
+    ["id", 7],
+    ["id", "a\0b"],
+    ["id", "\ud800"],
+    ["graphId", ""],
+    ["graphId", null],
+    ["nodeName", undefined],
+    ["nodeName", "a\0"],
+    ["turnType", "Observation"],
+    ["turnType", "thought"],
+    ["state", null],
+    ["state", [1]],
+    ["state", "{}"],
+    ["taskId", ""],
+    ["taskId", {}],
+    ["createdAt", new Date(NaN)],
+    ["createdAt", "2030-01-01"],
+  ];
+  test.each(bad)("S1.1 a checkpoint with a wrong %s (%j) is refused by name and nothing is written", (field, value) => {
+    const error = refused(() => persister.save({ ...turn("x"), [field]: value }));
+    expect(error.code).toBe("INVALID_CHECKPOINT");
+    expect(error.name).toBe("InvalidCheckpointError");
+    expect(error.message).toContain(`"${field}"`);
+    expect(error.data["field"]).toBe(field);
+    expect(ids()).toEqual([]);
+  });
+
+  test.each<[string, unknown, string]>([
+    ["turnType", "Plan", '"Thought" or "Action"; found "Plan".'],
+    ["state", "{}", 'an object of named values; found "{}".'],
+    ["createdAt", "2030-01-01", 'a valid date; found "2030-01-01".'],
+  ])("S1.1 the message about %s = %j is one sentence", (field, value, sentence) => {
+    const error = refused(() => persister.save({ ...turn("x"), [field]: value }));
+    expect(error.message).toContain(`: expected ${sentence}`);
+  });
+
+  test.each([[null], [undefined], ["x"], [7]])("S1.1 %j is no checkpoint", (value) => {
+    const error = refused(() => persister.save(value as unknown as LangGraphCheckpoint));
+    expect(error.code).toBe("INVALID_CHECKPOINT");
+    expect(ids()).toEqual([]);
+  });
+});
+
+describe("S1.2 no partial row", () => {
+  test.each(["ABORT", "FAIL", "ROLLBACK"])("S1.2 a trigger that raises %s half-way through the insert leaves no row", (how) => {
+    persister.save(turn("before"));
+    const before = dump(path);
+    sqlOn(path, `CREATE TRIGGER no AFTER INSERT ON langgraph_checkpoints BEGIN SELECT RAISE(${how}, 'disk on fire'); END`);
+    const error = refused(() => persister.save(turn("after")));
+    expect(error.code).toBe("STORE_FAILED");
+    expect(error.message).toContain("disk on fire");
+    expect(dump(path)).toEqual(before);
+    sqlOn(path, "DROP TRIGGER no");
+    persister.save(turn("after"));
+    expect(ids()).toEqual(["before", "after"]);
+  });
+
+  test("S1.2 an id that is taken is refused and the first row stays as it was", () => {
+    persister.save(turn("one", { state: { first: true } }));
+    const before = dump(path);
+    expect(refused(() => persister.save(turn("one", { graphId: "other", state: { first: false } }))).code).toBe("STORE_FAILED");
+    expect(dump(path)).toEqual(before);
+    expect(persister.load("one")!.state).toEqual({ first: true });
+  });
+
+  test("S1.2 a read-only handle refuses, with the reason", () => {
+    persister.save(turn("one"));
+    const locked = new Database(path, { readonly: true });
+    const reader = new CheckpointPersister(locked);
+    expect(reader.loadLatest("g")!.id).toBe("one");
+    expect(refused(() => reader.save(turn("two"))).code).toBe("STORE_UNAVAILABLE");
+    locked.close();
+    expect(ids()).toEqual(["one"]);
+  });
+
+  test("S1.2 a lock that somebody else holds makes the save fail whole, and it can be repeated", () => {
+    db.pragma("busy_timeout = 0");
+    const other = new Database(path);
+    other.exec("BEGIN IMMEDIATE");
+    expect(refused(() => persister.save(turn("one"))).code).toBe("STORE_BUSY");
+    other.exec("ROLLBACK");
+    other.close();
+    persister.save(turn("one"));
+    expect(ids()).toEqual(["one"]);
+  });
+});
+
+describe("S1.3 loadLatest", () => {
+  test("S1.3 null for an unknown graph and in an empty file", () => {
+    expect(persister.loadLatest("g")).toBeNull();
+    persister.save(turn("one", { graphId: "other" }));
+    expect(persister.loadLatest("g")).toBeNull();
+  });
+
+  test("S1.3 the highest rowid wins, not the newest date and not the greatest id", () => {
+    persister.save(turn("z", { createdAt: new Date("2040-01-01T00:00:00Z") }));
+    persister.save(turn("a", { createdAt: new Date("2020-01-01T00:00:00Z"), turnType: "Action" }));
+    persister.save(turn("other", { graphId: "other" }));
+    expect(persister.loadLatest("g")).toEqual(turn("a", { createdAt: new Date("2020-01-01T00:00:00Z"), turnType: "Action" }));
+  });
+
+  test("S1.3 a graph id is data: wildcards and quotes match only themselves", () => {
+    persister.save(turn("one", { graphId: "g'; DROP TABLE langgraph_checkpoints; --" }));
+    expect(persister.loadLatest("g%")).toBeNull();
+    expect(persister.loadLatest("g'; DROP TABLE langgraph_checkpoints; --")!.id).toBe("one");
+  });
+});
+
+describe("S1.4 loadForTask", () => {
+  test("S1.4 all of a task's checkpoints, rowid ascending, whatever their dates", () => {
+    for (const [index, id] of ["c", "a", "b"].entries()) {
+      persister.save(turn(id, { createdAt: new Date(NOON.getTime() - index * 1000) }));
+      persister.save(turn(`${id}-other`, { taskId: "other" }));
+    }
+    expect(persister.loadForTask("t").map((found) => found.id)).toEqual(["c", "a", "b"]);
+    expect(persister.loadForTask("nobody")).toEqual([]);
+  });
+
+  test("S1.4 graphId narrows it to one graph", () => {
+    persister.save(turn("one", { graphId: "g1" }));
+    persister.save(turn("two", { graphId: "g2" }));
+    expect(persister.loadForTask("t").map((found) => found.id)).toEqual(["one", "two"]);
+    expect(persister.loadForTask("t", { graphId: "g2" }).map((found) => found.id)).toEqual(["two"]);
+    expect(persister.loadForTask("t", {}).map((found) => found.id)).toEqual(["one", "two"]);
+  });
+});
+
+describe("S1.5 deleteAfter", () => {
+  const tasks = ["t1", "t2", "t3", "t4"];
+  beforeEach(() => {
+    for (const taskId of tasks) {
+      persister.save(turn(`${taskId}-T`, { taskId }));
+      persister.save(turn(`${taskId}-A`, { taskId, turnType: "Action" }));
+    }
+  });
+
+  test("S1.5 deletes every row of the tasks behind the target and says how many", () => {
+    expect(persister.deleteAfter("t2", tasks)).toBe(4);
+    expect(ids()).toEqual(["t1-T", "t1-A", "t2-T", "t2-A"]);
+  });
+
+  test("S1.5 the first task: all others go", () => {
+    expect(persister.deleteAfter("t1", tasks)).toBe(6);
+    expect(ids()).toEqual(["t1-T", "t1-A"]);
+  });
+
+  test("S1.5 the last task: nothing to delete", () => {
+    const before = dump(path);
+    expect(persister.deleteAfter("t4", tasks)).toBe(0);
+    expect(dump(path)).toEqual(before);
+  });
+
+  test("S1.5 a target that is not in the list is an error, and nothing is deleted", () => {
+    const before = dump(path);
+    for (const list of [tasks, []]) {
+      const error = refused(() => persister.deleteAfter("t9", list));
+      expect(error.code).toBe("UNKNOWN_TASK");
+      expect(error.message).toContain('"t9"');
+    }
+    expect(dump(path)).toEqual(before);
+  });
+
+  test("S1.5 rows of tasks that are not in the list stay", () => {
+    persister.save(turn("unlisted", { taskId: "unlisted" }));
+    expect(persister.deleteAfter("t1", tasks)).toBe(6);
+    expect(ids()).toEqual(["t1-T", "t1-A", "unlisted"]);
+  });
+
+  test("S1.5 the order of the list decides, not the order of the rows", () => {
+    expect(persister.deleteAfter("t3", ["t4", "t3", "t1"])).toBe(2);
+    expect(ids()).toEqual(["t2-T", "t2-A", "t3-T", "t3-A", "t4-T", "t4-A"]);
+  });
+
+  test("S1.5 an id listed twice behind the target is deleted once; a task never deletes itself", () => {
+    expect(persister.deleteAfter("t3", ["t1", "t2", "t3", "t4", "t4"])).toBe(2);
+    expect(persister.deleteAfter("t1", ["t1", "t2", "t1"])).toBe(0);
+    expect(ids()).toEqual(["t1-T", "t1-A", "t2-T", "t2-A", "t3-T", "t3-A"]);
+  });
+
+  test("S1.5 graphId deletes within one graph only", () => {
+    persister.save(turn("elsewhere", { taskId: "t4", graphId: "other" }));
+    expect(persister.deleteAfter("t3", tasks, { graphId: "g" })).toBe(2);
+    expect(ids()).toContain("elsewhere");
+    expect(persister.deleteAfter("t3", tasks, { graphId: "nobody's" })).toBe(0);
+    expect(persister.deleteAfter("t3", tasks)).toBe(1);
+    expect(ids()).not.toContain("elsewhere");
+  });
+
+  const hostile = [
+    "' OR '1'='1",
+    "'); DELETE FROM langgraph_checkpoints; --",
+    '"; DROP TABLE langgraph_checkpoints; --',
+    "%",
+    "_",
+    "*",
+    "t1' --",
+    "?",
+    "?1",
+    ":id",
+    "a\nb",
+    "\u{1F4A3}",
+  ];
+  test("S1.5 hostile task ids match only themselves, as target and as victims", () => {
+    for (const [index, taskId] of hostile.entries()) persister.save(turn(`h${index}`, { taskId }));
+    for (const [index, taskId] of hostile.entries()) {
+      expect(persister.deleteAfter("t4", ["t4", taskId])).toBe(1);
+      expect(persister.loadForTask(taskId)).toEqual([]);
+      persister.save(turn(`h${index}`, { taskId }));
+      expect(persister.deleteAfter(taskId, ["t1", taskId])).toBe(0);
+    }
+    expect(ids()).toHaveLength(8 + hostile.length);
+  });
+
+  test("S1.5 values are bound: the SQL holds one placeholder for each id and never an id", () => {
+    const prepare = jest.spyOn(db, "prepare");
+    persister.deleteAfter("t1", ["t1", ...hostile, "a-task-to-look-for"], { graphId: "a-graph-to-look-for" });
+    const texts = prepare.mock.calls.map(([text]) => text);
+    prepare.mockRestore();
+    const deletes = texts.filter((text) => text.startsWith("DELETE"));
+    expect(deletes).toEqual([
+      `DELETE FROM langgraph_checkpoints WHERE task_id IN (${Array(hostile.length + 1)
+        .fill("?")
+        .join(",")}) AND graph_id = ?`,
+    ]);
+    for (const text of texts) {
+      expect(text).not.toContain("to-look-for");
+      expect(text).not.toContain("DROP");
+    }
+  });
+
+  describe("S1.5 more ids than SQLite binds at once", () => {
+    const many = Array.from({ length: 40_000 }, (_, index) => `many-${index}`);
+    beforeEach(() => {
+      db.transaction(() => {
+        for (const taskId of many) insertPlain(`row-of-${taskId}`, { task: taskId });
+      })();
+    });
+
+    test("S1.5 40,000 ids are more than one statement binds", () => {
+      expect(() => db.prepare(`SELECT ${Array(many.length).fill("?").join(",")}`)).toThrow(/too many/);
+    });
+
+    test("S1.5 40,000 tasks behind the target go", () => {
+      expect(persister.deleteAfter("t4", [...tasks, ...many])).toBe(40_000);
+      expect(ids()).toHaveLength(8);
+    });
+
+    test("S1.5 it is one transaction: a failure at the very last row leaves everything", () => {
+      const before = dump(path);
+      sqlOn(
+        path,
+        `CREATE TRIGGER last BEFORE DELETE ON langgraph_checkpoints WHEN OLD.task_id = 'many-39999'
+           BEGIN SELECT RAISE(FAIL, 'not this one'); END`,
+      );
+      expect(refused(() => persister.deleteAfter("t1", [...tasks, ...many])).message).toContain("not this one");
+      expect(dump(path)).toEqual(before);
+    });
+  });
+});
+
+describe("S1.6 a crash between the Thought save and the Action save", () => {
+  test("S1.6 leaves exactly the Thought", () => {
+    db.close();
+    expect(runProgram("s1/s1-turns-child.ts", path, "2", "1")).toMatchObject({ signal: "SIGKILL" });
+    db = new Database(path);
+    persister = new CheckpointPersister(db);
+    expect(rows()).toHaveLength(1);
+    expect(persister.loadLatest("graph")).toMatchObject({ id: "turn-1", turnType: "Thought", nodeName: "node-1" });
+  });
+
+  test("S1.6 of a graph: exactly the Thought of the node at work is open, and the run resumes at that turn", async () => {
+    expect(runProgram("support/s1-graph-child.ts", path, "thread", "run", "b")).toMatchObject({ signal: "SIGKILL" });
+    expect(rows().map((row) => [row["node_name"], row["turn_type"]])).toEqual([
+      ["a", "Thought"],
+      ["a", "Action"],
+      ["b", "Thought"],
+    ]);
+    expect(persister.loadLatest("thread")).toMatchObject({
+      nodeName: "b",
+      turnType: "Thought",
+      taskId: "task",
+      state: { log: ["in", "a"] },
+    });
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    expect((await saver.inFlight("thread")).map((open) => open.nodeName)).toEqual(["b"]);
+    saver.close();
+    const resumed = runProgram("support/s1-graph-child.ts", path, "thread", "resume");
+    expect(resumed.out).toEqual([{ ran: ["b", "c"], state: { log: ["in", "a", "b", "c"] } }]);
+    expect(persister.loadForTask("task").map((row) => `${row.turnType} ${row.nodeName}`)).toEqual([
+      "Thought a",
+      "Action a",
+      "Thought b",
+      "Thought b",
+      "Action b",
+      "Thought c",
+      "Action c",
+    ]);
+  });
+});
+
+describe("S1.7 integration: checkpoint after a crash", () => {
+  test("S1.7 integration: of five turns the process dies after turn 3, and loadLatest gives checkpoint 3 with its turnType", () => {
+    db.close();
+    const died = runProgram("s1/s1-turns-child.ts", path, "5", "3");
+    expect(died).toMatchObject({ code: null, signal: "SIGKILL" });
+    db = new Database(path);
+    persister = new CheckpointPersister(db);
+    expect(persister.loadLatest("graph")).toEqual({
+      id: "turn-3",
+      graphId: "graph",
+      nodeName: "node-2",
+      turnType: "Thought",
+      state: { turn: 3, done: [1, 2, 3] },
+      taskId: "task",
+      createdAt: new Date("2030-01-01T00:00:03.000Z"),
+    });
+    expect(persister.loadForTask("task").map((row) => row.turnType)).toEqual(["Thought", "Action", "Thought"]);
+    expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
+  });
+
+  test.each([
+    ["1", "Thought"],
+    ["2", "Action"],
+    ["4", "Action"],
+    ["5", "Thought"],
+  ])("S1.7 integration: checkpoint %s is the latest when the process dies behind it, a %s", (last, turnType) => {
+    const died = runProgram("s1/s1-turns-child.ts", path, "6", last);
+    expect(died.signal).toBe("SIGKILL");
+    expect(persister.loadLatest("graph")).toMatchObject({ id: `turn-${last}`, turnType });
+    expect(rows()).toHaveLength(Number(last));
+  });
+});
+
+describe("S1.8 the runner's turns", () => {
+  test("S1.8 a Thought is committed before a body runs, an Action right after, in separate transactions", async () => {
+    const witness = new Database(path, { readonly: true });
+    const committed = witness.prepare("SELECT node_name || ' ' || turn_type FROM langgraph_checkpoints ORDER BY seq").pluck();
+    const inside: unknown[][] = [];
+    const atEvents: unknown[] = [];
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    saver.events.on("turn", () => atEvents.push(committed.all().at(-1)));
+    const runner = new GraphRunner(chain(saver, () => void inside.push(committed.all())));
+    await runner.invoke({ log: [] }, { threadId: "thread" });
+    expect(inside).toEqual([
+      ["a Thought"],
+      ["a Thought", "a Action", "b Thought"],
+      ["a Thought", "a Action", "b Thought", "b Action", "c Thought"],
+    ]);
+    // Each Action is reported twice: when the output exists, and when its writes make it durable.
+    expect(atEvents).toEqual([
+      "a Thought",
+      "a Action",
+      "a Action",
+      "b Thought",
+      "b Action",
+      "b Action",
+      "c Thought",
+      "c Action",
+      "c Action",
+    ]);
+    witness.close();
+    saver.close();
+  });
+
+  test("S1.8 an Action that cannot be saved does not take its Thought along", async () => {
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    sqlOn(
+      path,
+      `CREATE TRIGGER no BEFORE INSERT ON langgraph_checkpoints WHEN NEW.turn_type = 'Action' AND NEW.node_name = 'b'
+         BEGIN SELECT RAISE(ABORT, 'no Action'); END`,
+    );
+    const runner = new GraphRunner(chain(saver));
+    await runner.invoke({ log: [] }, { threadId: "thread" });
+    expect((await saver.listTurns("thread")).map((row) => `${row.turnType} ${row.nodeName}`)).toEqual([
+      "Thought a",
+      "Action a",
+      "Thought b",
+      "Thought c",
+      "Action c",
+    ]);
+    saver.close();
+  });
+
+  test("S1.8 the persister reads recorded turns of the same file: a Thought's state is what the node started from", async () => {
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "thread", taskId: "task", graphId: "graph" });
+    const turns = persister.loadForTask("task");
+    expect(turns.map((row) => [row.turnType, row.nodeName, row.state])).toEqual([
+      ["Thought", "a", { log: ["in"] }],
+      ["Action", "a", { log: ["a"] }],
+      ["Thought", "b", { log: ["in", "a"] }],
+      ["Action", "b", { log: ["b"] }],
+      ["Thought", "c", { log: ["in", "a", "b"] }],
+      ["Action", "c", { log: ["c"] }],
+    ]);
+    expect(persister.loadLatest("graph")).toEqual(turns.at(-1));
+    for (const row of turns) {
+      expect(row.id).toMatch(UUID);
+      expect(row.createdAt).toBeInstanceOf(Date);
+      expect(persister.load(row.id)).toEqual(row);
+    }
+    saver.close();
+  });
+
+  test("S1.8 a recorded Thought whose checkpoint was deleted says so by name", async () => {
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "thread" });
+    saver.close();
+    const thought = persister.loadLatest("thread") && rows().find((row) => row["turn_type"] === "Thought");
+    db.exec("DELETE FROM langgraph_snapshots");
+    const error = refused(() => persister.load(thought!["id"] as string));
+    expect(error.code).toBe("CHECKPOINT_NOT_FOUND");
+    expect(error.name).toBe("CheckpointNotFoundError");
+  });
+});
+
+describe("S1.9 forward execution fails open", () => {
+  const failing: [string, string][] = [
+    ["every turn", "BEFORE INSERT ON langgraph_checkpoints"],
+    ["every Thought", "BEFORE INSERT ON langgraph_checkpoints WHEN NEW.turn_type = 'Thought'"],
+    ["every Action", "BEFORE INSERT ON langgraph_checkpoints WHEN NEW.turn_type = 'Action'"],
+    ["every settlement of an Action", "BEFORE UPDATE OF durable ON langgraph_checkpoints"],
+  ];
+  test.each(failing)("S1.9 %s fails: the graph completes, and each failure is logged and reported", async (_, when) => {
+    const logger = listener();
+    const saver = TurnSaver.fromPath(path, { logger });
+    const failures: { threadId: string; nodeName: string; turnType: string; error: unknown }[] = [];
+    const checkpointFailures: unknown[] = [];
+    saver.events.on("turn_failed", (failure) => failures.push(failure));
+    saver.events.on("checkpoint_failed", (failure) => checkpointFailures.push(failure));
+    sqlOn(path, `CREATE TRIGGER no ${when} BEGIN SELECT RAISE(ABORT, 'no turns today'); END`);
+    const runner = new GraphRunner(chain(saver));
+    expect(await runner.invoke({ log: ["in"] }, { threadId: "thread" })).toEqual({ log: ["in", "a", "b", "c"] });
+    expect(checkpointFailures).toEqual([]);
+    expect(new Set(failures.map((failure) => failure.nodeName))).toEqual(new Set(["a", "b", "c"]));
+    for (const failure of failures) {
+      expect(failure.threadId).toBe("thread");
+      expect(TurnsError.is(failure.error, "STORE_FAILED")).toBe(true);
+    }
+    const errors = logger.lines.filter((line) => line.level === "error");
+    expect(errors.length).toBe(failures.length);
+    for (const line of errors) {
+      expect(line.text).toBe("a turn could not be saved");
+      expect(String(line.fields["error"])).toContain("no turns today");
+    }
+    // What LangGraph itself saved is whole: the thread is finished, and goes on when the trouble is over.
+    sqlOn(path, "DROP TRIGGER no");
+    expect((await runner.graph.getState({ configurable: { thread_id: "thread" } })).next).toEqual([]);
+    expect(await runner.invoke({ log: ["more"] }, { threadId: "thread" })).toEqual({
+      log: ["in", "a", "b", "c", "more", "a", "b", "c"],
+    });
+    saver.close();
+  });
+
+  test("S1.9 of a graph that is not attached, a planned Thought that fails does not fail the checkpoint", async () => {
+    const logger = listener();
+    const saver = TurnSaver.fromPath(path, { logger });
+    const failures: string[] = [];
+    saver.events.on("turn_failed", (failure) => failures.push(`${failure.turnType} ${failure.nodeName}`));
+    sqlOn(path, "CREATE TRIGGER no BEFORE INSERT ON langgraph_checkpoints BEGIN SELECT RAISE(ABORT, 'no turns today'); END");
+    expect(await chain(saver).invoke({ log: ["in"] }, { configurable: { thread_id: "thread" } })).toEqual({
+      log: ["in", "a", "b", "c"],
+    });
+    expect(failures).toEqual(["Thought a", "Thought b", "Thought c"]);
+    expect(logger.lines.filter((line) => line.level === "error")).toHaveLength(3);
+    saver.close();
+  });
+
+  test('S1.9 with onTurnError: "throw" a node whose Thought cannot be saved is stopped before its work', async () => {
+    const saver = TurnSaver.fromPath(path, { logger: quiet, onTurnError: "throw" });
+    const ran: string[] = [];
+    sqlOn(
+      path,
+      "CREATE TRIGGER no BEFORE INSERT ON langgraph_checkpoints WHEN NEW.node_name = 'b' BEGIN SELECT RAISE(ABORT, 'no b'); END",
+    );
+    const runner = new GraphRunner(chain(saver, (node) => void ran.push(node)));
+    await expect(runner.invoke({ log: [] }, { threadId: "thread" })).rejects.toThrow(/no b/);
+    expect(ran).toEqual(["a"]);
+    saver.close();
+  });
+});
+
+describe("S1.9 rewind fails closed", () => {
+  async function threeTasks(): Promise<TurnSaver> {
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const deed = async (node: string): Promise<void> => void (await effect(`deed of ${node}`, () => node, { undo: false }));
+    const first = new GraphRunner(chain(saver, deed));
+    // From the second task on the graph is another one, and the log so long that it is stored element by element.
+    const later = new GraphRunner(chain(saver, deed), { nodes: { a: { version: "2" } } });
+    for (const taskId of ["one", "two", "three"]) {
+      await (taskId === "one" ? first : later).invoke(
+        { log: [taskId === "one" ? taskId : taskId.padEnd(300, ".")] },
+        { threadId: "thread", taskId },
+      );
+    }
+    return saver;
+  }
+
+  test.each(REWOUND)("S1.9 a failure in the middle of deleting from %s leaves every row of every table", async (table) => {
+    const saver = await threeTasks();
+    const before = dump(path);
+    sqlOn(
+      path,
+      `CREATE TRIGGER no BEFORE DELETE ON ${table} WHEN OLD.seq = (SELECT max(seq) FROM ${table})
+         BEGIN SELECT RAISE(ABORT, 'not this row'); END`,
+    );
+    await expect(saver.rewind({ threadId: "thread", toTask: "one" })).rejects.toThrow(/not this row/);
+    expect(dump(path)).toEqual(before);
+    sqlOn(path, "DROP TRIGGER no");
+    expect((await saver.rewind({ threadId: "thread", toTask: "one" })).tasks).toEqual(["two", "three"]);
+    saver.close();
+  });
+
+  test.each(["langgraph_archive", "langgraph_rewinds"])(
+    "S1.9 a failure to write %s leaves every row of every table",
+    async (table) => {
+      const saver = await threeTasks();
+      const before = dump(path);
+      sqlOn(path, `CREATE TRIGGER no BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'not written'); END`);
+      await expect(saver.rewind({ threadId: "thread", toTask: "one" })).rejects.toThrow(/not written/);
+      expect(dump(path)).toEqual(before);
+      saver.close();
+    },
+  );
+
+  test("S1.9 an unknown target deletes nothing", async () => {
+    const saver = await threeTasks();
+    const before = dump(path);
+    await expect(saver.rewind({ threadId: "thread", toTask: "nine" })).rejects.toMatchObject({ code: "UNKNOWN_TASK" });
+    expect(dump(path)).toEqual(before);
+    saver.close();
+  });
+
+  test("S1.9 deleteAfter that fails in the middle leaves every row", () => {
+    for (const taskId of ["t1", "t2", "t3"]) persister.save(turn(taskId, { taskId }));
+    const before = dump(path);
+    sqlOn(
+      path,
+      "CREATE TRIGGER no BEFORE DELETE ON langgraph_checkpoints WHEN OLD.id = 't3' BEGIN SELECT RAISE(FAIL, 'not t3'); END",
+    );
+    expect(() => persister.deleteAfter("t1", ["t1", "t2", "t3"])).toThrow(/not t3/);
+    expect(dump(path)).toEqual(before);
+  });
+});
+
+describe("S2.1 load, prune, ids", () => {
+  test("S2.1 load gives the checkpoint of an id, null for an unknown one", () => {
+    persister.save(turn("one"));
+    expect(persister.load("one")).toEqual(turn("one"));
+    expect(persister.load("two")).toBeNull();
+    expect(persister.load("one' OR '1'='1")).toBeNull();
+  });
+
+  test("S2.1 prune keeps the newest of one graph and says how many went", () => {
+    for (let index = 1; index <= 7; index += 1) persister.save(turn(`g${index}`));
+    persister.save(turn("other", { graphId: "other" }));
+    expect(persister.prune("g", 5)).toBe(2);
+    expect(ids()).toEqual(["g3", "g4", "g5", "g6", "g7", "other"]);
+    expect(persister.prune("g", 5)).toBe(0);
+    expect(persister.prune("g", 0)).toBe(5);
+    expect(persister.prune("nobody", 0)).toBe(0);
+    expect(ids()).toEqual(["other"]);
+  });
+
+  test.each([-1, 1.5, NaN, Infinity, "5" as unknown as number, undefined as unknown as number])(
+    "S2.1 prune refuses to keep %p, and nothing goes",
+    (keep) => {
+      persister.save(turn("one"));
+      expect(refused(() => persister.prune("g", keep)).code).toBe("INVALID_OPTION");
+      expect(ids()).toEqual(["one"]);
+    },
+  );
+
+  test("S2.1 a prune that fails leaves every row", () => {
+    for (const id of ["a", "b", "c"]) persister.save(turn(id));
+    const before = dump(path);
+    sqlOn(path, "CREATE TRIGGER no BEFORE DELETE ON langgraph_checkpoints WHEN OLD.id = 'b' BEGIN SELECT RAISE(FAIL, 'no'); END");
+    expect(refused(() => persister.prune("g", 0)).code).toBe("STORE_FAILED");
+    expect(dump(path)).toEqual(before);
+  });
+
+  test("S2.1 ids of recorded turns are UUIDs, each its own", async () => {
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    await new GraphRunner(chain(saver)).invoke({ log: [] }, { threadId: "thread" });
+    const turns: Turn[] = await saver.listTurns("thread");
+    for (const { id } of turns) expect(id).toMatch(UUID);
+    expect(new Set(turns.map(({ id }) => id)).size).toBe(6);
+    saver.close();
+  });
+});
+
+describe("S2.6 errors by name", () => {
+  const changes: [string, string][] = [
+    ["serialized_state", `serialized_state = '{"id":"two"}'`],
+    ["serialized_state to a prefix", "serialized_state = substr(serialized_state, 1, 4)"],
+    ["node_name", "node_name = 'elsewhere'"],
+    ["graph_id", "graph_id = 'h'"],
+    ["task_id", "task_id = 't' || task_id"],
+    ["turn_type", "turn_type = 'Action'"],
+    ["created_at", "created_at = '1970-01-01T00:00:00.000Z'"],
+    ["id", "id = 'other'"],
+    ["checksum", "checksum = 'x' || checksum"],
+  ];
+  test.each(changes)("S2.6 %s changed by SQL is CHECKPOINT_CORRUPTED, never wrong data", (_, change) => {
+    persister.save(turn("one"));
+    db.exec(`UPDATE langgraph_checkpoints SET ${change}`);
+    const { id, graph_id: graphId, task_id: taskId } = rows()[0] as { id: string; graph_id: string; task_id: string };
+    for (const read of [() => persister.load(id), () => persister.loadLatest(graphId), () => persister.loadForTask(taskId)]) {
+      const error = refused(read);
+      expect(error.code).toBe("CHECKPOINT_CORRUPTED");
+      expect(error.name).toBe("CheckpointCorruptedError");
+    }
+  });
+
+  const references: [string, string][] = [
+    ["checkpoint_id", "checkpoint_id = (SELECT checkpoint_id FROM langgraph_snapshots ORDER BY seq DESC LIMIT 1)"],
+    ["checkpoint_ns", "checkpoint_ns = 'elsewhere'"],
+    ["state_format", "state_format = 'state'"],
+  ];
+  test.each(references)("S2.6 a recorded Thought whose %s was changed by SQL is CHECKPOINT_CORRUPTED", async (_, change) => {
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "thread" });
+    const [thought] = await saver.listTurns("thread");
+    expect(await saver.turnState(thought!)).toEqual({ log: ["in"] });
+    db.prepare(`UPDATE langgraph_checkpoints SET ${change} WHERE id = ?`).run(thought!.id);
+    expect(refused(() => persister.load(thought!.id)).code).toBe("CHECKPOINT_CORRUPTED");
+    await expect(saver.turnState(thought!)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    saver.close();
+  });
+
+  test.each(["", "{", "nonsense", "[1,", '{"a":}'])("S2.6 a plain row that holds %j is UNDECODABLE_VALUE", (state) => {
+    insertPlain("plain", { state });
+    expect(refused(() => persister.load("plain")).code).toBe("UNDECODABLE_VALUE");
+  });
+});

@@ -1,0 +1,35 @@
+import { DRIVERS, type DriverName, openDatabase } from "../../src/testing-internal";
+import { TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { tempFile } from "./temp";
+
+/** Something that keeps threads, and how a test gets a saver on it. */
+export interface Engine {
+  /** For titles: `describe.each(engines)("$name", (engine) => …)`. */
+  readonly name: string;
+  /** Where a new, empty store can be: a path, or an address. It goes when the tests of the file have ended. */
+  place(): string;
+  /** A saver on the store at a place, or, if none is given, on one that goes with the saver. */
+  open(options?: TurnSaverOptions, place?: string): TurnSaver;
+}
+
+const sqlite = (driver: DriverName): Engine => ({
+  name: `SQLite, ${driver}`,
+  place: () => tempFile(),
+  open: (options, place = ":memory:") => TurnSaver.fromPath(place, { ...options, driver }),
+});
+
+/** Whether this Node can load the driver. */
+export function isThere(driver: DriverName): boolean {
+  try {
+    openDatabase(":memory:", { driver }).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The engines that behave alike, each with every driver that is there. The suites that prove it run once for each of them. */
+export const engines: readonly Engine[] = [...DRIVERS.filter(isThere).map(sqlite)];
+
+/** For suites whose subject is the same on all of them. */
+export const [anyEngine = sqlite(DRIVERS[0])] = engines;

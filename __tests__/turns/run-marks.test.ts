@@ -1,0 +1,352 @@
+import { randomUUID } from "node:crypto";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { START, StateGraph } from "@langchain/langgraph";
+import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { openSqliteStore, RunRegistry } from "../../src/testing-internal";
+import { State, world } from "../support/run-world";
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const refusal = (work: Promise<unknown>): Promise<{ code?: string }> =>
+  work.then(
+    () => ({}),
+    (error: unknown) => error as { code?: string },
+  );
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await pause(50);
+}
+
+/** A node that fails once, and waits for its retry until `go` is called; behind it there is another one. */
+function backingOff(saver: TurnSaver, deeds: string[], initialInterval: number) {
+  let tries = 0;
+  return new StateGraph(State)
+    .addNode(
+      "pay",
+      async () => {
+        if (tries++ === 0) throw new Error("flaky");
+        await effect("pay", () => void deeds.push("pay"), { input: 1, undo: "refund" });
+        return { log: ["pay"] };
+      },
+      { retryPolicy: { initialInterval, maxAttempts: 2, jitter: false, retryOn: () => true, logWarning: false } },
+    )
+    .addNode("end", () => ({ log: ["end"] }))
+    .addEdge(START, "pay")
+    .addEdge("pay", "end")
+    .compile({ checkpointer: saver });
+}
+
+describe("a run keeps its thread while it is quiet", () => {
+  for (const kind of ["a runner's", "an attached graph's"] as const) {
+    test(`S3.2 S3.5 ${kind} run that waits for a retry: no other saver runs, resumes or rewinds the thread`, async () => {
+      const at = world();
+      const other = TurnSaver.fromPath(at.path, { durability: "normal" });
+      const deeds: string[] = [];
+      const graph = backingOff(at.saver, deeds, 6_000);
+      const others = new GraphRunner(backingOff(other, deeds, 1));
+      await others.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
+      const run =
+        kind === "a runner's"
+          ? new GraphRunner(graph).invoke({ log: [] }, { threadId: "t", taskId: "one" })
+          : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t", task_id: "one" } });
+      await until(
+        async () =>
+          (await other.listTurns("t")).filter(({ taskId, status }) => taskId === "one" && status === "error").length === 1,
+      );
+      await pause(3_500);
+      expect(await others.status("t")).toMatchObject({ running: true, resumable: false, reason: { code: "THREAD_RUNNING" } });
+      expect(await refusal(others.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await refusal(others.invoke({ log: [] }, { threadId: "t", onUnfinished: "abandon" }))).toMatchObject({
+        code: "THREAD_RUNNING",
+      });
+      expect(await refusal(others.rewind({ threadId: "t", toTask: "zero" }))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await run).toEqual({ log: ["pay", "end", "pay", "end"] });
+      expect(deeds).toEqual(["pay", "pay"]);
+      expect(await other.isRunning("t")).toBe(false);
+      expect((await at.saver.verify()).ok).toBe(true);
+      at.saver.close();
+      other.close();
+    });
+
+    test(`S3.2 ${kind} run whose router at the start is slow`, async () => {
+      const at = world();
+      const other = TurnSaver.fromPath(at.path, { durability: "normal" });
+      let go = (): void => {};
+      const gone = new Promise<void>((resolve) => (go = resolve));
+      const of = (saver: TurnSaver, wait: Promise<void>) =>
+        new StateGraph(State)
+          .addNode("a", () => ({ log: ["a"] }))
+          .addConditionalEdges(START, async () => (await wait, "a" as const), ["a"])
+          .compile({ checkpointer: saver });
+      const graph = of(at.saver, gone);
+      const run =
+        kind === "a runner's"
+          ? new GraphRunner(graph).invoke({ log: [] }, { threadId: "t" })
+          : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t" } });
+      await until(() => other.isRunning("t"));
+      await pause(3_500);
+      const others = new GraphRunner(of(other, Promise.resolve()));
+      expect(await refusal(others.invoke({ log: [] }, { threadId: "t", onUnfinished: "abandon" }))).toMatchObject({
+        code: "THREAD_RUNNING",
+      });
+      go();
+      expect(await run).toEqual({ log: ["a"] });
+      expect(await others.invoke({ log: [] }, { threadId: "t" })).toEqual({ log: ["a", "a"] });
+      at.saver.close();
+      other.close();
+    });
+  }
+
+  test("a stream that nobody reads gives the thread back when nobody can read it any more", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const at = world();
+    const graph = new StateGraph(State)
+      .addNode("a", () => ({ log: ["a"] }))
+      .addEdge(START, "a")
+      .compile({ checkpointer: at.saver });
+    const runner = new GraphRunner(graph);
+    await (async () => void (await runner.stream({ log: [] }, { threadId: "t" })))();
+    expect(await at.saver.isRunning("t")).toBe(true);
+    await until(async () => {
+      collect();
+      return !(await at.saver.isRunning("t"));
+    });
+    expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["a"] });
+    at.saver.close();
+  });
+});
+
+describe("a run that failed beside a nested graph that still works", () => {
+  /** A node that fails, beside a nested graph whose node works until `go` is called, called or not by a node of its own. */
+  function failing(saver: TurnSaver, called: boolean) {
+    let go = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    let began = (): void => undefined;
+    const begun = new Promise<void>((resolve) => (began = resolve));
+    let repaired = false;
+    const inner = new StateGraph(State)
+      .addNode("slow", async () => (began(), await gate, { log: ["slow"] }))
+      .addEdge(START, "slow")
+      .compile();
+    const graph = new StateGraph(State)
+      .addNode("fails", async () => {
+        if (repaired) return { log: ["repaired"] };
+        await begun;
+        throw new Error("it failed");
+      })
+      .addNode("nested", called ? async (state) => inner.invoke(state) : inner)
+      .addEdge(START, "fails")
+      .addEdge(START, "nested")
+      .compile({ checkpointer: saver });
+    return { runner: new GraphRunner(graph), go, repair: () => (repaired = true) };
+  }
+
+  test.each([
+    ["as a node", false],
+    ["called by a node", true],
+  ])("S3.2 %s: THREAD_RUNNING says what still works, and the moment it ends the thread is free", async (_, called) => {
+    const at = world();
+    const { runner, go, repair } = failing(at.saver, called);
+    await expect(runner.invoke({ log: [] }, { threadId: "t", taskId: "one" })).rejects.toThrow("it failed");
+    for (const ask of [() => runner.resume({ threadId: "t" }), () => runner.invoke({ log: [] }, { threadId: "t" })]) {
+      expect(await refusal(ask())).toMatchObject({
+        code: "THREAD_RUNNING",
+        message: expect.stringMatching(
+          /nobody waits for any more, and \d nodes? of it still working\. Wait for \d nodes? to end/,
+        ) as string,
+        data: { leftBehind: expect.any(Number) as number },
+      });
+    }
+    repair();
+    go();
+    // Some turns of the event loop, in which the nodes end: far fewer than the two seconds after which a quiet run counts as over.
+    for (let turn = 0; turn < 200 && (await at.saver.isRunning("t")); turn += 1) await new Promise(setImmediate);
+    expect(await at.saver.isRunning("t")).toBe(false);
+    expect((await runner.resume({ threadId: "t" })).log).toContain("repaired");
+    at.saver.close();
+  });
+
+  test.each([
+    ["a plain node", false],
+    ["a subgraph", true],
+  ])(
+    "S3.2 the body of %s that was aborted runs on: nothing else runs beside it, and then the thread is free",
+    async (_, nested) => {
+      const at = world();
+      let go = (): void => undefined;
+      const gate = new Promise<void>((resolve) => (go = resolve));
+      let running = 0;
+      let most = 0;
+      let broken = true;
+      const slow = async (): Promise<{ log: string[] }> => {
+        most = Math.max(most, (running += 1));
+        await gate;
+        running -= 1;
+        return { log: ["slow"] };
+      };
+      const inner = new StateGraph(State).addNode("slow", slow).addEdge(START, "slow").compile();
+      const graph = new StateGraph(State)
+        .addNode("fails", async () => {
+          await pause(5);
+          if (!broken) return {};
+          broken = false;
+          throw new Error("it failed");
+        })
+        .addNode("beside", nested ? inner : slow)
+        .addEdge(START, "fails")
+        .addEdge(START, "beside")
+        .compile({ checkpointer: at.saver });
+      const runner = new GraphRunner(graph);
+      await expect(runner.invoke({ log: [] }, { threadId: "t", taskId: "one" })).rejects.toThrow("it failed");
+      expect(running).toBe(1);
+      expect(await refusal(runner.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING", data: { leftBehind: 1 } });
+      expect(await refusal(at.saver.rewind({ threadId: "t", toTask: "one" }))).toMatchObject({ code: "THREAD_RUNNING" });
+      go();
+      for (let turn = 0; turn < 200 && (await at.saver.isRunning("t")); turn += 1) await new Promise(setImmediate);
+      expect(await at.saver.isRunning("t")).toBe(false);
+      await runner.resume({ threadId: "t" });
+      expect(most).toBe(1);
+      at.saver.close();
+    },
+  );
+
+  test("S3.2 THREAD_RUNNING names when the run started, in whichever saver of the process it is asked", async () => {
+    const at = world();
+    const other = TurnSaver.fromPath(at.path, { durability: "normal" });
+    const release = await at.saver.reserve("t");
+    const [row] = await other.liveRuns("t");
+    await pause(30);
+    for (const saver of [at.saver, other, at.saver]) {
+      expect(await refusal(saver.reserve("t"))).toMatchObject({ code: "THREAD_RUNNING", data: { startedAt: row!.startedAt } });
+    }
+    await release();
+    at.saver.close();
+    other.close();
+  });
+});
+
+describe("a run that counted as over, and was not", () => {
+  /** Registries of two savers on one file, and the first one's run, broken off and quiet until it counts as over. */
+  async function lapsed() {
+    const at = world();
+    await at.saver.put(
+      { configurable: { thread_id: "t", checkpoint_ns: "" } },
+      {
+        v: 4,
+        id: "1ef4f797-8335-6428-8001-8a1503f9b875",
+        ts: "2026-01-01T00:00:00Z",
+        channel_values: {},
+        channel_versions: {},
+        versions_seen: {},
+      },
+      { source: "input", step: -1, parents: {} },
+      {},
+    );
+    const others = TurnSaver.fromPath(at.path, { durability: "normal" });
+    const store = openSqliteStore(at.path, { durability: "normal", busyTimeoutMs: 5_000 });
+    const log = { debug() {}, info() {}, warn() {}, error() {} };
+    const runs = new RunRegistry({ store, log, createId: randomUUID, clock: () => new Date() });
+    const release = await runs.reserve("t");
+    await runs.graphStarted("t", "run", { bringsInput: false, isInner: false });
+    await release();
+    // As a graph run does that is going on when its reader has gone.
+    await until(async () => !(await at.saver.isRunning("t")));
+    return { at, runs, others };
+  }
+
+  test("goes on if nobody had to do with the thread meanwhile", async () => {
+    const { at, runs, others } = await lapsed();
+    await Promise.all([runs.nodeStarted("t", "", "run"), runs.nodeStarted("t", "", "run")]);
+    expect(await others.isRunning("t")).toBe(true);
+    await runs.nodeEnded("t", "", false);
+    await runs.nodeEnded("t", "", false);
+    await runs.graphEnded("t", "run");
+    expect(await others.isRunning("t")).toBe(false);
+    at.saver.close();
+    others.close();
+  });
+
+  test.each(["of this saver", "of another"])("S3.5 does not start a node beside another run, %s", async (whose) => {
+    const { at, runs, others } = await lapsed();
+    const release = await (whose === "of another" ? others : runs).reserve("t");
+    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({
+      code: "LEASE_LOST",
+      data: { threadId: "t", takenBy: { pid: process.pid } },
+    });
+    await release();
+    expect(await others.isRunning("t")).toBe(false);
+    // Nor later on: what the other one did is not what this run stands on.
+    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
+    at.saver.close();
+    others.close();
+  });
+
+  test.each(["of this saver", "of another"])(
+    "S3.5 does not start a node when another run has come and gone, %s",
+    async (whose) => {
+      const { at, runs, others } = await lapsed();
+      await (
+        await (whose === "of another" ? others : runs).reserve("t")
+      )();
+      expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST", data: { takenBy: undefined } });
+      at.saver.close();
+      others.close();
+    },
+  );
+
+  test("S3.5 does not start a node on a thread that was rewound since", async () => {
+    const { at, runs, others } = await lapsed();
+    await others.put(
+      { configurable: { thread_id: "t", checkpoint_ns: "", task_id: "later" } },
+      {
+        v: 4,
+        id: "1ef4f797-8335-6428-8002-8a1503f9b875",
+        ts: "2026-01-01T00:00:01Z",
+        channel_values: {},
+        channel_versions: {},
+        versions_seen: {},
+      },
+      { source: "input", step: 0, parents: {} },
+      {},
+    );
+    const [first] = await others.listTasks("t");
+    await others.rewind({ threadId: "t", toTask: first!.taskId });
+    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
+    expect(await others.isRunning("t")).toBe(false);
+    at.saver.close();
+    others.close();
+  });
+});
+
+test("S3.5 S3.7 a thread with an unfinished rewind is not copied: the copy would take for done what was undone", async () => {
+  const at = world();
+  const stuck = { now: true };
+  const undone: string[] = [];
+  const graph = new StateGraph(State)
+    .addNode("book", async ({ log }) => {
+      await effect("book", () => undefined, { input: log.at(-1), undo: "cancel" });
+      return {};
+    })
+    .addEdge(START, "book")
+    .compile({ checkpointer: at.saver });
+  const cancel = ({ input }: { input: unknown }): void => {
+    if (input === "B" && stuck.now) throw new Error("not now");
+    undone.push(String(input));
+  };
+  const runner = new GraphRunner(graph, { undos: { cancel } });
+  for (const taskId of ["A", "B", "C"]) await runner.invoke({ log: [taskId] }, { threadId: "t", taskId });
+  expect(await refusal(runner.rewind({ threadId: "t", toTask: "A" }))).toMatchObject({ code: "UNDO_FAILED" });
+  expect(await refusal(at.saver.copyThread("t", "copy"))).toMatchObject({
+    code: "REWIND_UNFINISHED",
+    data: { threadId: "t", toTask: "A", rewindId: (await at.saver.unfinishedRewind("t"))!.id },
+  });
+  expect(await at.saver.getTuple({ configurable: { thread_id: "copy" } })).toBeUndefined();
+  expect(await refusal(runner.invoke({ log: ["D"] }, { threadId: "t" }))).toMatchObject({ code: "REWIND_UNFINISHED" });
+  stuck.now = false;
+  await runner.finishRewind({ threadId: "t" });
+  expect(undone).toEqual(["C", "B"]);
+  await at.saver.copyThread("t", "copy");
+  expect(await runner.status("copy")).toMatchObject({ finished: true, completed: [{ taskId: "A" }] });
+  at.saver.close();
+});

@@ -1,0 +1,99 @@
+/**
+ * The one door to what isn't public, for the test suites, the tortures and the benchmarks: no subpath, no part of a build, and nothing in
+ * `src/` imports it. Whoever moves or renames a module keeps the names here, so that no suite has to change.
+ */
+export { INSTANCE_CLASSES } from "./codec/classes";
+export {
+  chunkAddresses,
+  chunkTag,
+  copyOf,
+  decode,
+  decodeOfficial,
+  encode,
+  encodePart,
+  encodeParts,
+  isElementwise,
+  matches,
+  NO_COPY,
+  sameAs,
+  Tracer,
+} from "./codec";
+export { Serialized } from "./codec/serialized";
+export { READABLE_TAGS, readerOf } from "./codec/table";
+export { TurnsError, type TurnsErrorCode } from "./errors";
+export { type Failpoint, type FailpointDetails, setFailpointHandler } from "./failpoints";
+export { compareFingerprints, differenceInWords } from "./guards/compare";
+export { documentText, fingerprintOf, type GraphDocument, parseDocument, type Versions } from "./guards/fingerprint";
+export type { Gate, GateOptions, ValidationContext, Validity } from "./guards/gate-options";
+export { type GatesOptions, resolveGates } from "./guards/gates";
+export { hashOf } from "./guards/hash";
+export { normalised } from "./guards/normalise";
+export { nodePathOf } from "./guards/path";
+export { recordedGraph } from "./guards/recorded";
+export { validated } from "./guards/verdict";
+export { importOfficial } from "./import/import-official";
+export { withFailure } from "./report/failure-notes";
+export { fromInline, fromQuote, toInline, toQuote } from "./report/inline-text";
+export { parseFile, parseProgress } from "./report/parse";
+export { checkedProgress, type Phase, type PhaseTokens, type Progress, type ResumeInfo, sumOf } from "./report/progress";
+export { renderInto, renderProgress } from "./report/render";
+export { planToPoint, pointOf } from "./rewind/plan";
+export { type RewindParts, rewindThread } from "./rewind/rewind";
+export {
+  createDatabaseSecret,
+  encryptedSealing,
+  type EncryptionOption,
+  encryptionSchema,
+  type Identity,
+  type KeySet,
+  plainSealing,
+  type ResolvedKeys,
+  resolveKeys,
+  sealedKeyId,
+  sealedKeyIds,
+  type Sealing,
+  unlock,
+  unwrapSecret,
+  wrapSecret,
+} from "./sealing";
+export { encodeParts as encodeSealedParts } from "./sealing/parts";
+export { sha256 } from "./sealing/sha256";
+export type { EffectRow } from "./store/effects";
+export { ownershipChange, type OwnershipChange, taskSpans } from "./store/ownership";
+export { Commits } from "./store/sqlite/commits";
+export { adapted, openFile } from "./store/sqlite/connection";
+export type { NodeSqliteDatabase, SqliteDatabase } from "./store/sqlite/driver";
+export { EFFECT_COLUMNS } from "./store/sqlite/effect-rows";
+export { meaningOf } from "./store/sqlite/failure-meanings";
+export { isBusy, sqliteCode, translated } from "./store/sqlite/failures";
+export { openSqliteStore } from "./store/sqlite";
+export { LogWatch } from "./store/sqlite/log-watch";
+export { migrate, type Migration, migrationChecksum } from "./store/sqlite/migrate";
+export { sqliteMigrations } from "./store/sqlite/migrations.generated";
+export { NodeDatabase } from "./store/sqlite/node-driver";
+export { sqliteCodeName, sqliteFailure } from "./store/sqlite/node-failures";
+export { type DriverName, DRIVERS, openDatabase } from "./store/sqlite/open-database";
+export { withReferences } from "./store/sqlite/references";
+export { TURN_COLUMNS } from "./store/sqlite/turn-rows";
+export type { PackedValue, RewindRow, RunRow, Store, StoredValue, TaskClaim, TaskRow, TurnRow } from "./store/store";
+export { compareWrites } from "./store/writes-order";
+export { inheritedFlags } from "./testing/exec-argv";
+export { findings, ranAgain } from "./testing/matrix-verdict";
+export { setClockOffset } from "./testing/wall-clock";
+export { beginTracing, spanned, Tracing } from "./tracing";
+export { LiveBodies } from "./turns/live-bodies";
+export { pullTaskId } from "./turns/node-task";
+export { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./turns/process-identity";
+export { RecorderFace } from "./turns/recorder-face";
+export { RECORDER_NAME, TurnRecorder } from "./turns/recorder";
+export { RunRegistry } from "./turns/run-registry";
+export { stateOfTurn, withoutBookkeeping } from "./turns/state-of-turn";
+export { unprinted } from "./turns/unprinted";
+export { uptime } from "./uptime";
+export type { Element } from "./values/element";
+export { Values } from "./values";
+export { Memory, type ThreadMemory } from "./values/memory";
+export { weightOf } from "./values/repeated";
+export { endsOf } from "./values/split";
+export * as effectFailures from "./effects/failures";
+export * as rewindFailures from "./rewind/failures";
