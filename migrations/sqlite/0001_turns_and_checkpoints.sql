@@ -1,7 +1,5 @@
 -- The whole layout in one picture
 --
---   langgraph_sequence     one counter; every committed row takes its seq from it, so `seq` is the order of everything in this
---                          file and "rewind to s" means: what has a seq above s goes
 --   langgraph_threads      a row per thread; rows of other tables carry the short number `thread` instead of the id
 --   langgraph_tombstones   threads that were deleted, so that a late writer does not bring them back
 --   langgraph_tasks        which of the user's tasks owned the thread from which seq on (intervals, not per-row marks)
@@ -22,43 +20,41 @@
 -- Snapshots and writes are never overwritten: a newer row marks the older one `superseded_by` its own seq, because a rewind to a
 -- point between the two must bring the older one back. Nothing references langgraph_snapshots by foreign key: with durability
 -- "exit" LangGraph sends the writes of a checkpoint before the checkpoint. Columns of type ANY hold text, or bytes where the
--- database is encrypted. An index by thread ends in the table's key, which mostly is seq: it serves "seq above s" too.
+-- database is encrypted.
+--
+-- `seq` is thread * 67108864 + n, where n counts what was saved on the thread. So it orders everything on the thread, "rewind to s" means
+-- that what has a seq above s goes, and the rows of a thread are a range of seq: no table needs an index by thread alone. There is no
+-- order across threads.
 
--- `mirror` is to `value` what a checksum is to a row, and costs a save nothing.
-CREATE TABLE langgraph_sequence (
-  id     INTEGER PRIMARY KEY CHECK (id = 1),
-  value  INTEGER NOT NULL,
-  mirror INTEGER NOT NULL CHECK (mirror = -value)
-) STRICT;
-INSERT INTO langgraph_sequence (id, value, mirror) VALUES (1, 0, 0);
-
--- Facts about the file as a whole: the keys it is encrypted with.
+-- Facts about the file as a whole: the keys it is encrypted with, and how many threads it has had, so that no number comes twice.
 CREATE TABLE langgraph_settings (
   name  TEXT PRIMARY KEY,
   value ANY NOT NULL
 ) STRICT, WITHOUT ROWID;
+INSERT INTO langgraph_settings (name, value) VALUES ('threads', 0);
 
--- `thread` is a seq and never used again. `generation` grows whenever rows of the thread were deleted or brought back, so that what a
--- process remembers of the thread is known to be outdated. No rewind reaches behind `pruned_seq`: what it would keep is gone.
--- `unswept`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
+-- `thread` is never used again. `seq` is the last number that was taken on the thread; every commit on it takes one, so that whoever
+-- remembers the row can tell whether somebody else has saved since. `generation` grows whenever rows of the thread were deleted or brought
+-- back, so that what a process remembers of the thread is known to be outdated. No rewind reaches behind `pruned_seq`: what it would keep
+-- is gone. `unswept`: how many checkpoints, and archives of rewinds, were pruned since values that nothing refers to were last looked for.
 -- `tag` is a checksum of the id alone, by which the row is found when the id is damaged, so that no thread is taken for a new one.
--- The last five say how many rows there are of the thread, kept by triggers: a row that was lost, or moved to another thread, leaves
--- nothing behind that would not verify. `others` are tasks, names and rewinds.
+-- The last five say how many rows there are of the thread; `others` are tasks, names and rewinds. Every commit writes them.
 CREATE TABLE langgraph_threads (
   thread     INTEGER PRIMARY KEY,
   thread_id  TEXT NOT NULL UNIQUE,
   tag        TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
+  seq        INTEGER NOT NULL,
   epoch      INTEGER NOT NULL,
   generation INTEGER NOT NULL,
   pruned_seq INTEGER NOT NULL,
   unswept    INTEGER NOT NULL,
-  checksum   TEXT NOT NULL,
-  snapshots  INTEGER NOT NULL DEFAULT 0,
-  writes     INTEGER NOT NULL DEFAULT 0,
-  turns      INTEGER NOT NULL DEFAULT 0,
-  effects    INTEGER NOT NULL DEFAULT 0,
-  others     INTEGER NOT NULL DEFAULT 0
+  snapshots  INTEGER NOT NULL,
+  writes     INTEGER NOT NULL,
+  turns      INTEGER NOT NULL,
+  effects    INTEGER NOT NULL,
+  others     INTEGER NOT NULL,
+  checksum   TEXT NOT NULL
 ) STRICT;
 
 -- `deleted_at` is in milliseconds since the epoch. A `final` one refuses even a new beginning under the id. `tag` as above.
@@ -105,9 +101,6 @@ CREATE TABLE langgraph_snapshots (
 ) STRICT;
 CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
 CREATE INDEX langgraph_snapshots_by_position ON langgraph_snapshots (thread, checkpoint_ns, position);
-CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread);
-CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
-CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpoint_ns, step);
 CREATE INDEX langgraph_snapshots_by_run ON langgraph_snapshots (run_id) WHERE run_id IS NOT NULL;
 
 CREATE TABLE langgraph_chunks (
@@ -124,13 +117,11 @@ CREATE TABLE langgraph_lists (
   base   INTEGER,
   keep   INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX langgraph_lists_by_thread ON langgraph_lists (thread);
 
 CREATE TABLE langgraph_items (
   list   INTEGER NOT NULL,
   pos    INTEGER NOT NULL,
   seq    INTEGER NOT NULL,
-  thread INTEGER NOT NULL,
   chunk  INTEGER NOT NULL,
   PRIMARY KEY (list, pos)
 ) STRICT, WITHOUT ROWID;
@@ -151,7 +142,6 @@ CREATE TABLE langgraph_writes (
   checksum      TEXT NOT NULL
 ) STRICT;
 CREATE INDEX langgraph_writes_by_checkpoint ON langgraph_writes (thread, checkpoint_ns, checkpoint_id);
-CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread);
 
 -- The first seven columns are the table of requirement S1 and stand alone: a row that has only these is a turn saved by
 -- CheckpointPersister. The rest is what the recorder knows besides; `state_format` says what serialized_state holds:
@@ -254,7 +244,6 @@ CREATE INDEX langgraph_effects_by_input ON langgraph_effects (thread, node_task_
 CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
 CREATE INDEX langgraph_effects_by_anchor ON langgraph_effects (thread, anchor);
 CREATE INDEX langgraph_effects_unsaved ON langgraph_effects (unsaved_run) WHERE unsaved_run IS NOT NULL;
-CREATE INDEX langgraph_effects_by_seq ON langgraph_effects (thread);
 
 CREATE TABLE langgraph_names (
   thread        INTEGER NOT NULL,
@@ -322,33 +311,3 @@ CREATE TABLE langgraph_leftovers (
   run_id    TEXT NOT NULL,
   PRIMARY KEY (thread, rewind_id)
 ) STRICT, WITHOUT ROWID;
-
--- What langgraph_threads counts. No statement replaces a row of these tables: that would delete one without a trigger.
-CREATE TRIGGER langgraph_snapshots_added AFTER INSERT ON langgraph_snapshots
-  BEGIN UPDATE langgraph_threads SET snapshots = snapshots + 1 WHERE thread = new.thread; END;
-CREATE TRIGGER langgraph_snapshots_deleted AFTER DELETE ON langgraph_snapshots
-  BEGIN UPDATE langgraph_threads SET snapshots = snapshots - 1 WHERE thread = old.thread; END;
-CREATE TRIGGER langgraph_writes_added AFTER INSERT ON langgraph_writes
-  BEGIN UPDATE langgraph_threads SET writes = writes + 1 WHERE thread = new.thread; END;
-CREATE TRIGGER langgraph_writes_deleted AFTER DELETE ON langgraph_writes
-  BEGIN UPDATE langgraph_threads SET writes = writes - 1 WHERE thread = old.thread; END;
-CREATE TRIGGER langgraph_turns_added AFTER INSERT ON langgraph_checkpoints WHEN new.thread IS NOT NULL
-  BEGIN UPDATE langgraph_threads SET turns = turns + 1 WHERE thread = new.thread; END;
-CREATE TRIGGER langgraph_turns_deleted AFTER DELETE ON langgraph_checkpoints WHEN old.thread IS NOT NULL
-  BEGIN UPDATE langgraph_threads SET turns = turns - 1 WHERE thread = old.thread; END;
-CREATE TRIGGER langgraph_effects_added AFTER INSERT ON langgraph_effects
-  BEGIN UPDATE langgraph_threads SET effects = effects + 1 WHERE thread = new.thread; END;
-CREATE TRIGGER langgraph_effects_deleted AFTER DELETE ON langgraph_effects
-  BEGIN UPDATE langgraph_threads SET effects = effects - 1 WHERE thread = old.thread; END;
-CREATE TRIGGER langgraph_tasks_added AFTER INSERT ON langgraph_tasks
-  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
-CREATE TRIGGER langgraph_tasks_deleted AFTER DELETE ON langgraph_tasks
-  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
-CREATE TRIGGER langgraph_names_added AFTER INSERT ON langgraph_names
-  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
-CREATE TRIGGER langgraph_names_deleted AFTER DELETE ON langgraph_names
-  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
-CREATE TRIGGER langgraph_rewinds_added AFTER INSERT ON langgraph_rewinds
-  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread_id = new.thread_id; END;
-CREATE TRIGGER langgraph_rewinds_deleted AFTER DELETE ON langgraph_rewinds
-  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread_id = old.thread_id; END;

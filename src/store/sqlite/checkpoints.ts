@@ -73,7 +73,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     lease: checkpoint.lease,
   });
   yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
-  const seq = yield* sql.nextSeq();
+  const seq = key.nextSeq();
   const known = yield* headOf(sql, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;

@@ -13,7 +13,7 @@ const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?
 export function* storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
   const stored = yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
   if (stored !== undefined) return stored.seq;
-  const seq = yield* sql.nextSeq();
+  const seq = key.nextSeq();
   yield* sql.run(INSERT, seq, key.thread, chunk.address, sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text()));
   return seq;
 }

@@ -129,7 +129,7 @@ function* insert(
     threadId,
     epoch,
     taskId: yield* taskOf(sql, key, call),
-    seq: yield* sql.nextSeq(),
+    seq: key.nextSeq(),
     nodeName: path.slice(path.lastIndexOf("|") + 1),
     nodeNs,
     nodeTaskId,
@@ -209,7 +209,7 @@ function* begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, call: NewEffect, 
   const begun = { status: "intent", tries: row.tries + 1, process, startedAt, endedAt: undefined, outcome: undefined } as const;
   const own = row.inherited && surelyNot ? { key: nextKey(sql, key, row.key) } : {};
   const taskId = yield* taskOf(sql, key, call);
-  const seq = yield* sql.nextSeq();
+  const seq = key.nextSeq();
   const place = surelyNot ? { taskId, seq, triedSeq: undefined } : { triedSeq: seq };
   return yield* saveEffect(sql, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
 }

@@ -24,7 +24,7 @@ export function* graphSeq(sql: Sql, { thread }: ThreadKey, graph: GraphReference
   if (graph === undefined) return undefined;
   const known = yield* sql.get<{ seq: number }>(OF_DIGEST, thread, graph.digest);
   if (known !== undefined) return known.seq;
-  const seq = yield* sql.nextSeq();
+  const seq = key.nextSeq();
   yield* sql.run(INSERT, seq, thread, graph.digest, graph.document());
   return seq;
 }

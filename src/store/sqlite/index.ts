@@ -71,7 +71,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     (...args: A) => {
       const transaction = (): T => {
         sql.now(refuseRetiredKey(sql));
-        return sql.now(sql.numbered(work(sql, ...args)));
+        return sql.now(sql.transaction(work(sql, ...args)));
       };
       if (name === undefined) return commit(transaction);
       // Outcomes and marks name their effect by its id.
@@ -81,7 +81,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
   const inTransaction = <T>(work: () => T): T => {
     sql.now(refuseRetiredKey(sql));
     return sql.now(
-      sql.numbered(
+      sql.transaction(
         // eslint-disable-next-line require-yield -- runs its own programs, for now
         (function* () {
           return work();
@@ -95,7 +95,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
   const read =
     <A extends unknown[], T>(work: (sql: Sql, ...args: A) => Program<T>) =>
     (...args: A) =>
-      commits.read(() => sql.now(work(sql, ...args)));
+      commits.read(() => sql.now(sql.transaction(work(sql, ...args))));
   return {
     address: (threadId, text) => sql.sealing.address(threadId, text),
     get awaitsKeys() {
@@ -130,7 +130,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     getThread: read(getThread),
     deleteThread: write(deleteThread),
     // Asked before something is removed: a file that was cut is refused, not read.
-    hasLeftovers: (isAlive) => commits.upkeep(() => sql.now(hasLeftovers(sql, isAlive))),
+    hasLeftovers: (isAlive) => commits.upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
@@ -198,7 +198,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
 /** For a failpoint, which must fail by nothing but its handler. */
 function effectToTell(sql: Sql, id: string): unknown {
   try {
-    return sql.now(getEffect(sql, id));
+    return sql.now(sql.transaction(getEffect(sql, id)));
   } catch {
     return undefined;
   }

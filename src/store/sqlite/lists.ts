@@ -81,7 +81,7 @@ function* storedPrefix(
 }
 
 function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | null, keep: number): Program<Segment> {
-  const list = yield* sql.nextSeq();
+  const list = key.nextSeq();
   yield* sql.run(NEW_LIST, list, key.thread, base, keep);
   yield* appendItems(sql, key, packed, list, keep);
   return { list, from: keep };
@@ -90,7 +90,7 @@ function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | n
 function* appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number, from: number): Program<void> {
   for (let pos = from; pos < packed.length; pos += 1) {
     const chunk = yield* storeChunk(sql, key, packed.chunk(pos));
-    yield* sql.run(NEW_ITEM, list, pos, yield* sql.nextSeq(), key.thread, chunk);
+    yield* sql.run(NEW_ITEM, list, pos, key.nextSeq(), key.thread, chunk);
   }
 }
 

@@ -1,32 +1,22 @@
 import type { Sealing } from "../../sealing";
-import { corrupted } from "../checksum";
 import { type Bound, type Program, runNow, type Statement } from "../program";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
+import type { ThreadKey } from "./thread-keys";
 
 export type { Program } from "../program";
 
-const READ_SEQUENCE = "SELECT value, mirror FROM langgraph_sequence WHERE id = 1";
-const WRITE_SEQUENCE = "UPDATE langgraph_sequence SET value = ?1, mirror = -?1 WHERE id = 1";
 /** So many tags of threads are remembered. */
 const TAGS_MAX = 1_000;
 
 /** Prepared statements of one connection, compiled once per text. Statement texts are constants: values are always bound. */
 export class Sql {
   readonly db: SqliteDatabase;
-  /** Numbers of threads of which it is known that no row was lost before this connection came. */
-  readonly counted = new Set<number>();
-  /** Threads that this connection has created: their rows are where it has put them. */
-  readonly created = new Set<number>();
-  /** Those whose effects have all been verified. */
-  readonly journals = new Set<number>();
-  /** And those all of whose checkpoints have been. */
-  readonly searched = new Set<number>();
+  /** The threads that the transaction which runs has met, by their ids. */
+  readonly threads = new Map<string, ThreadKey>();
   readonly #prepared = new Map<string, SqliteStatement>();
   readonly #raw = new Map<string, SqliteStatement>();
   readonly #tags = new Map<string, string>();
   #sealing: Sealing | undefined;
-  /** The last number taken in the transaction that runs. */
-  #seq: number | undefined;
 
   constructor(db: SqliteDatabase, sealing?: Sealing) {
     this.db = db;
@@ -87,23 +77,6 @@ export class Sql {
     }
   };
 
-  /** Takes `count` numbers from the file's one sequence and returns the last of them. Only within {@link numbered}. */
-  *nextSeq(count = 1): Program<number> {
-    this.#seq = (this.#seq ?? (yield* this.currentSeq())) + count;
-    return this.#seq;
-  }
-
-  /** The newest number of the file. */
-  *currentSeq(): Program<number> {
-    if (this.#seq !== undefined) return this.#seq;
-    const row = yield* this.get<{ value: number; mirror: number }>(READ_SEQUENCE);
-    if (row?.value === undefined || row.mirror !== -row.value) {
-      const found = row === undefined ? "none" : `${row.value}, mirrored by ${row.mirror}`;
-      throw corrupted("the sequence of this file", "its newest number, and the same below zero", found, {});
-    }
-    return row.value;
-  }
-
   /** A thread's tag, computed once. */
   remembered(threadId: string, compute: () => string): string {
     let tag = this.#tags.get(threadId);
@@ -115,15 +88,15 @@ export class Sql {
     return tag;
   }
 
-  /** Runs the work of a write transaction and writes the sequence back once, whatever it took from it. */
-  *numbered<T>(work: Program<T>): Program<T> {
-    this.#seq = undefined;
+  /** Runs the work of a transaction, and then writes the rows of the threads that it has changed. */
+  *transaction<T>(work: Program<T>): Program<T> {
+    this.threads.clear();
     try {
       const result = yield* work;
-      if (this.#seq !== undefined) yield* this.run(WRITE_SEQUENCE, this.#seq);
+      for (const key of this.threads.values()) yield* key.write(this);
       return result;
     } finally {
-      this.#seq = undefined;
+      this.threads.clear();
     }
   }
 

@@ -37,7 +37,7 @@ export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt
   }
   if (change.type === "open") {
     const { taskId, graphId, kind } = change;
-    const opened = { taskId, graphId, kind, seq: yield* sql.nextSeq(), createdAt };
+    const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt };
     yield* insertTask(sql, key, opened);
     return opened;
   }

@@ -1,48 +1,120 @@
+import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
+import { firstSeq, SPAN } from "../spans";
 import { refuseEncrypted } from "./keys";
 import type { Program, Sql } from "./sql";
 
-/** A thread as the rows of other tables know it. */
-export interface ThreadKey {
-  threadId: string;
-  thread: number;
-  /** Another one as soon as rows of the thread have been deleted or brought back. */
-  generation: string;
-}
-
-/** What a row of `langgraph_threads` says of its thread, but for how many rows there are. */
+/** What a row of `langgraph_threads` says of its thread, and its checksum is over. `seq` is the last number that was taken. */
 export interface ThreadFields {
   thread: number;
   thread_id: string;
   created_at: string;
+  seq: number;
   epoch: number;
   generation: number;
   pruned_seq: number;
   unswept: number;
 }
-/** A row of `langgraph_threads` as SQLite returns it. */
-export interface RawThread extends ThreadFields {
+/** How many rows there are of the thread. */
+export interface ThreadCounts {
+  snapshots: number;
+  writes: number;
+  turns: number;
+  effects: number;
+  /** Tasks, names and rewinds. */
+  others: number;
+}
+/** A row of `langgraph_threads` as the engine returns it. */
+export interface RawThread extends ThreadFields, ThreadCounts {
   tag: string;
   checksum: string;
 }
 export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "pruned_seq" | "unswept">>;
 
-const COLUMNS = "thread, thread_id, tag, created_at, epoch, generation, pruned_seq, unswept, checksum";
+export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
+const FIELDS = "thread, thread_id, tag, created_at, seq, epoch, generation, pruned_seq, unswept";
+const COUNTS = "snapshots, writes, turns, effects, others";
+const COLUMNS = `${FIELDS}, ${COUNTS}, checksum`;
 /** Either way, so that a damaged id, or a damaged index, does not make a thread look like one that is not there. */
-const OF_ID = `SELECT ${COLUMNS} FROM langgraph_threads WHERE thread_id = ?1 OR tag = ?2`;
-const OF_NUMBER = `SELECT ${COLUMNS} FROM langgraph_threads WHERE thread = ?`;
-const INSERT = `INSERT INTO langgraph_threads (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-const CHANGE =
-  "UPDATE langgraph_threads SET epoch = ?, generation = ?, pruned_seq = ?, unswept = ?, checksum = ? WHERE thread = ?";
+const OF_ID = `SELECT ${COLUMNS} FROM langgraph_threads WHERE thread_id = ? OR tag = ?`;
+const INSERT = `INSERT INTO langgraph_threads (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+const CHANGE = `UPDATE langgraph_threads SET seq = ?, epoch = ?, generation = ?, pruned_seq = ?, unswept = ?, snapshots = ?, writes = ?,
+  turns = ?, effects = ?, others = ?, checksum = ? WHERE thread = ?`;
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
+/** A number that no thread has or had. That of a leftover is still in use. */
+const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
+  coalesce((SELECT max(thread) FROM langgraph_leftovers), 0)) WHERE name = 'threads' RETURNING value`;
+
+/**
+ * A thread as the rows of other tables know it, with its own row. Every commit on a thread takes numbers of it and says how many rows it
+ * adds or removes; at the end of the transaction the row is written once.
+ */
+export class ThreadKey {
+  readonly threadId: string;
+  readonly thread: number;
+  readonly #row: ThreadFields & ThreadCounts;
+  #isChanged = false;
+
+  constructor(row: ThreadFields & ThreadCounts) {
+    this.#row = row;
+    this.threadId = row.thread_id;
+    this.thread = row.thread;
+  }
+
+  get row(): Readonly<ThreadFields & ThreadCounts> {
+    return this.#row;
+  }
+
+  /** Another one as soon as rows of the thread have been deleted or brought back. */
+  get generation(): string {
+    return `${this.thread}.${this.#row.generation}`;
+  }
+
+  /** The newest seq of the thread. */
+  get newestSeq(): number {
+    return firstSeq(this.thread) + this.#row.seq;
+  }
+
+  /** Takes the next seq of the thread. @throws {TurnsError} THREAD_FULL */
+  nextSeq(): number {
+    if (this.#row.seq + 1 >= SPAN) throw full(this.threadId);
+    this.#row.seq += 1;
+    this.#isChanged = true;
+    return this.newestSeq;
+  }
+
+  /** So many rows of a kind are added, or removed. */
+  count(kind: keyof ThreadCounts, rows = 1): void {
+    this.#row[kind] += rows;
+    this.#isChanged = true;
+  }
+
+  change(change: ThreadChange | ThreadCounts): void {
+    Object.assign(this.#row, change);
+    this.#isChanged = true;
+  }
+
+  /** Writes what has changed. A change without a new row takes a number too: it tells others that somebody was here. */
+  *write(sql: Sql): Program {
+    if (!this.#isChanged) return;
+    this.#isChanged = false;
+    const { seq, epoch, generation, pruned_seq: pruned, unswept, snapshots, writes, turns, effects, others } = this.#row;
+    const checksum = threadChecksum(sql, this.#row);
+    yield* sql.run(CHANGE, seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others, checksum, this.thread);
+  }
+}
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
 export function* threadKey(sql: Sql, threadId: string): Program<ThreadKey | undefined> {
+  const known = sql.threads.get(threadId);
+  if (known !== undefined) return known;
   const rows = yield* sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId));
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  return keyOf(yield* verifiedThread(sql, threadId, row));
+  const key = new ThreadKey(yield* verifiedThread(sql, threadId, row));
+  sql.threads.set(threadId, key);
+  return key;
 }
 
 /** The thread as it is on record, damaged or not: for what removes it, or looks what is wrong. */
@@ -52,12 +124,11 @@ export function* threadNumbers(sql: Sql, threadId: string): Program<number[]> {
 
 export function* createThread(sql: Sql, threadId: string, createdAt: string): Program<ThreadKey> {
   if (!sql.sealing.encrypted) yield* refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
-  const thread = yield* sql.nextSeq();
-  sql.created.add(thread);
   return yield* insertThread(sql, {
-    thread,
+    thread: yield* takeNumber(sql),
     thread_id: threadId,
     created_at: createdAt,
+    seq: 0,
     epoch: 0,
     generation: 0,
     pruned_seq: 0,
@@ -65,43 +136,31 @@ export function* createThread(sql: Sql, threadId: string, createdAt: string): Pr
   });
 }
 
-export function* insertThread(sql: Sql, row: ThreadFields): Program<ThreadKey> {
-  const { thread, thread_id: threadId, created_at: createdAt, epoch, generation, pruned_seq: pruned, unswept } = row;
+/** A number for a thread that is about to be. */
+export function* takeNumber(sql: Sql): Program<number> {
+  return (yield* sql.get<{ value: number }>(TAKE_NUMBER))?.value ?? 1;
+}
+
+export function* insertThread(sql: Sql, fields: ThreadFields, counts: ThreadCounts = NO_ROWS): Program<ThreadKey> {
+  const row = { ...fields, ...counts };
+  const { thread, thread_id: threadId, created_at: createdAt, seq, epoch, generation, pruned_seq: pruned, unswept } = row;
+  const { snapshots, writes, turns, effects, others } = row;
   const [tag, checksum] = [tagOf(sql, threadId), threadChecksum(sql, row)];
-  yield* sql.run(INSERT, thread, threadId, tag, createdAt, epoch, generation, pruned, unswept, checksum);
-  return keyOf(row);
+  const values = [seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others];
+  yield* sql.run(INSERT, thread, threadId, tag, createdAt, ...values, checksum);
+  const key = new ThreadKey(row);
+  sql.threads.set(threadId, key);
+  return key;
 }
 
 /** Rows of the thread are deleted or brought back: what anybody remembers of it no longer counts. */
-export function* outdate(sql: Sql, key: ThreadKey): Program<void> {
-  yield* changeThread(sql, key, ({ generation }) => ({ generation: generation + 1 }));
+export function outdate(key: ThreadKey): void {
+  key.change({ generation: key.row.generation + 1 });
 }
 
 /** A rewind, or its taking back. */
-export function* growEpoch(sql: Sql, key: ThreadKey): Program<void> {
-  yield* changeThread(sql, key, ({ epoch }) => ({ epoch: epoch + 1 }));
-}
-
-export function* changeThread(
-  sql: Sql,
-  { thread, threadId }: ThreadKey,
-  change: (row: ThreadFields) => ThreadChange,
-): Program<void> {
-  const row = yield* sql.get<RawThread>(OF_NUMBER, thread);
-  if (row === undefined) return;
-  const now = { ...(yield* verifiedThread(sql, threadId, row)), ...change(row) };
-  yield* sql.run(CHANGE, now.epoch, now.generation, now.pruned_seq, now.unswept, threadChecksum(sql, now), thread);
-}
-
-/** What a copy of the thread takes over: its epoch, up to which its effects are, and how far it was pruned. */
-export function* inheritedOf(
-  sql: Sql,
-  { thread, threadId }: ThreadKey,
-): Program<{ epoch: number; prunedSeq: number; unswept: number }> {
-  const row = yield* sql.get<RawThread>(OF_NUMBER, thread);
-  if (row === undefined) return { epoch: 0, prunedSeq: 0, unswept: 0 };
-  const { epoch, pruned_seq: prunedSeq, unswept } = yield* verifiedThread(sql, threadId, row);
-  return { epoch, prunedSeq, unswept };
+export function growEpoch(key: ThreadKey): void {
+  key.change({ epoch: key.row.epoch + 1 });
 }
 
 export function* threadIdOf(sql: Sql, thread: number): Program<string> {
@@ -122,12 +181,16 @@ export function tagOf(sql: Sql, threadId: string): string {
 }
 
 function threadChecksum(sql: Sql, row: ThreadFields): string {
-  const { thread, thread_id: threadId, created_at: createdAt, epoch, generation, pruned_seq: prunedSeq, unswept } = row;
-  return sql.sealing.checksum(threadId, "thread", thread, createdAt, epoch, generation, prunedSeq, unswept);
+  const { thread, thread_id: threadId, created_at: createdAt, seq, epoch, generation, pruned_seq: prunedSeq, unswept } = row;
+  return sql.sealing.checksum(threadId, "thread", thread, createdAt, seq, epoch, generation, prunedSeq, unswept);
 }
 
-function keyOf({ thread, thread_id: threadId, generation }: ThreadFields): ThreadKey {
-  return { threadId, thread, generation: `${thread}.${generation}` };
+function full(threadId: string): TurnsError {
+  return new TurnsError("THREAD_FULL", {
+    problem: `Thread ${JSON.stringify(threadId)} has taken all ${SPAN} numbers that a thread has, so nothing more can be saved on it.`,
+    remedy: "Copy it to a thread of another id with saver.copyThread(source, target), which numbers its rows anew, and go on there.",
+    data: { threadId },
+  });
 }
 
 function damaged(threadId: string, found: string): Error {

@@ -33,13 +33,13 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
   });
   yield* claimTask(sql, key, batch.claim, batch.createdAt);
   for (const { idx, entries } of batch.rows) {
-    const seq = yield* sql.nextSeq();
+    const seq = key.nextSeq();
     yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
     yield* storeChunks(sql, key, entries.parts);
     yield* insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries: entries.text });
   }
   const settled = batch.settle === undefined ? undefined : yield* settleAction(sql, key, batch, batch.settle);
-  return { seq: yield* sql.currentSeq(), turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
+  return { seq: key.newestSeq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
 /** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
