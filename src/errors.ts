@@ -30,6 +30,7 @@ export type TurnsErrorCode =
   | "SCHEMA_TOO_NEW"
   | "SCHEMA_CONFLICT"
   | "THREAD_EXISTS"
+  | "THREAD_FULL"
   | "THREAD_NOT_FOUND"
   | "THREAD_RUNNING"
   | "THREAD_DELETED"

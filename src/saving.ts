@@ -24,6 +24,7 @@ import type {
   Store,
   TaskClaim,
   TurnRow,
+  When,
 } from "./store/store";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/planned";
@@ -83,6 +84,7 @@ export class Saving {
     refuseMalformed(checkpoint, metadata, newVersions);
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
+    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(threadId) : undefined;
     try {
       this.#missing.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
@@ -96,6 +98,7 @@ export class Saving {
           ? commit({ values: kept.channel_values, metadata: described })
           : serde.inOrder(serde.channels(kept.channel_values, described), commit);
       const { seq, lost } = saved instanceof Promise ? await saved : saved;
+      settled?.();
       this.#missing.delete(at);
       this.#parts.runs.touch(threadId);
       const { step, source } = metadata;
@@ -104,7 +107,9 @@ export class Saving {
       if (ns === "") this.#parts.retention?.saved(threadId, isEnd(checkpoint, metadata));
     } catch (error) {
       if (this.#parts.options.onCheckpointError !== "continue") this.#missing.add(at, error);
-      await this.#saveFailed(config, at, error);
+      const held = this.#saveFailed(config, at, error);
+      settled?.();
+      await held;
     }
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
   }
@@ -129,39 +134,37 @@ export class Saving {
     const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), { ...at, parentId }, metadata.source);
     const createdAt = this.#timeOf(config);
     const runId: unknown = config.metadata?.["run_id"];
+    const isRecorded = this.#parts.isRecorded(config);
     const values = Object.keys(state).map((channel) => ({
       channel,
       ...this.#parts.values.channel(at.threadId, at.ns, channel, state[channel]),
     }));
-    const saved = this.#parts.store.putCheckpoint({
-      ...at,
-      parentId,
-      source: metadata.source,
-      step: metadata.step,
-      runId: typeof runId === "string" ? runId : undefined,
-      above: parentsOf(metadata),
-      ...this.#begun(config, at),
-      body: this.#encode({ v, ts, versions_seen: seen }),
-      metadata: this.#encode(stored.metadata),
-      delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
-      values,
-      versions,
-      claim,
-      createdAt,
-      graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
-      planned: this.#parts.isRecorded(config) ? [] : this.#planned(config, at, checkpoint, metadata, claim.taskId, createdAt),
-    });
+    const saved = this.#parts.store.putCheckpoint(
+      {
+        ...at,
+        parentId,
+        source: metadata.source,
+        step: metadata.step,
+        runId: typeof runId === "string" ? runId : undefined,
+        above: parentsOf(metadata),
+        ...this.#begun(config, at),
+        body: this.#encode({ v, ts, versions_seen: seen }),
+        metadata: this.#encode(stored.metadata),
+        delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
+        values,
+        versions,
+        claim,
+        createdAt,
+        graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
+        planned: isRecorded ? [] : this.#planned(config, at, checkpoint, metadata, claim.taskId, createdAt),
+      },
+      isRecorded ? "boundary" : "now",
+    );
     const remember = (done: SavedCheckpoint): SavedCheckpoint => {
       this.#parts.values.saved(at.threadId, at.ns, new Map(values.map(({ channel, packed }) => [channel, packed])), done);
       return done;
     };
-    if (!(saved instanceof Promise)) return remember(saved);
-    // It waits its turn: what happens to the state meanwhile must not get into it.
-    for (const { address, packed } of values) {
-      quietly(address);
-      quietly(packed);
-    }
-    return saved.then(remember);
+    return saved instanceof Promise ? saved.then(remember) : remember(saved);
   }
 
   async putWrites(config: RunnableConfig, given: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
@@ -177,7 +180,14 @@ export class Saving {
       const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.namesOf(config, at), at, task, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
-        this.#putWritesNow({ ...at, ...begun, ...task }, stored, settlement, claim, this.#timeOf(config));
+        this.#putWritesNow(
+          { ...at, ...begun, ...task },
+          stored,
+          settlement,
+          claim,
+          this.#timeOf(config),
+          this.#parts.isRecorded(config) ? "boundary" : "now",
+        );
       const serde = this.#parts.serde;
       const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
       const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
@@ -197,18 +207,23 @@ export class Saving {
     settlement: ReturnType<typeof settlementOf>,
     claim: TaskClaim,
     createdAt: string,
+    when: When,
   ): ReturnType<Store["putWrites"]> {
     const update = this.#updateOf(at, writes, settlement);
-    const saved = this.#parts.store.putWrites({
-      ...at,
-      rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
-      claim,
-      createdAt,
-      settle: this.#parts.redaction.recordsTurns
-        ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
-        : undefined,
-    });
-    if (saved instanceof Promise) quietly(update.hold);
+    const saved = this.#parts.store.putWrites(
+      {
+        ...at,
+        rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
+        claim,
+        createdAt,
+        settle: this.#parts.redaction.recordsTurns
+          ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
+          : undefined,
+      },
+      when,
+    );
+    // The Action is there already, mostly: then its content is not asked for.
+    if (saved instanceof Promise && when === "now") quietly(update.hold);
     return saved;
   }
 

@@ -181,3 +181,72 @@ function changedText(text: string): string {
   const other = /[0-9]/.test(character) ? (character === "0" ? "1" : "0") : character === "a" ? "b" : "a";
   return text.slice(0, place) + other + text.slice(place + 1);
 }
+
+export interface TableIndexName {
+  table: string;
+  name: string;
+  /** Whether the thread comes first in it. */
+  byThread: boolean;
+}
+
+/** All indexes of the file's tables but their keys. */
+export function indexesOf(db: Database.Database): TableIndexName[] {
+  const rows = db
+    .prepare(
+      `SELECT s.tbl_name AS "table", s.name, (SELECT name FROM pragma_index_info(s.name) WHERE seqno = 0) = 'thread' AS byThread
+        FROM sqlite_schema AS s JOIN sqlite_schema AS t ON t.name = s.tbl_name AND t.type = 'table'
+        WHERE s.type = 'index' AND s.tbl_name LIKE 'langgraph%' AND t.sql NOT LIKE '%WITHOUT ROWID%' ORDER BY s.name`,
+    )
+    .all() as { table: string; name: string; byThread: number }[];
+  return rows.map((row) => ({ ...row, byThread: row.byThread === 1 }));
+}
+
+/**
+ * Has an index lack one row of its table, or have one more, and leaves the table as it is: the index is given the pages of one that
+ * belongs to another table with other rows.
+ *
+ * @returns the thread of that row; undefined if no row is in the index
+ */
+export function changeIndex(
+  db: Database.Database,
+  { table, name }: TableIndexName,
+  change: "lacks" | "has one more",
+): string | undefined {
+  const sqlOf = (one: string): string | null =>
+    db.prepare("SELECT sql FROM sqlite_schema WHERE name = ?").pluck().get(one) as string | null;
+  const columns = columnsOf(db, table);
+  const names = columns.map((column) => `"${column.name}"`).join(", ");
+  const key = columns.find(({ type, pk }) => pk === 1 && type === "INTEGER")?.name ?? "rowid";
+  const all = key === "rowid" ? `rowid, ${names}` : names;
+  const condition = / WHERE (.*)$/s.exec(sqlOf(name) ?? "")?.[1] ?? "TRUE";
+  const owner = columns.some((column) => column.name === "thread_id")
+    ? "thread_id"
+    : `(SELECT thread_id FROM langgraph_threads AS t WHERE t.thread = ${table}.thread)`;
+  const row = db
+    .prepare(
+      `SELECT ${key} AS at, ${owner} AS threadId FROM ${table} WHERE ${condition} AND ${owner} IS NOT NULL ORDER BY ${key} DESC LIMIT 1`,
+    )
+    .get() as { at: number; threadId: string } | undefined;
+  if (row === undefined) return undefined;
+  // What a constraint keeps unique has no entry more.
+  const isConstraint = name.startsWith("sqlite_autoindex");
+  if (isConstraint && change === "has one more") return undefined;
+  const spare = name.replace(table, "spare");
+  db.exec((sqlOf(table) as string).replace(table, "spare"));
+  if (!isConstraint)
+    db.exec((sqlOf(name) as string).replace(name, spare).replace(`ON ${table}`, "ON spare").replace("UNIQUE ", ""));
+  db.exec(`INSERT INTO spare (${all}) SELECT ${all} FROM ${table} ${change === "lacks" ? `WHERE ${key} <> ${row.at}` : ""}`);
+  if (change === "has one more") {
+    const another = { [key]: `${row.at} + 1`, '"id"': "id || 'x'" } as Record<string, string>;
+    const values = all.split(", ").map((column) => another[column] ?? another[column.replaceAll('"', "")] ?? column);
+    db.exec(`INSERT INTO spare (${all}) SELECT ${values.join(", ")} FROM ${table} WHERE ${key} = ${row.at}`);
+  }
+  db.unsafeMode(true);
+  db.pragma("writable_schema = ON");
+  db.prepare("UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = ?) WHERE name = ?").run(
+    spare,
+    name,
+  );
+  db.pragma("writable_schema = OFF");
+  return row.threadId;
+}

@@ -13,7 +13,8 @@ import { ModelWorld, step } from "../support/model-world";
 import { at, input, Shop, THREAD } from "../support/ret-world";
 import { tempFile } from "../support/temp";
 import { flipsOf } from "../../torture/corruption/damage";
-import { copyOf, flip, forget, fullFile, tamper, verified } from "./ver-world";
+import { SPAN } from "../../src/store/spans";
+import { changeIndex, copyOf, flip, forget, fullFile, indexesOf, tamper, type TableIndexName, verified } from "./ver-world";
 
 const ENCRYPTED: TurnSaverOptions = { encryption: { key: KEY } };
 const FILES: [string, TurnSaverOptions][] = [
@@ -45,12 +46,8 @@ async function found(path: string, options: TurnSaverOptions, told: string[] = [
  * whose mark isn't what it wrote has lost its lease. Leftovers are numbers of threads that aren't there: nothing is removed of one that is.
  */
 const UNCHECKED = ["langgraph_runs", "langgraph_leftovers"];
-/** Columns that are empty in this file, or that the table allows one value only; `corruption.test.ts` changes those in the file's bytes. */
-const ONE_VALUE = ["langgraph_sequence.id", "langgraph_sequence.mirror", "langgraph_sequence.value"];
-const NOT_FLIPPED: Record<string, string[]> = {
-  plain: [...ONE_VALUE, "langgraph_settings.name", "langgraph_settings.value"],
-  encrypted: ONE_VALUE,
-};
+/** A file may have had more threads than it has; a count below that of its threads is found, see below. */
+const UNFOUND = ["langgraph_settings.value"];
 
 describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
   const path = (): string => paths.get(name)!;
@@ -87,9 +84,9 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
       }
       forget(copy);
     }
-    expect([...unfound]).toEqual([]);
+    expect([...unfound]).toEqual(UNFOUND);
     const all = new Set(flips.map(({ table, column }) => `${table}.${column}`));
-    expect([...all].filter((column) => !flipped.has(column)).sort()).toEqual(NOT_FLIPPED[name]);
+    expect([...all].filter((column) => !flipped.has(column)).sort()).toEqual([]);
     // Reports name rows, and never what is in them.
     expect(told.filter((report) => report.includes(SECRET))).toEqual([]);
   }, 120_000);
@@ -109,7 +106,7 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     ["langgraph_archive", "ordinal = 2"],
     ["langgraph_archive", "TRUE"],
     ["langgraph_rewinds", "archived = 1 AND taken_back_at IS NULL"],
-    ["langgraph_sequence", "TRUE"],
+    ["langgraph_settings", "name = 'threads'"],
   ])("S3.1 rows that are missing are found: %s", async (table, which) => {
     const copy = copyOf(path());
     tamper(copy, (db) => expect(db.prepare(`DELETE FROM ${table} WHERE ${which}`).run().changes).toBeGreaterThan(0));
@@ -132,11 +129,18 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
         db.prepare("SELECT thread FROM langgraph_threads WHERE thread_id = ?").pluck().get(id);
       const [from, to] = table === "langgraph_graphs" ? [number("other"), number("copy")] : [number(THREAD), number("other")];
       if (table === "langgraph_graphs") db.prepare("DELETE FROM langgraph_graphs WHERE thread = ?").run(to);
-      const key = table === "langgraph_items" ? "(list, pos)" : table === "langgraph_checkpoints" ? "id" : "seq";
-      const keys = table === "langgraph_items" ? "list, pos" : key;
+      if (table === "langgraph_items") {
+        // An element has no thread but its list's.
+        const list = (thread: unknown): unknown =>
+          db.prepare("SELECT min(seq) FROM langgraph_lists WHERE thread = ?").pluck().get(thread);
+        const moved = "UPDATE langgraph_items SET list = ?, pos = 1000 WHERE list = ? AND pos = 0";
+        expect(db.prepare(moved).run(list(to), list(from)).changes).toBe(1);
+        return;
+      }
+      const key = table === "langgraph_checkpoints" ? "id" : "seq";
       const addresses =
         table === "langgraph_chunks" ? "AND address NOT IN (SELECT address FROM langgraph_chunks WHERE thread <> ?1)" : "AND ?1";
-      const one = `${key} IN (SELECT ${keys} FROM ${table} WHERE thread = ?1 ${addresses} LIMIT 1)`;
+      const one = `${key} IN (SELECT ${key} FROM ${table} WHERE thread = ?1 ${addresses} LIMIT 1)`;
       expect(db.prepare(`UPDATE ${table} SET thread = ?2 WHERE ${one}`).run({ 1: from, 2: to }).changes).toBe(1);
     });
     const { problems } = await verified(copy, options);
@@ -211,10 +215,18 @@ describe("S2.6 what the report says", () => {
     ]);
   });
 
-  it("S3.1 a seq beyond the file's counter, or used twice, is told", async () => {
+  it("S3.1 a seq beyond the thread's last, outside of its range, or used twice, is told", async () => {
     const copy = copyOf(paths.get("plain")!);
-    tamper(copy, (db) => db.exec("UPDATE langgraph_sequence SET value = value - 1, mirror = mirror + 1"));
-    expect((await verified(copy)).problems.map(({ kind }) => kind)).toContain("sequence");
+    tamper(copy, (db) => db.exec("UPDATE langgraph_threads SET seq = 5"));
+    const { problems } = await verified(copy);
+    expect(problems.filter(({ expected }) => expected.startsWith("a seq up to the thread's last"))).not.toEqual([]);
+    const outside = copyOf(paths.get("plain")!);
+    tamper(outside, (db) =>
+      db.exec(`UPDATE langgraph_chunks SET seq = seq + ${SPAN} WHERE seq = (SELECT max(seq) FROM langgraph_chunks)`),
+    );
+    expect(
+      (await verified(outside)).problems.filter(({ expected }) => /^a seq of thread number \d+$/.test(expected)),
+    ).toHaveLength(1);
     const twice = copyOf(paths.get("plain")!);
     tamper(twice, (db) =>
       db.exec(
@@ -223,6 +235,57 @@ describe("S2.6 what the report says", () => {
     );
     expect((await verified(twice)).problems.filter(({ found }) => found.includes("has too"))).not.toEqual([]);
   });
+
+  it.each([
+    [
+      "a count of threads below the greatest number of one",
+      "UPDATE langgraph_settings SET value = value - 1 WHERE name = 'threads'",
+    ],
+    ["one that is no number", "UPDATE langgraph_settings SET value = 'many' WHERE name = 'threads'"],
+    ["one that no thread could have a number of", "UPDATE langgraph_settings SET value = 1 << 40 WHERE name = 'threads'"],
+  ])("S3.1 %s is told", async (_, change) => {
+    const copy = copyOf(paths.get("plain")!);
+    tamper(copy, (db) => db.exec(change));
+    expect((await verified(copy)).problems).toEqual([expect.objectContaining({ kind: "sequence", table: "langgraph_settings" })]);
+  });
+
+  it("a wrapped key under another name, or changed, is told", async () => {
+    for (const change of ["name = 'key:other'", "value = zeroblob(length(value))"]) {
+      const copy = copyOf(paths.get("encrypted")!);
+      tamper(copy, (db) => db.exec(`UPDATE langgraph_settings SET ${change} WHERE name <> 'threads'`));
+      expect([change, await found(copy, ENCRYPTED)]).toEqual([change, true]);
+    }
+  });
+
+  it("S3.1 an index that lacks a row, or has one too many, is told: of the whole file, and of the thread alone", async () => {
+    const path = paths.get("plain")!;
+    const reference = copyOf(path);
+    let indexes: TableIndexName[] = [];
+    tamper(reference, (db) => {
+      indexes = indexesOf(db).filter(({ table }) => !/_(runs|tombstones|settings|migrations)$/.test(table));
+    });
+    const untold: string[] = [];
+    let count = 0;
+    for (const index of indexes) {
+      for (const change of ["lacks", "has one more"] as const) {
+        const copy = copyOf(path);
+        let threadId: string | undefined;
+        tamper(copy, (db) => {
+          threadId = changeIndex(db, index, change);
+        });
+        if (threadId !== undefined) {
+          count += 1;
+          if ((await verified(copy)).ok) untold.push(`${index.name} ${change}`);
+          // An entry too many in an index across threads is of no thread.
+          const isOfThread = change === "lacks" || index.byThread;
+          if (isOfThread && (await verified(copy, {}, { threadId })).ok) untold.push(`${index.name} ${change}: ${threadId}`);
+        }
+        forget(copy);
+      }
+    }
+    expect(untold).toEqual([]);
+    expect(count).toBeGreaterThan(25);
+  }, 60_000);
 
   it("a plain text in an encrypted database is told", async () => {
     const copy = copyOf(paths.get("encrypted")!);
@@ -270,7 +333,7 @@ describe("S2.6 what the report says", () => {
     }
     // What is read when a file is opened stops the opening.
     expect(unopened.map((one) => one.split(" ")).sort()).toEqual(
-      ["migrations", "sequence", "settings"].map((table) => [`langgraph_${table}`, "CHECKPOINT_CORRUPTED"]),
+      ["migrations", "settings"].map((table) => [`langgraph_${table}`, "CHECKPOINT_CORRUPTED"]),
     );
   });
 

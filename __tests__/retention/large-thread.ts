@@ -32,9 +32,13 @@ export function rowsOfNumber(path: string, thread: number): Record<string, numbe
       .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph%'")
       .pluck()
       .all() as string[];
-    const numbered = tables.filter((table) => columnsOf(db, table).includes("thread"));
+    const numbered = tables.filter((table) => table === "langgraph_items" || columnsOf(db, table).includes("thread"));
+    // An item has the thread of its list.
     const count = (table: string): number =>
-      db.prepare(`SELECT count(*) FROM ${table} WHERE thread = ?`).pluck().get(thread) as number;
+      db
+        .prepare(`SELECT count(*) FROM ${table} WHERE ${table === "langgraph_items" ? "list / 67108864" : "thread"} = ?`)
+        .pluck()
+        .get(thread) as number;
     return Object.fromEntries(numbered.map((table) => [table, count(table)] as const).filter(([, rows]) => rows > 0));
   });
 }

@@ -196,7 +196,7 @@ CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, dige
 -- One row per effect, updated in place: what happened outside stays true, whatever is rewound here. A rewind deletes the effects that
 -- began behind its target, after their undos. An effect is found by its node task, name and label (its ordinal in the node task,
 -- unless the caller named it); `path` is node_ns without the task ids and `spot` its steps and Sends, by which an effect is found again
--- when the graph it ran in was begun anew. `anchor` is the root checkpoint it ran under, `run` the root node task and its attempt,
+-- when the graph it ran in was begun anew. `anchor` is the root checkpoint it ran under, of `anchor_thread` if that is another thread, `run` the root node task and its attempt,
 -- `unsaved_run` the graph run that it is a part of, until a root checkpoint of that run is saved. A new try of what did not happen gives the
 -- row a new seq; the repetition of one in doubt reserves `tried_seq`, which becomes its seq when it is known to be done, or is undone.
 -- `process` is who holds the intent. `epoch` is the thread's when it began. `content` is a JSON object of input and
@@ -217,6 +217,7 @@ CREATE TABLE langgraph_effects (
   path         TEXT NOT NULL,
   spot         TEXT NOT NULL,
   anchor       TEXT,
+  anchor_thread TEXT,
   run          TEXT NOT NULL,
   unsaved_run  TEXT,
   name         TEXT NOT NULL,

@@ -22,6 +22,8 @@ export interface EffectRow {
   spot: string;
   /** The root checkpoint whose node tasks it is a part of. */
   anchor: string | undefined;
+  /** The thread that the anchor is a checkpoint of, if it is another one. */
+  anchorThread: string | undefined;
   /** The root node task and the attempts around it; see {@link runOf}. */
   run: string;
   /**

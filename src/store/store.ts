@@ -35,6 +35,8 @@ export interface Chunk {
   address: string;
   /** Produced on demand: mostly the chunk is stored already. */
   text: () => string;
+  /** It was encoded just now, so it is hardly stored already. */
+  isNew?: boolean;
 }
 
 /** `list` owns the elements from `from` on, up to where the next segment begins. */
@@ -97,7 +99,7 @@ export const NOTHING_REMEMBERED: Remembered = { elements: () => 0, chunk: () => 
 export interface NewValue {
   channel: string;
   /** The address of the chunk that holds exactly this value, if comparing tells it without packing the value. */
-  address: () => string | undefined;
+  address: string | undefined;
   packed: () => PackedValue;
 }
 
@@ -622,14 +624,20 @@ export interface DeltaHistory extends ReadParts {
   seeds: ReadonlyMap<string, StoredValue>;
 }
 
+/**
+ * When a save is committed: `now`, before the call returns unless somebody else holds the lock; or at the `boundary`, the end of the
+ * macrotask, with all that is handed in until then. Whoever has to wait for it waits for the promise.
+ */
+export type When = "now" | "boundary";
+
 export interface Store {
   /** The address of a part's text within a thread. Throws while {@link awaitsKeys}. */
   address(threadId: string, text: string): string;
   /** Whether the keys of the database are still on their way; all that is asked of the store waits for them, in order. */
   readonly awaitsKeys: boolean;
 
-  putCheckpoint(checkpoint: NewCheckpoint): Awaitable<SavedCheckpoint>;
-  putWrites(writes: NewWrites): Awaitable<{ seq: number; turn: TurnRow | undefined; lost: readonly LostTurn[] }>;
+  putCheckpoint(checkpoint: NewCheckpoint, when?: When): Awaitable<SavedCheckpoint>;
+  putWrites(writes: NewWrites, when?: When): Awaitable<{ seq: number; turn: TurnRow | undefined; lost: readonly LostTurn[] }>;
   /** The checkpoint of that id, or the one with the greatest id of the namespace. */
   getCheckpoint(
     threadId: string,
@@ -653,9 +661,9 @@ export interface Store {
   /** Texts of chunks by address. @throws CHECKPOINT_CORRUPTED if one is missing */
   readChunks(threadId: string, addresses: readonly string[]): Awaitable<ReadonlyMap<string, string>>;
 
-  saveThought(thought: NewThought): Awaitable<TurnRow>;
+  saveThought(thought: NewThought, when?: When): Awaitable<TurnRow>;
   /** Writes the Action of the attempt `runId` provisionally. */
-  saveAction(action: NewAction): Awaitable<TurnRow>;
+  saveAction(action: NewAction, when?: When): Awaitable<TurnRow>;
   /**
    * Adds to the attempt's Thought, at once, so that usage survives a crash in mid-node; and to its Action, if it has ended before.
    *
@@ -793,7 +801,7 @@ export interface Store {
   /** @returns whether the mark is still there */
   beatRun(runId: string, at: number): Awaitable<boolean>;
   /** @throws {TurnsError} LEASE_LOST */
-  checkLease(lease: Lease): Awaitable<void>;
+  checkLease(lease: Lease | undefined, when?: When): Awaitable<void>;
   endRun(runId: string): Awaitable<void>;
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 

@@ -2,7 +2,6 @@ import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { Serialized } from "@langchain/core/load/serializable";
 import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
-import { Breath } from "../breath";
 import type { Lease, SawDeletion, TokenCounts, TurnStatus } from "../store/store";
 import { JOURNAL } from "./journal-key";
 import type { LiveBodies } from "./live-bodies";
@@ -95,7 +94,6 @@ export class TurnRecorder extends BaseCallbackHandler {
   readonly #lineage = new Lineage();
   readonly #modelRuns = new ModelRuns();
   readonly #doubts = new Doubts();
-  readonly #breath = new Breath();
 
   /** @param bodies counts the bodies of nodes that run */
   constructor(sink: TurnSink, bodies: LiveBodies) {
@@ -139,8 +137,6 @@ export class TurnRecorder extends BaseCallbackHandler {
       try {
         this.#doubts.refuseHandler(handledTaskOf(task));
         await this.#sink.nodeStarts(attempt, inputs, hasOwnInput(task));
-        const breath = this.#breath.before(`${task.step} ${threadId}`);
-        if (breath !== undefined) await breath;
       } catch (error) {
         this.#attempts.delete(runId);
         this.#lineage.leave(runId);

@@ -4,6 +4,7 @@ import type { SaverEmitter } from "../events";
 import type { ResolvedOptions } from "../options";
 import type { UserSerde } from "../serde";
 import type {
+  Awaitable,
   Lease,
   LostTurn,
   NewThought,
@@ -85,36 +86,38 @@ export class TurnLog implements TurnSink {
 
   async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
     if (attempt.run.elsewhere !== undefined) return;
-    await this.#admit(attempt);
     const { store, options, values, redaction } = this.#parts;
-    if (!redaction.recordsTurns) return;
+    await this.#parts.runs.nodeStarted(attempt.threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId, attempt.run.isLate);
+    await this.#refuseAfterFailure(attempt);
+    if (!redaction.recordsTurns) return this.#admit(attempt, store.checkLease(attempt.run.lease, "boundary"));
     const redacted = this.#redacted(attempt, "Thought", undefined);
     const save = (content: Content): ReturnType<Store["saveThought"]> => {
       const packed = once(() => values.text(attempt.threadId, content.value));
-      const saved = store.saveThought({
-        id: options.createId(),
-        threadId: attempt.threadId,
-        sawDeletion: attempt.run.sawDeletion,
-        lease: attempt.run.lease,
-        nodeName: attempt.name,
-        nodeNs: attempt.nodeNs,
-        nodeTaskId: attempt.nodeTaskId,
-        runId: attempt.runId,
-        step: attempt.step,
-        input: {
-          text: packed,
-          keys: Object.keys(input).filter((key) => input[key] !== undefined),
-          isOwn: hasOwnInput,
+      if (hasOwnInput && content.as === "full") quietly(packed);
+      return store.saveThought(
+        {
+          id: options.createId(),
+          threadId: attempt.threadId,
+          sawDeletion: attempt.run.sawDeletion,
+          lease: attempt.run.lease,
+          nodeName: attempt.name,
+          nodeNs: attempt.nodeNs,
+          nodeTaskId: attempt.nodeTaskId,
+          runId: attempt.runId,
+          step: attempt.step,
+          input: {
+            text: packed,
+            keys: Object.keys(input).filter((key) => input[key] !== undefined),
+            isOwn: hasOwnInput,
+          },
+          instead: content.as === "full" ? undefined : redaction.packed(redacted, content, packed),
+          claim: this.#claim(attempt),
+          createdAt: options.clock().toISOString(),
+          ...graphOf(attempt),
+          startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
         },
-        instead: content.as === "full" ? undefined : redaction.packed(redacted, content, packed),
-        claim: this.#claim(attempt),
-        createdAt: options.clock().toISOString(),
-        ...graphOf(attempt),
-        startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
-      });
-      // It waits its turn: what the node does to its input meanwhile must not get into its Thought.
-      if (saved instanceof Promise && content.as === "full") quietly(packed);
-      return saved;
+        "boundary",
+      );
     };
     try {
       const saved = this.#inTurn(
@@ -127,26 +130,38 @@ export class TurnLog implements TurnSink {
       this.#saved(row);
     } catch (error) {
       this.#failed(attempt, "Thought", error);
-      if (options.onTurnError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
-      await this.#leave(attempt);
-      throw error;
+      if (options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) {
+        await this.#leave(attempt);
+        throw error;
+      }
     }
+    await this.#admit(attempt);
   }
 
-  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist; LEASE_LOST */
-  async #admit(attempt: Attempt): Promise<void> {
-    const ns = namespaceAbove(attempt.nodeNs);
-    await this.#parts.runs.nodeStarted(attempt.threadId, ns, attempt.run.runId, attempt.run.isLate);
-    const failure = this.#parts.failures.take(attempt.threadId, ns, attempt.run);
+  /**
+   * Lets a node go on when the checkpoint that it starts from is saved: it was handed in before, and is committed with its Thought.
+   *
+   * @param committed what the node waits for, if that is not over yet
+   * @throws as {@link #refuseAfterFailure}; LEASE_LOST
+   */
+  async #admit(attempt: Attempt, committed?: Awaitable<void>): Promise<void> {
     try {
-      if (failure !== undefined) throw failure as Error;
-      // The Thought asks by itself.
-      if (!this.#parts.redaction.recordsTurns && attempt.run.lease) await this.#parts.store.checkLease(attempt.run.lease);
+      await committed;
+      await this.#parts.failures.settled(attempt.threadId);
     } catch (error) {
-      // LangChain reports no end of a run whose start was refused.
       await this.#leave(attempt);
       throw error;
     }
+    await this.#refuseAfterFailure(attempt);
+  }
+
+  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist */
+  async #refuseAfterFailure(attempt: Attempt): Promise<void> {
+    const failure = this.#parts.failures.take(attempt.threadId, namespaceAbove(attempt.nodeNs), attempt.run);
+    if (failure === undefined) return;
+    // LangChain reports no end of a run whose start was refused.
+    await this.#leave(attempt);
+    throw failure as Error;
   }
 
   #leave(attempt: Attempt, failed = false): Promise<void> {
@@ -175,33 +190,39 @@ export class TurnLog implements TurnSink {
       return content.as === "full" ? pack() : redaction.packed(redacted, content, pack)();
     };
     const save = (content: Content): ReturnType<Store["saveAction"]> =>
-      store.saveAction({
-        id: options.createId(),
-        threadId: attempt.threadId,
-        sawDeletion: attempt.run.sawDeletion,
-        lease: attempt.run.lease,
-        nodeName: attempt.name,
-        nodeNs: attempt.nodeNs,
-        nodeTaskId: attempt.nodeTaskId,
-        runId: attempt.runId,
-        step: attempt.step,
-        claim: this.#claim(attempt),
-        status,
-        update: textOf(content),
-        createdAt: options.clock().toISOString(),
-        ...graphOf(attempt),
-      });
+      store.saveAction(
+        {
+          id: options.createId(),
+          threadId: attempt.threadId,
+          sawDeletion: attempt.run.sawDeletion,
+          lease: attempt.run.lease,
+          nodeName: attempt.name,
+          nodeNs: attempt.nodeNs,
+          nodeTaskId: attempt.nodeTaskId,
+          runId: attempt.runId,
+          step: attempt.step,
+          claim: this.#claim(attempt),
+          status,
+          update: textOf(content),
+          createdAt: options.clock().toISOString(),
+          ...graphOf(attempt),
+        },
+        "boundary",
+      );
+    const saved = redaction.recordsTurns
+      ? this.#savedAction(attempt, () =>
+          this.#inTurn(
+            redacted,
+            redaction.contentOf(redacted, () => outcome, "output"),
+            save,
+          ),
+        )
+      : undefined;
     try {
-      const action = redaction.recordsTurns
-        ? await this.#saveAction(attempt, () =>
-            this.#inTurn(
-              redacted,
-              redaction.contentOf(redacted, () => outcome, "output"),
-              save,
-            ),
-          )
-        : undefined;
-      if (isResult(status)) await this.#passGate(attempt, action, outcome);
+      // Only a gate waits: the node's writes are handed in next, and are to be committed with the Action.
+      if (isResult(status) && attempt.run.graph?.gateAt(attempt.nodeNs) !== undefined) {
+        await this.#passGate(attempt, await saved, outcome);
+      }
       await this.#leave(attempt, status === "error");
     } catch (error) {
       await this.#leave(attempt, true);
@@ -209,11 +230,10 @@ export class TurnLog implements TurnSink {
     }
   }
 
-  /** @returns undefined if it could not be saved */
-  async #saveAction(attempt: Attempt, save: () => ReturnType<Store["saveAction"]>): Promise<TurnRow | undefined> {
+  /** Hands an Action in. @returns undefined if it could not be saved */
+  async #savedAction(attempt: Attempt, save: () => ReturnType<Store["saveAction"]>): Promise<TurnRow | undefined> {
     try {
-      const saved = save();
-      const row = saved instanceof Promise ? await saved : saved;
+      const row = await save();
       this.#saved(row);
       return row;
     } catch (error) {

@@ -3,7 +3,7 @@ import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
 import { Memory } from "./memory";
-import { knownAddress, packValue } from "./pack";
+import { knownValue, packValue } from "./pack";
 import { type PackingList, rememberSaved } from "./pack-list";
 import { packReference } from "./pack-text";
 import type { Packing } from "./packing";
@@ -34,17 +34,20 @@ export class Values {
   }
 
   /**
-   * A channel's value for the store. Calling one of the results twice does its work once, so that a value is saved as it was at the
-   * first call.
+   * A channel's value for the store, as it is now. One that is what it was at the last save is not encoded: should the store need its text
+   * all the same, it is made from our private copy.
    *
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
   channel(threadId: string, ns: string, channel: string, value: unknown): Pick<NewValue, "address" | "packed"> {
     const place = placeOf(ns, channel);
-    return {
-      address: once(() => knownAddress(value, place, this.#packing(threadId))),
-      packed: once(() => inChannel(channel, () => packValue(value, place, this.#packing(threadId)))),
-    };
+    const packing = this.#packing(threadId);
+    const known = knownValue(value, place, packing);
+    if (known === undefined) {
+      const packed = inChannel(channel, () => packValue(value, place, packing));
+      return { address: undefined, packed: () => packed };
+    }
+    return { address: known.address, packed: once(() => packValue(known.copy, place, this.#packing(threadId))) };
   }
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */

@@ -32,14 +32,14 @@ export function packValue(value: unknown, place: string, packing: Packing): Pack
 }
 
 /**
- * The address of the chunk that a value is stored as, if it still is the value that was packed last for its place. Comparing with the
- * private copy is much cheaper than encoding.
+ * What a value is stored as, if it still is the value that was packed last for its place. Comparing with the private copy is much
+ * cheaper than encoding.
  */
-export function knownAddress(value: unknown, place: string, { memory, options }: Packing): string | undefined {
+export function knownValue(value: unknown, place: string, { memory, options }: Packing): KnownWhole | undefined {
   const known = memory.whole(place);
   if (known === undefined) return undefined;
   const isStill = (options.immutable && known.object === value) || sameAs(known.copy, value);
-  return isStill ? known.address : undefined;
+  return isStill ? known : undefined;
 }
 
 /** Looking for holes and further properties lists all indices, so a graph that keeps to `immutable` is believed in long lists. */

@@ -1,5 +1,6 @@
 import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
+import { ofThread } from "../spans";
 import type {
   ChannelVersion,
   CheckpointHead,
@@ -25,17 +26,17 @@ import { anyOf, mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
 import { claimTask, lastRunTask } from "./tasks";
+import { countedThread } from "./thread-counts";
 import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
+import { BY_ID, headOf, knownHead, rememberHead } from "./heads";
+import { headKey } from "./thread-facts";
 import { enterThread, isThere } from "./tombstones";
 import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
-import { verifyHeads, verifyParent, wholeThread } from "./whole-thread";
 import { liveWrites } from "./writes";
 
 const COLUMNS = SNAPSHOT_COLUMNS;
 const LIVE = "superseded_by IS NULL";
-/** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
-const BY_ID = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1`;
 const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
 /** The newest checkpoint of a namespace is the one that was first saved last. Ids are times, and prove nothing: clocks are set. */
 const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? ORDER BY position DESC, seq DESC LIMIT 1`;
@@ -50,7 +51,7 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, de
   UNION ALL SELECT s.checkpoint_id, s.position, s.parent_checkpoint_id, s.source, s.seq, depth + 1, branch.source, branch.seq
     FROM branch CROSS JOIN langgraph_snapshots AS s
     ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
-    WHERE branch.source <> 'input' LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1))
+    WHERE branch.source <> 'input' LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ''))
   SELECT id, parent, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
         AND o.position > branch.position AND o.seq < next_seq)) AS led
@@ -74,7 +75,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   });
   yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = key.nextSeq();
-  const known = yield* headOf(sql, key, ns, checkpointId);
+  const known = yield* knownHead(sql, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const placed = new Map<string, readonly Segment[]>();
@@ -96,6 +97,16 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     metadata: checkpoint.metadata,
   });
   yield* runsAreSaved(sql, key, checkpoint);
+  sql.heads.add(checkpoint);
+  rememberHead(key, {
+    ns,
+    checkpointId,
+    position: known?.position ?? seq,
+    parentId,
+    step: checkpoint.step,
+    channels: manifest,
+    writes: known === undefined && !key.facts.writtenEarly.has(headKey(ns, checkpointId)) ? new Set() : known?.writes,
+  });
   const planned = yield* mapped(checkpoint.planned, (thought) =>
     turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(sql, thought)),
   );
@@ -116,7 +127,7 @@ function* manifestOf(
   placed: Map<string, readonly Segment[]>,
 ): Program<Manifest> {
   const parent: Manifest =
-    (parentId === undefined ? undefined : yield* headOf(sql, key, checkpoint.ns, parentId))?.channels ?? new Map();
+    (parentId === undefined ? undefined : yield* knownHead(sql, key, checkpoint.ns, parentId))?.channels ?? new Map();
   const pointers = new Map<string, Pointer>();
   for (const value of checkpoint.values) {
     const before = [parent, earlier].flatMap((manifest) => manifest.get(value.channel)?.pointer ?? []);
@@ -140,12 +151,6 @@ function versionIn({ versions }: NewCheckpoint, channel: string): ChannelVersion
   return Object.hasOwn(versions, channel) ? versions[channel] : undefined;
 }
 
-/** What new values go on from is verified as what is read: a damaged row must not be built upon. */
-export function* headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead | undefined> {
-  const row = yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
-  return row === undefined ? undefined : toLiveHead(sql, key.threadId, row);
-}
-
 /** @param before what the channel holds in the parent and in the checkpoint's earlier version */
 function* pointerTo(
   sql: Sql,
@@ -154,8 +159,7 @@ function* pointerTo(
   before: readonly Pointer[],
   placed: Map<string, readonly Segment[]>,
 ): Program<Pointer> {
-  const address = value.address();
-  const known = before.find((pointer) => pointer.kind === "whole" && pointer.address === address);
+  const known = before.find((pointer) => pointer.kind === "whole" && pointer.address === value.address);
   if (known !== undefined) return known;
   const packed = value.packed();
   const carried = before.find((pointer) => leadsTo(pointer, packed));
@@ -184,7 +188,7 @@ function* storeValue(
 }
 
 export function* lastRun(sql: Sql, threadId: string): Program<LastRun | undefined> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* countedThread(sql, threadId);
   if (key === undefined) return undefined;
   const task = yield* lastRunTask(sql, key);
   const branch = yield* sql.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
@@ -227,7 +231,6 @@ function* verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; 
   const ids = new Set(branch.map(({ id }) => id));
   let head = latest && toLiveHead(sql, key.threadId, latest);
   while (head !== undefined && ids.delete(head.checkpointId)) {
-    yield* verifyParent(sql, key.thread, head);
     head = head.parentId === undefined ? undefined : yield* headOf(sql, key, "", head.parentId);
   }
   if (ids.size === 0 && (head === undefined || branch.at(-1)?.source === "input")) return;
@@ -243,53 +246,54 @@ export function* getCheckpoint(
   checkpointId: string | undefined,
   remembered: Remembered,
 ): Program<StoredCheckpoint | undefined> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) return undefined;
   const row =
     checkpointId === undefined
       ? yield* sql.get<Row>(LATEST, key.thread, ns)
       : yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
-  if (row !== undefined) return yield* hydrated(sql, key, toLiveHead(sql, key.threadId, row), remembered);
-  if (checkpointId !== undefined) yield* verifyHeads(sql, key);
+  if (row === undefined) return undefined;
+  const head = toLiveHead(sql, key.threadId, row);
+  sql.heads.add({ ...head, step: row.step });
+  return yield* hydrated(sql, key, head, remembered);
   return undefined;
 }
 
-/** As in {@link BY_ID}, by an index that has all of it. */
-const NEWEST_VERSION = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS n WHERE n.thread = s.thread
-  AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position AND n.seq > s.seq)`;
-const FIRST_VERSION = NEWEST_VERSION.replace("n.seq > s.seq", "n.seq < s.seq");
-const POSITION_OF = "SELECT position FROM langgraph_snapshots WHERE checkpoint_id = ?4 AND thread = s.thread LIMIT 1";
+/** The row of a checkpoint that {@link BY_ID} gives. */
+const NEWEST_VERSION = `(SELECT max(n.seq) FROM langgraph_snapshots AS n WHERE n.thread = s.thread
+  AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position)`;
 const listed = (wanted: { ns: boolean; id: boolean; before: boolean }): string =>
   [
     wanted.ns ? "s.checkpoint_ns = ?2" : "?2 IS NULL",
     wanted.id ? "s.checkpoint_id = ?3" : "?3 IS NULL",
-    wanted.before
-      ? `CASE WHEN (${POSITION_OF}) IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < (${POSITION_OF}) END`
-      : "?4 IS NULL",
+    wanted.before ? "CASE WHEN p.position IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < p.position END" : "?4 IS NULL",
   ].join(" AND ");
-const pageOfThread = (wanted: Parameters<typeof listed>[0]): string =>
+const V_COLUMNS = COLUMNS.replaceAll(/\w+/g, "v.$&");
+/** Of one namespace, by the index that has its checkpoints in order. */
+const pageOfNamespace = (wanted: Parameters<typeof listed>[0]): string =>
   `SELECT ${COLUMNS}, position AS place FROM langgraph_snapshots AS s
-    WHERE thread = ?1 AND ${listed(wanted)} AND position < ?5 AND ${NEWEST_VERSION} ORDER BY position DESC LIMIT ?6`;
-/** Over all threads by the table itself, which is in the order of saving: a checkpoint's first version has its place, the newest is read. */
-const pageOfAll = (wanted: Parameters<typeof listed>[0]): string =>
-  `SELECT ${COLUMNS.replaceAll(/\w+/g, "v.$&")}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v
-    ON v.seq = (SELECT max(n.seq) FROM langgraph_snapshots AS n WHERE n.thread = s.thread
-      AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position)
-    WHERE ?1 IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers) AND ${listed(wanted)} AND s.seq < ?5 AND ${FIRST_VERSION} ORDER BY s.seq DESC LIMIT ?6`;
+    WHERE thread = ?1 AND ${listed({ ...wanted, before: false }).replace("?4 IS NULL", wanted.before ? "s.checkpoint_id < ?4" : "?4 IS NULL")}
+      AND position < ?5 AND s.seq = ${NEWEST_VERSION} ORDER BY position DESC LIMIT ?6`;
+/** Of a thread, or of all, by the table itself: a checkpoint's first version has its place, the newest is read. */
+const pageOf = (wanted: Parameters<typeof listed>[0] & { thread: boolean }): string =>
+  `SELECT ${V_COLUMNS}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v ON v.seq = ${NEWEST_VERSION}
+    ${wanted.before ? "LEFT JOIN langgraph_snapshots AS p ON p.seq = (SELECT min(b.seq) FROM langgraph_snapshots AS b WHERE b.thread = s.thread AND b.checkpoint_id = ?4)" : ""}
+    WHERE ${wanted.thread ? ofThread("s.seq") : "?1 IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers)"}
+      AND ${listed(wanted)} AND s.seq < ?5 AND s.position = s.seq ORDER BY s.seq DESC LIMIT ?6`;
 
 /** Newest first. */
 export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<ListedHead[]> {
-  const key = query.threadId === undefined ? undefined : yield* wholeThread(sql, query.threadId);
+  const key = query.threadId === undefined ? undefined : yield* threadKey(sql, query.threadId);
   if (query.threadId !== undefined && key === undefined) return [];
   const { ns, checkpointId, beforeId, isOfRun, after = Number.MAX_SAFE_INTEGER, limit } = query;
-  const before = key === undefined || beforeId === undefined ? undefined : yield* positionOf(sql, key, beforeId);
+  const before = key === undefined || beforeId === undefined ? undefined : yield* positionOf(sql, key, ns, beforeId);
   const wanted = {
     ns: ns !== undefined,
     id: checkpointId !== undefined,
     before: beforeId !== undefined && before === undefined && !isOfRun,
   };
   const rows = yield* sql.all<Row & { place: number }>(
-    key === undefined ? pageOfAll(wanted) : pageOfThread(wanted),
+    key !== undefined && ns !== undefined ? pageOfNamespace(wanted) : pageOf({ ...wanted, thread: key !== undefined }),
     key?.thread ?? null,
     ns ?? null,
     checkpointId ?? null,
@@ -303,18 +307,20 @@ export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<List
     refuseBack("langgraph_snapshots", row.place, last);
     last = row.place;
     const threadId =
-      key?.threadId ?? threads.get(row.thread) ?? (yield* wholeThread(sql, yield* threadIdOf(sql, row.thread)))?.threadId ?? "";
+      key?.threadId ?? threads.get(row.thread) ?? (yield* threadKey(sql, yield* threadIdOf(sql, row.thread)))?.threadId ?? "";
     threads.set(row.thread, threadId);
     const head = toLiveHead(sql, threadId, row);
-    yield* verifyParent(sql, row.thread, head);
     return { ...head, place: row.place };
   });
 }
 
-const PLACED = "SELECT position FROM langgraph_snapshots WHERE checkpoint_id = ? AND thread = ? LIMIT 1";
+const PLACED = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
+/** Where no namespace is named. */
+const PLACED_ANYWHERE = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_id = ? LIMIT 1";
 
-function* positionOf(sql: Sql, { thread }: ThreadKey, checkpointId: string): Program<number | undefined> {
-  return (yield* sql.get<{ position: number }>(PLACED, checkpointId, thread))?.position;
+function* positionOf(sql: Sql, { thread }: ThreadKey, ns: string | undefined, checkpointId: string): Program<number | undefined> {
+  const inNamespace = ns === undefined ? undefined : yield* sql.get<{ position: number }>(PLACED, thread, ns, checkpointId);
+  return (inNamespace ?? (yield* sql.get<{ position: number }>(PLACED_ANYWHERE, thread, checkpointId)))?.position;
 }
 
 export function* hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {

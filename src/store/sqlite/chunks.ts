@@ -5,17 +5,28 @@ import { CHUNK_IDENTITY } from "./identities";
 import type { Program, Sql } from "./sql";
 import { type ThreadKey, threadKey } from "./thread-keys";
 
-const INSERT = "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?)";
+const INSERT =
+  "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?) ON CONFLICT (thread, address) DO NOTHING";
 const SEQ = "SELECT seq FROM langgraph_chunks WHERE thread = ? AND address = ?";
 const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /** Stores a chunk unless the thread has it already. @returns its seq */
 export function* storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
-  const stored = yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
-  if (stored !== undefined) return stored.seq;
-  const seq = key.nextSeq();
-  yield* sql.run(INSERT, seq, key.thread, chunk.address, sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text()));
+  const { chunks } = key.facts;
+  const known = chunks.get(chunk.address);
+  if (known !== undefined) return known;
+  const stored = chunk.isNew === true ? undefined : yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
+  const seq = stored?.seq ?? (yield* insertChunk(sql, key, chunk));
+  chunks.set(chunk.address, seq);
   return seq;
+}
+
+/** What was encoded just now is hardly ever there. */
+function* insertChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
+  const seq = key.nextSeq();
+  const body = sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text());
+  if ((yield* sql.run(INSERT, seq, key.thread, chunk.address, body)) > 0) return seq;
+  return (yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;
 }
 
 export function* storeChunks(sql: Sql, key: ThreadKey, chunks: readonly Chunk[]): Program<void> {

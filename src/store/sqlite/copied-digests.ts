@@ -1,8 +1,9 @@
 import { extended, finished, newDigest, type RunningDigest } from "../../values/digest";
 import { corrupted } from "../checksum";
+import { ofThread } from "../spans";
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
-import type { Pauses } from "./copy-rows";
+import type { CopyPath, Pauses } from "./copy-path";
 import type { Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
@@ -14,7 +15,7 @@ interface ListRow {
 }
 
 const PAGE = 256;
-const LISTS = "SELECT seq, base, keep FROM langgraph_lists WHERE thread = ? ORDER BY seq";
+const LISTS = `SELECT seq, base, keep FROM langgraph_lists WHERE ${ofThread()} ORDER BY seq`;
 const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 
@@ -29,11 +30,11 @@ export class CopiedDigests {
   readonly #lists: ReadonlyMap<number, ListRow>;
   readonly #digests = new Map<string, { from: string; to: string }>();
 
-  private constructor(sql: Sql, source: ThreadKey, target: ThreadKey) {
-    this.#sql = sql;
+  private constructor({ from, source, target }: CopyPath) {
+    this.#sql = from;
     this.#source = source;
     this.#target = target;
-    this.#lists = new Map(sql.now(sql.all<ListRow>(LISTS, source.thread)).map((row) => [row.seq, row]));
+    this.#lists = new Map(from.now(from.all<ListRow>(LISTS, source.thread)).map((row) => [row.seq, row]));
   }
 
   /**
@@ -41,8 +42,8 @@ export class CopiedDigests {
    *
    * @param pointers whose digests will be asked for
    */
-  static *read(sql: Sql, source: ThreadKey, target: ThreadKey, pointers: readonly ListPointer[]): Pauses<CopiedDigests> {
-    const digests = new CopiedDigests(sql, source, target);
+  static *read(path: CopyPath, pointers: readonly ListPointer[]): Pauses<CopiedDigests> {
+    const digests = new CopiedDigests(path);
     yield* digests.#read(pointers);
     return digests;
   }

@@ -1,15 +1,15 @@
 import { open } from "node:fs/promises";
-import type { Awaitable, CopyOrder, RunRow } from "../store";
+import type { Awaitable, CopyOrder } from "../store";
 import { uptime } from "../../uptime";
-import type { RowWrite } from "./copy-rows";
+import type { CopyPath, RowWrite, RowWrites } from "./copy-path";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
 import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
 import { mainFileOf, snapshotOf } from "./read-snapshot";
 import { beatRun, beginCopyRun } from "./runs";
-import { Sql } from "./sql";
-import { copyAtOnce, refuseTaken, ThreadCopy } from "./thread-copy";
-import { wholeThread } from "./whole-thread";
+import { type Program, Sql } from "./sql";
+import { beginCopy, copiedRows, copyAtOnce, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "./thread-copy";
+import { threadKey } from "./thread-keys";
 
 /** A piece ends with whichever comes first. Writing rows takes about twice as long as reading them. */
 const READ_MS = 5;
@@ -37,26 +37,27 @@ export interface CopyParts {
  */
 export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<boolean> {
   const { db, sql, write } = parts;
-  const isDone = await write(() => {
-    if (!order.atOnce && !db.memory && isLargeThread(sql, order)) return false;
-    copyAtOnce(sql, order);
-    return true;
-  });
-  if (isDone) return true;
+  if (await write(() => sql.now(isCopiedAtOnce(sql, order, order.atOnce || db.memory)))) return true;
   const reader = await parts.inTurn(() => snapshotIfReadable(db));
-  if (reader === undefined) {
-    await write(() => {
-      copyAtOnce(sql, order);
-    });
-    return true;
-  }
+  if (reader === undefined) return write(() => sql.now(isCopiedAtOnce(sql, order, true)));
   try {
-    return await copyInPieces(parts, new ThreadCopy(new Sql(reader, sql.sealing), order), order.run);
+    return await copyInPieces(parts, new Sql(reader, sql.sealing), order);
   } catch (error) {
     throw translated(error, db.name);
   } finally {
     reader.close();
   }
+}
+
+/** @returns whether it was: a large thread is not, unless it has to be */
+function* isCopiedAtOnce(sql: Sql, order: CopyOrder, hasToBe: boolean): Program<boolean> {
+  const source = yield* threadKey(sql, order.sourceId);
+  if (!hasToBe && source !== undefined && (yield* isLarge(sql, source.thread))) {
+    yield* refuseTaken(sql, order.targetId);
+    return false;
+  }
+  yield* copyAtOnce(sql, order);
+  return true;
 }
 
 /** None, where only the caller's own connection can read the file: one that decrypts it, say. */
@@ -68,54 +69,54 @@ function snapshotIfReadable(db: SqliteDatabase): SqliteDatabase | undefined {
   }
 }
 
-function isLargeThread(sql: Sql, { sourceId, targetId }: CopyOrder): boolean {
-  const source = sql.now(wholeThread(sql, sourceId));
-  if (source === undefined || !sql.now(isLarge(sql, source.thread))) return false;
-  refuseTaken(sql, targetId);
-  return true;
-}
-
-async function copyInPieces(parts: CopyParts, copy: ThreadCopy, run: RunRow): Promise<boolean> {
-  const { sql, writeUnsynced } = parts;
-  const seqs = copy.readSeqs();
-  while (!isReadFor(READ_MS, seqs)) await othersFirst();
-  const thread = await writeUnsynced(() => {
-    const number = copy.place(sql);
-    sql.now(beginCopyRun(sql, { ...run, beatAt: uptime() }));
-    sql.now(leaveThread(sql, number, run.runId));
-    return number;
+async function copyInPieces(parts: CopyParts, from: Sql, order: CopyOrder): Promise<boolean> {
+  const { db, sql, write, writeUnsynced } = parts;
+  const { runId } = order.run;
+  const source = from.now(sourceOf(from, order.sourceId));
+  const path = await writeUnsynced(() => {
+    const begun = sql.now(beginCopy(from, source, sql, order));
+    sql.now(beginCopyRun(sql, { ...order.run, beatAt: uptime() }));
+    sql.now(leaveThread(sql, begun.target.thread, runId));
+    return begun;
   });
-  const leftover = { thread, rewind_id: "", run_id: run.runId };
+  const leftover = { thread: path.target.thread, rewind_id: "", run_id: runId };
   let isPublished = false;
   try {
-    isPublished = await writePieces(parts, copy, leftover);
+    if (await arePiecesWritten(parts, path, leftover)) {
+      await synchronisedLog(db);
+      isPublished = await write(() => sql.now(publishIfWhole(sql, path, leftover)));
+    }
   } finally {
     if (!isPublished) await removed(parts, leftover);
   }
   return isPublished;
 }
 
-async function writePieces({ db, sql, write, writeUnsynced }: CopyParts, copy: ThreadCopy, leftover: Leftover): Promise<boolean> {
-  const rows = copy.rows(sql);
+/** @returns false if somebody took this process for dead */
+async function arePiecesWritten({ sql, writeUnsynced }: CopyParts, path: CopyPath, leftover: Leftover): Promise<boolean> {
+  const rows = copiedRows(path);
   for (let isLast = false; !isLast;) {
     await othersFirst();
     const piece: RowWrite[] = [];
     isLast = isReadFor(READ_MS, rows, piece);
-    const isOurs = await writeUnsynced(() => {
-      if (!sql.now(isThere(sql, leftover))) return false;
-      sql.now(beatRun(sql, leftover.run_id, uptime()));
-      for (const writeRow of piece) writeRow();
-      return true;
-    });
-    if (!isOurs) return false;
+    if (!(await writeUnsynced(() => sql.now(isPieceWritten(sql, piece, leftover))))) return false;
   }
-  await synchronisedLog(db);
-  return write(() => {
-    if (!sql.now(isThere(sql, leftover)) || copy.isOutdated(sql) || !copy.isComplete(sql)) return false;
-    copy.publish(sql);
-    sql.now(forgetLeftover(sql, leftover));
-    return true;
-  });
+  return true;
+}
+
+function* isPieceWritten(sql: Sql, piece: readonly RowWrite[], leftover: Leftover): Program<boolean> {
+  if (!(yield* isThere(sql, leftover))) return false;
+  yield* beatRun(sql, leftover.run_id, uptime());
+  for (const write of piece) yield* write();
+  return true;
+}
+
+/** @returns false if rows of the source were deleted or brought back since it was read, or rows of the copy removed */
+function* publishIfWhole(sql: Sql, path: CopyPath, leftover: Leftover): Program<boolean> {
+  if (!(yield* isThere(sql, leftover)) || (yield* isOutdated(path)) || !(yield* isComplete(path))) return false;
+  yield* publishCopy(path);
+  yield* forgetLeftover(sql, leftover);
+  return true;
 }
 
 /** Removes what was written of a copy that is not to be. */
@@ -128,7 +129,7 @@ async function removed({ db, sql, writeUnsynced }: CopyParts, leftover: Leftover
 }
 
 /** Reads for some milliseconds. @param piece gets how the rows are written @returns whether that was all */
-function isReadFor(ms: number, rows: Generator<RowWrite | undefined, void>, piece: RowWrite[] = []): boolean {
+function isReadFor(ms: number, rows: RowWrites, piece: RowWrite[]): boolean {
   const until = uptime() + ms;
   do {
     const { done, value } = rows.next();

@@ -1,13 +1,13 @@
 import { isDerivedId } from "../../ids";
 import { corrupted } from "../checksum";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
-import { headOf, listCheckpoints, readPointer } from "./checkpoints";
+import { listCheckpoints, readPointer } from "./checkpoints";
+import { headOf } from "./heads";
 import { ChunkReader } from "./chunks";
 import { isSameContent } from "./manifest";
 import type { Program, Sql } from "./sql";
 import { storedRecord } from "./stored-json";
-import type { ThreadKey } from "./thread-keys";
-import { wholeThread } from "./whole-thread";
+import { type ThreadKey, threadKey } from "./thread-keys";
 import { openWrites, type WriteRow } from "./write-rows";
 import { compareRows, verifyVersions } from "./writes";
 
@@ -78,7 +78,7 @@ export function* deltaHistory(
   channels: readonly string[],
   remembered: Remembered,
 ): Program<DeltaHistory> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) return { writes: [], seeds: new Map(), generation: "", chunks: new Map() };
   const reader = new ChunkReader(sql, key, remembered);
   const ancestors = new Map<string, string>();

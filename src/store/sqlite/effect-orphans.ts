@@ -18,6 +18,7 @@ const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
 const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
+const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects INDEXED BY langgraph_effects_unsaved WHERE unsaved_run IS NOT NULL LIMIT 1";
 const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
   WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)`;
 
@@ -107,7 +108,9 @@ export function* runsAreSaved(
   { thread }: ThreadKey,
   { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">,
 ): Program<void> {
-  if (graphRuns.length === 0) return;
+  if (graphRuns.length === 0 || sql.unsavedEffects === false) return;
+  sql.unsavedEffects = (yield* sql.get(ANY_UNSAVED)) !== undefined;
+  if (!sql.unsavedEffects) return;
   for (const row of yield* sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
     const key = (yield* threadKey(sql, yield* threadIdOf(sql, row.thread))) as ThreadKey;
     const isInside =
@@ -210,8 +213,9 @@ function* book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): Pro
   }
 }
 
-function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, run, spot, unsavedRun }: OrphanCall): EffectRow {
-  return { ...row, nodeNs, nodeTaskId, anchor, run, spot, unsavedRun };
+function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, rootThreadId, run, spot, unsavedRun }: OrphanCall): EffectRow {
+  const anchorThread = rootThreadId === row.threadId ? undefined : rootThreadId;
+  return { ...row, nodeNs, nodeTaskId, anchor, anchorThread, run, spot, unsavedRun };
 }
 
 /** Of earlier attempts of the same node tasks, in graphs that they have begun anew. */

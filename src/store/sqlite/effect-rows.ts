@@ -18,6 +18,7 @@ export interface RawEffect {
   path: string;
   spot: string;
   anchor: string | null;
+  anchor_thread: string | null;
   run: string;
   unsaved_run: string | null;
   name: string;
@@ -41,14 +42,11 @@ export interface RawEffect {
 }
 
 export const EFFECT_COLUMNS =
-  "seq, thread, id, epoch, task_id, node_name, node_ns, node_task_id, path, spot, anchor, run, unsaved_run, name, label, effect_key, idempotent, undo, " +
+  "seq, thread, id, epoch, task_id, node_name, node_ns, node_task_id, path, spot, anchor, anchor_thread, run, unsaved_run, name, label, effect_key, idempotent, undo, " +
   "input_digest, status, tries, tried_seq, process, started_at, ended_at, settled_by, undo_status, undone_at, " +
   "inherited, content, checksum";
 
-/**
- * An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. No
- * REPLACE: that would delete a row without the trigger that counts it.
- */
+/** An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. */
 const SAVE = `INSERT INTO langgraph_effects (${EFFECT_COLUMNS}) VALUES (${EFFECT_COLUMNS.split(", ")
   .map(() => "?")
   .join(", ")}) ON CONFLICT (id) DO UPDATE SET ${EFFECT_COLUMNS.split(", ")
@@ -58,6 +56,8 @@ const SAVE = `INSERT INTO langgraph_effects (${EFFECT_COLUMNS}) VALUES (${EFFECT
 
 export function* saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): Program<EffectRow> {
   const { input, outcome, undoError } = effect;
+  key.touch();
+  if (effect.unsavedRun !== undefined) sql.unsavedEffects = true;
   const content = sql.sealing.seal(key.threadId, effectIdentity(effect.id), JSON.stringify({ input, outcome, undoError }));
   yield* sql.run(
     SAVE,
@@ -72,6 +72,7 @@ export function* saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): Progra
     effect.path,
     effect.spot,
     effect.anchor ?? null,
+    effect.anchorThread ?? null,
     effect.run,
     effect.unsavedRun ?? null,
     effect.name,
@@ -111,6 +112,7 @@ export function toEffect(sql: Sql, threadId: string, row: RawEffect): EffectRow 
     path: row.path,
     spot: row.spot,
     anchor: row.anchor ?? undefined,
+    anchorThread: row.anchor_thread ?? undefined,
     run: row.run,
     unsavedRun: row.unsaved_run ?? undefined,
     name: row.name,
@@ -162,6 +164,7 @@ function partsOf(effect: EffectRow): Part[] {
     effect.path,
     effect.spot,
     effect.anchor,
+    effect.anchorThread,
     effect.run,
     effect.unsavedRun,
     effect.name,

@@ -16,19 +16,18 @@ import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-r
 import { unfinishedRewind } from "./rewind-records";
 import { checkLease } from "./runs";
 import { anyOf } from "../program";
+import { ofThread } from "../spans";
 import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
 import { enterThread } from "./tombstones";
-import { wholeThread } from "./whole-thread";
 
 const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
-const BEHIND = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`;
-const OF_THREAD = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
+const BEHIND = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`;
+const OF_THREAD = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE ${ofThread()} AND seq > ?2 ORDER BY seq LIMIT ?3`;
 const BY_ID = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE id = ?`;
 const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
 const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
-const EPOCH = "SELECT epoch FROM langgraph_threads WHERE thread = ?";
 
 /**
  * Finds the effect in the journal, or commits its intent. An effect is found by node task, name and label, whatever the thread's
@@ -120,10 +119,11 @@ function* insert(
   call: NewEffect,
   { input, inputDigest }: Pick<EffectRow, "input" | "inputDigest">,
 ): Program<EffectRow> {
-  const epoch = (yield* sql.get<{ epoch: number }>(EPOCH, key.thread))?.epoch ?? 0;
+  const { epoch } = key.row;
   const { threadId, nodeNs, nodeTaskId, name } = call;
   const path = pathOf(nodeNs);
   const { label, key: effectKey } = yield* naming(sql, key, epoch, call);
+  key.count("effects");
   return yield* saveEffect(sql, key, {
     id: call.id,
     threadId,
@@ -136,6 +136,7 @@ function* insert(
     path,
     spot: call.spot,
     anchor: call.anchor,
+    anchorThread: call.rootThreadId === threadId ? undefined : call.rootThreadId,
     run: call.run,
     unsavedRun: yield* unsavedRun(sql, key, call),
     name,
@@ -281,7 +282,7 @@ export function* getEffect(sql: Sql, effectId: string): Program<EffectRow | unde
 }
 
 export function* listEffects(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<EffectRow[]> {
-  const key = yield* wholeThread(sql, query.threadId);
+  const key = yield* threadKey(sql, query.threadId);
   if (key === undefined) return [];
   return (yield* sql.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)).map((row) =>
     toEffect(sql, key.threadId, row),
@@ -296,15 +297,15 @@ export function* effectsBehind(sql: Sql, threadId: string, seq: number): Program
 }
 
 /**
- * An effect whose row is damaged would not be found, and done again. So all of a thread's are verified when a connection first looks for
- * one, and whenever it could have been written by others, each is when it is found.
+ * An effect whose row is damaged would not be found, and done again. So all of a thread's are verified when one is first looked for, and
+ * each that others could have written since when it is found.
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-function* verifyJournal(sql: Sql, { thread, threadId }: ThreadKey): Program<void> {
-  if (sql.journals.has(thread)) return;
-  for (const row of yield* sql.all<RawEffect>(OF_THREAD, thread, 0, -1)) toEffect(sql, threadId, row);
-  sql.journals.add(thread);
+function* verifyJournal(sql: Sql, key: ThreadKey): Program {
+  if (key.facts.isJournalVerified) return;
+  for (const row of yield* sql.all<RawEffect>(OF_THREAD, key.thread, 0, -1)) toEffect(sql, key.threadId, row);
+  key.facts.isJournalVerified = true;
 }
 
 function* effectOf(sql: Sql, effectId: string): Program<{ key: ThreadKey; row: EffectRow } | undefined> {

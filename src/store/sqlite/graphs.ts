@@ -3,8 +3,7 @@ import type { GraphReference, GraphRow } from "../store";
 import { mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { push } from "./prune-rows";
-import type { ThreadKey } from "./thread-keys";
-import { wholeThread } from "./whole-thread";
+import { type ThreadKey, threadKey } from "./thread-keys";
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
 const INSERT = "INSERT INTO langgraph_graphs (seq, thread, digest, document) VALUES (?, ?, ?, ?)";
@@ -16,22 +15,23 @@ const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
   AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS c WHERE c.thread = ?1 AND c.graph = langgraph_graphs.seq)
   AND NOT EXISTS (SELECT 1 FROM langgraph_archive WHERE thread_id = ?2)`;
 
-/**
- * The seq of the graph's row, which is written with the first turn that refers to it, and so is older than every turn that does. A
- * rewind may have taken it away since, so nobody remembers seqs.
- */
-export function* graphSeq(sql: Sql, { thread }: ThreadKey, graph: GraphReference | undefined): Program<number | undefined> {
+/** The seq of the graph's row, which is written with the first turn that refers to it, and so is older than every turn that does. */
+export function* graphSeq(sql: Sql, key: ThreadKey, graph: GraphReference | undefined): Program<number | undefined> {
   if (graph === undefined) return undefined;
-  const known = yield* sql.get<{ seq: number }>(OF_DIGEST, thread, graph.digest);
+  const remembered = key.facts.graphs.get(graph.digest);
+  if (remembered !== undefined) return remembered;
+  const known = yield* sql.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
+  if (known !== undefined) key.facts.graphs.set(graph.digest, known.seq);
   if (known !== undefined) return known.seq;
   const seq = key.nextSeq();
-  yield* sql.run(INSERT, seq, thread, graph.digest, graph.document());
+  yield* sql.run(INSERT, seq, key.thread, graph.digest, graph.document());
+  key.facts.graphs.set(graph.digest, seq);
   return seq;
 }
 
 /** The graphs that these turns ran in, oldest turn first. Turns without one are in none. */
 export function* graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly string[]): Program<GraphRow[]> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
   for (const { id, graph } of yield* sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {

@@ -1,18 +1,19 @@
 import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
-import type { Awaitable, NewCheckpoint, RunRow, Store } from "../store";
+import type { Awaitable, NewCheckpoint, RunRow, Store, When } from "../store";
 import { backUp } from "./backup";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
-import { atFailpoints } from "./commit-failpoints";
+import { detailsOf } from "./commit-failpoints";
+import { CommitQueue, type Request } from "./commit-queue";
 import { copyThread } from "./copy-in-pieces";
 import { deltaHistory } from "./delta";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
 import { graphsOfTurns } from "./graphs";
-import { refuseRetiredKey, unlockDatabase } from "./keys";
+import { unlockDatabase } from "./keys";
 import { hasLeftovers, removeLeftovers } from "./leftovers";
 import { LogWatch } from "./log-watch";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
@@ -52,7 +53,7 @@ export interface SqliteStoreOptions extends ConnectionOptions {
 /** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
-  const sql = new Sql(db);
+  const sql = new Sql(db, undefined, typeof source !== "string");
   const commits = new Commits(db, options.busyTimeoutMs, new LogWatch(db, options.logger));
   try {
     const opening = unlockDatabase(sql, options.encryption);
@@ -65,53 +66,51 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
 }
 
 function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path: string) => Store): Store {
-  const committing =
-    (commit: <T>(transaction: () => T) => Awaitable<T>) =>
-    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => Program<T>, name?: CommitName) =>
-    (...args: A) => {
-      const transaction = (): T => {
-        sql.now(refuseRetiredKey(sql));
-        return sql.now(sql.transaction(work(sql, ...args)));
-      };
-      if (name === undefined) return commit(transaction);
-      // Outcomes and marks name their effect by its id.
-      const subject = (): unknown => (typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]);
-      return atFailpoints(name, subject, transaction, commit);
-    };
-  const inTransaction = <T>(work: () => T): T => {
-    sql.now(refuseRetiredKey(sql));
-    return sql.now(
-      sql.transaction(
-        // eslint-disable-next-line require-yield -- runs its own programs, for now
-        (function* () {
-          return work();
-        })(),
-      ),
-    );
-  };
-  const write = committing((transaction) => commits.run(transaction));
-  /** After a power cut no run is going on. */
-  const mark = committing((transaction) => commits.runUnsynced(transaction));
-  const read =
-    <A extends unknown[], T>(work: (sql: Sql, ...args: A) => Program<T>) =>
+  const queue = new CommitQueue(sql, commits);
+  type Work<A extends unknown[], T> = (sql: Sql, ...args: A) => Program<T>;
+  const request = <A extends unknown[], T>(work: Work<A, T>, args: A, name?: CommitName): Request<T> => ({
+    program: () => work(sql, ...args),
+    name,
+    // Outcomes and marks name their effect by its id.
+    details: () => detailsOf(typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]),
+  });
+  /** With all that was handed in before it, before it returns. */
+  const write =
+    <A extends unknown[], T>(work: Work<A, T>, name?: CommitName) =>
     (...args: A) =>
-      commits.read(() => sql.now(sql.transaction(work(sql, ...args))));
+      queue.now(request(work, args, name));
+  /** What nodes wait for, or LangGraph, which hands more in before the macrotask is over. */
+  const save =
+    <A, T>(work: Work<[A], T>, name: CommitName, hasParts = false) =>
+    (subject: A, when: When = "now"): Awaitable<T> => {
+      const save = { ...request(work, [subject], name), isLight: true, hasParts };
+      return when === "boundary" ? queue.later(save) : queue.now(save);
+    };
+  /** After a power cut no run is going on. */
+  const mark =
+    <A extends unknown[], T>(work: Work<A, T>, name?: CommitName) =>
+    (...args: A) =>
+      queue.unsynced(request(work, args, name));
+  const read =
+    <A extends unknown[], T>(work: Work<A, T>) =>
+    (...args: A) =>
+      queue.read(() => work(sql, ...args));
   return {
     address: (threadId, text) => sql.sealing.address(threadId, text),
     get awaitsKeys() {
       return commits.held;
     },
-    putCheckpoint: write((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint)), "checkpoint"),
-    putWrites: write(putWrites, "writes"),
+    putCheckpoint: save((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint)), "checkpoint", true),
+    putWrites: save(putWrites, "writes", true),
     getCheckpoint: read(getCheckpoint),
     lastRun: read(lastRun),
     listCheckpoints: read(listCheckpoints),
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),
     readChunks: read(readChunks),
-    saveThought: write(insertThought, "thought"),
-    saveAction: write(insertAction, "action"),
-    addTokens: write(addTokens, "tokens"),
+    saveThought: save(insertThought, "thought"),
+    saveAction: save(insertAction, "action"),
+    addTokens: (of, tokens) => queue.later({ ...request(addTokens, [of, tokens], "tokens"), isLight: true }),
     tokenUsage: read(tokenUsage),
     listTurns: read(listTurns),
     saveValidation: write(saveValidation),
@@ -130,7 +129,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     getThread: read(getThread),
     deleteThread: write(deleteThread),
     // Asked before something is removed: a file that was cut is refused, not read.
-    hasLeftovers: (isAlive) => commits.upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
+    hasLeftovers: (isAlive) => queue.upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
@@ -139,9 +138,9 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
         {
           db,
           sql,
-          write: (work) => commits.run(() => inTransaction(work)),
-          writeUnsynced: (work) => commits.runUnsynced(() => inTransaction(work)),
-          inTurn: (work) => commits.upkeep(work),
+          write: (work) => queue.now({ program: () => atOnce(work) }),
+          writeUnsynced: (work) => queue.unsynced({ program: () => atOnce(work) }),
+          inTurn: (work) => queue.upkeep(work),
         },
         order,
       ),
@@ -157,13 +156,16 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     nameCheckpoint: write(nameCheckpoint),
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
-    space: () => commits.alone(() => spaceOf(db)),
-    giveBackPages: (pages) => commits.run(() => giveBackPages(db, pages)),
-    checkpointLog: (truncate) => commits.upkeep(() => checkpointLog(db, truncate)),
-    vacuumFully: () => commits.upkeep(() => vacuumFully(db)),
+    space: () => queue.alone(() => spaceOf(db)),
+    giveBackPages: (pages) => queue.now({ program: () => atOnce(() => giveBackPages(db, pages)) }),
+    checkpointLog: (truncate) => queue.upkeep(() => checkpointLog(db, truncate)),
+    vacuumFully: () => queue.upkeep(() => vacuumFully(db)),
     beginRun: mark(beginRun, "run-mark"),
     beatRun: mark(beatRun),
-    checkLease: read(checkLease),
+    checkLease: (lease, when = "now") =>
+      when === "boundary"
+        ? queue.later({ ...request(checkLease, [lease]), isLight: true })
+        : queue.read(() => checkLease(sql, lease)),
     endRun: mark(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
@@ -183,16 +185,22 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     retireKeys: write(retireKeys),
     startVerify: read(function* (_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) {
       const step = yield* startVerify(sql, threadId, isGraph);
-      return { step: () => commits.alone(() => sql.now(step())) };
+      return { step: () => queue.alone(() => sql.now(step())) };
     }),
-    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => commits.upkeep(work) }, order),
+    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => queue.upkeep(work) }, order),
     close: () => {
-      commits.close();
+      queue.close();
     },
     get open() {
       return db.open;
     },
   };
+}
+
+/** Work that runs its own programs. */
+// eslint-disable-next-line require-yield -- it yields nothing by itself
+function* atOnce<T>(work: () => T): Program<T> {
+  return work();
 }
 
 /** For a failpoint, which must fail by nothing but its handler. */

@@ -9,7 +9,7 @@ const SECRET = "SELECT 1 FROM langgraph_settings WHERE name = ?";
 const STORE = "INSERT INTO langgraph_settings (name, value) VALUES (?, ?)";
 const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' AND name <> ?";
 /** Nothing was ever saved: what was deleted may still be readable in pages that are free. */
-const UNUSED = `SELECT 1 FROM langgraph_sequence WHERE value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
+const UNUSED = `SELECT 1 FROM langgraph_settings WHERE name = 'threads' AND value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
 
 /**
  * Makes out with which keys a database is read and written, and gives {@link Sql} its sealing: at once, or when the promise resolves
@@ -43,8 +43,8 @@ function unlockWith(sql: Sql, keys: ResolvedKeys | undefined): void {
 }
 
 function found(sql: Sql): FoundInDatabase {
-  const wrapped = sql.now(sql
-    .all<{ value: unknown }>(SECRETS))
+  const wrapped = sql
+    .now(sql.all<{ value: unknown }>(SECRETS))
     .map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
   return { wrapped, empty: wrapped.length === 0 && sql.now(sql.get(UNUSED)) !== undefined };
 }
@@ -63,7 +63,8 @@ export function* refuseEncrypted(sql: Sql, what: string): Program {
 /** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
 export function* refuseRetiredKey(sql: Sql): Program {
   const { keyId } = sql.sealing;
-  if (keyId === undefined || (yield* sql.get(SECRET, `key:${keyId}`)) !== undefined) return;
+  if (keyId === undefined || sql.isKeyCurrent) return;
+  if ((yield* sql.get(SECRET, `key:${keyId}`)) !== undefined) return void (sql.isKeyCurrent = true);
   throw new TurnsError("UNKNOWN_KEY", {
     what: `the encryption key ${JSON.stringify(keyId)}`,
     expected: "a key that this database still uses",
@@ -75,5 +76,6 @@ export function* refuseRetiredKey(sql: Sql): Program {
 
 /** Forgets all keys but the current one. Only where nothing is sealed under them any more. @returns how many */
 export function* retireOtherKeys(sql: Sql): Program<number> {
+  sql.isKeyCurrent = false;
   return yield* sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`);
 }

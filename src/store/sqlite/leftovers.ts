@@ -1,9 +1,10 @@
 import { anyOf, filtered } from "../program";
+import { ofThread } from "../spans";
 import type { RunRow } from "../store";
 import { endRun, RUN_COLUMNS, type Row as RunColumns, toRun } from "./runs";
 import type { Program, Sql } from "./sql";
 
-/** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries and triggers included. */
+/** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries included. */
 export const ROWS_AT_ONCE = 1_000;
 /** A later transaction ends with whichever comes first; on a slow disk, or with large values, that is the time. */
 const BATCH_MS = 20;
@@ -11,27 +12,28 @@ const STEPS = 5;
 /** Between two looks at the clock. */
 const ROWS_PER_STEP = ROWS_AT_ONCE / STEPS;
 
-/** What has rows of a thread under its number, and by what its rows are told apart; items are found through their lists, so they go first. */
+/** What has rows of a thread under its number: the key of a row, and which ones are the thread's. */
 const TABLES = [
-  ["langgraph_effects", "seq", "thread = ?1"],
+  ["langgraph_effects", "seq", ofThread()],
   ["langgraph_checkpoints", "rowid", "thread = ?1"],
   ["langgraph_tasks", "thread, seq", "thread = ?1"],
   ["langgraph_names", "thread, name", "thread = ?1"],
-  ["langgraph_graphs", "seq", "thread = ?1"],
-  ["langgraph_snapshots", "seq", "thread = ?1"],
-  ["langgraph_writes", "seq", "thread = ?1"],
-  ["langgraph_items", "list, pos", "list IN (SELECT seq FROM langgraph_lists WHERE thread = ?1)"],
-  ["langgraph_lists", "seq", "thread = ?1"],
-  ["langgraph_chunks", "seq", "thread = ?1"],
+  ["langgraph_graphs", "seq", ofThread()],
+  ["langgraph_snapshots", "seq", ofThread()],
+  ["langgraph_writes", "seq", ofThread()],
+  ["langgraph_items", "list, pos", ofThread("list")],
+  ["langgraph_lists", "seq", ofThread()],
+  ["langgraph_chunks", "seq", ofThread()],
 ] as const;
 const REMOVALS = TABLES.map(
-  ([table, key, ofThread]) => `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${ofThread} LIMIT ?2)`,
+  ([table, key, isOfThread]) =>
+    `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${isOfThread} LIMIT ?2)`,
 );
 const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
   AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
 /** Counts no further than it has to. */
 const COUNTS = TABLES.map(
-  ([table, , ofThread]) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} WHERE ${ofThread} LIMIT ?2)`,
+  ([table, , isOfThread]) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} WHERE ${isOfThread} LIMIT ?2)`,
 );
 const LEAVE = "INSERT OR IGNORE INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?)";
 const FORGET = "DELETE FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";

@@ -22,7 +22,7 @@ const JOINED_MAX = 4_096;
 const ADDRESSES = `SELECT c.address FROM ${ITEMS}`;
 const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ? AND pos < ? ORDER BY pos";
 const NEW_LIST = "INSERT INTO langgraph_lists (seq, thread, base, keep) VALUES (?, ?, ?, ?)";
-const NEW_ITEM = "INSERT INTO langgraph_items (list, pos, seq, thread, chunk) VALUES (?, ?, ?, ?, ?)";
+const NEW_ITEM = "INSERT INTO langgraph_items (list, pos, seq, chunk) VALUES (?, ?, ?, ?)";
 
 /**
  * Finds the longest prefix of the list that is stored already, in what the caller remembers or in the list that the channel had
@@ -39,6 +39,10 @@ export function* placeList(
   const { segments, keep } = rememberedPrefix(key, packed) ?? (yield* storedPrefix(sql, key, packed, before));
   const owner = segments.at(-1);
   if (owner === undefined) return [yield* newList(sql, key, packed, null, 0)];
+  if (key.facts.lists.get(owner.list) === keep) {
+    yield* appendItems(sql, key, packed, owner.list, keep);
+    return segments;
+  }
   const following = yield* sql.rows<[number]>(FOLLOWING, owner.list, keep, packed.length);
   let at = keep;
   for (const [chunk] of following) {
@@ -90,8 +94,9 @@ function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | n
 function* appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number, from: number): Program<void> {
   for (let pos = from; pos < packed.length; pos += 1) {
     const chunk = yield* storeChunk(sql, key, packed.chunk(pos));
-    yield* sql.run(NEW_ITEM, list, pos, key.nextSeq(), key.thread, chunk);
+    yield* sql.run(NEW_ITEM, list, pos, key.nextSeq(), chunk);
   }
+  key.facts.lists.set(list, packed.length);
 }
 
 /** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */

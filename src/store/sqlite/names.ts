@@ -4,7 +4,6 @@ import type { CheckpointName } from "../store";
 import { unknownThread } from "../unknown-thread";
 import type { Program, Sql } from "./sql";
 import { type ThreadKey, threadKey } from "./thread-keys";
-import { wholeThread } from "./whole-thread";
 
 /** A row of `langgraph_names` as SQLite returns it. */
 export interface RawName {
@@ -18,7 +17,7 @@ export interface RawName {
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
   ORDER BY position DESC LIMIT 1`;
-/** No REPLACE: that would delete a row without the trigger that counts it. */
+const IS_GIVEN = "SELECT 1 FROM langgraph_names WHERE thread = ? AND name = ?";
 const NAME = `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
   ON CONFLICT (thread, name) DO UPDATE SET checkpoint_ns = excluded.checkpoint_ns, checkpoint_id = excluded.checkpoint_id,
     created_at = excluded.created_at, checksum = excluded.checksum`;
@@ -32,13 +31,16 @@ export function* nameCheckpoint(
   name: string,
   createdAt: string,
 ): Program<CheckpointName> {
-  const key = yield* wholeThread(sql, at.threadId);
+  const key = yield* threadKey(sql, at.threadId);
   const found = key && (yield* sql.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null));
   if (key === undefined || found === undefined) throw unknownCheckpoint(at);
   return yield* saveName(sql, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
 }
 
-export function* saveName(sql: Sql, { thread, threadId }: ThreadKey, given: CheckpointName): Program<CheckpointName> {
+export function* saveName(sql: Sql, key: ThreadKey, given: CheckpointName): Program<CheckpointName> {
+  const { thread, threadId } = key;
+  if ((yield* sql.get(IS_GIVEN, thread, given.name)) === undefined) key.count("others");
+  else key.touch();
   const { name, ns, checkpointId, createdAt } = given;
   yield* sql.run(NAME, thread, name, ns, checkpointId, createdAt, checksumOf(sql, threadId, given));
   return given;
@@ -46,7 +48,7 @@ export function* saveName(sql: Sql, { thread, threadId }: ThreadKey, given: Chec
 
 /** @throws {TurnsError} THREAD_NOT_FOUND */
 export function* listNames(sql: Sql, threadId: string): Program<CheckpointName[]> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) throw unknownThread(threadId);
   return yield* namesOf(sql, key);
 }
@@ -70,7 +72,9 @@ function checksumOf(sql: Sql, threadId: string, { name, ns, checkpointId, create
 /** @returns whether there was such a name */
 export function* unnameCheckpoint(sql: Sql, threadId: string, name: string): Program<boolean> {
   const key = yield* threadKey(sql, threadId);
-  return key !== undefined && (yield* sql.run(UNNAME, key.thread, name)) > 0;
+  if (key === undefined || (yield* sql.run(UNNAME, key.thread, name)) === 0) return false;
+  key.count("others", -1);
+  return true;
 }
 
 function unknownCheckpoint(at: { threadId: string; ns: string; checkpointId: string | undefined }): TurnsError {

@@ -1,21 +1,25 @@
 import type { PruneCounts, PrunePlan, PruneUnit, PruneWish } from "../store";
 import { deleteUnusedGraphs } from "./graphs";
-import { planOf, pruneStamp } from "./prune-plan";
+import { planOf } from "./prune-plan";
+import { ofThread } from "../spans";
 import type { Program, Sql } from "./sql";
 import { changeRewind } from "./rewind-records";
-import { changeThread, type ThreadKey, threadKey } from "./thread-keys";
+import { ThreadFacts } from "./thread-facts";
+import { threadKey } from "./thread-keys";
 
 const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
-const DELETE_SNAPSHOTS = `DELETE FROM langgraph_snapshots ${OF_THREAD}`;
-const DELETE_WRITES = `DELETE FROM langgraph_writes ${OF_THREAD}`;
-const DELETE_TURNS = `DELETE FROM langgraph_checkpoints ${OF_THREAD}`;
+const DELETE = {
+  turns: `DELETE FROM langgraph_checkpoints ${OF_THREAD}`,
+  writes: `DELETE FROM langgraph_writes ${OF_THREAD}`,
+  snapshots: `DELETE FROM langgraph_snapshots ${OF_THREAD}`,
+};
 const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
-/** Settled effects that no rewind reaches any more, and no run: the checkpoint they ran under, perhaps
- * another thread's, was saved, and is gone. */
-const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE thread = ?1 AND status <> 'intent' AND unsaved_run IS NULL AND seq <= ?2
+/** Settled effects that no rewind reaches any more, and no run: the checkpoint they ran under, perhaps another thread's, was saved, and is gone. */
+const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND status <> 'intent' AND unsaved_run IS NULL AND seq <= ?2
   AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
-    WHERE s.checkpoint_id = langgraph_effects.anchor AND s.checkpoint_ns = '')`;
+    WHERE s.thread = coalesce((SELECT t.thread FROM langgraph_threads AS t WHERE t.thread_id = langgraph_effects.anchor_thread), ?1)
+      AND s.checkpoint_ns = '' AND s.checkpoint_id = langgraph_effects.anchor)`;
 const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
 
 const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
@@ -45,43 +49,26 @@ export function* pruneBatch(
 ): Program<{ removed: PruneCounts; rest: PrunePlan }> {
   const key = yield* threadKey(sql, plan.threadId);
   if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
-  const current = (yield* pruneStamp(sql, key)) === plan.stamp ? plan : yield* planOf(sql, key, wish);
+  const current = key.stamp === plan.stamp ? plan : yield* planOf(sql, key, wish);
   const units = current.units.slice(0, limit);
-  yield* remove(
-    sql,
-    key,
-    DELETE_TURNS,
-    units.flatMap(({ turns }) => turns),
-  );
-  yield* remove(
-    sql,
-    key,
-    DELETE_WRITES,
-    units.flatMap(({ writes }) => writes),
-  );
-  yield* remove(
-    sql,
-    key,
-    DELETE_SNAPSHOTS,
-    units.flatMap(({ snapshots }) => snapshots),
-  );
+  for (const kind of ["turns", "writes", "snapshots"] as const) {
+    const seqs = units.flatMap((unit) => unit[kind]);
+    if (seqs.length > 0) key.count(kind, -(yield* sql.run(DELETE[kind], key.thread, JSON.stringify(seqs))));
+  }
   if (units.length > 0) yield* deleteUnusedGraphs(sql, key);
-  if (units.length > 0) yield* sql.run(DELETE_NAMES, key.thread);
-  if (units.length > 0) yield* sql.run(DELETE_EFFECTS, key.thread, current.floor);
+  if (units.length > 0) key.count("others", -(yield* sql.run(DELETE_NAMES, key.thread)));
+  if (units.length > 0) key.count("effects", -(yield* sql.run(DELETE_EFFECTS, key.thread, current.floor)));
   for (const id of current.archives) {
     yield* sql.run(DELETE_ARCHIVE, id);
     yield* changeRewind(sql, id, { archived: false, entries: 0 });
   }
-  yield* changeThread(sql, key, ({ pruned_seq: prunedSeq, unswept }) => ({
-    pruned_seq: Math.max(prunedSeq, current.floor),
-    unswept: unswept + units.length + current.archives.length,
-  }));
-  const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: yield* pruneStamp(sql, key) };
+  key.facts = new ThreadFacts();
+  key.change({
+    pruned_seq: Math.max(key.row.pruned_seq, current.floor),
+    unswept: key.row.unswept + units.length + current.archives.length,
+  });
+  const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: key.stamp };
   return { removed: countsOf(units), rest };
-}
-
-function* remove(sql: Sql, { thread }: ThreadKey, statement: string, seqs: readonly number[]): Program<void> {
-  if (seqs.length > 0) yield* sql.run(statement, thread, JSON.stringify(seqs));
 }
 
 export function countsOf(units: readonly PruneUnit[]): PruneCounts {

@@ -9,15 +9,6 @@ import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
-const STAMP = `SELECT (SELECT max(seq) FROM langgraph_snapshots WHERE thread = ?1) || ' ' ||
-    coalesce((SELECT max(seq) FROM langgraph_writes WHERE thread = ?1), 0) || ' ' ||
-    (SELECT epoch FROM langgraph_threads WHERE thread = ?1) || ' ' ||
-    (SELECT json_group_array(json_array(checkpoint_ns, checkpoint_id)) FROM langgraph_names WHERE thread = ?1) AS stamp`;
-
-/** What a plan was made of; equal stamps mean that it still holds. */
-export function* pruneStamp(sql: Sql, { thread }: ThreadKey): Program<string> {
-  return (yield* sql.get<{ stamp: string | null }>(STAMP, thread))?.stamp ?? "";
-}
 
 /**
  * What goes from a thread, in an order in which every beginning of it can go alone: a subgraph's before the root's they belong to.
@@ -46,7 +37,7 @@ export function* planOf(sql: Sql, key: ThreadKey, wish: PruneWish): Program<Prun
     units: [...units, ...strays(facts, floor)],
     archives: yield* archivesToGo(sql, key, wish, floor),
     floor,
-    stamp: yield* pruneStamp(sql, key),
+    stamp: key.stamp,
     examined: facts.checkpoints.size,
     spared: wish.kind === "runs" ? [...kept].filter((at) => !wanted.has(at)).map((at) => addressOf(facts, at)) : [],
   };

@@ -1,6 +1,7 @@
 import { decode } from "../../codec";
 import type { CheckpointName } from "../store";
 import { metadataIdentity } from "./identities";
+import { ofThread } from "../spans";
 import type { Program, Sql } from "./sql";
 import { storedNames } from "./stored-json";
 import type { ThreadKey } from "./thread-keys";
@@ -42,16 +43,15 @@ export interface ThreadFacts {
 }
 
 const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, position, superseded_by, parent_checkpoint_id, source, run_id, created_at,
-  delta FROM langgraph_snapshots WHERE thread = ? ORDER BY seq`;
+  delta FROM langgraph_snapshots WHERE ${ofThread()} ORDER BY seq`;
 const field = (name: string): string => `json_extract(row, '$.${name}')`;
 const ARCHIVED = `SELECT ${field("seq")}, ${field("checkpoint_ns")}, ${field("checkpoint_id")}, ${field("position")}, 0,
     ${field("parent_checkpoint_id")}, ${field("source")}, ${field("run_id")}, ${field("created_at")}, ${field("delta")}, ${field("channels")}
   FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY 1`;
 const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHEN superseded_by IS NULL THEN idx END
-  FROM langgraph_writes WHERE thread = ? ORDER BY seq`;
+  FROM langgraph_writes WHERE ${ofThread()} ORDER BY seq`;
 const TURNS = "SELECT seq, checkpoint_ns, checkpoint_id FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq";
 const NAMES = "SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM langgraph_names WHERE thread = ?";
-const PRUNED = "SELECT pruned_seq FROM langgraph_threads WHERE thread = ?";
 const METADATA = "SELECT metadata FROM langgraph_snapshots WHERE seq = ?";
 const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
 /** The idx of LangGraph's write to `__interrupt__`, and of all regular writes of a node task. */
@@ -83,7 +83,7 @@ export function* factsOf(sql: Sql, key: ThreadKey): Program<ThreadFacts> {
     turns,
     asking,
     named: new Set(named.map(({ ns, checkpointId }) => keyOf(ns, checkpointId))),
-    prunedSeq: (yield* sql.get<{ pruned_seq: number }>(PRUNED, key.thread))?.pruned_seq ?? 0,
+    prunedSeq: key.row.pruned_seq,
   };
 }
 

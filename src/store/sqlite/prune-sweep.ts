@@ -2,19 +2,14 @@ import { filtered } from "../program";
 import type { PrunePlan, SweepPlan } from "../store";
 import { unneededOf } from "./prune-marks";
 import type { Program, Sql } from "./sql";
-import { changeThread, outdate, type ThreadKey, threadKey } from "./thread-keys";
+import { outdate, type ThreadKey, threadKey } from "./thread-keys";
 
-const STAMP = `SELECT coalesce((SELECT max(seq) FROM langgraph_snapshots WHERE thread = ?1), 0) || ' ' ||
-    coalesce((SELECT max(seq) FROM langgraph_writes WHERE thread = ?1), 0) || ' ' ||
-    coalesce((SELECT max(seq) FROM langgraph_checkpoints WHERE thread = ?1), 0) || ' ' || epoch || ' ' || generation AS stamp
-  FROM langgraph_threads WHERE thread = ?1`;
 const DELETE_CHUNKS = "DELETE FROM langgraph_chunks WHERE seq IN (SELECT value FROM json_each(?1)) AND thread = ?2";
 /** From the end, so that what is left is a shorter list at any time. */
 const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
   (SELECT pos FROM langgraph_items WHERE list = ?1 AND pos >= ?2 ORDER BY pos DESC LIMIT ?3)`;
 const HAS_ITEMS = "SELECT 1 FROM langgraph_items WHERE list = ? AND pos >= ? LIMIT 1";
 const DELETE_LIST = "DELETE FROM langgraph_lists WHERE seq = ? AND thread = ?";
-const UNSWEPT = "SELECT unswept FROM langgraph_threads WHERE thread = ?";
 /** A row of its own, and the pages its body fills at SQLite's usual page size. */
 const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_length(body) / 4096 AS pages
   FROM langgraph_chunks WHERE thread = ? LIMIT ?)`;
@@ -22,7 +17,7 @@ const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_
 /** How much was pruned from a thread since it was last swept. */
 export function* unswept(sql: Sql, threadId: string): Program<number> {
   const key = yield* threadKey(sql, threadId);
-  return key === undefined ? 0 : yield* unsweptOf(sql, key);
+  return key === undefined ? 0 : key.row.unswept;
 }
 
 /** About how many pages a sweep would read. @param limit no more values are looked at than this */
@@ -52,18 +47,9 @@ function* planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Prog
     threadId: key.threadId,
     chunks: newestFirst,
     lists: touched,
-    unswept: yield* unsweptOf(sql, key),
-    stamp: yield* stampOf(sql, key),
+    unswept: key.row.unswept,
+    stamp: key.stamp,
   };
-}
-
-function* unsweptOf(sql: Sql, { thread }: ThreadKey): Program<number> {
-  return (yield* sql.get<{ unswept: number }>(UNSWEPT, thread))?.unswept ?? 0;
-}
-
-/** Equal stamps mean that no row has come that may refer to what the plan takes away. */
-function* stampOf(sql: Sql, { thread }: ThreadKey): Program<string> {
-  return (yield* sql.get<{ stamp: string }>(STAMP, thread))?.stamp ?? "";
 }
 
 /**
@@ -75,7 +61,7 @@ function* stampOf(sql: Sql, { thread }: ThreadKey): Program<string> {
 export function* sweepBatch(sql: Sql, plan: SweepPlan, limit: number): Program<{ chunks: number; rest: SweepPlan }> {
   const key = yield* threadKey(sql, plan.threadId);
   if (key === undefined) return { chunks: 0, rest: { ...plan, chunks: [], lists: [], unswept: 0 } };
-  const current = (yield* stampOf(sql, key)) === plan.stamp ? plan : yield* planOf(sql, key, undefined);
+  const current = key.stamp === plan.stamp ? plan : yield* planOf(sql, key, undefined);
   const lists = [...current.lists];
   let left = limit;
   while (left > 0 && lists[0] !== undefined) {
@@ -88,9 +74,9 @@ export function* sweepBatch(sql: Sql, plan: SweepPlan, limit: number): Program<{
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
   const swept = chunks.length === 0 ? 0 : yield* sql.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
-  if (current.chunks.length + current.lists.length > 0) yield* outdate(sql, key);
-  const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: yield* stampOf(sql, key) };
+  if (current.chunks.length + current.lists.length > 0) outdate(key);
+  const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
-  yield* changeThread(sql, key, ({ unswept: before }) => ({ unswept: Math.max(0, before - current.unswept) }));
+  key.change({ unswept: Math.max(0, key.row.unswept - current.unswept) });
   return { chunks: swept, rest: { ...rest, unswept: 0 } };
 }

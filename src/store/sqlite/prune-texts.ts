@@ -49,8 +49,8 @@ export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | unde
   yield* eachRow<PlacedWrites>(sql, key, WRITES, gone("writes"), (row) => {
     visit({ kind: "text", text: entriesOf(sql, key, row) });
   });
-  yield* eachRow<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"), function* (row) {
-    visit({ kind: "text", text: (yield* toTurn(sql, row, key.threadId)).serializedState });
+  yield* eachRow<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"), (row) => {
+    visit({ kind: "text", text: toTurn(sql, row, key.threadId).serializedState });
   });
   yield* eachRow<RawEffect>(sql, key, EFFECTS, new Set(), (row) => {
     effectTexts(sql, key, row, visit);
@@ -98,7 +98,7 @@ export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly stri
     if (tbl === "langgraph_snapshots") visit({ kind: "manifest", text: fields["channels"] as string });
     else if (tbl === "langgraph_writes") visit({ kind: "text", text: entriesOf(sql, key, fields as unknown as PlacedWrites) });
     else if (tbl === "langgraph_checkpoints")
-      visit({ kind: "text", text: (yield* toTurn(sql, fields as unknown as RawTurn, key.threadId)).serializedState });
+      visit({ kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState });
     else if (tbl === "langgraph_effects") effectTexts(sql, key, fields as unknown as RawEffect, visit);
     else visit({ kind: "text", text: openBody(sql, key.threadId, bodyOf(fields)) });
   });

@@ -2,7 +2,7 @@ import { TurnsError } from "../../errors";
 import { verifyChecksum } from "../checksum";
 import type { NewRewind, RewindRow } from "../store";
 import type { Program, Sql } from "./sql";
-import { wholeThread } from "./whole-thread";
+import { type ThreadKey, threadKey } from "./thread-keys";
 
 /** A rewind with how many rows its archive was given. */
 export interface StoredRewind extends RewindRow {
@@ -28,7 +28,7 @@ const COLUMNS =
   "id, thread_id, target_task_id, target_seq, seq, archived, created_at, taken_back_at, status, reason, entries, checksum";
 const OF_THREAD = `SELECT ${COLUMNS} FROM langgraph_rewinds WHERE thread_id = ? ORDER BY seq`;
 const BY_ID = `SELECT ${COLUMNS} FROM langgraph_rewinds WHERE id = ?`;
-/** A rewind that was begun is on record already. No REPLACE: that would delete a row without the trigger that counts it. */
+/** A rewind that was begun is on record already. */
 const SAVE = `INSERT INTO langgraph_rewinds (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET ${COLUMNS.split(", ")
     .slice(1)
@@ -46,7 +46,7 @@ export function* listRewinds(sql: Sql, threadId: string): Program<StoredRewind[]
 
 /** Those of a thread, for whoever asks; one whose row was moved to another thread is missed. @throws {TurnsError} CHECKPOINT_CORRUPTED */
 export function* rewindsOf(sql: Sql, threadId: string): Program<RewindRow[]> {
-  yield* wholeThread(sql, threadId);
+  yield* threadKey(sql, threadId);
   return (yield* listRewinds(sql, threadId)).map(publicRewind);
 }
 
@@ -80,12 +80,14 @@ export function* rewindOf(sql: Sql, rewindId: string): Program<StoredRewind> {
  */
 export function* saveRewind(
   sql: Sql,
+  key: ThreadKey,
   rewind: NewRewind,
   status: RewindRow["status"],
   targetSeq: number,
   entries = 0,
 ): Program<StoredRewind> {
-  const row: StoredRewind = { ...rewind, targetSeq, seq: yield* sql.nextSeq(), takenBackAt: undefined, status, entries };
+  const row: StoredRewind = { ...rewind, targetSeq, seq: key.nextSeq(), takenBackAt: undefined, status, entries };
+  if ((yield* sql.get(BY_ID, rewind.id)) === undefined) key.count("others");
   yield* writeRewind(sql, row);
   return row;
 }

@@ -1,5 +1,6 @@
 import { TurnsError } from "../../errors";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
+import { ofThread } from "../spans";
 import { prunedBehind } from "../pruned-behind";
 import { unknownThread } from "../unknown-thread";
 import { effectsBehind } from "./effects";
@@ -8,8 +9,8 @@ import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-r
 import { clearRuns, listRuns } from "./runs";
 import type { Program, Sql } from "./sql";
 import { listTasks } from "./tasks";
-import { growEpoch, inheritedOf, outdate, type ThreadKey, threadKey } from "./thread-keys";
-import { recount } from "./whole-thread";
+import { growEpoch, outdate, type ThreadKey, threadKey } from "./thread-keys";
+import { recount } from "./thread-counts";
 
 /** What a rewind deletes from, and what each is called in the report. */
 const REWOUND = [
@@ -36,7 +37,11 @@ export function* countBehind(sql: Sql, threadId: string, seq: number): Program<R
   const key = yield* threadKey(sql, threadId);
   if (key === undefined) return counts;
   for (const [name, table] of REWOUND) {
-    const row = yield* sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE thread = ? AND seq > ?`, key.thread, seq);
+    const row = yield* sql.get<{ n: number }>(
+      `SELECT count(*) AS n FROM ${table} WHERE ${within(table)} AND seq > ?2`,
+      key.thread,
+      seq,
+    );
     counts[name] = row?.n ?? 0;
   }
   return counts;
@@ -52,20 +57,24 @@ export function* rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding
   if (key === undefined) throw unknownThread(threadId);
   yield* clearRuns(sql, guard(yield* standing(sql, plan)));
   const counts = yield* countBehind(sql, threadId, targetSeq);
-  yield* refuseBehindPruned(sql, key, targetSeq);
+  refuseBehindPruned(key, targetSeq);
   if (plan.archived) yield* archive(sql, plan, key);
   for (const table of ALL_REWOUND)
     yield* sql.run(`DELETE FROM ${table} WHERE ${within(table)} AND seq > ?2`, key.thread, targetSeq);
   for (const table of SUPERSEDABLE) {
-    yield* sql.run(`UPDATE ${table} SET superseded_by = NULL WHERE thread = ? AND superseded_by > ?`, key.thread, targetSeq);
+    yield* sql.run(
+      `UPDATE ${table} SET superseded_by = NULL WHERE ${within(table)} AND superseded_by > ?2`,
+      key.thread,
+      targetSeq,
+    );
   }
   if (plan.archived)
     yield* keep(sql, plan, key, { table: "langgraph_names", change: "deleted", which: NAMES_NOTHING, by: "name" });
   yield* sql.run(DROP_NAMES, key.thread);
-  yield* growEpoch(sql, key);
-  yield* outdate(sql, key);
+  growEpoch(key);
+  outdate(key);
   yield* recount(sql, key);
-  yield* saveRewind(sql, plan, "done", yield* topSeq(sql, key), yield* sealArchive(sql, plan));
+  yield* saveRewind(sql, key, plan, "done", yield* topSeq(sql, key), yield* sealArchive(sql, plan));
   return counts;
 }
 
@@ -77,9 +86,9 @@ export function* beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindSta
   const key = yield* threadKey(sql, plan.threadId);
   if (key === undefined) throw unknownThread(plan.threadId);
   yield* clearRuns(sql, guard(yield* standing(sql, plan)));
-  yield* refuseBehindPruned(sql, key, plan.targetSeq);
-  yield* growEpoch(sql, key);
-  return yield* saveRewind(sql, plan, "undoing", plan.targetSeq);
+  refuseBehindPruned(key, plan.targetSeq);
+  growEpoch(key);
+  return yield* saveRewind(sql, key, plan, "undoing", plan.targetSeq);
 }
 
 /** The epoch grows once more, for what was begun since, and undone. */
@@ -92,7 +101,7 @@ export function* abandonRewind(
   yield* clearRuns(sql, guard(begun, yield* standing(sql, begun)));
   yield* changeRewind(sql, rewindId, { status: "abandoned" });
   const key = yield* threadKey(sql, begun.threadId);
-  if (key !== undefined) yield* growEpoch(sql, key);
+  if (key !== undefined) growEpoch(key);
 }
 
 function* standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">): Program<RewindStanding> {
@@ -104,16 +113,17 @@ function* standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId"
   };
 }
 
-/** Items are found through their lists: they have no index of their own by thread. */
+/** Rows of a thread; most tables are in the order of seq, so they are a range. Tasks and turns have an index by thread and seq. */
 function within(table: string): string {
-  return table === "langgraph_items" ? "list IN (SELECT seq FROM langgraph_lists WHERE thread = ?1)" : "thread = ?1";
+  if (table === "langgraph_items") return ofThread("list");
+  return table === "langgraph_tasks" || table === "langgraph_checkpoints" ? "thread = ?1" : ofThread();
 }
 
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
 function* topSeq(sql: Sql, key: ThreadKey): Program<number> {
   let top = 0;
   for (const [, table] of REWOUND) {
-    const row = yield* sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE thread = ?`, key.thread);
+    const row = yield* sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE ${within(table)}`, key.thread);
     top = Math.max(top, row?.seq ?? 0);
   }
   return top;
@@ -195,8 +205,9 @@ export function* takeBack(
     else yield* supersedeAgain(sql, tbl, row);
   }
   yield* changeRewind(sql, rewindId, { takenBackAt: at });
-  yield* growEpoch(sql, key);
-  yield* outdate(sql, key);
+  growEpoch(key);
+  outdate(key);
+  yield* recount(sql, key);
   yield* sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", rewindId);
   return yield* countBehind(sql, done.threadId, done.targetSeq);
 }
@@ -244,12 +255,12 @@ function* refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): Pr
 }
 
 /** What a prune removed can't be gone back to. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
-function* refuseBehindPruned(sql: Sql, key: ThreadKey, targetSeq: number): Program<void> {
-  if ((yield* inheritedOf(sql, key)).prunedSeq > targetSeq) throw prunedBehind(key.threadId);
+function refuseBehindPruned(key: ThreadKey, targetSeq: number): void {
+  if (key.row.pruned_seq > targetSeq) throw prunedBehind(key.threadId);
 }
 
 /** No rewind reaches behind it: 0 if nothing was pruned, undefined if there is no such thread. */
 export function* prunedSeq(sql: Sql, threadId: string): Program<number | undefined> {
   const key = yield* threadKey(sql, threadId);
-  return key && (yield* inheritedOf(sql, key)).prunedSeq;
+  return key && key.row.pruned_seq;
 }

@@ -43,7 +43,7 @@ function* insertRun(sql: Sql, run: RunRow): Program<void> {
 
 /** Takes the thread from runs that count as dead: should one of them still be there, its {@link Lease} is lost. */
 export function* clearRuns(sql: Sql, dead: readonly RunRow[]): Program<void> {
-  for (const { runId } of dead) yield* sql.run(END, runId);
+  for (const { runId } of dead) yield* endRun(sql, runId);
 }
 
 export function* beatRun(sql: Sql, runId: string, at: number): Program<boolean> {
@@ -57,11 +57,15 @@ export function* beatRun(sql: Sql, runId: string, at: number): Program<boolean> 
  * @throws {TurnsError} LEASE_LOST
  */
 export function* checkLease(sql: Sql, lease: Lease | undefined): Program<void> {
-  if (lease === undefined || (yield* sql.get(IS_THERE, lease.runId, lease.threadId)) !== undefined) return;
+  if (lease === undefined) return;
+  const { runId, threadId } = lease;
+  if (sql.leases.get(runId) === threadId) return;
+  if ((yield* sql.get(IS_THERE, runId, threadId)) !== undefined) return void sql.leases.set(runId, threadId);
   throw leaseLost(lease, (yield* listRuns(sql, lease.threadId))[0]);
 }
 
 export function* endRun(sql: Sql, runId: string): Program<void> {
+  sql.leases.delete(runId);
   yield* sql.run(END, runId);
 }
 

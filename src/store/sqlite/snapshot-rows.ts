@@ -49,6 +49,7 @@ export interface SnapshotFields {
 }
 
 export function* insertSnapshot(sql: Sql, key: ThreadKey, row: SnapshotFields): Program<void> {
+  key.count("snapshots");
   yield* sql.run(
     INSERT,
     row.seq,

@@ -7,18 +7,40 @@ export type { Program } from "../program";
 
 /** So many tags of threads are remembered. */
 const TAGS_MAX = 1_000;
+/** Something is known of so many threads. */
+const THREADS = 256;
+/** And so many places of checkpoints. */
+const HEADS = 64;
 
 /** Prepared statements of one connection, compiled once per text. Statement texts are constants: values are always bound. */
 export class Sql {
   readonly db: SqliteDatabase;
-  /** The threads that the transaction which runs has met, by their ids. */
+  /** What is known of threads, by their ids. */
   readonly threads = new Map<string, ThreadKey>();
+  /** The threads of runs that are known to hold them. */
+  readonly leases = new Map<string, string>();
+  /** Whether the key that rows are sealed under is known not to be retired. */
+  isKeyCurrent = false;
+  /** Whether there are effects of runs of which nothing is saved; undefined if that is not known. */
+  unsavedEffects: boolean | undefined;
+  /** The program that runs has a transaction of its own, in which its turns may fail without it. */
+  inParts = false;
+  /** Threads that the transaction which runs has changed. */
+  readonly #changed = new Set<ThreadKey>();
+  /** Others use the connection too. */
+  readonly #isShared: boolean;
+  #version: number | undefined;
+  #changes = -1;
+  /** The checkpoints that this connection has saved or read last. */
+  readonly heads = new RecentHeads();
   readonly #prepared = new Map<string, SqliteStatement>();
   readonly #raw = new Map<string, SqliteStatement>();
   readonly #tags = new Map<string, string>();
   #sealing: Sealing | undefined;
 
-  constructor(db: SqliteDatabase, sealing?: Sealing) {
+  /** @param isShared others may use the connection too */
+  constructor(db: SqliteDatabase, sealing?: Sealing, isShared = true) {
+    this.#isShared = isShared;
     this.db = db;
     this.#sealing = sealing;
   }
@@ -88,18 +110,69 @@ export class Sql {
     return tag;
   }
 
-  /** Runs the work of a transaction, and then writes the rows of the threads that it has changed. */
+  /**
+   * Runs the work of a transaction, and then writes the rows of the threads that it has changed. What is known of threads stays known as
+   * long as nobody else has written to the database.
+   */
   *transaction<T>(work: Program<T>): Program<T> {
-    this.threads.clear();
+    yield* this.#forgetIfChanged();
+    let isDone = false;
     try {
       const result = yield* work;
-      for (const key of this.threads.values()) yield* key.write(this);
+      yield* this.flush();
+      for (const key of this.#changed) yield* key.write();
+      if (this.#isShared) this.#changes = yield* this.#totalChanges();
+      isDone = true;
       return result;
     } finally {
-      this.threads.clear();
+      this.#changed.clear();
+      if (!isDone) this.forget();
+      else if (this.threads.size > THREADS) this.threads.clear();
     }
   }
 
+  /** A thread has changed in the transaction that runs. */
+  changes(key: ThreadKey): void {
+    this.#changed.add(key);
+  }
+
+  /** Writes what programs have left for the end of the transaction, for one that reads it from the database. */
+  *flush(): Program {
+    for (const key of this.#changed) yield* key.flush();
+  }
+
+  /** What is known now of threads, apart from what can be read again. @returns what brings it back after a part was rolled back */
+  savepoint(): () => void {
+    const rows = new Map([...this.threads.values()].map((key) => [key, { ...key.row }]));
+    return () => {
+      for (const [threadId, key] of this.threads) {
+        const row = rows.get(key);
+        if (row !== undefined) key.restore(row);
+        else if (this.#changed.delete(key)) this.threads.delete(threadId);
+      }
+    };
+  }
+
+  /** Nothing is known any more. */
+  forget(): void {
+    this.threads.clear();
+    this.leases.clear();
+    this.isKeyCurrent = false;
+    this.unsavedEffects = undefined;
+  }
+
+  /** Within a transaction, so that what is found stays true until its end. */
+  *#forgetIfChanged(): Program {
+    const version = (yield* this.get<{ data_version: number }>("PRAGMA data_version"))?.data_version;
+    const isChanged = version !== this.#version || (this.#isShared && (yield* this.#totalChanges()) !== this.#changes);
+    if (isChanged) this.forget();
+    this.#version = version;
+  }
+
+  /** How many rows this connection has changed, whoever uses it. */
+  *#totalChanges(): Program<number> {
+    return (yield* this.get<{ n: number }>("SELECT total_changes() AS n"))?.n ?? 0;
+  }
   #statement(text: string): SqliteStatement {
     let statement = this.#prepared.get(text);
     if (statement === undefined) {
@@ -107,6 +180,28 @@ export class Sql {
       this.#prepared.set(text, statement);
     }
     return statement;
+  }
+}
+
+/** Where a checkpoint is. */
+export interface HeadPlace {
+  threadId: string;
+  ns: string;
+  checkpointId: string;
+  step: number;
+}
+
+/** The places of the last few checkpoints. What a transaction takes back may be among them: whoever uses one proves it. */
+class RecentHeads {
+  #places: HeadPlace[] = [];
+
+  add({ threadId, ns, checkpointId, step }: HeadPlace): void {
+    this.#places.push({ threadId, ns, checkpointId, step });
+    if (this.#places.length >= 2 * HEADS) this.#places = this.#places.slice(-HEADS);
+  }
+
+  newestFirst(): readonly HeadPlace[] {
+    return this.#places.slice(-HEADS).reverse();
   }
 }
 

@@ -2,8 +2,8 @@ import { verifyChecksum } from "../checksum";
 import { ownershipChange } from "../ownership";
 import type { TaskClaim, TaskRow } from "../store";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
-import { wholeThread } from "./whole-thread";
+import type { ThreadFacts } from "./thread-facts";
+import { type ThreadKey, threadKey } from "./thread-keys";
 
 /** A row of `langgraph_tasks` as SQLite returns it. */
 export interface RawTask {
@@ -27,24 +27,36 @@ const RENAME = "UPDATE langgraph_tasks SET task_id = ?, checksum = ? WHERE threa
 
 /** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
 export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt: string): Program<TaskRow> {
-  const current = yield* currentTask(sql, key);
-  const lastRun = current?.kind === "update" ? yield* lastRunTask(sql, key) : current;
+  const { current, lastRun } = yield* tasksKnown(sql, key);
   const change = ownershipChange(current, lastRun, claim, key.threadId);
   if (change.type === "rename" && current !== undefined) {
     const renamed = { ...current, taskId: change.taskId };
+    key.touch();
     yield* sql.run(RENAME, renamed.taskId, checksumOf(sql, key.threadId, renamed), key.thread, current.seq);
+    key.facts.tasks = { current: renamed, lastRun: lastRun === current ? renamed : lastRun };
     return renamed;
   }
   if (change.type === "open") {
     const { taskId, graphId, kind } = change;
     const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt };
     yield* insertTask(sql, key, opened);
+    key.facts.tasks = { current: opened, lastRun: kind === "run" ? opened : lastRun };
     return opened;
   }
   return current as TaskRow;
 }
 
-export function* insertTask(sql: Sql, { thread, threadId }: ThreadKey, task: TaskRow): Program<void> {
+function* tasksKnown(sql: Sql, key: ThreadKey): Program<NonNullable<ThreadFacts["tasks"]>> {
+  if (key.facts.tasks === undefined) {
+    const current = yield* currentTask(sql, key);
+    key.facts.tasks = { current, lastRun: current?.kind === "update" ? yield* lastRunTask(sql, key) : current };
+  }
+  return key.facts.tasks;
+}
+
+export function* insertTask(sql: Sql, key: ThreadKey, task: TaskRow): Program<void> {
+  const { thread, threadId } = key;
+  key.count("others");
   const { taskId, graphId, kind, seq, createdAt } = task;
   yield* sql.run(OPEN, thread, seq, taskId, graphId, kind, createdAt, checksumOf(sql, threadId, task));
 }
@@ -60,7 +72,7 @@ export function* lastRunTask(sql: Sql, key: ThreadKey): Program<TaskRow | undefi
 }
 
 export function* listTasks(sql: Sql, threadId: string): Program<TaskRow[]> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   return key === undefined ? [] : yield* tasksOf(sql, key);
 }
 

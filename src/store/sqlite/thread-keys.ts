@@ -2,7 +2,10 @@ import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
 import { firstSeq, SPAN } from "../spans";
 import { refuseEncrypted } from "./keys";
+import type { TurnRow } from "../store";
 import type { Program, Sql } from "./sql";
+import { ThreadFacts } from "./thread-facts";
+import { writeTurn } from "./turn-rows";
 
 /** What a row of `langgraph_threads` says of its thread, and its checksum is over. `seq` is the last number that was taken. */
 export interface ThreadFields {
@@ -52,10 +55,15 @@ const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coales
 export class ThreadKey {
   readonly threadId: string;
   readonly thread: number;
+  facts = new ThreadFacts();
+  readonly #sql: Sql;
   readonly #row: ThreadFields & ThreadCounts;
+  /** Turns that are written at the end of the transaction: one that ends in it as well is written once. */
+  #turns: TurnRow[] = [];
   #isChanged = false;
 
-  constructor(row: ThreadFields & ThreadCounts) {
+  constructor(sql: Sql, row: ThreadFields & ThreadCounts) {
+    this.#sql = sql;
     this.#row = row;
     this.threadId = row.thread_id;
     this.thread = row.thread;
@@ -80,27 +88,78 @@ export class ThreadKey {
     if (this.#row.seq + 1 >= SPAN) throw full(this.threadId);
     this.#row.seq += 1;
     this.#isChanged = true;
+    this.#sql.changes(this);
     return this.newestSeq;
+  }
+
+  /** Equal ones mean that nothing was committed on the thread in between. */
+  get stamp(): string {
+    return `${this.thread} ${this.#row.seq} ${this.#row.generation}`;
   }
 
   /** So many rows of a kind are added, or removed. */
   count(kind: keyof ThreadCounts, rows = 1): void {
+    if (rows === 0) return;
+    this.touch();
     this.#row[kind] += rows;
-    this.#isChanged = true;
   }
 
   change(change: ThreadChange | ThreadCounts): void {
+    this.touch();
     Object.assign(this.#row, change);
-    this.#isChanged = true;
   }
 
-  /** Writes what has changed. A change without a new row takes a number too: it tells others that somebody was here. */
-  *write(sql: Sql): Program {
-    if (!this.#isChanged) return;
+  /** Something of the thread changes. Also a commit without a new row takes a number: it tells others that somebody was here. */
+  touch(): void {
+    if (!this.#isChanged) this.nextSeq();
+  }
+
+  addTurn(turn: TurnRow): void {
+    this.#turns.push(turn);
+  }
+
+  /** Has a turn written as it is now. @returns whether it was still to be written */
+  replaceTurn(turn: TurnRow): boolean {
+    const index = this.#turns.findIndex(({ id }) => id === turn.id);
+    if (index >= 0) this.#turns[index] = turn;
+    return index >= 0;
+  }
+
+  /** A part of the transaction was rolled back. */
+  restore(row: ThreadFields & ThreadCounts): void {
+    Object.assign(this.#row, row);
+    this.#turns = [];
+    this.facts = new ThreadFacts();
+  }
+
+  /** Writes the turns that were left for the end of the transaction. */
+  *flush(): Program {
+    const turns = this.#turns;
+    this.#turns = [];
+    for (const turn of turns) yield* writeTurn(this.#sql, this.thread, turn);
+  }
+
+  /** Writes the thread's own row. */
+  *write(): Program {
+    const sql = this.#sql;
     this.#isChanged = false;
     const { seq, epoch, generation, pruned_seq: pruned, unswept, snapshots, writes, turns, effects, others } = this.#row;
     const checksum = threadChecksum(sql, this.#row);
-    yield* sql.run(CHANGE, seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others, checksum, this.thread);
+    yield* sql.run(
+      CHANGE,
+      seq,
+      epoch,
+      generation,
+      pruned,
+      unswept,
+      snapshots,
+      writes,
+      turns,
+      effects,
+      others,
+      checksum,
+      this.thread,
+    );
   }
 }
 
@@ -112,7 +171,7 @@ export function* threadKey(sql: Sql, threadId: string): Program<ThreadKey | unde
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  const key = new ThreadKey(yield* verifiedThread(sql, threadId, row));
+  const key = new ThreadKey(sql, yield* verifiedThread(sql, threadId, row));
   sql.threads.set(threadId, key);
   return key;
 }
@@ -148,13 +207,14 @@ export function* insertThread(sql: Sql, fields: ThreadFields, counts: ThreadCoun
   const [tag, checksum] = [tagOf(sql, threadId), threadChecksum(sql, row)];
   const values = [seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others];
   yield* sql.run(INSERT, thread, threadId, tag, createdAt, ...values, checksum);
-  const key = new ThreadKey(row);
+  const key = new ThreadKey(sql, row);
   sql.threads.set(threadId, key);
   return key;
 }
 
 /** Rows of the thread are deleted or brought back: what anybody remembers of it no longer counts. */
 export function outdate(key: ThreadKey): void {
+  key.facts = new ThreadFacts();
   key.change({ generation: key.row.generation + 1 });
 }
 
@@ -188,7 +248,8 @@ function threadChecksum(sql: Sql, row: ThreadFields): string {
 function full(threadId: string): TurnsError {
   return new TurnsError("THREAD_FULL", {
     problem: `Thread ${JSON.stringify(threadId)} has taken all ${SPAN} numbers that a thread has, so nothing more can be saved on it.`,
-    remedy: "Copy it to a thread of another id with saver.copyThread(source, target), which numbers its rows anew, and go on there.",
+    remedy:
+      "Copy it to a thread of another id with saver.copyThread(source, target), which numbers its rows anew, and go on there.",
     data: { threadId },
   });
 }

@@ -5,9 +5,8 @@ import { refuseBack } from "./paging";
 import { clearRuns, listRuns } from "./runs";
 import type { Program, Sql } from "./sql";
 import { tasksOf } from "./tasks";
-import { threadNumbers } from "./thread-keys";
+import { threadNumbers, threadKey } from "./thread-keys";
 import { bury, removeTombstone } from "./tombstones";
-import { wholeThread } from "./whole-thread";
 
 interface Row {
   created_at: string;
@@ -49,7 +48,7 @@ function* verifyListed(sql: Sql): Program<void> {
 }
 
 export function* getThread(sql: Sql, threadId: string): Program<ThreadRow | undefined> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   const row = key && (yield* sql.get<Row>(ONE, key.thread));
   if (key === undefined || row === undefined) return undefined;
   const { created_at: createdAt, epoch, checkpoints, live, turns } = row;
@@ -88,6 +87,7 @@ export function* deleteThread(
  * nobody can reach them any more.
  */
 export function* removeThread(sql: Sql, threadId: string): Program<void> {
+  sql.threads.delete(threadId);
   let left = ROWS_AT_ONCE;
   for (const thread of yield* threadNumbers(sql, threadId)) {
     yield* sql.run("DELETE FROM langgraph_threads WHERE thread = ?", thread);

@@ -1,18 +1,13 @@
-import type { Store, TokenCounts, TokenRow, TurnRow, TurnType } from "../store";
+import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
 import { checkLease } from "./runs";
 import { openArchive } from "./archive";
 import { refuseBack } from "./paging";
-import { mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { listRewinds } from "./rewind-records";
 import { type ThreadKey, threadKey } from "./thread-keys";
-import { wholeThread } from "./whole-thread";
 import { type RawTurn, toTurn, TURN_COLUMNS, updateTurn } from "./turn-rows";
+import { newestOf, turnsOf } from "./turns";
 
-const OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = ? ORDER BY seq DESC LIMIT 1`;
-const NEWEST = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
 /** What a checksum is over; every row is read, so a page at a time. */
 const PAGE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT 200`;
 
@@ -21,16 +16,12 @@ export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], toke
   yield* checkLease(sql, of.lease);
   const key = yield* threadKey(sql, threadId);
   if (key === undefined) return;
-  const ofAttempt = function* (runId: string, type: TurnType): Program<RawTurn | undefined> {
-    return yield* sql.get<RawTurn>(OF_ATTEMPT, key.thread, nodeTaskId, runId, type);
-  };
+  const turns = yield* turnsOf(sql, key, nodeTaskId);
   const thought =
-    (attemptRunId === undefined ? undefined : yield* ofAttempt(attemptRunId, "Thought")) ??
-    (yield* sql.get<RawTurn>(NEWEST, key.thread, nodeTaskId));
+    (attemptRunId === undefined ? undefined : newestOf(turns, "Thought", attemptRunId)) ?? newestOf(turns, "Thought");
   if (thought === undefined) return;
-  const action = thought.run_id === null ? undefined : yield* ofAttempt(thought.run_id, "Action");
-  for (const row of action === undefined ? [thought] : [thought, action]) {
-    const turn = yield* toTurn(sql, row, threadId);
+  const action = thought.runId === undefined ? undefined : newestOf(turns, "Action", thought.runId);
+  for (const turn of action === undefined ? [thought] : [thought, action]) {
     yield* updateTurn(sql, turn, {
       inputTokens: turn.inputTokens + tokens.input,
       outputTokens: turn.outputTokens + tokens.output,
@@ -42,7 +33,7 @@ export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], toke
 
 /** Sums of what was verified: of all turns, because one that is damaged may have been of any task. An Action repeats what its Thought says. */
 export function* tokenUsage(sql: Sql, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   const rows = new Map<string, TokenRow>();
   for (let after: number | undefined = 0; key !== undefined && after !== undefined;) {
     const page: readonly TurnRow[] = yield* pageOf(sql, key, after);
@@ -62,7 +53,7 @@ function* pageOf(sql: Sql, { thread, threadId }: ThreadKey, after: number): Prog
   const rows = yield* sql.all<RawTurn>(PAGE, thread, after);
   const last = rows.at(-1)?.seq ?? null;
   if (last !== null) refuseBack("langgraph_checkpoints", after, last);
-  return yield* mapped(rows, (row) => toTurn(sql, row, threadId));
+  return rows.map((row) => toTurn(sql, row, threadId));
 }
 
 /** Of turns that rewinds keep. */

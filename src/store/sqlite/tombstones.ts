@@ -3,8 +3,8 @@ import { verifyChecksum } from "../checksum";
 import type { Lease, SawDeletion } from "../store";
 import { checkLease } from "./runs";
 import type { Program, Sql } from "./sql";
-import { createThread, tagOf, type ThreadKey } from "./thread-keys";
-import { wholeThread } from "./whole-thread";
+import { headKey } from "./thread-facts";
+import { createThread, tagOf, type ThreadKey, threadKey } from "./thread-keys";
 
 /** What a save says about where it belongs. */
 export interface Entry {
@@ -33,13 +33,19 @@ const EXISTS =
  * thread somebody else has taken over.
  */
 export function* enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): Program<ThreadKey> {
-  const key = yield* wholeThread(sql, threadId);
-  const grave = yield* tombstoneOf(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
+  const grave = key === undefined ? yield* tombstoneOf(sql, threadId) : yield* deletionKnown(sql, key);
   if (grave !== undefined && (grave.final === 1 || (yield* isLate(key, entry, grave.deleted_at)))) {
     throw threadDeleted(threadId, grave.deleted_at, grave.final === 1);
   }
   yield* checkLease(sql, entry.lease);
   return key ?? (yield* createThread(sql, threadId, createdAt));
+}
+
+/** The tombstone of the thread's id, if there is one; looked up once. */
+function* deletionKnown(sql: Sql, { threadId, facts }: ThreadKey): Program<RawTombstone | undefined> {
+  facts.deletion ??= (yield* tombstoneOf(sql, threadId)) ?? null;
+  return facts.deletion === null ? undefined : facts.deletion;
 }
 
 /**
@@ -55,7 +61,8 @@ function* isLate(key: ThreadKey | undefined, entry: Entry, deletedAt: number): P
   return entry.refersTo !== undefined || key === undefined;
 }
 
-export function* isThere(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+export function* isThere(sql: Sql, { thread, facts }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+  if (facts.heads.get(headKey(ns, checkpointId)) !== undefined) return true;
   return (yield* sql.get(EXISTS, thread, ns, checkpointId)) !== undefined;
 }
 
@@ -77,6 +84,7 @@ export function* allowAgain(sql: Sql, threadId: string): Program<void> {
 
 /** @returns whether there was a tombstone */
 export function* removeTombstone(sql: Sql, threadId: string): Program<boolean> {
+  sql.threads.delete(threadId);
   return (yield* sql.run(REMOVE, threadId, tagOf(sql, threadId))) > 0;
 }
 
@@ -104,6 +112,7 @@ export function verifyTombstone(sql: Sql, threadId: string, row: RawTombstone): 
 }
 
 export function* saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: number): Program<void> {
+  sql.threads.delete(threadId);
   yield* sql.run(BURY, threadId, tagOf(sql, threadId), deletedAt, final, tombstoneChecksum(sql, threadId, deletedAt, final));
 }
 

@@ -9,13 +9,17 @@ export interface SavedApart {
 }
 
 /**
- * Saves a turn that rides along with a commit in a savepoint of its own: if it fails, only the turn is undone, and what LangGraph
- * asked to save is saved (S1.9).
+ * Saves a turn that rides along with a request. If it fails, the whole transaction is taken apart (see `CommitQueue`); then the turn has a
+ * savepoint of its own, so that only the turn is lost, and what LangGraph asked to save is saved (S1.9).
  */
 export function* turnApart(sql: Sql, of: Omit<LostTurn, "error">, save: Program<TurnRow>): Program<SavedApart> {
+  if (!sql.inParts) return { turn: yield* save, lost: undefined };
+  yield* sql.flush();
+  const restore = sql.savepoint();
   yield* sql.run("SAVEPOINT turn_apart");
   try {
     const turn = yield* save;
+    yield* sql.flush();
     yield* sql.run("RELEASE turn_apart");
     return { turn, lost: undefined };
   } catch (error) {
@@ -23,6 +27,7 @@ export function* turnApart(sql: Sql, of: Omit<LostTurn, "error">, save: Program<
     if (!sql.db.inTransaction) throw error;
     yield* sql.run("ROLLBACK TO turn_apart");
     yield* sql.run("RELEASE turn_apart");
+    restore();
     return { turn: undefined, lost: { ...of, error: translated(error, sql.db.name) } };
   }
 }

@@ -10,8 +10,8 @@ import { translated } from "./failures";
 import { refuseEncrypted } from "./keys";
 import { migrate } from "./migrate";
 import { OpenedFile, refuseSecondName } from "./opened-file";
-import { Sql } from "./sql";
-import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+import { type Program, Sql } from "./sql";
+import { type RawTurn, TURN_COLUMNS, turnOf, writeTurn } from "./turn-rows";
 
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
 const IDS_PER_STATEMENT = 900;
@@ -24,7 +24,13 @@ const LATEST = `${TURNS} AND graph_id = ? ORDER BY rowid DESC LIMIT 1`;
 const OF_TASK = `${TURNS} AND task_id = ? ORDER BY rowid ASC`;
 const OF_TASK_AND_GRAPH = `${TURNS} AND task_id = ? AND graph_id = ? ORDER BY rowid ASC`;
 const PRUNE = `DELETE FROM langgraph_checkpoints WHERE graph_id = ?1 AND ${REACHABLE} AND rowid NOT IN
-  (SELECT rowid FROM langgraph_checkpoints WHERE graph_id = ?1 AND ${REACHABLE} ORDER BY rowid DESC LIMIT ?2)`;
+  (SELECT rowid FROM langgraph_checkpoints WHERE graph_id = ?1 AND ${REACHABLE} ORDER BY rowid DESC LIMIT ?2) RETURNING thread`;
+const LOWER = "UPDATE langgraph_threads SET turns = turns - ? WHERE thread = ?";
+
+/** A turn that was deleted, with its thread if it was of one. */
+interface Gone {
+  thread: number | null;
+}
 
 /** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
 export class SqliteTurnLog {
@@ -50,14 +56,7 @@ export class SqliteTurnLog {
   insert(turn: Omit<TurnRow, "seq">): void {
     this.#transaction(() => {
       this.#sql.now(refuseEncrypted(this.#sql, `turn ${JSON.stringify(turn.id)}`));
-      const sql = this.#sql;
-      sql.now(
-        sql.numbered(
-          (function* () {
-            yield* insertTurn(sql, null, { ...turn, seq: yield* sql.nextSeq() });
-          })(),
-        ),
-      );
+      this.#sql.now(writeTurn(this.#sql, null, { ...turn, seq: undefined }));
     });
   }
 
@@ -74,7 +73,7 @@ export class SqliteTurnLog {
       graphId === undefined
         ? this.#sql.now(this.#sql.all<RawTurn>(OF_TASK, taskId))
         : this.#sql.now(this.#sql.all<RawTurn>(OF_TASK_AND_GRAPH, taskId, graphId));
-    return rows.map((row) => this.#sql.now(toTurn(this.#sql, row)));
+    return rows.map((row) => this.#sql.now(turnOf(this.#sql, row)));
   }
 
   /** Deletes all rows of these tasks in one transaction and returns how many went. */
@@ -85,32 +84,49 @@ export class SqliteTurnLog {
         const ids = taskIds.slice(from, from + IDS_PER_STATEMENT);
         const placeholders = Array(ids.length).fill("?").join(",");
         const scope = graphId === undefined ? "" : " AND graph_id = ?";
-        const statement = this.#db.prepare(`DELETE FROM langgraph_checkpoints WHERE task_id IN (${placeholders})${scope}`);
-        deleted += Number(statement.run(...ids, ...(graphId === undefined ? [] : [graphId])).changes);
+        // Not kept: the text differs with the number of ids.
+        const statement = this.#db.prepare(
+          `DELETE FROM langgraph_checkpoints WHERE task_id IN (${placeholders})${scope} RETURNING thread`,
+        );
+        const gone = statement.all(...ids, ...(graphId === undefined ? [] : [graphId])) as Gone[];
+        deleted += this.#counted(gone);
       }
       return deleted;
     });
   }
 
   prune(graphId: string, keep: number): number {
-    return this.#transaction(() => this.#sql.now(this.#sql.run(PRUNE, graphId, keep)));
+    return this.#transaction(() => this.#counted(this.#sql.now(this.#sql.all<Gone>(PRUNE, graphId, keep))));
+  }
+
+  /** Tells the threads that lost turns. @returns how many went, of threads or none */
+  #counted(gone: readonly Gone[]): number {
+    const lost = new Map<number, number>();
+    for (const { thread } of gone) if (thread !== null) lost.set(thread, (lost.get(thread) ?? 0) + 1);
+    for (const [thread, turns] of lost) this.#sql.now(this.#sql.run(LOWER, turns, thread));
+    return gone.length;
   }
 
   /** The checkpoint a recorded Thought refers to. */
   checkpointBehind(turn: TurnRow): StoredCheckpoint | undefined {
     if (turn.threadId === undefined || turn.checkpointId === undefined) return undefined;
-    return this.#sql.now(getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED));
+    return this.#read(getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED));
   }
 
   /** What a recorded turn's state refers to, by address. */
   chunksOf(turn: TurnRow): ReadonlyMap<string, string> {
     if (turn.threadId === undefined) return new Map();
-    return this.#sql.now(readChunks(this.#sql, turn.threadId, chunkAddresses(turn.serializedState)));
+    return this.#read(readChunks(this.#sql, turn.threadId, chunkAddresses(turn.serializedState)));
   }
 
   #one(statement: string, value: string): TurnRow | undefined {
     const row = this.#sql.now(this.#sql.get<RawTurn>(statement, value));
-    return row === undefined ? undefined : this.#sql.now(toTurn(this.#sql, row));
+    return row === undefined ? undefined : this.#sql.now(turnOf(this.#sql, row));
+  }
+
+  /** What others have changed since is not taken for known. */
+  #read<T>(program: Program<T>): T {
+    return this.#sql.now(this.#sql.transaction(program));
   }
 
   #transaction<T>(work: () => T): T {

@@ -5,7 +5,7 @@ import type { TurnRow, TurnStatus, TurnType } from "../store";
 import { turnIdentity } from "./identities";
 import { fromSealedText, toSealedText } from "./sealed-text";
 import type { Program, Sql } from "./sql";
-import { threadIdOf } from "./thread-keys";
+import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
 
 /** A row of `langgraph_checkpoints` as SQLite returns it. */
 export interface RawTurn {
@@ -47,8 +47,29 @@ const INSERT = `INSERT INTO langgraph_checkpoints (${TURN_COLUMNS}) VALUES (${TU
   .map(() => "?")
   .join(", ")})`;
 
-/** @param thread the thread's number; null for a turn that belongs to none */
-export function* insertTurn(sql: Sql, thread: number | null, turn: TurnRow): Program<TurnRow> {
+/** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
+export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
+  key.count("turns");
+  key.addTurn(turn);
+  rememberTurn(key, turn);
+  return turn;
+}
+
+/** A turn is new, or has changed; of node tasks that have ended nothing is remembered. */
+function rememberTurn({ facts }: ThreadKey, turn: TurnRow): void {
+  const { nodeTaskId, id } = turn;
+  const known = nodeTaskId === undefined ? undefined : facts.turns.get(nodeTaskId);
+  if (nodeTaskId === undefined || known === undefined) return;
+  if (turn.turnType === "Action" && turn.durable) facts.turns.delete(nodeTaskId);
+  else facts.turns.set(nodeTaskId, [...known.filter((other) => other.id !== id), turn].toSorted(bySeq));
+}
+
+function bySeq(left: TurnRow, right: TurnRow): number {
+  return (left.seq ?? 0) - (right.seq ?? 0);
+}
+
+/** @param thread the number of the turn's thread; null for one that belongs to none */
+export function* writeTurn(sql: Sql, thread: number | null, turn: TurnRow): Program {
   const sealing = sealingOf(sql, thread);
   const place = turn.nodeNs !== undefined && turn.nodeNs === usualNamespace(turn) ? undefined : turn.nodeNs;
   yield* sql.run(
@@ -81,7 +102,6 @@ export function* insertTurn(sql: Sql, thread: number | null, turn: TurnRow): Pro
     turn.validation ?? null,
     checksumOf(sealing, turn),
   );
-  return turn;
 }
 
 /** What may change in a turn that is saved. */
@@ -112,6 +132,10 @@ const UPDATE = `UPDATE langgraph_checkpoints SET status = ?, durable = ?, input_
  */
 export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Program<TurnRow> {
   const now = { ...turn, ...change };
+  const key = now.threadId === undefined ? undefined : yield* threadKey(sql, now.threadId);
+  key?.touch();
+  if (key !== undefined) rememberTurn(key, now);
+  if (key?.replaceTurn(now) === true) return now;
   yield* sql.run(
     UPDATE,
     now.status ?? null,
@@ -129,8 +153,17 @@ export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Progra
   return now;
 }
 
-/** Reads a row, verified; rows that others inserted with the seven columns of S1 alone have no checksum to verify. */
-export function* toTurn(sql: Sql, row: RawTurn, known?: string): Program<TurnRow> {
+/** A row of whichever thread, verified. */
+export function* turnOf(sql: Sql, row: RawTurn): Program<TurnRow> {
+  return toTurn(sql, row, row.thread === null ? undefined : yield* threadIdOf(sql, row.thread));
+}
+
+/**
+ * A row, verified; rows that others inserted with the seven columns of S1 alone have no checksum to verify.
+ *
+ * @param threadId of the thread that it belongs to, if any
+ */
+export function toTurn(sql: Sql, row: RawTurn, threadId: string | undefined): TurnRow {
   const sealing = sealingOf(sql, row.thread);
   const turn: TurnRow = {
     id: row.id,
@@ -142,7 +175,7 @@ export function* toTurn(sql: Sql, row: RawTurn, known?: string): Program<TurnRow
     createdAt: row.created_at,
     seq: row.seq ?? undefined,
     stateFormat: row.state_format,
-    threadId: row.thread === null ? undefined : (known ?? (yield* threadIdOf(sql, row.thread))),
+    threadId: row.thread === null ? undefined : threadId,
     ns: row.checkpoint_ns ?? undefined,
     checkpointId: row.checkpoint_id ?? undefined,
     nodeNs: row.node_ns ?? undefined,

@@ -1,38 +1,32 @@
 import { TurnsError } from "../../errors";
 import { namespaceAbove } from "../namespaces";
-import type { Lease, NewAction, NewThought, NewWrites, PackedText, TaskRow, TurnRow, TurnStatus } from "../store";
+import type { Lease, NewAction, NewThought, NewWrites, PackedText, TurnRow, TurnStatus, TurnType } from "../store";
 import { graphSeq } from "./graphs";
-import { type Manifest, parseManifest } from "./manifest";
 import { checkLease } from "./runs";
-import { mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { storeChunks } from "./chunks";
+import { knownHead } from "./heads";
 import { claimTask } from "./tasks";
+import { writesKey } from "./thread-facts";
 import { type ThreadKey, threadKey } from "./thread-keys";
 import { type Entry, enterThread } from "./tombstones";
-import { wholeThread } from "./whole-thread";
 import { type SavedApart, turnApart } from "./turn-apart";
-import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS, updateTurn } from "./turn-rows";
+import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS, turnOf, updateTurn } from "./turn-rows";
 
-const STARTED_AT_STEP = `SELECT checkpoint_id FROM langgraph_snapshots
-  WHERE thread = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY seq DESC LIMIT 64`;
-const NEWEST_AT_STEP = `SELECT t.thread_id, s.checkpoint_id FROM
-  (SELECT * FROM langgraph_snapshots ORDER BY seq DESC LIMIT 64) AS s CROSS JOIN langgraph_threads AS t ON t.thread = s.thread WHERE checkpoint_ns = ? AND step = ? AND superseded_by IS NULL`;
-const CHANNELS = `SELECT channels FROM langgraph_snapshots
-  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL`;
+/** The newest first: mostly it is the one. */
+const startedAtStep = (limit: number): string => `SELECT checkpoint_id FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT ${limit}`;
+const NEWEST_AT_STEP = startedAtStep(1);
+const STARTED_AT_STEP = startedAtStep(64);
+/** LangGraph's task id for writes that are no task's. */
+const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 /** Regular writes of LangGraph's null task: a Command's update, which a resume applies before its nodes begin. */
 const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?
-  AND node_task_id = '00000000-0000-0000-0000-000000000000' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
+  AND node_task_id = '${NULL_TASK}' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
-const ATTEMPTS =
-  "SELECT count(*) AS n FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought'";
 const OF_NODE_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id = ? AND turn_type = ? ORDER BY seq DESC LIMIT 1`;
-const ACTION_OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Action' ORDER BY seq DESC LIMIT 1`;
-const OF_ATTEMPT = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id = ? AND run_id = ? AND turn_type = 'Thought' ORDER BY seq DESC LIMIT 1`;
+  WHERE thread = ? AND node_task_id = ? ORDER BY seq`;
 const BY_ID = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE id = ?`;
 const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
@@ -64,9 +58,9 @@ export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> 
     ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
   });
   const task = yield* claimTask(sql, key, thought.claim, thought.createdAt);
-  const attempts = (yield* sql.get<{ n: number }>(ATTEMPTS, key.thread, nodeTaskId))?.n ?? 0;
+  const attempts = (yield* turnsOf(sql, key, nodeTaskId)).filter(({ turnType }) => turnType === "Thought").length;
   const graph = yield* graphSeq(sql, key, thought.graph);
-  return yield* insertTurn(sql, key.thread, {
+  return insertTurn(key, {
     id: thought.id,
     graphId: task.graphId,
     nodeName: thought.nodeName,
@@ -97,6 +91,22 @@ export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> 
   });
 }
 
+/** The turns of a node task, oldest first: remembered, or read. */
+export function* turnsOf(sql: Sql, key: ThreadKey, nodeTaskId: string): Program<readonly TurnRow[]> {
+  const remembered = key.facts.turns.get(nodeTaskId);
+  if (remembered !== undefined) return remembered;
+  yield* key.flush();
+  const rows = yield* sql.all<RawTurn>(OF_NODE_TASK, key.thread, nodeTaskId);
+  const turns = rows.map((row) => toTurn(sql, row, key.threadId));
+  key.facts.turns.set(nodeTaskId, turns);
+  return turns;
+}
+
+/** The newest turn of a kind among those of a node task, of one attempt or of any. */
+export function newestOf(turns: readonly TurnRow[], type: TurnType, runId?: string): TurnRow | undefined {
+  return turns.findLast((turn) => turn.turnType === type && (runId === undefined || turn.runId === runId));
+}
+
 /** With durability "exit" a run's first Thought comes before its first checkpoint. */
 function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sawDeletion" | "lease">): Omit<Entry, "belongs"> {
   return { begins: claim.kind === "begin", refersTo: undefined, sawDeletion, lease };
@@ -114,26 +124,33 @@ interface Origin {
  * The checkpoint a node task started from: of its namespace, or of the nearest one above that has any (a functional task's
  * checkpoint is its entrypoint's). Several may stand at the same step after a fork; the node task's id tells which. A graph that a
  * node calls on a thread of its own still carries the outer thread's id, so what the named thread cannot prove is looked for among
- * the newest checkpoints of all threads: its own was saved just before.
+ * the checkpoints that this connection has saved or read last: its own is one of them.
  */
 function* originOf(sql: Sql, thought: NewThought): Program<Origin> {
   const key = yield* threadKey(sql, thought.threadId);
   const likely = key === undefined ? undefined : yield* originOnThread(sql, key, thought);
   if (likely?.proven === true) return likely;
   const ns = namespaceAbove(thought.nodeNs);
-  const elsewhere = (yield* sql.all<{ thread_id: string; checkpoint_id: string }>(NEWEST_AT_STEP, ns, thought.step - 1)).find(
-    (row) => thought.startedFrom(row.checkpoint_id),
-  );
-  if (elsewhere !== undefined) return { threadId: elsewhere.thread_id, ns, checkpointId: elsewhere.checkpoint_id, proven: true };
+  const elsewhere = sql.heads
+    .newestFirst()
+    .find((head) => head.ns === ns && head.step === thought.step - 1 && thought.startedFrom(head.checkpointId));
+  if (elsewhere !== undefined) return { ...elsewhere, proven: true };
   return likely ?? { threadId: thought.threadId, ns, checkpointId: undefined, proven: false };
 }
 
-function* originOnThread(sql: Sql, { threadId, thread }: ThreadKey, thought: NewThought): Program<Origin | undefined> {
+function* originOnThread(sql: Sql, { threadId, thread, facts }: ThreadKey, thought: NewThought): Program<Origin | undefined> {
   let likely: Origin | undefined;
   for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
-    const atStep = yield* sql.all<{ checkpoint_id: string }>(STARTED_AT_STEP, thread, ns, thought.step - 1);
-    const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
-    if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
+    for (const head of facts.heads.values()) {
+      if (head.ns !== ns || head.step !== thought.step - 1 || !thought.startedFrom(head.checkpointId)) continue;
+      return { threadId, ns, checkpointId: head.checkpointId, proven: true };
+    }
+    for (const text of [NEWEST_AT_STEP, STARTED_AT_STEP]) {
+      const atStep = yield* sql.all<{ checkpoint_id: string }>(text, thread, ns, thought.step - 1);
+      const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
+      if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
+      if (atStep.length === 0) break;
+    }
     const latest = yield* sql.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
     if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
     if (ns === "") return likely;
@@ -168,49 +185,53 @@ function* contentOf(
 }
 
 /** Whether the state of the checkpoint is what the node was called with. */
-function* checkpointTells(sql: Sql, { thread }: ThreadKey, keys: readonly string[], origin: Origin): Program<boolean> {
+function* checkpointTells(sql: Sql, key: ThreadKey, keys: readonly string[], origin: Origin): Program<boolean> {
   if (!origin.proven || origin.checkpointId === undefined) return false;
-  if ((yield* sql.get(PENDING_COMMAND, thread, origin.ns, origin.checkpointId)) !== undefined) return false;
-  const row = yield* sql.get<{ channels: string }>(CHANNELS, thread, origin.ns, origin.checkpointId);
-  const channels: Manifest = row === undefined ? new Map() : parseManifest(row.channels);
-  return keys.every((name) => channels.get(name)?.pointer !== undefined);
+  const head = yield* knownHead(sql, key, origin.ns, origin.checkpointId);
+  if (head === undefined) return keys.length === 0;
+  const hasCommand =
+    head.writes === undefined
+      ? (yield* sql.get(PENDING_COMMAND, key.thread, origin.ns, origin.checkpointId)) !== undefined
+      : head.writes.has(writesKey(NULL_TASK, 0));
+  return !hasCommand && keys.every((name) => head.channels.get(name)?.pointer !== undefined);
 }
 
 export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
+  const { nodeTaskId, runId } = action;
   const key = yield* enterThread(sql, action.threadId, action.createdAt, {
     ...turnEntry(action),
-    belongs: function* ({ thread }) {
-      return (yield* sql.get<RawTurn>(OF_ATTEMPT, thread, action.nodeTaskId, action.runId)) !== undefined;
+    *belongs(on) {
+      return newestOf(yield* turnsOf(sql, on, nodeTaskId), "Thought", runId) !== undefined;
     },
   });
-  const thought = yield* sql.get<RawTurn>(OF_ATTEMPT, key.thread, action.nodeTaskId, action.runId);
-  const task = thought === undefined ? yield* claimTask(sql, key, action.claim, action.createdAt) : undefined;
-  const graph = thought === undefined ? yield* graphSeq(sql, key, action.graph) : (thought.graph ?? undefined);
-  return yield* insertTurn(sql, key.thread, {
+  const thought = newestOf(yield* turnsOf(sql, key, nodeTaskId), "Thought", runId);
+  const { taskId, graphId } = thought ?? (yield* claimTask(sql, key, action.claim, action.createdAt));
+  const graph = thought === undefined ? yield* graphSeq(sql, key, action.graph) : thought.graph;
+  return insertTurn(key, {
     id: action.id,
-    graphId: thought?.graph_id ?? (task as TaskRow).graphId,
+    graphId,
     nodeName: action.nodeName,
     turnType: "Action",
     ...(yield* contentOf(sql, key, action.update, "update")),
-    taskId: thought?.task_id ?? (task as TaskRow).taskId,
+    taskId,
     createdAt: action.createdAt,
     seq: key.nextSeq(),
     threadId: action.threadId,
-    ns: thought?.checkpoint_ns ?? namespaceAbove(action.nodeNs),
-    checkpointId: thought?.checkpoint_id ?? undefined,
+    ns: thought === undefined ? namespaceAbove(action.nodeNs) : thought.ns,
+    checkpointId: thought?.checkpointId,
     nodeNs: action.nodeNs,
-    nodeTaskId: action.nodeTaskId,
-    runId: action.runId,
+    nodeTaskId,
+    runId,
     step: action.step,
     attempt: thought?.attempt ?? 1,
     status: action.status,
     durable: false,
-    inputTokens: thought?.input_tokens ?? 0,
-    outputTokens: thought?.output_tokens ?? 0,
-    cachedTokens: thought?.cached_tokens ?? 0,
-    reasoningTokens: thought?.reasoning_tokens ?? 0,
+    inputTokens: thought?.inputTokens ?? 0,
+    outputTokens: thought?.outputTokens ?? 0,
+    cachedTokens: thought?.cachedTokens ?? 0,
+    reasoningTokens: thought?.reasoningTokens ?? 0,
     graph,
-    fingerprint: thought === undefined ? action.fingerprint : (thought.fingerprint ?? undefined),
+    fingerprint: thought === undefined ? action.fingerprint : thought.fingerprint,
     validation: undefined,
   });
 }
@@ -225,12 +246,16 @@ export function* settleAction(
   writes: NewWrites,
   settle: NonNullable<NewWrites["settle"]>,
 ): Program<SavedApart | undefined> {
-  const thought = yield* sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Thought");
+  const turns = yield* turnsOf(sql, key, writes.nodeTaskId);
+  const thought = newestOf(turns, "Thought");
   if (thought === undefined) return undefined;
+  // An earlier attempt that timed out may have ended since, and its Action be the newest.
+  const ownAction = thought.runId === undefined ? undefined : newestOf(turns, "Action", thought.runId);
+  const action = ownAction ?? newestOf(turns, "Action");
   return yield* turnApart(
     sql,
-    { nodeName: thought.node_name, turnType: "Action" },
-    settled(sql, key, writes, settle, thought),
+    { nodeName: thought.nodeName, turnType: "Action" },
+    settled(sql, key, writes, settle, { thought, action }),
   );
 }
 
@@ -239,28 +264,19 @@ function* settled(
   key: ThreadKey,
   writes: NewWrites,
   settle: NonNullable<NewWrites["settle"]>,
-  raw: RawTurn,
+  { thought, action }: { thought: TurnRow; action: TurnRow | undefined },
 ): Program<TurnRow> {
-  const thought = yield* toTurn(sql, raw, key.threadId);
-  // An earlier attempt that timed out may have ended since, and its Action be the newest.
-  const rawAction =
-    (yield* sql.get<RawTurn>(ACTION_OF_ATTEMPT, key.thread, writes.nodeTaskId, thought.runId ?? null)) ??
-    (yield* sql.get<RawTurn>(OF_NODE_TASK, key.thread, writes.nodeTaskId, "Action"));
-  if (rawAction !== undefined && (rawAction.seq ?? 0) > (thought.seq ?? 0)) {
-    return yield* updateTurn(sql, yield* toTurn(sql, rawAction, key.threadId), {
-      status: settle.status,
-      durable: settle.durable,
-    });
-  }
-  return yield* insertTurn(sql, key.thread, {
+  const { status, durable } = settle;
+  if (action !== undefined && (action.seq ?? 0) > (thought.seq ?? 0)) return yield* updateTurn(sql, action, { status, durable });
+  return insertTurn(key, {
     ...thought,
     id: settle.actionId,
     turnType: "Action",
     ...(yield* contentOf(sql, key, settle.update(thought), "update")),
     createdAt: writes.createdAt,
     seq: key.nextSeq(),
-    status: settle.status,
-    durable: settle.durable,
+    status,
+    durable,
     validation: undefined,
   });
 }
@@ -275,20 +291,20 @@ export function* saveValidation(
 ): Program<TurnRow | undefined> {
   yield* checkLease(sql, lease);
   const row = yield* sql.get<RawTurn>(BY_ID, turnId);
-  return row && (yield* updateTurn(sql, yield* toTurn(sql, row), { validation, ...(status === undefined ? {} : { status }) }));
+  return row && (yield* updateTurn(sql, yield* turnOf(sql, row), { validation, ...(status === undefined ? {} : { status }) }));
 }
 
 export function* listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<TurnRow[]> {
-  const key = yield* wholeThread(sql, query.threadId);
+  const key = yield* threadKey(sql, query.threadId);
   if (key === undefined) return [];
   const rows = yield* sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
-  return yield* mapped(rows, (row) => toTurn(sql, row, key.threadId));
+  return rows.map((row) => toTurn(sql, row, key.threadId));
 }
 
 export function* openThoughts(sql: Sql, threadId: string): Program<TurnRow[]> {
-  const key = yield* wholeThread(sql, threadId);
+  const key = yield* threadKey(sql, threadId);
   if (key === undefined) return [];
-  return yield* mapped(yield* sql.all<RawTurn>(OPEN, key.thread), (row) => toTurn(sql, row, threadId));
+  return (yield* sql.all<RawTurn>(OPEN, key.thread)).map((row) => toTurn(sql, row, threadId));
 }
 
 export function* knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): Program<string[]> {

@@ -1,4 +1,5 @@
 import { chunkAddresses } from "../../codec";
+import { firstSeq, threadOfSeq } from "../spans";
 import { type ArchivedRow, verifyArchived } from "./archive";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawTurn, toTurn } from "./turn-rows";
@@ -54,13 +55,16 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   const columns = yield* columnsOf(ctx, tbl);
   const missing = columns.find((column) => row[column] === undefined);
   if (columns.length === 0 || missing !== undefined) return wrong(`a row of ${tbl}`, `one without ${missing ?? "a table"}`);
-  if (row["thread"] !== thread) wrong(`a row of thread number ${thread}`, String(row["thread"]));
+  const number = tbl === "langgraph_items" ? threadOfSeq(Number(row["list"])) : row["thread"];
+  if (number !== owner.thread) wrong(`a row of thread number ${owner.thread}`, String(number));
   const { seq } = row;
-  if (typeof seq === "number" && !(seq < rewind.seq)) wrong(`a seq before the rewind, ${rewind.seq}`, String(seq));
+  if (typeof seq === "number" && !(seq > firstSeq(owner.thread) && seq < rewind.seq)) {
+    wrong(`a seq of the thread before the rewind, ${rewind.seq}`, String(seq));
+  }
   const isThere = typeof seq === "number" && tbl !== "langgraph_items" && (yield* isStored(ctx, tbl, owner, seq));
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
-  const texts = (yield* ctx.attempted(threadId, where, opened(ctx, owner, tbl, row))) ?? [];
+  const texts = ctx.attempt(threadId, where, () => opened(ctx, owner, tbl, row)) ?? [];
   yield* checkReferences(ctx, owner, where, texts, rewind.seq, addresses);
 }
 
@@ -91,7 +95,7 @@ function parsed(text: string): Row {
 }
 
 /** The texts that a row refers to chunks in. @throws for a row that does not verify */
-function* opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): Program<string[]> {
+function opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): string[] {
   const { sql } = ctx;
   const { threadId } = owner;
   switch (table) {
@@ -104,7 +108,7 @@ function* opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): Pro
       return [openWrites(sql, threadId, writes, writes.checkpoint_ns, writes.checkpoint_id)];
     }
     case "langgraph_checkpoints":
-      return [(yield* toTurn(sql, row as unknown as RawTurn, threadId)).serializedState];
+      return [toTurn(sql, row as unknown as RawTurn, threadId).serializedState];
     case "langgraph_chunks":
       return [openChunk(ctx, owner, row as unknown as Parameters<typeof openChunk>[2])];
     case "langgraph_effects": {

@@ -2,21 +2,19 @@ import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
 import { isBusy, sqliteCode } from "./failures";
+import { firstSeq, threadOfSeq } from "../spans";
 import { isLeftover } from "./leftovers";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import { type RawThread, ThreadKey } from "./thread-keys";
 import { SeqSet } from "./verify-seqs";
 import { uptime } from "../../uptime";
 
 export type Where = IntegrityProblem["where"];
 
 /** A thread as the rows of the other tables are held against it. */
-export interface Owner extends ThreadKey {
-  epoch: number;
-  prunedSeq: number;
-}
+export type Owner = ThreadKey;
 
-const THREAD = "SELECT thread, thread_id, generation, epoch, pruned_seq FROM langgraph_threads WHERE thread = ?";
+const THREAD = "SELECT * FROM langgraph_threads WHERE thread = ?";
 const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /**
@@ -33,8 +31,6 @@ export class VerifyContext {
   threads = 0;
   readonly #seqs = new SeqSet();
   readonly #owners = new Map<number, Owner | undefined>();
-  /** The newest number of the file. */
-  sequence = 0;
   #checked: Partial<VerifyCounts> = {};
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
@@ -45,10 +41,9 @@ export class VerifyContext {
   }
 
   /** A new transaction begins: what was read in the last one no longer counts. */
-  *begin(until: number): Program {
+  begin(until: number): void {
     this.until = until;
     this.#owners.clear();
-    this.sequence = (yield* this.attempted(undefined, {}, this.sql.currentSeq())) ?? Number.MAX_SAFE_INTEGER;
   }
 
   get isOver(): boolean {
@@ -120,43 +115,30 @@ export class VerifyContext {
 
   *owner(thread: number): Program<Owner | undefined> {
     if (this.#owners.has(thread)) return this.#owners.get(thread);
-    const row = yield* this.sql.get<{ thread: number; thread_id: string; generation: number; epoch: number; pruned_seq: number }>(
-      THREAD,
-      thread,
-    );
-    const owner = row && {
-      threadId: row.thread_id,
-      thread: row.thread,
-      generation: `${row.thread}.${row.generation}`,
-      epoch: row.epoch,
-      prunedSeq: row.pruned_seq,
-    };
+    const row = yield* this.sql.get<RawThread>(THREAD, thread);
+    const owner = row && new ThreadKey(this.sql, row);
     this.#owners.set(thread, owner);
     return owner;
   }
 
-  /** The thread a row belongs to, with its number held against the file's and the thread's. */
+  /** The thread a row belongs to, with the row's number held against the thread's. */
   *entered(row: { thread: number; seq?: number }, where: Where): Program<Owner | undefined> {
     const owner = yield* this.owner(row.thread);
     if (owner === undefined && !(yield* isLeftover(this.sql, row.thread)))
       this.problem("thread", undefined, where, "a row of a thread", `thread number ${row.thread}, which there is not`);
-    if (row.seq !== undefined) yield* this.numbered(row.seq, owner, where);
+    if (row.seq !== undefined) yield* this.numbered(row.thread, row.seq, owner, where);
     return owner;
   }
 
-  /** S3.1: numbers are taken from one counter, each once, those of a thread's rows after the thread's own. */
-  *numbered(seq: number, owner: Owner | undefined, where: Where): Program<void> {
+  /** S3.1: a row's number is in the range of its thread, isn't above the last one that the thread has taken, and is used once. */
+  *numbered(thread: number, seq: number, owner: Owner | undefined, where: Where): Program<void> {
     const threadId = owner?.threadId;
-    if (!(seq > 0 && seq <= this.sequence)) {
-      return this.problem("sequence", threadId, where, `a seq from 1 to ${this.sequence}`, String(seq));
-    }
-    if (owner !== undefined && seq <= owner.thread) {
-      this.problem("sequence", threadId, where, `a seq behind ${owner.thread}, where the thread begins`, String(seq));
-    }
+    const wrong = (expected: string, found: string): void => this.problem("sequence", threadId, where, expected, found);
+    if (threadOfSeq(seq) !== thread || seq === firstSeq(thread)) return wrong(`a seq of thread number ${thread}`, String(seq));
+    if (owner !== undefined && seq > owner.newestSeq) wrong(`a seq up to the thread's last, ${owner.newestSeq}`, String(seq));
     if (this.#seqs.add(seq)) return;
     const others = yield* this.#seqs.others(this.sql, seq, this.table);
-    if (others !== undefined)
-      this.problem("sequence", threadId, where, "a seq that is used once", `${seq}, which ${others} has too`);
+    if (others !== undefined) wrong("a seq that is used once", `${seq}, which ${others} has too`);
   }
 
   *hasChunk(thread: number, address: string): Program<boolean> {

@@ -1,7 +1,7 @@
 import { type RawEffect, toEffect } from "./effect-rows";
 import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
-import { type Phase, walk } from "./verify-walk";
+import { type Phase, walkSeqs } from "./verify-walk";
 
 interface GraphRow {
   seq: number;
@@ -11,16 +11,9 @@ interface GraphRow {
 }
 
 /** An effect may outlive its turn: what happened outside stays true whatever is rewound here. */
-export function effects(only: number | undefined): Phase {
-  const range = only === undefined ? {} : { where: "thread = ?", bound: [only] };
-  return walk<RawEffect>({
-    table: "langgraph_effects",
-    counts: "effects",
-    keys: ["seq"],
-    ...range,
-    limit: 20,
-    check: checkEffect,
-  });
+export function effects(only: number | undefined): Phase[] {
+  const rest = { table: "langgraph_effects", counts: "effects", limit: 20, check: checkEffect } as const;
+  return walkSeqs<RawEffect>(only, "langgraph_effects_by_label", rest);
 }
 
 function* checkEffect(ctx: VerifyContext, row: RawEffect): Program<void> {
@@ -30,19 +23,18 @@ function* checkEffect(ctx: VerifyContext, row: RawEffect): Program<void> {
   const effect = ctx.attempt(owner.threadId, where, () => toEffect(ctx.sql, owner.threadId, row));
   if (effect === undefined) return;
   for (const text of [effect.input, effect.outcome]) if (text !== undefined) yield* ctx.refersTo(owner, where, text);
-  if (effect.epoch <= owner.epoch) return;
-  ctx.problem("sequence", owner.threadId, where, `an epoch up to the thread's, ${owner.epoch}`, String(effect.epoch));
+  const { epoch } = owner.row;
+  if (effect.epoch <= epoch) return;
+  ctx.problem("sequence", owner.threadId, where, `an epoch up to the thread's, ${epoch}`, String(effect.epoch));
 }
 
 /** Whether a document is the one that was stored under the digest. */
 export type IsGraph = (digest: string, document: string) => boolean;
 
-export function graphs(only: number | undefined, isGraph: IsGraph): Phase {
-  const range = only === undefined ? { keys: ["seq"] } : { keys: ["digest"], where: "thread = ?", bound: [only] };
-  return walk<GraphRow>({
+export function graphs(only: number | undefined, isGraph: IsGraph): Phase[] {
+  return walkSeqs<GraphRow>(only, "langgraph_graphs_by_digest", {
     table: "langgraph_graphs",
     counts: "graphs",
-    ...range,
     limit: 20,
     *check(ctx, row) {
       const where = { seq: row.seq };

@@ -1,5 +1,6 @@
 import { type RawRewind, toRewind } from "./rewind-records";
 import type { Program } from "./sql";
+import { firstSeq } from "../spans";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";
 
@@ -9,8 +10,8 @@ const TABLE = "langgraph_rewinds";
 const THREAD = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
 const ARCHIVED = "SELECT count(*) AS n FROM langgraph_archive WHERE rewind_id = ?";
 /** An earlier rewind that was taken back after this one has brought back checkpoints of its own stretch. */
-const BETWEEN = `SELECT seq FROM langgraph_snapshots AS s WHERE thread = ?1 AND seq > ?2 AND seq < ?3 AND NOT EXISTS (
-  SELECT 1 FROM langgraph_rewinds AS r WHERE r.thread_id = ?4 AND r.taken_back_at IS NOT NULL AND r.seq < ?3
+const BETWEEN = `SELECT seq FROM langgraph_snapshots AS s WHERE seq > ?1 AND seq < ?2 AND NOT EXISTS (
+  SELECT 1 FROM langgraph_rewinds AS r WHERE r.thread_id = ?3 AND r.taken_back_at IS NOT NULL AND r.seq < ?2
     AND s.seq > r.target_seq AND s.seq < r.seq) LIMIT 1`;
 
 export function rewinds(only: Owner | undefined): Phase {
@@ -39,11 +40,12 @@ function* checkRewind(ctx: VerifyContext, row: RewindRow): Program<void> {
   if (archived !== expected) ctx.problem("archive", threadId, where, `an archive of ${expected} rows`, `one of ${archived}`);
   // Until a rewind is done its numbers are not final.
   if (row.status !== "done") return;
-  yield* ctx.numbered(seq, yield* ctx.owner(thread), where);
+  yield* ctx.numbered(thread, seq, yield* ctx.owner(thread), where);
   const takenBack = row.taken_back_at;
   if (takenBack !== null && !isTime(takenBack)) ctx.problem("format", threadId, where, "a time in taken_back_at", "none");
   if (target >= seq) ctx.problem("sequence", threadId, where, `a target before the rewind, ${seq}`, String(target));
-  const between = takenBack === null ? yield* ctx.sql.get<{ seq: number }>(BETWEEN, thread, target, seq, threadId) : undefined;
+  const from = Math.max(target, firstSeq(thread));
+  const between = takenBack === null ? yield* ctx.sql.get<{ seq: number }>(BETWEEN, from, seq, threadId) : undefined;
   if (between !== undefined) {
     ctx.problem("sequence", threadId, where, "nothing left of what was rewound", `a checkpoint with seq ${between.seq}`);
   }

@@ -1,9 +1,10 @@
+import { firstSeq, threadOfSeq } from "../spans";
 import type { Program, Sql } from "./sql";
 
-/** Bits of one page; a page is there only if a number of its is. */
-const PAGE_BITS = 1 << 16;
-/** Where a number can be looked up. Elements of lists have no index by seq, so they are looked through, and not for ever. */
-const INDEXED = [
+/** Bits of one page. A page is there only if one of its numbers was seen; each thread has at least one, so pages are small. */
+const PAGE_BITS = 1 << 12;
+/** The tables whose key is seq. */
+const KEYED = [
   "langgraph_snapshots",
   "langgraph_chunks",
   "langgraph_lists",
@@ -11,10 +12,16 @@ const INDEXED = [
   "langgraph_graphs",
   "langgraph_effects",
 ] as const;
-const SCANNED = ["langgraph_items", "langgraph_checkpoints", "langgraph_tasks", "langgraph_rewinds"] as const;
+/** The others, each by the best index there is. Elements of lists and rewinds have none by seq, so not every number is looked for. */
+const COUNTED: readonly [table: string, where: string, bound: (seq: number) => number[]][] = [
+  ["langgraph_checkpoints", "seq = ? AND thread = ?", (seq) => [seq, threadOfSeq(seq)]],
+  ["langgraph_tasks", "seq = ? AND thread = ?", (seq) => [seq, threadOfSeq(seq)]],
+  ["langgraph_rewinds", "seq = ? AND status = 'done'", (seq) => [seq]],
+  ["langgraph_items", "seq = ? AND list > ? AND list < ?", (seq) => [seq, firstSeq(threadOfSeq(seq)), seq]],
+];
 const SCANS_MAX = 20;
 
-/** Which numbers were seen: one bit each, so that a file with a hundred million of them takes 13 MB. */
+/** Which numbers were seen: one bit each. A hundred million of them in one thread take some 15 MB, a hundred thousand threads some 60 MB. */
 export class SeqSet {
   readonly #pages = new Map<number, Uint8Array>();
   #scans = 0;
@@ -37,16 +44,14 @@ export class SeqSet {
    * @returns what they are called; undefined if there are none
    */
   *others(sql: Sql, seq: number, table: string): Program<string | undefined> {
-    for (const other of INDEXED) {
+    for (const other of KEYED) {
       if (other !== table && (yield* sql.get(`SELECT 1 FROM ${other} WHERE seq = ?`, seq)) !== undefined)
         return `a row of ${other}`;
     }
-    if (table !== "langgraph_threads" && (yield* sql.get("SELECT 1 FROM langgraph_threads WHERE thread = ?", seq)) !== undefined)
-      return "a thread";
     if (this.#scans >= SCANS_MAX) return undefined;
     this.#scans += 1;
-    for (const other of SCANNED) {
-      const row = yield* sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${other} WHERE seq = ?`, seq);
+    for (const [other, where, bound] of COUNTED) {
+      const row = yield* sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${other} WHERE ${where}`, ...bound(seq));
       if ((row?.n ?? 0) > (other === table ? 1 : 0)) return `a row of ${other}`;
     }
     return undefined;

@@ -1,37 +1,31 @@
 import type { Pointer } from "../store";
 import { mapped } from "../program";
+import { firstSeq } from "../spans";
 import { isBusy, sqliteCode } from "./failures";
 import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
 import type { Program } from "./sql";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { ListDigests } from "./verify-digests";
-import { type Phase, walk, walkGroups } from "./verify-walk";
+import { type Phase, walkSeqs } from "./verify-walk";
 import { checkVersions } from "./verify-versions";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;
 
 const TABLE = "langgraph_snapshots";
-const NEXT_THREAD = `SELECT min(thread) AS next FROM ${TABLE} WHERE thread > ?`;
-const THIS_THREAD = `SELECT min(thread) AS next FROM ${TABLE} WHERE thread = ? AND thread > ?`;
 const STORED = `SELECT 1 FROM ${TABLE} WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
 const KEY = ["checkpoint_ns", "checkpoint_id"] as const;
 const ELSEWHERE = `SELECT seq FROM ${TABLE} WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND position <> ?4
   UNION ALL SELECT seq FROM ${TABLE} WHERE thread = ?1 AND checkpoint_ns = ?2 AND position = ?4 AND checkpoint_id <> ?3 LIMIT 1`;
 
-/** Thread by thread, so that the digests of a thread's lists go on from each other. */
-export function snapshots(only: number | undefined): Phase {
+/** By seq, which is thread by thread, so each digest of a list continues from the one before. */
+export function snapshots(only: number | undefined): Phase[] {
   const digests = new ListDigests();
-  const ofThread = (thread: number): Phase =>
-    walk<SnapshotRow>({
-      table: TABLE,
-      counts: "checkpoints",
-      keys: ["seq"],
-      where: "thread = ?",
-      bound: [thread],
-      limit: 8,
-      check: (ctx, row) => checkSnapshot(ctx, row, digests),
-    });
-  return only === undefined ? walkGroups(TABLE, NEXT_THREAD, [], ofThread) : walkGroups(TABLE, THIS_THREAD, [only], ofThread);
+  return walkSeqs<SnapshotRow>(only, "langgraph_snapshots_by_thread", {
+    table: TABLE,
+    counts: "checkpoints",
+    limit: 8,
+    check: (ctx, row) => checkSnapshot(ctx, row, digests),
+  });
 }
 
 export function whereOf(row: { seq: number; checkpoint_ns: string; checkpoint_id: string }): Record<string, string | number> {
@@ -92,15 +86,16 @@ function* outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, dige
 function* checkPosition(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): Program<void> {
   const { thread, checkpoint_ns: ns, checkpoint_id: id, position } = row;
   const other = yield* ctx.sql.get<{ seq: number }>(ELSEWHERE, thread, ns, id, position);
-  if (other === undefined && position <= row.seq) return;
-  const found = other === undefined ? `${position}, which is behind it` : `${position}, and another one with seq ${other.seq}`;
+  const isPossible = position > firstSeq(thread) && position <= row.seq;
+  if (other === undefined && isPossible) return;
+  const found = other === undefined ? `${position}, which is none` : `${position}, and another one with seq ${other.seq}`;
   ctx.problem("sequence", owner.threadId, where, "the position at which the checkpoint was first saved", found);
 }
 
 function* checkParent(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): Program<void> {
   const parent = row.parent_checkpoint_id;
   if (parent === null || (yield* ctx.sql.get(STORED, row.thread, row.checkpoint_ns, parent)) !== undefined) return;
-  const tell = owner.prunedSeq > 0 ? "remark" : "problem";
+  const tell = owner.row.pruned_seq > 0 ? "remark" : "problem";
   ctx[tell]("reference", owner.threadId, where, `checkpoint ${parent}, its parent`, "none of that id");
 }
 

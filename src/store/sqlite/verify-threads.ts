@@ -1,36 +1,48 @@
 import { isId } from "../../ids";
+import { firstSeq, ofThread, SPAN } from "../spans";
 import { sealedKeyId } from "../../sealing";
 import { type RawName, toName } from "./names";
 import type { Program } from "./sql";
 import { type RawTask, toTask } from "./tasks";
+import { miscounted } from "./thread-counts";
 import { type RawThread, verifiedThread } from "./thread-keys";
 import { type RawTombstone, verifyTombstone } from "./tombstones";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";
-import { miscounted } from "./whole-thread";
 
 type TaskRow = RawTask & { thread: number };
 type NameRow = RawName & { thread: number };
 
+interface ThreadCount {
+  greatest: number;
+  count: unknown;
+}
+
+/** The greatest thread number whose seqs are numbers that JavaScript can tell apart. */
+export const THREADS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / SPAN) - 1;
+const THREAD_COUNT = `SELECT max(coalesce((SELECT max(thread) FROM langgraph_threads), 0),
+    coalesce((SELECT max(thread) FROM langgraph_leftovers), 0)) AS greatest,
+  (SELECT value FROM langgraph_settings WHERE name = 'threads') AS count`;
 const NO_SEQ = "SELECT id FROM langgraph_checkpoints WHERE thread = ? AND seq IS NULL LIMIT 1";
 const FINAL = "SELECT 1 FROM langgraph_tombstones WHERE thread_id = ? AND final = 1";
 const EPOCHS = `SELECT coalesce(sum(1 + (taken_back_at IS NOT NULL)), 0) AS n FROM langgraph_rewinds
   WHERE thread_id = ? AND status = 'done'`;
 const FIRST_TASK = "SELECT min(seq) AS seq FROM langgraph_tasks WHERE thread = ?";
 const FIRST_ROW = `SELECT min(seq) AS seq FROM (
-  SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ?1 UNION ALL
-  SELECT min(seq) FROM langgraph_writes WHERE thread = ?1 UNION ALL
+  SELECT min(seq) AS seq FROM langgraph_snapshots WHERE ${ofThread()} UNION ALL
+  SELECT min(seq) FROM langgraph_writes WHERE ${ofThread()} UNION ALL
   SELECT min(seq) FROM langgraph_checkpoints WHERE thread = ?1)`;
 const NAMED = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL`;
 
-/** The one counter of the file, and the wrapped keys; both are read whole when the file is opened. */
+/** The wrapped keys, which are read whole when the file is opened. */
 export function settings(): Phase {
   return walk<{ name: string; value: unknown }>({
     table: "langgraph_settings",
     keys: ["name"],
     limit: 10,
     check(ctx, { name, value }) {
+      if (name === "threads") return;
       const keyId = value instanceof Uint8Array ? sealedKeyId(value) : undefined;
       if (keyId === undefined || name !== `key:${keyId}`) {
         ctx.problem(
@@ -45,15 +57,15 @@ export function settings(): Phase {
   });
 }
 
-export function sequence(): Phase {
+/** How many threads the file has had: a number below that of a thread would be given out again. */
+export function threadCount(): Phase {
   return {
-    table: "langgraph_sequence",
+    table: "langgraph_settings",
     *next(ctx) {
-      const rows = yield* ctx.sql.all<{ value: number; mirror: number }>("SELECT value, mirror FROM langgraph_sequence");
-      const { value = -1, mirror = 0 } = rows[0] ?? {};
-      if (rows.length !== 1 || value < 0 || !Number.isSafeInteger(value) || mirror !== -value) {
-        const found = `${rows.length} with ${value} and ${mirror}`;
-        ctx.problem("sequence", undefined, {}, "one counter, not below 0, and its mirror", found);
+      const { greatest, count } = (yield* ctx.sql.get<ThreadCount>(THREAD_COUNT)) as ThreadCount;
+      if (!(Number.isInteger(count) && (count as number) >= greatest && (count as number) <= THREADS_MAX)) {
+        const found = count === null ? "none" : typeof count === "number" ? String(count) : "no number";
+        ctx.problem("sequence", undefined, {}, `how many threads there were, from ${greatest} to ${THREADS_MAX}`, found);
       }
       return false;
     },
@@ -69,7 +81,6 @@ function* checkThread(ctx: VerifyContext, row: RawThread): Program<void> {
   const { thread, thread_id: threadId } = row;
   const where = { thread };
   ctx.threads += 1;
-  yield* ctx.numbered(thread, undefined, where);
   yield* ctx.attempted(threadId, where, verifiedThread(ctx.sql, threadId, row));
   const wrong = yield* miscounted(ctx.sql, { thread, threadId });
   if (wrong !== undefined) {
@@ -77,10 +88,11 @@ function* checkThread(ctx: VerifyContext, row: RawThread): Program<void> {
   }
   if (!isId(threadId)) ctx.problem("format", threadId, where, "a thread id", "none");
   if (!isTime(row.created_at)) ctx.problem("format", threadId, where, "a time in created_at", "none");
-  if (row.generation < 0 || row.unswept < 0)
-    ctx.problem("format", threadId, where, "counters that are not below 0", "one that is");
-  if (!(row.pruned_seq >= 0 && row.pruned_seq <= ctx.sequence)) {
-    ctx.problem("sequence", threadId, where, `a pruned_seq up to ${ctx.sequence}`, String(row.pruned_seq));
+  if (row.generation < 0 || row.unswept < 0 || row.seq < 0 || row.seq >= SPAN)
+    ctx.problem("format", threadId, where, "counters within their bounds", "one that is not");
+  const [first, newest] = [firstSeq(thread), firstSeq(thread) + row.seq];
+  if (row.pruned_seq !== 0 && !(row.pruned_seq >= first && row.pruned_seq <= newest)) {
+    ctx.problem("sequence", threadId, where, `a pruned_seq of 0, or from ${first} to ${newest}`, String(row.pruned_seq));
   }
   const epochs = (yield* ctx.sql.get<{ n: number }>(EPOCHS, threadId))?.n ?? 0;
   if (row.epoch < epochs) ctx.problem("sequence", threadId, where, `an epoch of ${epochs} or more`, String(row.epoch));

@@ -18,25 +18,22 @@ export function turns(only: number | undefined): Phase {
 
 function* checkTurn(ctx: VerifyContext, row: RawTurn): Program<void> {
   const where = { id: row.id, seq: row.seq };
-  if (row.thread === null) return yield* checkAlone(ctx, row, where);
-  const owner = yield* ctx.entered({ thread: row.thread }, where);
+  if (row.thread === null) return checkAlone(ctx, row, where);
+  const owner = yield* ctx.entered({ thread: row.thread, ...(row.seq === null ? {} : { seq: row.seq }) }, where);
   if (row.seq === null) ctx.problem("format", owner?.threadId, where, "a turn with a seq", "one without");
-  else yield* ctx.numbered(row.seq, owner, where);
   if (owner === undefined) return;
   if (row.checksum === null) return ctx.problem("checksum", owner.threadId, where, "a turn with a checksum", "one without");
-  const turn = yield* ctx.attempted(owner.threadId, where, toTurn(ctx.sql, row, owner.threadId));
+  const turn = ctx.attempt(owner.threadId, where, () => toTurn(ctx.sql, row, owner.threadId));
   if (turn === undefined) return;
   yield* ctx.refersTo(owner, where, turn.serializedState);
   yield* checkPlace(ctx, owner, row, where);
   if (turn.turnType === "Action") yield* checkThought(ctx, owner, turn, row.thread, where);
 }
 
-/** Others may insert rows with the seven columns of S1 alone; those have nothing to be held against. */
-function* checkAlone(ctx: VerifyContext, row: RawTurn, where: Where): Program<void> {
-  if (row.seq !== null) yield* ctx.numbered(row.seq, undefined, where);
-  if ((row.seq === null) !== (row.checksum === null)) {
-    ctx.problem("checksum", undefined, where, "a seq and a checksum, or neither", "one of the two");
-  } else yield* ctx.attempted(undefined, where, toTurn(ctx.sql, row));
+/** A turn of no thread has no number. Others may insert rows with the seven columns of S1 alone; those have no checksum either. */
+function checkAlone(ctx: VerifyContext, row: RawTurn, where: Where): void {
+  if (row.seq !== null) ctx.problem("format", undefined, where, "no seq in a turn of no thread", String(row.seq));
+  else ctx.attempt(undefined, where, () => toTurn(ctx.sql, row, undefined));
 }
 
 function* checkPlace(ctx: VerifyContext, owner: Owner, row: RawTurn, where: Where): Program<void> {

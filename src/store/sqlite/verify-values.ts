@@ -1,8 +1,9 @@
 import { corrupted } from "../checksum";
+import { firstSeq, threadOfSeq } from "../spans";
 import { openBody } from "./chunks";
 import type { Program } from "./sql";
 import type { Owner, VerifyContext } from "./verify-context";
-import { type Phase, walk, walkGroups } from "./verify-walk";
+import { type Phase, walk, walkSeqs } from "./verify-walk";
 
 interface ChunkRow {
   seq: number;
@@ -20,19 +21,16 @@ interface ItemRow {
   list: number;
   pos: number;
   seq: number;
-  thread: number;
   chunk: number;
 }
 
 const LIST = "SELECT seq, thread, base, keep FROM langgraph_lists WHERE seq = ?";
 const ITEM = "SELECT seq FROM langgraph_items WHERE list = ? AND pos = ?";
 const CHUNK_THREAD = "SELECT thread FROM langgraph_chunks WHERE seq = ?";
-const NEXT_LIST = "SELECT min(seq) AS next FROM langgraph_lists WHERE thread = ? AND seq > ?";
 
-export function chunks(only: number | undefined): Phase {
-  // By address where an index has a thread's in that order.
-  const range = only === undefined ? { keys: ["seq"] } : { keys: ["address"], where: "thread = ?", bound: [only] };
-  return walk<ChunkRow>({ table: "langgraph_chunks", counts: "values", ...range, limit: 8, check: checkChunk });
+export function chunks(only: number | undefined): Phase[] {
+  const table = "langgraph_chunks";
+  return walkSeqs<ChunkRow>(only, "langgraph_chunks_by_address", { table, counts: "values", limit: 8, check: checkChunk });
 }
 
 function* checkChunk(ctx: VerifyContext, row: ChunkRow): Program<void> {
@@ -53,9 +51,8 @@ export function openChunk(ctx: VerifyContext, { threadId }: Owner, { seq, addres
   });
 }
 
-export function lists(only: number | undefined): Phase {
-  const range = only === undefined ? {} : { where: "thread = ?", bound: [only] };
-  return walk<ListRow>({ table: "langgraph_lists", counts: "lists", keys: ["seq"], ...range, limit: 100, check: checkList });
+export function lists(only: number | undefined): Phase[] {
+  return walkSeqs<ListRow>(only, undefined, { table: "langgraph_lists", counts: "lists", limit: 100, check: checkList });
 }
 
 function* checkList(ctx: VerifyContext, row: ListRow): Program<void> {
@@ -79,20 +76,18 @@ function* isShort(ctx: VerifyContext, { seq, keep }: ListRow, base: ListRow): Pr
 }
 
 export function items(only: number | undefined): Phase {
-  const table = "langgraph_items";
-  const all = { table, counts: "items", limit: 200, check: checkItem } as const;
-  if (only === undefined) return walk<ItemRow>({ ...all, keys: ["list", "pos"] });
-  const ofList = (list: number): Phase => walk<ItemRow>({ ...all, keys: ["pos"], where: "list = ?", bound: [list] });
-  return walkGroups(table, NEXT_LIST, [only], ofList);
+  const range = only === undefined ? {} : { begin: [firstSeq(only), -1], where: "list < ?", bound: [firstSeq(only + 1)] };
+  const keys = ["list", "pos"];
+  return walk<ItemRow>({ table: "langgraph_items", counts: "items", keys, ...range, limit: 200, check: checkItem });
 }
 
 function* checkItem(ctx: VerifyContext, row: ItemRow): Program<void> {
   const where = { list: row.list, pos: row.pos, seq: row.seq };
-  const owner = yield* ctx.entered(row, where);
+  const thread = threadOfSeq(row.list);
+  const owner = yield* ctx.entered({ thread, seq: row.seq }, where);
   const list = yield* ctx.sql.get<ListRow>(LIST, row.list);
   const wrong = (expected: string, found: string): void => ctx.problem("list", owner?.threadId, where, expected, found);
   if (list === undefined) return wrong("an element of a list", "one of none");
-  if (list.thread !== row.thread) wrong(`an element of thread number ${list.thread}, as its list`, String(row.thread));
   if (row.pos < list.keep) wrong(`a position from ${list.keep} on`, String(row.pos));
   if (row.seq <= row.list) ctx.problem("sequence", owner?.threadId, where, "a seq behind the list's", String(row.seq));
   if (row.pos > list.keep) {
@@ -102,7 +97,7 @@ function* checkItem(ctx: VerifyContext, row: ItemRow): Program<void> {
       ctx.problem("sequence", owner?.threadId, where, "a seq behind the element before", String(row.seq));
   }
   const chunk = yield* ctx.sql.get<{ thread: number }>(CHUNK_THREAD, row.chunk);
-  if (chunk?.thread === row.thread) return;
+  if (chunk?.thread === thread) return;
   const found = chunk === undefined ? "none" : `one of thread number ${chunk.thread}`;
   ctx.problem("reference", owner?.threadId, where, `chunk ${row.chunk} of the thread`, found);
 }

@@ -1,4 +1,5 @@
 import type { VerifyCounts } from "../integrity";
+import { firstSeq } from "../spans";
 import { isBehind } from "./paging";
 import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
@@ -20,6 +21,8 @@ export interface TableWalk<R> {
   columns?: string;
   where?: string;
   bound?: readonly Key[];
+  /** Key to begin behind; by default the walk begins with the first row. */
+  begin?: readonly Key[];
   /** How many rows are in memory at once. */
   limit: number;
   /**
@@ -38,6 +41,7 @@ export function walk<R extends object>({
   columns = "*",
   where = "TRUE",
   bound = [],
+  begin,
   limit,
   check,
 }: TableWalk<R>): Phase {
@@ -45,7 +49,7 @@ export function walk<R extends object>({
   const first = `SELECT ${columns} FROM ${table} WHERE ${where} ${order}`;
   const behind = keys.length === 1 ? `${keys[0]} > ?` : `(${keys.join(", ")}) > (${keys.map(() => "?").join(", ")})`;
   const following = `SELECT ${columns} FROM ${table} WHERE ${where} AND ${behind} ${order}`;
-  let after: Key[] | undefined;
+  let after = begin;
   return {
     table,
     *next(ctx) {
@@ -85,28 +89,21 @@ function isAhead(after: readonly Key[], at: readonly Key[]): boolean {
 }
 
 /**
- * Goes through a table group by group: where an index has the rows of a group in order, and not those of all groups.
+ * Goes through a table whose key is seq: all of it, or what is a thread's. That is its range, and rows that carry its number and are
+ * elsewhere: the indexes give them for rows of the thread.
  *
- * @param groups a statement that gives the next group behind the one it is given
+ * @param index begins with the thread
  */
-export function walkGroups(table: string, groups: string, bound: readonly Key[], inGroup: (group: number) => Phase): Phase {
-  let group = -1;
-  let rows: Phase | undefined;
-  return {
-    table,
-    *next(ctx) {
-      if (rows === undefined) {
-        const found = (yield* ctx.sql.get<{ next: number | null }>(groups, ...bound, group))?.next;
-        if (found === undefined || found === null) return false;
-        if (!(found > group)) {
-          ctx.problem("unreadable", undefined, {}, "rows in the order of their keys", "one that comes before the last one");
-          return false;
-        }
-        group = found;
-        rows = inGroup(group);
-      }
-      if (!(yield* rows.next(ctx))) rows = undefined;
-      return true;
-    },
-  };
+export function walkSeqs<R extends { seq: number; thread: number }>(
+  only: number | undefined,
+  index: string | undefined,
+  rest: Pick<TableWalk<R>, "table" | "counts" | "limit" | "check">,
+): Phase[] {
+  if (only === undefined) return [walk<R>({ ...rest, keys: ["seq"] })];
+  const [first, end] = [firstSeq(only), firstSeq(only + 1)];
+  // A lower bound in `where` would compete with the key that the walk goes on behind.
+  const inRange = walk<R>({ ...rest, keys: ["seq"], begin: [first - 1], where: "seq < ?", bound: [end] });
+  if (index === undefined) return [inRange];
+  const elsewhere = `seq IN (SELECT seq FROM ${rest.table} INDEXED BY ${index} WHERE thread = ? AND (seq < ? OR seq >= ?))`;
+  return [inRange, walk<R>({ ...rest, keys: ["seq"], where: elsewhere, bound: [only, first, end] })];
 }

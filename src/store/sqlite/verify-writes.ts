@@ -2,7 +2,7 @@ import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
 import { isStored, whereOf } from "./verify-snapshots";
 import { checkVersions } from "./verify-versions";
-import { type Phase, walk } from "./verify-walk";
+import { type Phase, walkSeqs } from "./verify-walk";
 import { openWrites, type PlacedWrites } from "./write-rows";
 
 export interface StoredWriteRow extends PlacedWrites {
@@ -13,9 +13,9 @@ export interface StoredWriteRow extends PlacedWrites {
 const TABLE = "langgraph_writes";
 const KEY = ["checkpoint_ns", "checkpoint_id", "node_task_id", "idx"] as const;
 
-export function writes(only: number | undefined): Phase {
-  const range = only === undefined ? {} : { where: "thread = ?", bound: [only] };
-  return walk<StoredWriteRow>({ table: TABLE, counts: "writes", keys: ["seq"], ...range, limit: 20, check: checkWrites });
+export function writes(only: number | undefined): Phase[] {
+  const rest = { table: TABLE, counts: "writes", limit: 20, check: checkWrites } as const;
+  return walkSeqs<StoredWriteRow>(only, "langgraph_writes_by_checkpoint", rest);
 }
 
 function* checkWrites(ctx: VerifyContext, row: StoredWriteRow): Program<void> {

@@ -6,9 +6,10 @@ import { archives } from "./verify-archive";
 import { type Owner, VerifyContext } from "./verify-context";
 import { effects, graphs, type IsGraph } from "./verify-effects";
 import { file, versions } from "./verify-file";
+import { indexes, type TableIndex, tableIndexes } from "./verify-indexes";
 import { rewinds } from "./verify-rewinds";
 import { snapshots } from "./verify-snapshots";
-import { names, sequence, settings, tasks, threads, tombstones } from "./verify-threads";
+import { names, settings, tasks, threadCount, threads, tombstones } from "./verify-threads";
 import { turns } from "./verify-turns";
 import { chunks, items, lists } from "./verify-values";
 import type { Phase } from "./verify-walk";
@@ -24,10 +25,10 @@ export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: Is
   if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
   const ctx = new VerifyContext(sql, thread);
   const only = thread === undefined ? undefined : yield* ctx.owner(thread);
-  const phases = phasesOf(only, isGraph);
+  const phases = phasesOf(only, isGraph, only === undefined ? [] : yield* tableIndexes(sql));
   let index = 0;
   function* look(): Program {
-    yield* ctx.begin(uptime() + STEP_MS);
+    ctx.begin(uptime() + STEP_MS);
     for (let phase = phases[index]; phase !== undefined && !ctx.isOver; phase = phases[index]) {
       if (!(yield* isMore(ctx, phase))) index += 1;
     }
@@ -65,21 +66,21 @@ function* isMore(ctx: VerifyContext, phase: Phase): Program<boolean> {
 }
 
 /** The file first: what SQLite cannot read explains the rest. Archives last: a rewind meanwhile moves rows into them. */
-function phasesOf(only: Owner | undefined, isGraph: IsGraph): Phase[] {
+function phasesOf(only: Owner | undefined, isGraph: IsGraph, ofTables: readonly TableIndex[]): Phase[] {
   const thread = only?.thread;
   return [
-    ...(only === undefined ? [file(), versions(), sequence(), settings()] : []),
+    ...(only === undefined ? [file(), versions(), threadCount(), settings()] : indexes(only, ofTables)),
     threads(thread),
     tombstones(only),
     tasks(thread),
-    snapshots(thread),
-    chunks(thread),
-    lists(thread),
+    ...snapshots(thread),
+    ...chunks(thread),
+    ...lists(thread),
     items(thread),
-    writes(thread),
+    ...writes(thread),
     turns(thread),
-    graphs(thread, isGraph),
-    effects(thread),
+    ...graphs(thread, isGraph),
+    ...effects(thread),
     names(thread),
     rewinds(only),
     archives(only),

@@ -36,6 +36,7 @@ export interface WriteFields {
 }
 
 export function* insertWrites(sql: Sql, key: ThreadKey, row: WriteFields): Program<void> {
+  key.count("writes");
   const { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries } = row;
   const sealed = sql.sealing.seal(key.threadId, writesIdentity(row), entries);
   const checksum = sql.sealing.checksum(key.threadId, seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries);

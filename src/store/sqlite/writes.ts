@@ -4,6 +4,7 @@ import { compareWrites, type WritePlace } from "../writes-order";
 import { storeChunks } from "./chunks";
 import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
+import { headKey, writesKey } from "./thread-facts";
 import type { ThreadKey } from "./thread-keys";
 import { enterThread, isThere } from "./tombstones";
 import { settleAction } from "./turns";
@@ -32,9 +33,13 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
     lease: batch.lease,
   });
   yield* claimTask(sql, key, batch.claim, batch.createdAt);
+  const head = key.facts.heads.get(headKey(ns, checkpointId));
+  if (head === undefined) key.facts.writtenEarly.add(headKey(ns, checkpointId));
   for (const { idx, entries } of batch.rows) {
     const seq = key.nextSeq();
-    yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
+    const isFirst = head?.writes?.has(writesKey(nodeTaskId, idx)) === false;
+    if (!isFirst) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
+    head?.writes?.add(writesKey(nodeTaskId, idx));
     yield* storeChunks(sql, key, entries.parts);
     yield* insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries: entries.text });
   }

@@ -1,4 +1,5 @@
 import type { Sql } from "../sql";
+import { THREADS_MAX } from "../verify-threads";
 import type { Pages } from "./pages";
 import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./tables";
 
@@ -22,12 +23,12 @@ export interface Copied {
   rows: ReadonlyMap<string, number>;
   counted: ReadonlyMap<number, CountedRows>;
   refused: readonly RefusedRow[];
-  /** The greatest number of the sequence that any row has. */
-  newest: number;
+  /** How many threads the source has had, by what it says and by the numbers of its threads. */
+  threads: number;
 }
 
-/** Marks of processes that are gone, and what is written anew. */
-const LEFT = new Set(["langgraph_runs", "langgraph_migrations", "langgraph_sequence"]);
+/** Marks of processes that are gone, and what every new file has. */
+const LEFT = new Set(["langgraph_runs", "langgraph_migrations"]);
 /** Rows that are in memory at once. */
 const BATCH = 500;
 
@@ -36,22 +37,17 @@ export async function copyRows(pages: Pages, tables: readonly SourceTable[], sql
   const rows = new Map<string, number>();
   const counted = new Map<number, CountedRows>();
   const refused: RefusedRow[] = [];
-  let newest = 0;
-  // Threads last: until they are there, no trigger counts.
-  const order = [
-    ...tables.filter(({ name }) => name !== "langgraph_threads"),
-    ...tables.filter(({ name }) => name === "langgraph_threads"),
-  ];
-  for (const table of order) {
-    const source = sourceRows(pages, table, gaps);
-    if (table.name === "langgraph_sequence") for (const row of source) newest = Math.max(newest, sequenceOf(row));
+  let threads = 0;
+  for (const table of tables) {
     if (LEFT.has(table.name)) continue;
+    const source = sourceRows(pages, table, gaps);
     let [copied, read] = [0, 0];
     for (let batch = take(source); batch.length > 0; batch = take(source)) {
       sql.db
         .transaction(() => {
           for (const row of batch) {
-            newest = Math.max(newest, Number(row["seq"] ?? 0), table.name === "langgraph_threads" ? Number(row["thread"]) : 0);
+            threads = Math.max(threads, threadsBy(table, row));
+            if (isThreadCount(table, row)) continue;
             if (table.name === "langgraph_threads") counted.set(Number(row["thread"]), countedOf(row));
             const why = insert(sql, table, row);
             if (why === undefined) copied += 1;
@@ -66,7 +62,7 @@ export async function copyRows(pages: Pages, tables: readonly SourceTable[], sql
     if (indexed > read) gaps.push({ table: table.name, page: table.root, why: `${indexed - read} rows are in its index alone` });
     rows.set(table.name, copied);
   }
-  return { rows, counted, refused, newest };
+  return { rows, counted, refused, threads };
 }
 
 function take(rows: Iterator<SourceRow>): SourceRow[] {
@@ -114,6 +110,13 @@ function countedOf(row: SourceRow): CountedRows {
   };
 }
 
-function sequenceOf({ value, mirror }: SourceRow): number {
-  return typeof value === "number" && mirror === -value ? value : 0;
+/** A new file has that row. */
+function isThreadCount({ name }: SourceTable, row: SourceRow): boolean {
+  return name === "langgraph_settings" && row["name"] === "threads";
+}
+
+/** How many threads there were, by this row. A damaged number may be any. */
+function threadsBy(table: SourceTable, row: SourceRow): number {
+  const number = isThreadCount(table, row) ? row["value"] : table.name === "langgraph_threads" ? row["thread"] : 0;
+  return Number.isInteger(number) && Number(number) <= THREADS_MAX ? Number(number) : 0;
 }

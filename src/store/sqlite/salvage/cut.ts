@@ -1,12 +1,14 @@
 import type { IntegrityProblem } from "../../integrity";
+import { firstSeq } from "../../spans";
 import type { LostItem } from "../../salvage";
 import { NOTHING_REMEMBERED } from "../../store";
 import { deltaHistory } from "../delta";
-import type { Program, Sql } from "../sql";
+import type { Sql } from "../sql";
 import { changeRewind } from "../rewind-records";
 import { insertTask } from "../tasks";
-import { changeThread, threadIdOf } from "../thread-keys";
+import { threadIdOf, threadKey } from "../thread-keys";
 import type { IsGraph } from "../verify-effects";
+import { inOne } from "./in-one";
 import { problemsOf, removeArchive, removeRow } from "./judge";
 import { succeeds } from "./repair-threads";
 
@@ -47,14 +49,6 @@ export async function cutToWhole(sql: Sql, isGraph: IsGraph): Promise<Cuts & { j
   throw new Error("what is left of the file does not come to an end");
 }
 
-function inOne<T>(sql: Sql, work: () => T): T {
-  // eslint-disable-next-line require-yield -- what is to be done in it runs its own programs, at once
-  const program = function* (): Program<T> {
-    return work();
-  };
-  return sql.db.transaction(() => sql.now(sql.numbered(program()))).immediate() as T;
-}
-
 /** @returns whether something was done about it */
 function settled(sql: Sql, problem: IntegrityProblem, cuts: Cuts): boolean {
   const { table, kind, where, threadId } = problem;
@@ -81,14 +75,11 @@ function ownerOf(sql: Sql, where: IntegrityProblem["where"]): string | undefined
 /** The checkpoint stays; what was before it is not there to go back to. */
 function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): boolean {
   const seq = Number(where["seq"]);
-  const row = sql.now(sql.get<{ thread: number }>("SELECT thread FROM langgraph_snapshots WHERE seq = ?", seq));
-  if (row === undefined) return false;
-  const { thread } = row;
-  sql.now(
-    changeThread(sql, { thread, threadId, generation: "" }, ({ pruned_seq: before }) => ({
-      pruned_seq: Math.max(before, seq - 1, 1),
-    })),
-  );
+  const isThere = sql.now(sql.get("SELECT 1 FROM langgraph_snapshots WHERE seq = ?", seq)) !== undefined;
+  const key = isThere ? sql.now(threadKey(sql, threadId)) : undefined;
+  if (key === undefined) return false;
+  const { thread } = key;
+  key.change({ pruned_seq: Math.max(key.row.pruned_seq, seq - 1) });
   cuts.cutAt.set(thread, Math.max(seq - 1, cuts.cutAt.get(thread) ?? 0));
   cuts.lost.push({
     table: "langgraph_snapshots",
@@ -99,15 +90,15 @@ function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProble
   return true;
 }
 
-/** Whatever is saved belongs to a task; where the row that says to which is lost, the first turn says it. */
+/** Whatever is saved belongs to a task; where the row that says to which is lost, the first turn says it. A thread's first number is its first task's. */
 function ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): boolean {
-  const [thread, seq] = [Number(where["thread"]), Number(where["seq"])];
-  if (!(seq - 1 > thread)) return false;
+  const key = sql.now(threadKey(sql, threadId));
+  const first = firstSeq(Number(where["thread"])) + 1;
+  if (key === undefined || !(Number(where["seq"]) > first)) return false;
+  const { thread } = key;
   const turn = sql.now(sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, thread));
-  const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: seq - 1, kind: "run" as const };
-  sql.now(
-    insertTask(sql, { thread, threadId, generation: "" }, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }),
-  );
+  const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: first, kind: "run" as const };
+  sql.now(insertTask(sql, key, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }));
   cuts.lost.push({
     table: "langgraph_tasks",
     threadId,
@@ -158,7 +149,6 @@ function withoutBrokenDeltas(sql: Sql, cuts: Cuts): number {
     }>(DELTAS),
   )) {
     const threadId = sql.now(threadIdOf(sql, thread));
-    sql.counted.add(thread);
     const channels = JSON.parse(delta) as string[];
     if (succeeds(() => sql.now(deltaHistory(sql, threadId, ns, checkpointId, channels, NOTHING_REMEMBERED)))) continue;
     sql.now(sql.run("DELETE FROM langgraph_snapshots WHERE seq = ?", seq));
@@ -166,6 +156,5 @@ function withoutBrokenDeltas(sql: Sql, cuts: Cuts): number {
     cuts.lost.push({ table: "langgraph_snapshots", threadId, where: { seq, checkpointNs: ns, checkpointId }, why });
     removed += 1;
   }
-  sql.counted.clear();
   return removed;
 }

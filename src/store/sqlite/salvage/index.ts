@@ -1,20 +1,22 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, existsSync, openSync, rmSync, statSync } from "node:fs";
 import type { EncryptionOption } from "../../../sealing";
+import { ofThread } from "../../spans";
 import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "../../salvage";
 import { openFile } from "../connection";
 import type { SqliteDatabase } from "../driver";
 import { translated } from "../failures";
 import { unlockDatabase } from "../keys";
 import { saveRewind, unfinishedRewind } from "../rewind-records";
-import { type Program, Sql } from "../sql";
+import { Sql } from "../sql";
 import { currentTask } from "../tasks";
+import { miscounted, recount } from "../thread-counts";
 import { type ThreadKey, threadKey } from "../thread-keys";
 import { removeLeftovers } from "../leftovers";
 import type { IsGraph } from "../verify-effects";
-import { recount } from "../whole-thread";
 import { type Copied, copyRows, type CountedRows } from "./copy";
 import { type Cuts, cutToWhole } from "./cut";
+import { inOne } from "./in-one";
 import { Pages } from "./pages";
 import { keysLost, notOurs, refuseNewer, targetExists, unavailable, writtenMeanwhile } from "./refusals";
 import { type RepairedThreads, repairThreads } from "./repair-threads";
@@ -27,21 +29,15 @@ export interface SalvageFileOptions {
   isGraph: IsGraph;
 }
 
-const SEQUENCE = "UPDATE langgraph_sequence SET value = ?1, mirror = -?1";
-const WRAPPED = "SELECT 1 FROM langgraph_settings LIMIT 1";
-const THERE =
-  "SELECT thread, thread_id AS threadId, snapshots, writes, turns, effects, others FROM langgraph_threads ORDER BY thread";
-const TABLES = [
-  "langgraph_snapshots",
-  "langgraph_writes",
-  "langgraph_checkpoints",
-  "langgraph_tasks",
-  "langgraph_names",
-  "langgraph_effects",
-  "langgraph_graphs",
-  "langgraph_lists",
-  "langgraph_chunks",
-  "langgraph_items",
+const THREADS = "UPDATE langgraph_settings SET value = ? WHERE name = 'threads'";
+const WRAPPED = "SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' LIMIT 1";
+const ALL = "SELECT thread_id FROM langgraph_threads ORDER BY thread";
+const REMOVALS = [
+  ...["snapshots", "writes", "checkpoints", "tasks", "names", "effects", "graphs", "lists", "chunks"].map((name) => ({
+    table: `langgraph_${name}`,
+    which: "thread = ?1",
+  })),
+  { table: "langgraph_items", which: ofThread("list") },
 ];
 
 /**
@@ -81,7 +77,7 @@ async function salvageInto(sql: Sql, pages: Pages, source: string, options: Salv
   refuseNewer(source, [...sourceRows(pages, versions, [])]);
   const copied = await copyRows(pages, tables, sql, gaps);
   if ([...copied.rows.values()].every((count) => count === 0) && !pages.hasHeader) throw notOurs(source, pages);
-  sql.now(sql.run(SEQUENCE, copied.newest));
+  sql.now(sql.run(THREADS, copied.threads));
   if (options.encryption !== undefined && sql.now(sql.get(WRAPPED)) === undefined) throw keysLost(source);
   await unlockDatabase(sql, options.encryption);
   // What was being removed stays removed.
@@ -104,18 +100,10 @@ async function salvageInto(sql: Sql, pages: Pages, source: string, options: Salv
   };
 }
 
-function inOne<T>(sql: Sql, work: () => T): T {
-  // eslint-disable-next-line require-yield -- what is to be done in it runs its own programs, at once
-  const program = function* (): Program<T> {
-    return work();
-  };
-  return sql.db.transaction(() => sql.now(sql.numbered(program()))).immediate() as T;
-}
-
 function removeNameless(sql: Sql, { nameless }: RepairedThreads): LostItem[] {
   return nameless.flatMap((thread) =>
-    TABLES.flatMap((table) => {
-      const rows = sql.now(sql.run(`DELETE FROM ${table} WHERE thread = ?`, thread));
+    REMOVALS.flatMap(({ table, which }) => {
+      const rows = sql.now(sql.run(`DELETE FROM ${table} WHERE ${which}`, thread));
       const why = "nothing tells which thread the rows belong to";
       return rows === 0 ? [] : [{ table, threadId: undefined, where: { thread, rows }, why }];
     }),
@@ -133,12 +121,12 @@ function lostPages(gaps: readonly TableGap[]): LostItem[] {
 
 /** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
 function markDamaged(sql: Sql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): DamagedThread[] {
-  return sql.now(sql.all<CountedRows & { thread: number; threadId: string }>(THERE)).flatMap(({ thread, threadId }) => {
+  return sql.now(sql.all<{ thread_id: string }>(ALL)).flatMap(({ thread_id: threadId }) => {
     const key = sql.now(threadKey(sql, threadId)) as ThreadKey;
-    sql.now(recount(sql, key));
-    const now = sql.now(sql.get<CountedRows>(`${THERE.replace(" ORDER BY thread", "")} WHERE thread = ?`, thread)) as CountedRows;
+    const { thread } = key;
+    if (sql.now(miscounted(sql, key)) !== undefined) sql.now(recount(sql, key));
     const isRebuilt = rebuilt.has(thread);
-    const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as CountedRows, now);
+    const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as CountedRows, key.row);
     const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
     if (isWhole) return [];
     const acknowledge = mayRepeat(missing) ? mark(sql, key, missing) : undefined;
@@ -168,11 +156,11 @@ function mark(sql: Sql, key: ThreadKey, missing: DamagedThread["missing"]): stri
   const known = sql.now(unfinishedRewind(sql, key.threadId));
   if (known !== undefined) return known.id;
   const told = missing === undefined ? "its own row" : textOf(missing);
-  const targetSeq = sql.now(sql.currentSeq());
+  const targetSeq = key.newestSeq;
   const targetTaskId = sql.now(currentTask(sql, key))?.taskId ?? key.threadId;
   const createdAt = new Date().toISOString();
   const plan = { id: randomUUID(), threadId: key.threadId, targetTaskId, targetSeq, archived: false, createdAt };
-  return sql.now(saveRewind(sql, { ...plan, reason: `${SALVAGED}${told} could not be rescued` }, "undoing", targetSeq)).id;
+  return sql.now(saveRewind(sql, key, { ...plan, reason: `${SALVAGED}${told} could not be rescued` }, "undoing", targetSeq)).id;
 }
 
 function textOf(missing: NonNullable<DamagedThread["missing"]>): string {

@@ -1,10 +1,11 @@
+import { firstSeq, ofThread } from "../../spans";
 import type { Sql } from "../sql";
-import { insertThread, type RawThread, verifiedThread } from "../thread-keys";
+import { countedRows } from "../thread-counts";
+import { insertThread, NO_ROWS, type RawThread, verifiedThread } from "../thread-keys";
 import { type Row, SNAPSHOT_COLUMNS, toHead } from "../snapshot-rows";
 import { type RawTurn, toTurn, TURN_COLUMNS } from "../turn-rows";
 
-const THREADS =
-  "SELECT thread, thread_id, tag, created_at, epoch, generation, pruned_seq, unswept, checksum FROM langgraph_threads";
+const THREADS = "SELECT * FROM langgraph_threads";
 const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";
 const TABLES = ["langgraph_snapshots", "langgraph_writes", "langgraph_checkpoints", "langgraph_tasks", "langgraph_effects"];
 const NUMBERS = `${TABLES.map((table) => `SELECT thread FROM ${table}`).join(" UNION ")} EXCEPT SELECT thread FROM langgraph_threads`;
@@ -15,6 +16,21 @@ const SNAPSHOTS = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thr
 const TURNS = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq LIMIT 20`;
 const EPOCH = `SELECT max(coalesce((SELECT max(epoch) FROM langgraph_effects WHERE thread = ?1), 0),
   coalesce((SELECT sum(1 + (taken_back_at IS NOT NULL)) FROM langgraph_rewinds WHERE thread_id = ?2), 0)) + 1 AS epoch`;
+const KEYED = [
+  "langgraph_snapshots",
+  "langgraph_chunks",
+  "langgraph_lists",
+  "langgraph_writes",
+  "langgraph_graphs",
+  "langgraph_effects",
+];
+/** The newest seq of a thread's rows. */
+const NEWEST = `SELECT max(seq) AS seq FROM (${KEYED.map((table) => `SELECT max(seq) AS seq FROM ${table} WHERE ${ofThread()}`).join(" UNION ALL ")}
+  UNION ALL SELECT max(seq) FROM langgraph_items WHERE ${ofThread("list")} AND ${ofThread()}
+  UNION ALL SELECT max(seq) FROM langgraph_checkpoints WHERE thread = ?1 AND ${ofThread()}
+  UNION ALL SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND ${ofThread()}
+  UNION ALL SELECT max(tried_seq) FROM langgraph_effects WHERE ${ofThread()} AND ${ofThread("tried_seq")}
+  UNION ALL SELECT max(seq) FROM langgraph_rewinds WHERE thread_id = ?2 AND ${ofThread()})`;
 
 export interface RepairedThreads {
   /** Numbers of threads whose row was made anew, and the ids they were found to have. */
@@ -26,15 +42,18 @@ export interface RepairedThreads {
 /**
  * The rows of threads are few, and all others hang on them. One that is damaged or gone is made anew where the rows of the thread prove
  * its id, by their checksums. What else it said is taken as carefully as can be: its checkpoints count as pruned, and its epoch as grown.
+ * Where a whole row is older than others of its thread, its numbers go on behind theirs.
  */
 export function repairThreads(sql: Sql, createdAt: string): RepairedThreads {
   const rebuilt = new Map<number, string>();
   const nameless: number[] = [];
   const ids = new Map<number, string>();
   for (const row of sql.now(sql.all<RawThread>(THREADS))) {
-    if (isWhole(sql, row)) continue;
-    ids.set(row.thread, row.thread_id);
+    const seq = isWhole(sql, row) ? newestOf(sql, row.thread, row.thread_id) : undefined;
+    if (seq !== undefined && seq <= row.seq) continue;
     sql.now(sql.run(DELETE, row.thread));
+    if (seq !== undefined) sql.now(insertThread(sql, { ...row, seq }, row));
+    else ids.set(row.thread, row.thread_id);
   }
   for (const [thread] of sql.now(sql.rows<[number]>(NUMBERS))) {
     const candidates = sql.now(sql.rows<[string]>(CANDIDATES, thread)).map(([id]) => id);
@@ -45,9 +64,10 @@ export function repairThreads(sql: Sql, createdAt: string): RepairedThreads {
       continue;
     }
     const epoch = sql.now(sql.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
-    sql.now(
-      insertThread(sql, { thread, thread_id: id, created_at: createdAt, epoch, generation: 0, pruned_seq: thread, unswept: 1 }),
-    );
+    const [seq, prunedSeq] = [newestOf(sql, thread, id), firstSeq(thread)];
+    const counts = sql.now(countedRows(sql, { thread, threadId: id })) ?? NO_ROWS;
+    const fields = { thread, thread_id: id, created_at: createdAt, seq, epoch, generation: 0, pruned_seq: prunedSeq, unswept: 1 };
+    sql.now(insertThread(sql, fields, counts));
     rebuilt.set(thread, id);
   }
   return { rebuilt, nameless };
@@ -57,10 +77,16 @@ function isWhole(sql: Sql, row: RawThread): boolean {
   return succeeds(() => sql.now(verifiedThread(sql, row.thread_id, row)));
 }
 
+/** The last number that a row of the thread has. */
+function newestOf(sql: Sql, thread: number, threadId: string): number {
+  const seq = sql.now(sql.get<{ seq: number | null }>(NEWEST, thread, threadId))?.seq ?? firstSeq(thread);
+  return seq - firstSeq(thread);
+}
+
 function isProven(sql: Sql, thread: number, threadId: string): boolean {
   return (
     sql.now(sql.all<Row>(SNAPSHOTS, thread)).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
-    sql.now(sql.all<RawTurn>(TURNS, thread)).some((row) => succeeds(() => sql.now(toTurn(sql, row, threadId))))
+    sql.now(sql.all<RawTurn>(TURNS, thread)).some((row) => succeeds(() => toTurn(sql, row, threadId)))
   );
 }
 

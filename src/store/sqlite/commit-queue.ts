@@ -1,0 +1,236 @@
+import { type CommitName, failpoint, type FailpointDetails } from "../../failpoints";
+import { TurnsError } from "../../errors";
+import type { Awaitable } from "../store";
+import type { Commits } from "./commits";
+import { isBusy, sqliteCode, translated } from "./failures";
+import { refuseRetiredKey } from "./keys";
+import type { Program, Sql } from "./sql";
+
+/** Taken at load, so that a user's fake timers can't stop a run. */
+const atEndOfMacrotask = setImmediate;
+
+/** Something to commit. */
+export interface Request<T> {
+  /** Made anew for each attempt. */
+  program: () => Program<T>;
+  /** Whether parts of it (turns) may fail without it. */
+  hasParts?: boolean;
+  /** Whether it knows what the others of its transaction leave for the end of it. */
+  isLight?: boolean;
+  name?: CommitName | undefined;
+  /** For failpoints. */
+  details?: () => FailpointDetails;
+}
+
+interface Job {
+  request: Request<unknown>;
+  isAlone: boolean;
+  outcome: { value: unknown } | { error: unknown } | undefined;
+  settled: (() => void) | undefined;
+}
+
+/** A program has failed, and not the transaction. */
+class JobFailed extends Error {
+  constructor(
+    readonly job: Job,
+    readonly reason: unknown,
+  ) {
+    super("a request failed", { cause: reason });
+  }
+}
+
+/**
+ * Commits requests in the order in which they were handed in. All that one macrotask of the event loop hands in is one transaction, at its
+ * end: at a node's boundary LangGraph hands in the node's Action, its writes, the next checkpoint and the next Thoughts in one (design,
+ * *One commit per node boundary*). Whoever has to read what is saved, or must not go on before it is, commits all of it at once.
+ *
+ * If one request fails, the others are committed without it. If the transaction as a whole fails, it is taken apart: each request is
+ * committed by itself, so that one turn that can't be saved costs nobody else's checkpoint (S1.9).
+ */
+export class CommitQueue {
+  readonly #sql: Sql;
+  readonly #commits: Commits;
+  #jobs: Job[] = [];
+  #isScheduled = false;
+
+  constructor(sql: Sql, commits: Commits) {
+    this.#sql = sql;
+    this.#commits = commits;
+  }
+
+  /** Resolves when the request is committed, at the end of this macrotask or sooner. */
+  later<T>(request: Request<T>): Promise<T> {
+    const job = this.#add(request);
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      atEndOfMacrotask(() => {
+        this.#isScheduled = false;
+        void this.commit();
+      });
+    }
+    return new Promise((resolve, reject) => {
+      job.settled = () => {
+        settle(job, resolve as (value: unknown) => void, reject);
+      };
+      if (job.outcome !== undefined) job.settled();
+    });
+  }
+
+  /** Commits the request with all that was handed in before it: at once, unless somebody else has the lock. */
+  now<T>(request: Request<T>): Awaitable<T> {
+    const job = this.#add(request);
+    const committed = this.commit();
+    if (job.outcome !== undefined) return valueOf(job) as T;
+    return (committed as Promise<void>).then(() => valueOf(job) as T);
+  }
+
+  /** {@link now}, after all that was handed in before, in a transaction of its own that doesn't wait for the disk. */
+  unsynced<T>(request: Request<T>): Awaitable<T> {
+    void this.commit();
+    const job = this.#add(request);
+    if (job.outcome !== undefined) return valueOf(job) as T;
+    this.#jobs = [];
+    const committed = this.#together([job], true);
+    if (committed instanceof Promise) return committed.then(() => valueOf(job) as T);
+    return valueOf(job) as T;
+  }
+
+  /** Reads behind what was handed in before; all that the program reads is one state of the database. */
+  read<T>(program: () => Program<T>): Awaitable<T> {
+    void this.commit();
+    return this.#commits.read(() => this.#sql.now(this.#sql.transaction(program())));
+  }
+
+  /** Runs work that no transaction may be around, behind what was handed in before. */
+  alone<T>(work: () => T): Awaitable<T> {
+    void this.commit();
+    return this.#commits.alone(work);
+  }
+
+  /** {@link alone} for work that changes the file, or moves its log. */
+  upkeep<T>(work: () => T): Awaitable<T> {
+    void this.commit();
+    return this.#commits.upkeep(work);
+  }
+
+  /** Commits what was handed in, and closes the database. */
+  close(): void {
+    void this.commit();
+    this.#commits.close();
+  }
+
+  /** Commits all that was handed in. It never throws: each request has its own outcome. */
+  commit(): Awaitable<void> {
+    const jobs = this.#jobs;
+    if (jobs.length === 0) return undefined;
+    this.#jobs = [];
+    return this.#together(jobs);
+  }
+
+  #add(request: Request<unknown>): Job {
+    const job: Job = { request, isAlone: false, outcome: undefined, settled: undefined };
+    this.#jobs.push(job);
+    try {
+      reach(request, "before");
+    } catch (error) {
+      this.#jobs.pop();
+      end(job, { error });
+    }
+    return job;
+  }
+
+  #together(jobs: readonly Job[], isUnsynced = false): Awaitable<void> {
+    const values = new Map<Job, unknown>();
+    const failed = (error: unknown): Awaitable<void> => this.#failed(jobs, error);
+    const committed = (): void => {
+      for (const job of jobs) end(job, finished(job, values.get(job)));
+    };
+    let done: Awaitable<unknown>;
+    try {
+      const transaction = (): void => {
+        values.clear();
+        this.#sql.now(this.#sql.transaction(this.#all(jobs, values)));
+      };
+      done = isUnsynced ? this.#commits.runUnsynced(transaction) : this.#commits.run(transaction);
+    } catch (error) {
+      return failed(error);
+    }
+    if (done instanceof Promise) return done.then(committed, failed);
+    return committed();
+  }
+
+  *#all(jobs: readonly Job[], values: Map<Job, unknown>): Program {
+    yield* refuseRetiredKey(this.#sql);
+    for (const job of jobs) {
+      const { request, isAlone } = job;
+      if (request.isLight !== true) yield* this.#sql.flush();
+      try {
+        this.#sql.inParts = isAlone;
+        values.set(job, yield* request.program());
+        reach(request, "within");
+      } catch (error) {
+        const isOfFile = isBusy(error) || sqliteCode(error).startsWith("SQLITE_CORRUPT");
+        throw isOfFile ? error : new JobFailed(job, translated(error, this.#sql.db.name));
+      }
+    }
+  }
+
+  #failed(jobs: readonly Job[], error: unknown): Awaitable<void> {
+    if (error instanceof JobFailed) {
+      const { job, reason } = error;
+      if (job.request.hasParts === true && !job.isAlone) return this.#apart(jobs);
+      end(job, { error: reason });
+      const others = jobs.filter((other) => other !== job);
+      return others.length === 0 ? undefined : this.#together(others);
+    }
+    const isHopeless = TurnsError.is(error) && error.code !== "STORE_FAILED";
+    const isLast = jobs.length === 1 && jobs.every(({ isAlone, request }) => isAlone || request.hasParts !== true);
+    if (!isHopeless && !isLast) return this.#apart(jobs);
+    for (const job of jobs) end(job, { error });
+    return undefined;
+  }
+
+  /** Each by itself, in order. */
+  #apart(jobs: readonly Job[]): Awaitable<void> {
+    for (const job of jobs) job.isAlone = true;
+    return inOrder(jobs, (job) => this.#together([job]));
+  }
+}
+
+function inOrder<T>(items: readonly T[], work: (item: T) => Awaitable<void>): Awaitable<void> {
+  const [first, ...rest] = items;
+  if (first === undefined) return undefined;
+  const done = work(first);
+  return done instanceof Promise ? done.then(() => inOrder(rest, work)) : inOrder(rest, work);
+}
+
+/** A handler of a failpoint may throw behind the commit too. */
+function finished(job: Job, value: unknown): NonNullable<Job["outcome"]> {
+  try {
+    reach(job.request, "after");
+    return { value };
+  } catch (error) {
+    return { error };
+  }
+}
+
+function reach({ name, details }: Request<unknown>, when: "before" | "within" | "after"): void {
+  if (name !== undefined) failpoint(`${name}.${when}`, details);
+}
+
+function end(job: Job, outcome: NonNullable<Job["outcome"]>): void {
+  job.outcome = outcome;
+  job.settled?.();
+}
+
+function settle(job: Job, resolve: (value: unknown) => void, reject: (error: unknown) => void): void {
+  if (job.outcome === undefined) return;
+  if ("error" in job.outcome) reject(job.outcome.error);
+  else resolve(job.outcome.value);
+}
+
+function valueOf({ outcome }: Job): unknown {
+  if (outcome === undefined) throw new Error("the request was not committed");
+  if ("error" in outcome) throw outcome.error;
+  return outcome.value;
+}

@@ -1,0 +1,82 @@
+import { corrupted } from "../checksum";
+import { firstSeq, seqIn, SPAN, threadOfSeq } from "../spans";
+import type { Program, Sql } from "./sql";
+import type { ThreadKey } from "./thread-keys";
+
+/** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */
+export type RowWrite = () => Program<unknown>;
+/** Reads a thread row by row and yields how each is written; nothing, where there is only an opportunity to pause. */
+export type RowWrites<T = void> = Generator<RowWrite | undefined, T, void>;
+/** Reads, and yields where there is an opportunity to pause. */
+export type Pauses<T> = Generator<undefined, T, void>;
+
+/** Rows that may have large contents. */
+const ROWS_PER_PAGE = 50;
+/** Below every number that SQLite stores exactly for us. */
+export const FROM_START = Number.MIN_SAFE_INTEGER;
+
+/** SQL: a page of the rows of a thread (`?1`) behind a seq (`?2`), in a table that is keyed by seq. */
+export function pageBySeq(table: string, columns = "*"): string {
+  return `SELECT ${columns} FROM ${table} WHERE seq > ?2 AND seq < (?1 + 1) * ${SPAN} ORDER BY seq LIMIT ?3`;
+}
+
+/** {@link pageBySeq} for a table that is keyed, or indexed, by thread and seq. */
+export function pageByThread(table: string, columns = "*"): string {
+  return `SELECT ${columns} FROM ${table} WHERE thread = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`;
+}
+
+/** From where to where a thread is copied. Each row of the copy has the place in its thread that the source's row has. */
+export class CopyPath {
+  readonly from: Sql;
+  readonly source: ThreadKey;
+  readonly to: Sql;
+  readonly target: ThreadKey;
+  readonly createId: () => string;
+
+  constructor(from: Sql, source: ThreadKey, to: Sql, target: ThreadKey, createId: () => string) {
+    this.from = from;
+    this.source = source;
+    this.to = to;
+    this.target = target;
+    this.createId = createId;
+  }
+
+  /** The copy's seq for one of the source. @throws {TurnsError} CHECKPOINT_CORRUPTED for one that is not the source's */
+  seq(seq: number): number {
+    const { thread, threadId } = this.source;
+    if (threadOfSeq(seq) === thread) return seqIn(this.target.thread, seq);
+    throw corrupted(`thread ${threadId}`, "references to rows of its own", `one to row ${seq}`, { threadId });
+  }
+
+  /** {@link seq} where a row may refer to none. */
+  seqIfAny(seq: number | null): number | null {
+    return seq === null ? null : this.seq(seq);
+  }
+
+  /** The source's rows, in the order of their seqs. @param select as {@link pageBySeq} gives it */
+  rowsBySeq<T extends { seq: number }>(select: string): Iterable<T> {
+    const { thread } = this.source;
+    return this.pages<T>(select, thread, firstSeq(thread), ({ seq }) => seq);
+  }
+
+  /** @param select as {@link pageByThread} gives it */
+  rowsByThread<T extends { seq: number | null }>(select: string): Iterable<T> {
+    return this.pages<T>(select, this.source.thread, FROM_START, ({ seq }) => seq ?? FROM_START);
+  }
+
+  /**
+   * Rows in the order of a key, read in pages: a cursor would stay open while others write.
+   *
+   * @param select binds the owner of the rows (`?1`), the key of the last row of the page before (`?2`) and the length of a page (`?3`)
+   * @param last below every key
+   */
+  *pages<T>(select: string, owner: number, last: number, keyOf: (row: T) => number): Generator<T, void, void> {
+    for (let key = last; ;) {
+      const page = this.from.now(this.from.all<T>(select, owner, key, ROWS_PER_PAGE));
+      yield* page;
+      const end = page.at(-1);
+      if (end === undefined || page.length < ROWS_PER_PAGE) return;
+      key = keyOf(end);
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import type { CheckpointHead } from "../store";
+import { type Row, SNAPSHOT_COLUMNS, toLiveHead } from "./snapshot-rows";
+import type { Program, Sql } from "./sql";
+import { headKey, type KnownHead } from "./thread-facts";
+import type { ThreadKey } from "./thread-keys";
+
+/** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
+export const BY_ID = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1`;
+
+/** What saves know of a checkpoint: remembered, or read. */
+export function* knownHead(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {
+  const remembered = key.facts.heads.get(headKey(ns, checkpointId));
+  if (remembered !== undefined) return remembered;
+  const row = yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+  if (row === undefined) return undefined;
+  const { position, parentId, channels } = toLiveHead(sql, key.threadId, row);
+  return rememberHead(key, { ns, checkpointId, position, parentId, step: row.step, channels, writes: undefined });
+}
+
+export function rememberHead({ facts }: ThreadKey, head: KnownHead): KnownHead {
+  facts.heads.set(headKey(head.ns, head.checkpointId), head);
+  return head;
+}
+
+/** What new values go on from is verified as what is read: a damaged row must not be built upon. */
+export function* headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead | undefined> {
+  const row = yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+  return row === undefined ? undefined : toLiveHead(sql, key.threadId, row);
+}
