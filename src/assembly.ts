@@ -16,6 +16,7 @@ import { JOURNAL } from "./turns/journal-key";
 import { isAlive } from "./turns/process-identity";
 import { PendingFailures } from "./turns/pending-failures";
 import { TurnRecorder } from "./turns/recorder";
+import { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { Redaction } from "./turns/redaction";
 import { RunRegistry } from "./turns/run-registry";
 import { TurnLog } from "./turns/turn-log";
@@ -38,6 +39,7 @@ export interface Assembly {
   names: RunNames;
   beginnings: Beginnings;
   saving: Saving;
+  seen: SeenCheckpoints;
 }
 
 /** Opens the database and puts a saver together: the one place where every room meets every other. @throws what opening throws */
@@ -58,7 +60,8 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   }
   const names = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => names.of(threadId);
-  const common = { store, values, serde, options, events, runs, failures, redaction };
+  const seen = new SeenCheckpoints();
+  const common = { store, values, serde, options, events, runs, failures, redaction, seen };
   const recorder = new TurnRecorder(
     new TurnLog({ ...common, namesOf, runEnded: (threadId) => names.forget(threadId) }),
     runs.bodies,
@@ -81,5 +84,5 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     namesOf: (config, at) => names.remember(config, at),
   });
   const effects = new Effects(journaled);
-  return { events, store, values, serde, content, effects, runs, recorder, space, retention, names, beginnings, saving };
+  return { events, store, values, serde, content, effects, runs, recorder, space, retention, names, beginnings, saving, seen };
 }

@@ -58,6 +58,7 @@ import { refuseNoTurn, toPublicTurn } from "./turns/public-turn";
 import type { TurnRecorder } from "./turns/recorder";
 import { type RecordedGraph, recordedGraphsOf } from "./turns/recorded-graphs";
 import type { RunRegistry } from "./turns/run-registry";
+import type { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { stateOfTurn } from "./turns/state-of-turn";
 import { type TokenUsage, tokenUsageOf } from "./turns/token-usage";
 import type { Turn } from "./turns/types";
@@ -100,6 +101,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #names: RunNames;
   readonly #beginnings: Beginnings;
   readonly #saving: Saving;
+  readonly #seen: SeenCheckpoints;
 
   static {
     // LangGraph's base class has it from checkpoint 1.2 on, so that a saver in a config isn't written out; older versions write it out.
@@ -134,6 +136,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#names = parts.names;
     this.#beginnings = parts.beginnings;
     this.#saving = parts.saving;
+    this.#seen = parts.seen;
     this.#space.tidy();
   }
 
@@ -220,7 +223,12 @@ export class TurnSaver extends BaseCheckpointSaver {
       const found = this.#store.deletionOf(at.threadId);
       this.#beginnings.began(config, at, { deletion: found instanceof Promise ? await found : found, lease });
     }
-    return readTuple(this.#tupleParts(), at);
+    const tuple = await readTuple(this.#tupleParts(), at);
+    const { checkpoint, metadata } = tuple ?? {};
+    if (checkpoint !== undefined && metadata !== undefined) {
+      this.#seen.add({ ns: at.ns, checkpointId: checkpoint.id, step: metadata.step });
+    }
+    return tuple;
   }
 
   /**

@@ -31,6 +31,7 @@ import { type PlannedTask, plannedTasks } from "./turns/planned";
 import { toPublicTurn } from "./turns/public-turn";
 import type { Content, Redacted, Redaction } from "./turns/redaction";
 import type { RunRegistry } from "./turns/run-registry";
+import type { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { withoutBookkeeping } from "./turns/state-of-turn";
 import { reportLostTurn } from "./turns/turn-log";
 import { inChannel, once, quietly, type Values } from "./values";
@@ -43,6 +44,7 @@ export interface SavingParts {
   runs: RunRegistry;
   failures: PendingFailures;
   redaction: Redaction;
+  seen: SeenCheckpoints;
   beginnings: Beginnings;
   retention: Retention | undefined;
   events: SaverEmitter;
@@ -85,6 +87,7 @@ export class Saving {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
     const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(threadId) : undefined;
+    this.#parts.seen.add({ ...at, step: metadata.step });
     try {
       this.#missing.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
@@ -174,6 +177,7 @@ export class Saving {
     const { nodeTaskId } = task;
     refuseNoWrites(given);
     const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
+    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(at.threadId) : undefined;
     try {
       this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);
@@ -192,11 +196,14 @@ export class Saving {
       const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
       const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
+      settled?.();
       this.#parts.runs.touch(at.threadId);
       if (turn !== undefined) this.#parts.events.tell("turn", toPublicTurn(turn));
       this.#report(at.threadId, lost);
     } catch (error) {
-      await this.#saveFailed(config, at, error);
+      const held = this.#saveFailed(config, at, error);
+      settled?.();
+      await held;
     }
   }
 

@@ -237,7 +237,11 @@ export function changeIndex(
     db.exec((sqlOf(name) as string).replace(name, spare).replace(`ON ${table}`, "ON spare").replace("UNIQUE ", ""));
   db.exec(`INSERT INTO spare (${all}) SELECT ${all} FROM ${table} ${change === "lacks" ? `WHERE ${key} <> ${row.at}` : ""}`);
   if (change === "has one more") {
-    const another = { [key]: `${row.at} + 1`, '"id"': "id || 'x'" } as Record<string, string>;
+    const ofThread = key === "seq" ? `WHERE thread = (SELECT thread FROM ${table} WHERE seq = ${row.at})` : "";
+    const another = { [key]: `(SELECT max(${key}) + 1 FROM ${table} ${ofThread})`, '"id"': "id || 'x'" } as Record<
+      string,
+      string
+    >;
     const values = all.split(", ").map((column) => another[column] ?? another[column.replaceAll('"', "")] ?? column);
     db.exec(`INSERT INTO spare (${all}) SELECT ${values.join(", ")} FROM ${table} WHERE ${key} = ${row.at}`);
   }

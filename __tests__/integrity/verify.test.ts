@@ -13,7 +13,6 @@ import { ModelWorld, step } from "../support/model-world";
 import { at, input, Shop, THREAD } from "../support/ret-world";
 import { tempFile } from "../support/temp";
 import { flipsOf } from "../../torture/corruption/damage";
-import { SPAN } from "../../src/store/spans";
 import { changeIndex, copyOf, flip, forget, fullFile, indexesOf, tamper, type TableIndexName, verified } from "./ver-world";
 
 const ENCRYPTED: TurnSaverOptions = { encryption: { key: KEY } };
@@ -153,7 +152,8 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     tamper(copy, (db) => {
       const row = db
         .prepare(
-          "SELECT seq, checkpoint_id FROM langgraph_snapshots JOIN langgraph_threads USING (thread) WHERE thread_id = ? ORDER BY seq DESC LIMIT 1",
+          `SELECT s.seq, checkpoint_id FROM langgraph_snapshots AS s JOIN langgraph_threads USING (thread) WHERE thread_id = ?
+            ORDER BY s.seq DESC LIMIT 1`,
         )
         .get(THREAD) as { seq: number; checkpoint_id: string };
       checkpointId = row.checkpoint_id;
@@ -222,7 +222,7 @@ describe("S2.6 what the report says", () => {
     expect(problems.filter(({ expected }) => expected.startsWith("a seq up to the thread's last"))).not.toEqual([]);
     const outside = copyOf(paths.get("plain")!);
     tamper(outside, (db) =>
-      db.exec(`UPDATE langgraph_chunks SET seq = seq + ${SPAN} WHERE seq = (SELECT max(seq) FROM langgraph_chunks)`),
+      db.exec(`UPDATE langgraph_chunks SET seq = seq + 67108864 WHERE seq = (SELECT max(seq) FROM langgraph_chunks)`),
     );
     expect(
       (await verified(outside)).problems.filter(({ expected }) => /^a seq of thread number \d+$/.test(expected)),

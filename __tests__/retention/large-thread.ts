@@ -1,7 +1,7 @@
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
-import { columnsOf } from "../support/s1-tools";
+import { columnsOf, SPAN } from "../support/s1-tools";
 
 /** Saves so many checkpoints on a thread, each with ten messages more than the last, a note of its own and a write: some 23 rows. */
 export async function makeLarge(saver: TurnSaver, threadId: string, checkpoints: number): Promise<void> {
@@ -36,7 +36,7 @@ export function rowsOfNumber(path: string, thread: number): Record<string, numbe
     // An item has the thread of its list.
     const count = (table: string): number =>
       db
-        .prepare(`SELECT count(*) FROM ${table} WHERE ${table === "langgraph_items" ? "list / 67108864" : "thread"} = ?`)
+        .prepare(`SELECT count(*) FROM ${table} WHERE ${table === "langgraph_items" ? `list / ${SPAN}` : "thread"} = ?`)
         .pluck()
         .get(thread) as number;
     return Object.fromEntries(numbered.map((table) => [table, count(table)] as const).filter(([, rows]) => rows > 0));

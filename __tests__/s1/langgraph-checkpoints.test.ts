@@ -478,7 +478,7 @@ describe("S1.5 deleteAfter", () => {
     expect(deletes).toEqual([
       `DELETE FROM langgraph_checkpoints WHERE task_id IN (${Array(hostile.length + 1)
         .fill("?")
-        .join(",")}) AND graph_id = ?`,
+        .join(",")}) AND graph_id = ? RETURNING thread`,
     ]);
     for (const text of texts) {
       expect(text).not.toContain("to-look-for");
@@ -595,8 +595,9 @@ describe("S1.8 the runner's turns", () => {
     const committed = witness.prepare("SELECT node_name || ' ' || turn_type FROM langgraph_checkpoints ORDER BY seq").pluck();
     const inside: unknown[][] = [];
     const atEvents: unknown[] = [];
+    const isThere = witness.prepare("SELECT count(*) FROM langgraph_checkpoints WHERE id = ?").pluck();
     const saver = TurnSaver.fromPath(path, { logger: quiet });
-    saver.events.on("turn", () => atEvents.push(committed.all().at(-1)));
+    saver.events.on("turn", ({ id, nodeName, turnType }) => atEvents.push(`${nodeName} ${turnType} ${isThere.get(id)}`));
     const runner = new GraphRunner(chain(saver, () => void inside.push(committed.all())));
     await runner.invoke({ log: [] }, { threadId: "thread" });
     expect(inside).toEqual([
@@ -604,17 +605,17 @@ describe("S1.8 the runner's turns", () => {
       ["a Thought", "a Action", "b Thought"],
       ["a Thought", "a Action", "b Thought", "b Action", "c Thought"],
     ]);
-    // Each Action is reported twice: when the output exists, and when its writes make it durable.
+    // Each Action is reported twice, as it was handed in and as its writes made it durable; its row is in the file by then.
     expect(atEvents).toEqual([
-      "a Thought",
-      "a Action",
-      "a Action",
-      "b Thought",
-      "b Action",
-      "b Action",
-      "c Thought",
-      "c Action",
-      "c Action",
+      "a Thought 1",
+      "a Action 1",
+      "a Action 1",
+      "b Thought 1",
+      "b Action 1",
+      "b Action 1",
+      "c Thought 1",
+      "c Action 1",
+      "c Action 1",
     ]);
     witness.close();
     saver.close();
@@ -677,7 +678,7 @@ describe("S1.9 forward execution fails open", () => {
     ["every turn", "BEFORE INSERT ON langgraph_checkpoints"],
     ["every Thought", "BEFORE INSERT ON langgraph_checkpoints WHEN NEW.turn_type = 'Thought'"],
     ["every Action", "BEFORE INSERT ON langgraph_checkpoints WHEN NEW.turn_type = 'Action'"],
-    ["every settlement of an Action", "BEFORE UPDATE OF durable ON langgraph_checkpoints"],
+    ["every settled Action", "BEFORE INSERT ON langgraph_checkpoints WHEN NEW.durable = 1"],
   ];
   test.each(failing)("S1.9 %s fails: the graph completes, and each failure is logged and reported", async (_, when) => {
     const logger = listener();

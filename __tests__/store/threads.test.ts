@@ -4,7 +4,7 @@ import Database from "better-sqlite3";
 import { effect, GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
 import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
-import { dump, numberOf, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
+import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 
 let path: string;
@@ -283,9 +283,10 @@ describe("S3.7 copyThread", () => {
     await story();
     const before = dump(path);
     const source = numberOf(path, "x");
+    const threadOfRow = table === "langgraph_items" ? `NEW.list / ${SPAN}` : "NEW.thread";
     sqlOn(
       path,
-      `CREATE TRIGGER no AFTER INSERT ON ${table} WHEN NEW.thread <> ${source} BEGIN SELECT RAISE(ABORT, 'no copy'); END`,
+      `CREATE TRIGGER no AFTER INSERT ON ${table} WHEN ${threadOfRow} <> ${source} BEGIN SELECT RAISE(ABORT, 'no copy'); END`,
     );
     await expect(saver.copyThread("x", "y")).rejects.toThrow(/no copy/);
     expect(dump(path)).toEqual(before);
@@ -461,7 +462,7 @@ describe("S4.7 across processes that share only the file", () => {
     const [thought] = await saver.listTurns("x");
     for (const gone of [
       { ...thought!, id: "another" },
-      { ...thought!, seq: 999_999 },
+      { ...thought!, seq: thought!.seq + 999_999 },
       { ...thought!, threadId: "y" },
     ]) {
       await expect(saver.turnState(gone)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
@@ -628,9 +629,7 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
     const [x, y] = [numberOf(path, "x"), numberOf(path, "y")];
     sqlOn(
       path,
-      ...["snapshots", "lists", "items", "writes"].map(
-        (name) => `UPDATE langgraph_${name} SET thread = ${y} WHERE thread = ${x}`,
-      ),
+      ...["snapshots", "lists", "writes"].map((name) => `UPDATE langgraph_${name} SET thread = ${y} WHERE thread = ${x}`),
     );
     await expect(saver.getTuple(at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
   });

@@ -45,19 +45,25 @@ export function numberOf(path: string, threadId: string): number | undefined {
   }
 }
 
-/** Every row of a thread, in every table that knows threads by number or by id, found in the schema itself. */
+/** How many seqs a thread has; the number of a row's thread is its seq divided by this. */
+export const SPAN = 67_108_864;
+
+/** Every row of a thread, in every table that knows threads by number or by id, found in the schema itself; and the items of its lists. */
 export function rowsOfThread(path: string, threadId: string, number = numberOf(path, threadId)): Record<string, unknown[]> {
   const known = [
     ["thread", number],
     ["thread_id", threadId],
   ] as const;
   const db = new Database(path, { readonly: true });
-  const tables = tablesOf(db).filter((table) => known.some(([column]) => columnsOf(db, table).includes(column)));
+  const tables = tablesOf(db).filter((table) =>
+    [...known.map(([column]) => column), "list"].some((column) => columnsOf(db, table).includes(column)),
+  );
   db.close();
   const rows = dump(path);
-  const isOurs = (row: unknown): boolean =>
-    known.some(([column, value]) => value !== undefined && (row as Record<string, unknown>)[column] === value);
-  return Object.fromEntries(tables.map((table) => [table, rows[table]!.filter(isOurs)]));
+  const isOurs = (row: Record<string, unknown>): boolean =>
+    known.some(([column, value]) => value !== undefined && row[column] === value) ||
+    (typeof row["list"] === "number" && Math.floor(row["list"] / SPAN) === number);
+  return Object.fromEntries(tables.map((table) => [table, (rows[table] as Record<string, unknown>[]).filter(isOurs)]));
 }
 
 /** Runs some statements on a connection of their own. */

@@ -27,6 +27,7 @@ import type { ModelCaller } from "./recorder-models";
 import type { RunRegistry } from "./run-registry";
 import { toPublicTurn } from "./public-turn";
 import type { Content, Redacted, Redaction } from "./redaction";
+import type { SeenCheckpoints } from "./seen-checkpoints";
 
 export interface TurnLogParts {
   store: Store;
@@ -37,6 +38,7 @@ export interface TurnLogParts {
   runs: RunRegistry;
   failures: PendingFailures;
   redaction: Redaction;
+  seen: SeenCheckpoints;
   /** What the run's config said about its task; the callbacks do not carry it. */
   namesOf: (threadId: string) => { taskId: string | undefined; graphId: string | undefined };
   runEnded: (threadId: string) => void;
@@ -89,6 +91,7 @@ export class TurnLog implements TurnSink {
     const { store, options, values, redaction } = this.#parts;
     await this.#parts.runs.nodeStarted(attempt.threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId, attempt.run.isLate);
     await this.#refuseAfterFailure(attempt);
+    await this.#parts.seen.startOf(attempt, () => this.#parts.failures.settled(attempt.threadId));
     if (!redaction.recordsTurns) return this.#admit(attempt, store.checkLease(attempt.run.lease, "boundary"));
     const redacted = this.#redacted(attempt, "Thought", undefined);
     const save = (content: Content): ReturnType<Store["saveThought"]> => {

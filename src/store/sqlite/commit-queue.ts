@@ -5,6 +5,7 @@ import type { Commits } from "./commits";
 import { isBusy, sqliteCode, translated } from "./failures";
 import { refuseRetiredKey } from "./keys";
 import type { Program, Sql } from "./sql";
+import { LeftUnwritten } from "./thread-keys";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
@@ -169,6 +170,7 @@ export class CommitQueue {
         values.set(job, yield* request.program());
         reach(request, "within");
       } catch (error) {
+        if (error instanceof LeftUnwritten) throw error;
         const isOfFile = isBusy(error) || sqliteCode(error).startsWith("SQLITE_CORRUPT");
         throw isOfFile ? error : new JobFailed(job, translated(error, this.#sql.db.name));
       }
@@ -183,10 +185,11 @@ export class CommitQueue {
       const others = jobs.filter((other) => other !== job);
       return others.length === 0 ? undefined : this.#together(others);
     }
-    const isHopeless = TurnsError.is(error) && error.code !== "STORE_FAILED";
+    const reason = error instanceof LeftUnwritten ? translated(error.cause, this.#sql.db.name) : error;
+    const isHopeless = TurnsError.is(reason) && reason.code !== "STORE_FAILED";
     const isLast = jobs.length === 1 && jobs.every(({ isAlone, request }) => isAlone || request.hasParts !== true);
     if (!isHopeless && !isLast) return this.#apart(jobs);
-    for (const job of jobs) end(job, { error });
+    for (const job of jobs) end(job, { error: reason });
     return undefined;
   }
 

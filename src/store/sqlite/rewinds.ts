@@ -113,10 +113,12 @@ function* standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId"
   };
 }
 
-/** Rows of a thread; most tables are in the order of seq, so they are a range. Tasks and turns have an index by thread and seq. */
+const BY_THREAD: ReadonlySet<string> = new Set(["langgraph_tasks", "langgraph_names", "langgraph_checkpoints"]);
+
+/** Rows of a thread; most tables are in the order of seq, so they are a range. The others have an index by thread. */
 function within(table: string): string {
   if (table === "langgraph_items") return ofThread("list");
-  return table === "langgraph_tasks" || table === "langgraph_checkpoints" ? "thread = ?1" : ofThread();
+  return BY_THREAD.has(table) ? "thread = ?1" : ofThread();
 }
 
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */

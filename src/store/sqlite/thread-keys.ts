@@ -48,6 +48,13 @@ const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
   coalesce((SELECT max(thread) FROM langgraph_leftovers), 0)) WHERE name = 'threads' RETURNING value`;
 
+/** What one program left for the end of the transaction could not be written, whichever program runs just now. */
+export class LeftUnwritten extends Error {
+  constructor(override readonly cause: unknown) {
+    super("a turn could not be written", { cause });
+  }
+}
+
 /**
  * A thread as the rows of other tables know it, with its own row. Every commit on a thread takes numbers of it and says how many rows it
  * adds or removes; at the end of the transaction the row is written once.
@@ -136,7 +143,11 @@ export class ThreadKey {
   *flush(): Program {
     const turns = this.#turns;
     this.#turns = [];
-    for (const turn of turns) yield* writeTurn(this.#sql, this.thread, turn);
+    try {
+      for (const turn of turns) yield* writeTurn(this.#sql, this.thread, turn);
+    } catch (error) {
+      throw new LeftUnwritten(error);
+    }
   }
 
   /** Writes the thread's own row. */

@@ -44,7 +44,7 @@ export function* enterThread(sql: Sql, threadId: string, createdAt: string, entr
 
 /** The tombstone of the thread's id, if there is one; looked up once. */
 function* deletionKnown(sql: Sql, { threadId, facts }: ThreadKey): Program<RawTombstone | undefined> {
-  facts.deletion ??= (yield* tombstoneOf(sql, threadId)) ?? null;
+  if (facts.deletion === undefined) facts.deletion = (yield* tombstoneOf(sql, threadId)) ?? null;
   return facts.deletion === null ? undefined : facts.deletion;
 }
 

@@ -1,6 +1,7 @@
 import type { LostTurn, TurnRow } from "../store";
 import { translated } from "./failures";
 import type { Program, Sql } from "./sql";
+import { LeftUnwritten } from "./thread-keys";
 
 /** A turn that rode along with a commit: saved or lost. */
 export interface SavedApart {
@@ -28,6 +29,6 @@ export function* turnApart(sql: Sql, of: Omit<LostTurn, "error">, save: Program<
     yield* sql.run("ROLLBACK TO turn_apart");
     yield* sql.run("RELEASE turn_apart");
     restore();
-    return { turn: undefined, lost: { ...of, error: translated(error, sql.db.name) } };
+    return { turn: undefined, lost: { ...of, error: translated(error instanceof LeftUnwritten ? error.cause : error, sql.db.name) } };
   }
 }

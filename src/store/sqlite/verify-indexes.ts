@@ -37,17 +37,18 @@ export function* tableIndexes(sql: Sql): Program<TableIndex[]> {
 }
 
 /**
- * Whether every index has the rows of a thread, and no others: a row that an index lacks is one that nobody finds. For the whole file
- * SQLite's own check tells that.
+ * Whether every index has the rows of its table, and no others: a row that an index lacks is one that nobody finds. For the whole file
+ * SQLite's own check tells that, but for entries too many in an index that has a part of the rows alone.
  */
-export function indexes(only: Owner, all: readonly TableIndex[]): Phase[] {
+export function indexes(only: Owner | undefined, all: readonly TableIndex[]): Phase[] {
+  if (only === undefined) return all.filter(({ condition }) => condition !== "TRUE").map((index) => surplus(index, undefined));
   const ofTable = (table: string): TableIndex[] => all.filter((index) => index.table === table);
   const [first, end] = [firstSeq(only.thread), firstSeq(only.thread + 1)];
   const range = { keys: ["seq"], begin: [first - 1], where: "seq < ?", bound: [end] };
   return [
     ...KEYED.map((table) => missing(only, table, range, ofTable(table))),
     ...Object.entries(OTHERS).map(([table, stretch]) => missing(only, table, stretch(only), ofTable(table))),
-    ...all.filter(({ columns }) => columns[0] === "thread").map((index) => surplus(only, index)),
+    ...all.filter(({ columns }) => columns[0] === "thread").map((index) => surplus(index, only)),
   ];
 }
 
@@ -72,19 +73,18 @@ function missing(only: Owner, table: string, stretch: Stretch, own: readonly Tab
   });
 }
 
-/** An index across threads tells nothing of one of them. A row that stands in another thread's range is looked at with its table. */
-function surplus(only: Owner, { table, name, condition }: TableIndex): Phase {
-  const isKeyed = KEYED.includes(table);
-  const which = `seq >= ?1 AND seq < ?2 AND thread = ?3 AND ${condition}`;
+/** Of one thread it takes an index that begins with the thread. A row that stands in another thread's range is looked at with its table. */
+function surplus({ table, name, condition }: TableIndex, only: Owner | undefined): Phase {
+  const which = only === undefined ? condition : `seq >= ?1 AND seq < ?2 AND thread = ?3 AND ${condition}`;
+  const by = only === undefined || KEYED.includes(table) ? "NOT INDEXED" : `INDEXED BY ${table}_by_thread`;
   const count = `SELECT (SELECT count(*) FROM ${table} INDEXED BY "${name}" WHERE ${which}) AS listed,
-    (SELECT count(*) FROM ${table} ${isKeyed ? "NOT INDEXED" : `INDEXED BY ${table}_by_thread`} WHERE ${which}) AS stored`;
-  const bound = [firstSeq(only.thread), firstSeq(only.thread + 1), only.thread];
+    (SELECT count(*) FROM ${table} ${by} WHERE ${which}) AS stored`;
+  const bound = only === undefined ? [] : [firstSeq(only.thread), firstSeq(only.thread + 1), only.thread];
   return {
     table,
     *next(ctx) {
       const { listed = 0, stored = 0 } = (yield* ctx.sql.get<{ listed: number; stored: number }>(count, ...bound)) ?? {};
-      if (listed === stored) return false;
-      ctx.problem("unreadable", only.threadId, {}, `${stored} rows of the thread in ${name}`, String(listed));
+      if (listed !== stored) ctx.problem("unreadable", only?.threadId, {}, `${stored} rows in ${name}`, String(listed));
       return false;
     },
   };

@@ -25,7 +25,7 @@ export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: Is
   if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
   const ctx = new VerifyContext(sql, thread);
   const only = thread === undefined ? undefined : yield* ctx.owner(thread);
-  const phases = phasesOf(only, isGraph, only === undefined ? [] : yield* tableIndexes(sql));
+  const phases = phasesOf(only, isGraph, yield* tableIndexes(sql));
   let index = 0;
   function* look(): Program {
     ctx.begin(uptime() + STEP_MS);
@@ -69,7 +69,8 @@ function* isMore(ctx: VerifyContext, phase: Phase): Program<boolean> {
 function phasesOf(only: Owner | undefined, isGraph: IsGraph, ofTables: readonly TableIndex[]): Phase[] {
   const thread = only?.thread;
   return [
-    ...(only === undefined ? [file(), versions(), threadCount(), settings()] : indexes(only, ofTables)),
+    ...(only === undefined ? [file(), versions(), threadCount(), settings()] : []),
+    ...indexes(only, ofTables),
     threads(thread),
     tombstones(only),
     tasks(thread),
