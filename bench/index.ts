@@ -43,9 +43,10 @@ if (asked !== undefined) {
   for (const scenario of chosen) {
     const begun = performance.now();
     const result = await scenario.run({ contenders, quick: asked.quick });
-    results.push(result);
     for (const reason of result.absent ?? []) console.log(`Does not take part: ${reason}`);
     absent.push(...(result.absent ?? []));
+    if (result.samples.measured.length === 0) continue;
+    results.push(result);
     globalThis.gc?.();
     console.log(`\n${scenarioText(result)}\n(${scenario.name}: ${((performance.now() - begun) / 1_000).toFixed(1)} s)`);
   }
