@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import type { Contender } from "../drive/contenders";
 import { Script } from "../drive/script";
 import { Thread } from "../drive/thread";
@@ -31,6 +32,7 @@ export const openAndRead: Scenario = {
         files,
         rounds,
         async ({ contender, path, thread }) => {
+          const cpuBefore = process.cpuUsage();
           const begun = performance.now();
           const saver = await contender.open(path);
           const opened = performance.now();
@@ -38,7 +40,9 @@ export const openAndRead: Scenario = {
           const read = performance.now();
           await contender.close(saver);
           const closed = performance.now();
+          const { user, system } = process.cpuUsage(cpuBefore);
           samples.add(OPEN_AND_READ, contender.id, closed - begun);
+          samples.add(`${OPEN_AND_READ}, processor time`, contender.id, (user + system) / 1_000);
           samples.add("open", contender.id, opened - begun);
           samples.add("getTuple", contender.id, read - opened);
           samples.add("close", contender.id, closed - read);
@@ -47,6 +51,7 @@ export const openAndRead: Scenario = {
         },
         Infinity,
       );
+      for (const file of files) await countStatements(file, samples);
     });
     return {
       name: "open-and-read",
@@ -61,6 +66,16 @@ export const openAndRead: Scenario = {
     };
   },
 };
+
+/** What no machine changes: how often SQLite is asked. */
+async function countStatements({ contender, path, thread }: File, samples: Samples): Promise<void> {
+  if (contender.onHandle === undefined) return;
+  let told = 0;
+  const saver = contender.onHandle(new Database(path, { verbose: () => (told += 1) }));
+  await saver.getTuple(thread.config());
+  await contender.close(saver);
+  samples.add("SQL statements of all three", contender.id, told, "count");
+}
 
 async function written(contender: Contender, path: string): Promise<File> {
   const saver = await contender.open(path);
