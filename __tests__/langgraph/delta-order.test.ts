@@ -8,6 +8,7 @@ import { append, both, build, finish, graphs, PARALLEL, type RandomGraph, steps,
 import { collect, quiet, thread } from "../support/diff-harness";
 import { passesTaskPaths } from "../support/langgraph-version";
 import { tempFile } from "../support/temp";
+import { runs } from "../support/lane";
 
 /** What another process reads: by checkpoint, what stands in the ordinary channel and in the delta channel. */
 async function reloaded(path: string, builder: any): Promise<{ log: string[]; delta: string[] }[]> {
@@ -45,7 +46,7 @@ describe("S6.4 parallel writes to a delta channel reload in the order in which t
           const order = passesTaskPaths ? (items: string[]) => items : inAnyOrder;
           for (const { log, delta } of states) expect(order(delta)).toEqual(order(log));
         }),
-        { numRuns: 200 },
+        { numRuns: runs(10, 200) },
       );
     },
     600_000,
@@ -77,7 +78,7 @@ describe("S6.4 delta channels over questions, failures, edits and time travel", 
         }
         saver.close();
       }),
-      { numRuns: Number(process.env["RUNS"] ?? 100) },
+      { numRuns: Number(process.env["RUNS"] ?? runs(8, 100)) },
     );
   }, 600_000);
 });

@@ -1,5 +1,6 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { collect, expectSame, type Lab, type Scenario, thread } from "../support/diff-harness";
+import { points } from "../support/lane";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -153,7 +154,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
     ["the root's checkpoint before the subgraph", rootBefore("sub")],
     ["the root's first checkpoint", rootBefore("a")],
   ];
-  describe.each(starts)("%s", (_name, at) => {
+  describe.each(points(starts, 1))("%s", (_name, at) => {
     same("replay after the end, answered again", async (lab) => {
       const graph = root(lab, oneQuestion());
       await lab.run(graph, { log: ["in"] });
@@ -217,7 +218,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
       ["before its first node", within("sub", "s1")],
       ["before its second node", within("sub", "s2")],
     ];
-    describe.each(places)("%s", (_name, at) => {
+    describe.each(points(places, 1))("%s", (_name, at) => {
       same("replay while it asks, answered then", async (lab) => {
         const graph = root(lab, oneQuestion());
         await lab.run(graph, { log: ["in"] });
@@ -308,7 +309,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
   });
 
   describe.each(kinds)("inside another one (%s)", (_inner, innerOptions) => {
-    describe.each(["m1", "inner", "m2"])("that asks behind it, replayed before %s", (node) => {
+    describe.each(points(["inner", "m1", "m2"], 1))("that asks behind it, replayed before %s", (node) => {
       same("while it asks, and after the end", async (lab) => {
         const inner = chain(["q1", "q2"]).compile(innerOptions);
         const middle = chain(["m1", "inner", "m2"], { inner, m2: asks("m2") }).compile(options);
@@ -332,7 +333,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
       ["the innermost one's", within("sub|inner")],
       ["the innermost one's first", within("sub|inner", "q1")],
     ];
-    describe.each(places)("from %s checkpoint", (_name, at) => {
+    describe.each(points(places, 2))("from %s checkpoint", (_name, at) => {
       same("replay while it asks, and after the end", async (lab) => {
         const graph = root(lab, two());
         await lab.run(graph, { log: ["in"] });

@@ -7,12 +7,17 @@ import { leftovers, makeLarge, numberOfThread, rowsOfNumber } from "./large-thre
 import { runProgram, startProgram } from "../support/s1-programs";
 import { quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { points } from "../support/lane";
 
 jest.setTimeout(120_000);
 
 const KEY = "6b1f0c93d2a4e58717c90ab3fe5d62480199aabbccddeeff1122334455667788";
 const NEW_KEY = "0011223344556677c90ab3fe5d6248016b1f0c93d2a4e5878899aabbccddeeff";
 const CHECKPOINTS = 350;
+const KINDS: [string, TurnSaverOptions][] = [
+  ["plain", {}],
+  ["encrypted", { encryption: { key: KEY } }],
+];
 
 const savers: TurnSaver[] = [];
 function open(path: string, options: TurnSaverOptions = {}): TurnSaver {
@@ -41,10 +46,7 @@ async function meanwhile(work: Promise<unknown>, each: (turn: number) => Promise
   return turns;
 }
 
-describe.each<[string, TurnSaverOptions]>([
-  ["plain", {}],
-  ["encrypted", { encryption: { key: KEY } }],
-])("S6.7 deleting a large thread, %s", (kind, options) => {
+describe.each(points(KINDS, 1))("S6.7 deleting a large thread, %s", (kind, options) => {
   test("S6.7 it is gone for everyone at once, its rows go piece by piece, and others save and read between the pieces", async () => {
     const path = tempFile();
     const saver = open(path, options);
@@ -182,10 +184,7 @@ test("S6.7 archives of a large thread's rewinds go with it, piece by piece", asy
   expect((await saver.verify()).problems).toEqual([]);
 });
 
-describe.each<[string, TurnSaverOptions]>([
-  ["plain", {}],
-  ["encrypted", { encryption: { key: KEY } }],
-])("S6.7 copying a large thread, %s", (kind, options) => {
+describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, options) => {
   const key = kind === "plain" ? [] : [KEY];
 
   /** A thread with turns, of 350 checkpoints and more. */
