@@ -6,6 +6,7 @@ import { documentText, machineText } from "./report/document";
 import { promisesOf, promisesText } from "./report/promises";
 import { summaryText } from "./report/summary";
 import { scenarioText } from "./report/table";
+import { diskSyncs } from "./scenarios/disk-syncs";
 import { tasks } from "./scenarios/finished-tasks";
 import { firstNode } from "./scenarios/first-node";
 import { floors } from "./scenarios/floors";
@@ -13,11 +14,19 @@ import { forks } from "./scenarios/forks";
 import { graphTurns } from "./scenarios/graph-turns";
 import { longThread } from "./scenarios/long-thread";
 import { memory } from "./scenarios/memory";
+import { openAndRead } from "./scenarios/open-and-read";
 import type { Result, Scenario } from "./scenarios/scenario";
+import { statements } from "./scenarios/statements";
+import { superstepShare } from "./scenarios/superstep-share";
 import { threadScenarios } from "./scenarios/threads";
+import { weight } from "./scenarios/weight";
 
-/** Memory comes before what fills this process; the long thread last, as it takes the longest. */
-const scenarios: Scenario[] = [memory, firstNode, floors, ...threadScenarios, forks, graphTurns, tasks, longThread];
+/** What child processes measure, and short threads, come before what fills this process; the long thread last, as it takes the longest. */
+const scenarios: Scenario[] = [
+  ...[weight, memory, diskSyncs, statements],
+  ...[firstNode, floors, superstepShare, openAndRead],
+  ...[...threadScenarios, forks, graphTurns, tasks, longThread],
+];
 const TOO_LONG_FOR_QUICK = ["thread-1000", "thread-10000"];
 
 const asked = commandLine(scenarios.map(({ name }) => name));
@@ -34,6 +43,9 @@ if (asked !== undefined) {
   for (const scenario of chosen) {
     const begun = performance.now();
     const result = await scenario.run({ contenders, quick: asked.quick });
+    for (const reason of result.absent ?? []) console.log(`Does not take part: ${reason}`);
+    absent.push(...(result.absent ?? []));
+    if (result.samples.measured.length === 0) continue;
     results.push(result);
     globalThis.gc?.();
     console.log(`\n${scenarioText(result)}\n(${scenario.name}: ${((performance.now() - begun) / 1_000).toFixed(1)} s)`);

@@ -28,6 +28,7 @@ import {
   sameAs,
   TurnsError,
 } from "../../src/testing-internal";
+import { runs } from "../support/lane";
 
 type Arb = fc.Arbitrary<unknown>;
 
@@ -287,7 +288,7 @@ describe("Values: for every value", () => {
         expect(difference(decode(saved), original)).toBeUndefined();
         expect(encode(decode(saved))).toBe(saved);
       }),
-      { numRuns: 1500 },
+      { numRuns: runs(250, 1500) },
     );
   });
 
@@ -304,7 +305,7 @@ describe("Values: for every value", () => {
           ),
         ).toBeUndefined();
       }),
-      { numRuns: 300 },
+      { numRuns: runs(50, 300) },
     );
   });
 
@@ -314,7 +315,7 @@ describe("Values: for every value", () => {
         fc.pre(!JSON.stringify(plain).includes('"~":') && !hasMinusZero(plain));
         expect(encode(plain)).toBe(JSON.stringify(plain));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(83, 500) },
     );
   });
 });
@@ -355,7 +356,7 @@ describe("Values: for every text", () => {
         outcome(() => decodeOfficial("json", anything));
         outcome(() => decodeOfficial("json", new TextEncoder().encode(anything)));
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(167, 1000) },
     );
   });
 
@@ -365,7 +366,7 @@ describe("Values: for every text", () => {
         outcome(() => decode(JSON.stringify(anything)));
         outcome(() => decodeOfficial("json", JSON.stringify(anything)));
       }),
-      { numRuns: 3000 },
+      { numRuns: runs(500, 3000) },
     );
   });
 
@@ -377,7 +378,7 @@ describe("Values: for every text", () => {
         outcome(() => decode(saved.slice(0, place)));
         outcome(() => decode(saved.slice(0, place) + junk + saved.slice(place + 1)));
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(167, 1000) },
     );
   });
 });
@@ -411,9 +412,9 @@ describe("Values: for every copy", () => {
         expect(difference(copyOf(copy), copy)).toBeUndefined();
         expect(encode(copy)).toBe(saved);
       }),
-      { numRuns: 1500 },
+      { numRuns: runs(250, 1500) },
     );
-    expect(copied).toBeGreaterThan(1000);
+    expect(copied).toBeGreaterThan(runs(160, 1000));
   });
 
   it("Values: nothing that is copied exactly is refused once it was decoded", () => {
@@ -424,7 +425,7 @@ describe("Values: for every copy", () => {
         expect(sameAs(copyOf(original), original)).toBe(true);
         expect(sameAs(copyOf(back), back)).toBe(true);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(83, 500) },
     );
   });
 
@@ -445,9 +446,9 @@ describe("Values: for every copy", () => {
         }
       }),
       // The values are changed, so there is nothing left to shrink.
-      { numRuns: 6000, endOnFailure: true },
+      { numRuns: runs(1000, 6000), endOnFailure: true },
     );
-    expect(different).toBeGreaterThan(3000);
+    expect(different).toBeGreaterThan(runs(500, 3000));
   });
 });
 
@@ -540,7 +541,7 @@ describe("Values: for every division into parts", () => {
         expect(divided.kind === "list" ? `[${joined}]` : `{${joined}}`).toBe(encode(whole));
         if (Array.isArray(whole)) expect(whole.map((_, at) => encodePart(whole, at))).toEqual(divided.texts);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(83, 500) },
     );
   });
 
@@ -559,7 +560,7 @@ describe("Values: for every division into parts", () => {
         expect(chunkAddresses(saved)).toEqual([]);
         expect(difference(decode(saved), original)).toBeUndefined();
       }),
-      { numRuns: 500 },
+      { numRuns: runs(83, 500) },
     );
   });
 });

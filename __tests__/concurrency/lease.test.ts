@@ -6,7 +6,9 @@ import Database from "better-sqlite3";
 import { effect, GraphRunner, TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { openSqliteStore, setFailpointHandler, thisProcess, uptime } from "../../src/testing-internal";
 import { SideEffects, State } from "../support/run-world";
+import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
+import { points } from "../support/lane";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options: TurnSaverOptions = {}): TurnSaver =>
@@ -51,7 +53,7 @@ interface Child {
 }
 
 function start(within: readonly string[], ...given: string[]): Child {
-  const [command = "", ...rest] = [...within, process.execPath, "--import", "tsx", join(__dirname, "lease-child.ts"), ...given];
+  const [command = "", ...rest] = [...within, process.execPath, ...childProgram(join(__dirname, "lease-child.ts")), ...given];
   const child = spawn(command, rest, { env: { ...process.env, NODE_OPTIONS: "" }, stdio: ["ignore", "pipe", "pipe"] });
   const told = new Promise<Awaited<Child["told"]>>((resolve, reject) => {
     let out = "";
@@ -228,12 +230,13 @@ describe("the fence", () => {
     }
   }
 
-  test.each([
+  const surroundings = [
     ["runner", {}],
     ["attached", {}],
     ["runner", { onCheckpointError: "continue", onTurnError: "continue" }],
     ["runner", { turns: "off" }],
-  ] as const)(
+  ] as const;
+  test.each(points(surroundings, 2))(
     "S4.7 stands before every commit of a run: %s, %j",
     async (kind, options) => {
       const points = new Set<string>();

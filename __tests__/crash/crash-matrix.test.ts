@@ -5,6 +5,8 @@ import { Command } from "@langchain/langgraph";
 import { TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { functionalGraph, Ledger, mixedGraph } from "./crash-graphs";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
+import { points, runs } from "../support/lane";
 
 const CHILD = join(__dirname, "crash-child.ts");
 const AT_ONCE = 4;
@@ -14,7 +16,7 @@ const nowhere = (): void => undefined;
 /** Runs the child; resolves with its last line, or "killed" if it died by SIGKILL. */
 function runChild(which: string, db: string, ledger: string, killAt: number, durability = "async"): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--import", "tsx", CHILD, which, db, ledger, String(killAt), durability], {
+    const child = spawn(process.execPath, [...childProgram(CHILD), which, db, ledger, String(killAt), durability], {
       env: { ...process.env, NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "" },
     });
     let out = "";
@@ -35,19 +37,20 @@ async function countPoints(which: string): Promise<number> {
   return Number(/points (\d+)/.exec(last)?.[1]);
 }
 
-/** Runs `check` for 1..n, a few at a time, and reports every failure with its number. */
-async function forEachPoint(n: number, check: (killAt: number) => Promise<void>): Promise<void> {
-  let next = 1;
+/** Runs `check` for each number, a few at a time, and reports every failure with its number. */
+async function forEachPoint(all: readonly number[], check: (killAt: number) => Promise<void>): Promise<void> {
+  let next = 0;
   const failures: string[] = [];
   const worker = async (): Promise<void> => {
-    while (next <= n) {
-      const killAt = next++;
+    for (let killAt = all[next++]; killAt !== undefined; killAt = all[next++]) {
       await check(killAt).catch((error: unknown) => failures.push(`point ${killAt}: ${String(error)}`));
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   expect(failures).toEqual([]);
 }
+
+const upTo = (n: number): number[] => Array.from({ length: n }, (_, index) => index + 1);
 
 /** What a killed process left: which bodies' work is durably done, which were at work. */
 async function aftermath(saver: TurnSaver): Promise<{ done: Set<string>; inFlight: string[] }> {
@@ -80,7 +83,7 @@ async function finishMixed(saver: TurnSaver, ledger: Ledger): Promise<string[]> 
 
 describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's start and end", () => {
   let expected: string[];
-  let points: number;
+  let last: number;
   const bodies = ["a", "b", "p", "j", "s1", "s2", "s3", "k1", "c1", "c2", "calls", "w1", "w2", "z"];
 
   beforeAll(async () => {
@@ -89,12 +92,12 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
     expected = await finishMixed(saver, ledger);
     for (const name of bodies) expect([name, ledger.count(`start ${name}`)]).toEqual([name, 1]);
     saver.close();
-    points = await countPoints("mixed");
-    expect(points).toBeGreaterThan(100);
+    last = await countPoints("mixed");
+    expect(last).toBeGreaterThan(100);
   }, 60_000);
 
   test("S1.6 S4.7 a new process resumes at exactly the turn: what was done is not done again, what was in flight once more, the result is the same", async () => {
-    await forEachPoint(points, async (killAt) => {
+    await forEachPoint(points(upTo(last), 14), async (killAt) => {
       const db = tempFile();
       const ledger = new Ledger(`${db}.ledger`);
       expect(await runChild("mixed", db, ledger.path, killAt)).toBe("killed");
@@ -118,11 +121,12 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
   }, 600_000);
 
   test('S1.6 durability "sync" gives the same', async () => {
-    const some = Array.from({ length: 8 }, (_, index) => 1 + Math.floor((index * (points - 1)) / 7));
-    await forEachPoint(some.length, async (index) => {
+    const count = runs(4, 8);
+    const some = Array.from({ length: count }, (_, index) => 1 + Math.floor((index * (last - 1)) / (count - 1)));
+    await forEachPoint(some, async (killAt) => {
       const db = tempFile();
       const ledger = new Ledger(`${db}.ledger`);
-      expect(await runChild("mixed", db, ledger.path, some[index - 1] ?? 1, "sync")).toBe("killed");
+      expect(await runChild("mixed", db, ledger.path, killAt, "sync")).toBe("killed");
       const saver = TurnSaver.fromPath(db, { logger: quiet });
       const { done } = await aftermath(saver);
       const begun = new Map(bodies.map((name) => [name, ledger.count(`start ${name}`)]));
@@ -134,7 +138,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
 
   test("S1.6 functional tasks: a finished task() does not run again", async () => {
     const total = await countPoints("functional");
-    await forEachPoint(total, async (killAt) => {
+    await forEachPoint(points(upTo(total), 5), async (killAt) => {
       const db = tempFile();
       const ledger = new Ledger(`${db}.ledger`);
       expect(await runChild("functional", db, ledger.path, killAt)).toBe("killed");

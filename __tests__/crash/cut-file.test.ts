@@ -9,6 +9,8 @@ import fc from "fast-check";
 import { CheckpointPersister, TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
 import { checkpointFault, save, turnOf } from "../../torture/faults/histories";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
+import { runs } from "../support/lane";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options = {}): TurnSaver => TurnSaver.fromPath(path, { logger: quiet, ...options });
@@ -315,7 +317,7 @@ test("S6.6 processes that save, delete, vacuum and back up in one file at once a
   const saver = await laid(path);
   const children = await Promise.all([1, 2, 3].map(() => otherSaver(path)));
   let goesOn = true;
-  const work = Promise.all(children.map((child) => child.busy(90))).finally(() => (goesOn = false));
+  const work = Promise.all(children.map((child) => child.busy(runs(30, 90)))).finally(() => (goesOn = false));
   for (let round = 0; goesOn; round += 1) {
     await save(saver, 44 + (round % 10));
     if (round % 20 === 19) await saver.backup(join(dirname(path), "copy.db"), { overwrite: true });
@@ -366,7 +368,7 @@ describe("S6.6", () => {
           }
         },
       ),
-      { numRuns: 60, examples: [[1, "reopen", 0, "", 0]] },
+      { numRuns: runs(12, 60), examples: [[1, "reopen", 0, "", 0]] },
     );
     expect(refusals).toBeGreaterThan(10);
   }, 120_000);
@@ -420,7 +422,7 @@ describe("S6.6", () => {
         if (happens === "cut") expect(digests(path)).toEqual(left);
         expect(began.slice(0, -1).filter((at) => at > (doneAt ?? 0n))).toEqual([]);
       }),
-      { numRuns: 60 },
+      { numRuns: runs(12, 60) },
     );
   }, 180_000);
 });
@@ -432,7 +434,7 @@ async function otherSaver(path: string): Promise<{
   busy(rounds: number): Promise<string>;
   end(how?: "close" | "exit"): Promise<void>;
 }> {
-  const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "cut-child.ts"), path], {
+  const child = spawn(process.execPath, [...childProgram(join(__dirname, "cut-child.ts")), path], {
     stdio: ["pipe", "pipe", "inherit"],
     cwd: join(__dirname, "..", ".."),
     env: { ...process.env, NODE_OPTIONS: process.env["TURNS_TEST_NODE_OPTIONS"] ?? "" },

@@ -6,6 +6,7 @@ import { InMemoryCache } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
 
 const State = Annotation.Root({ x: Annotation<unknown>() });
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
@@ -167,7 +168,7 @@ describe("S3.7 one thread, one run", () => {
     const { saver, path } = setup();
     saver.close();
     const children = Array.from({ length: 4 }, () => {
-      const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "resume-child.ts"), path, "4"]);
+      const child = spawn(process.execPath, [...childProgram(join(__dirname, "resume-child.ts")), path, "4"]);
       return new Promise<string>((resolve) => {
         let out = "";
         child.stdout.on("data", (chunk) => (out += String(chunk)));

@@ -2,9 +2,10 @@ import fc from "fast-check";
 import { expectSame } from "../support/diff-harness";
 import { engines } from "../support/engines";
 import { DURABILITIES, repairPlans, runRepairs, variantsFor } from "./diff-repairs";
+import { runs } from "../support/lane";
 
-/** 300 runs in all, each on MemorySaver, on a saver of ours, and on one that is attached. */
-const NUM_RUNS = 100;
+/** In the long lane 300 runs in all, each on MemorySaver, on a saver of ours, and on one that is attached. */
+const NUM_RUNS = runs(8, 100);
 
 describe.each(engines)("S6.1 random repairs of graphs with pending tasks, $name", (engine) => {
   test.each(DURABILITIES)(

@@ -2,10 +2,11 @@ import fc from "fast-check";
 import { expectSame, type Mode } from "../support/diff-harness";
 import { engines } from "../support/engines";
 import { runTravel, travelPlans } from "./diff-travel";
+import { runs } from "../support/lane";
 
-const { TURNS_TRAVELS: runs, TURNS_TRAVEL_SEED: seed } = process.env;
+const { TURNS_TRAVELS: travels, TURNS_TRAVEL_SEED: seed } = process.env;
 /** Small by default; `TURNS_TRAVELS=300` looks longer, `TURNS_TRAVEL_SEED` repeats a run. */
-const parameters = { numRuns: Number(runs ?? 10), ...(seed === undefined ? {} : { seed: Number(seed) }) };
+const parameters = { numRuns: Number(travels ?? runs(3, 10)), ...(seed === undefined ? {} : { seed: Number(seed) }) };
 const ways: [string, Mode, number][] = [
   ["all streams of all graphs, one node at a time", "stream with subgraphs", 1],
   ["what invoke returns, nodes side by side", "invoke", 2],

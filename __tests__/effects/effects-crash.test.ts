@@ -1,10 +1,12 @@
 import { spawn } from "node:child_process";
+import { join } from "node:path";
 import type { EffectOptions } from "langgraph-checkpoint-turns";
-import { bundledChild, CHILD_ENV } from "../support/bundled-child";
+import { CHILD_ENV, childProgram } from "../support/child-program";
 import { POINTS, type Point, runner, type Shape, SHAPES } from "./eff-graphs";
 import { closeAll, Deeds, fresh, open, refusal } from "../support/eff-world";
+import { pairs } from "../support/lane";
 
-let child = "";
+let child: string[] = [];
 const AT_ONCE = 2;
 type Durability = "sync" | "async" | "exit";
 interface Case {
@@ -15,7 +17,7 @@ interface Case {
 }
 
 beforeAll(() => {
-  child = bundledChild("effects/eff-child");
+  child = childProgram(join(__dirname, "eff-child.ts"));
 });
 afterEach(closeAll);
 
@@ -23,7 +25,7 @@ afterEach(closeAll);
 function killed({ shape, point, durability, idempotent }: Case, db: string, deeds: Deeds): Promise<void> {
   return new Promise((resolve, reject) => {
     const args = [shape, point, durability, idempotent === true ? "yes" : "no", db, deeds.path];
-    const dying = spawn(process.execPath, [child, ...args], { env: CHILD_ENV });
+    const dying = spawn(process.execPath, [...child, ...args], { env: CHILD_ENV });
     let err = "";
     dying.stderr.on("data", (chunk) => (err += String(chunk)));
     dying.on("close", (code, signal) => (signal === "SIGKILL" ? resolve() : reject(new Error(`not killed (${code}): ${err}`))));
@@ -87,7 +89,7 @@ async function survives(one: Case): Promise<void> {
 }
 
 const matrix = (durability: Durability, shapes: readonly Shape[], points: readonly Point[]): Case[] =>
-  shapes.flatMap((shape) => points.map((point) => ({ shape, point, durability })));
+  pairs(shapes, points).map(([shape, point]) => ({ shape, point, durability }));
 
 describe("S2.9 S4.4 S4.7 SIGKILL around an effect: another process does not repeat what is done, nor silently what is unknown", () => {
   test.each(["async", "sync", "exit"] as const)(

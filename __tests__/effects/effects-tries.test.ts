@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { effect, type EffectOptions, GraphRunner } from "langgraph-checkpoint-turns";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
+import { childProgram } from "../support/child-program";
 
 afterEach(closeAll);
 
@@ -214,7 +215,7 @@ describe("many effects in one node", () => {
 describe("worker threads", () => {
   test("S2.9 what another worker thread of the process is at counts as running there, and is not done a second time", async () => {
     const child = join(__dirname, "realm-child.ts");
-    const { stdout } = await promisify(execFile)(process.execPath, ["--import", "tsx", child, fresh()]);
+    const { stdout } = await promisify(execFile)(process.execPath, [...childProgram(child), fresh()]);
     expect(JSON.parse(stdout)).toEqual({
       main: "done",
       deeds: 1,

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { effect } from "langgraph-checkpoint-turns";
 import { attached, closeAll, Deeds, fresh, line, open, thread } from "../support/eff-world";
+import { runs } from "../support/lane";
 
 afterEach(closeAll);
 
@@ -100,7 +101,7 @@ describe("S2.9 the journal against a model", () => {
           expect([deedOf(one), deeds.count(deedOf(one))]).toEqual([deedOf(one), final.has(deedOf(one)) ? 0 : 1]);
         closeAll();
       }),
-      { numRuns: 30 },
+      { numRuns: runs(8, 30) },
     );
   }, 120_000);
 });

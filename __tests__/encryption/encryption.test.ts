@@ -10,6 +10,7 @@ import { CheckpointPersister, type EncryptionOption, type KeySet, TurnsError, Tu
 import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/enc-graph";
 import { dump, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
 
 const open: TurnSaver[] = [];
 afterEach(() => {
@@ -40,7 +41,7 @@ async function codeOf(work: () => unknown): Promise<string> {
 
 const child = (...args: string[]): Promise<{ out: string; signal: string | null }> =>
   new Promise((resolve) => {
-    const run = spawn(process.execPath, ["--import", "tsx", join(__dirname, "enc-child.ts"), ...args], {
+    const run = spawn(process.execPath, [...childProgram(join(__dirname, "enc-child.ts")), ...args], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     let out = "";

@@ -8,6 +8,7 @@ import { BYTE_DAMAGE, randomOf } from "../../torture/corruption/damage";
 import { notOfAnyState, statesOf } from "../../torture/corruption/states";
 import { type Part, sweep } from "../../torture/corruption/sweep";
 import { answer, at, build, Folder, graphOn, KEY, quiet } from "../../torture/corruption/world";
+import { runs } from "../support/lane";
 
 const ENCRYPTED = { encryption: { key: KEY } };
 const folder = new Folder();
@@ -188,7 +189,7 @@ describe("salvage", () => {
           folder.forget(target);
         },
       ),
-      { numRuns: 25, seed: 11 },
+      { numRuns: runs(8, 25), seed: 11 },
     );
     // Neither is the rule.
     expect(Math.min(seen.lost, seen.whole)).toBeGreaterThan(0);

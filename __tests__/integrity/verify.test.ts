@@ -14,6 +14,8 @@ import { at, input, Shop, THREAD } from "../support/ret-world";
 import { tempFile } from "../support/temp";
 import { flipsOf } from "../../torture/corruption/damage";
 import { changeIndex, copyOf, flip, forget, fullFile, indexesOf, tamper, type TableIndexName, verified } from "./ver-world";
+import { childProgram } from "../support/child-program";
+import { runs } from "../support/lane";
 
 const ENCRYPTED: TurnSaverOptions = { encryption: { key: KEY } };
 const FILES: [string, TurnSaverOptions][] = [
@@ -365,7 +367,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
           world.close();
         }
       }),
-      { numRuns: 40 },
+      { numRuns: runs(10, 40) },
     );
   });
 
@@ -401,7 +403,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
           saver.close();
         }
       }),
-      { numRuns: 12 },
+      { numRuns: runs(4, 12) },
     );
   });
 
@@ -459,7 +461,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
 describe("S3.1 beside whatever else goes on", () => {
   it("another process saves, rewinds and prunes meanwhile, and nothing is found", async () => {
     const path = tempFile();
-    const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "ver-child.ts"), path], {
+    const child = spawn(process.execPath, [...childProgram(join(__dirname, "ver-child.ts")), path], {
       stdio: ["pipe", "pipe", "inherit"],
     });
     await begun(child);

@@ -9,6 +9,7 @@ import { collect, quiet, thread } from "../support/diff-harness";
 import { keepsDeltaOrder, passesTaskPaths } from "../support/langgraph-version";
 import { MemoryMirror } from "./memory-mirror";
 import { tempFile } from "../support/temp";
+import { runs } from "../support/lane";
 
 /** What a checkpoint has in the ordinary channel and in the delta channel. */
 interface State {
@@ -99,7 +100,7 @@ describe("S6.4 parallel writes to a delta channel reload in the order in which t
           for (const { log, delta } of states) expect(order(delta)).toEqual(order(log));
           if (!passesTaskPaths) expect(states).toEqual(await historyOf(builder.compile({ checkpointer: await mirror.whole() })));
         }),
-        { numRuns: 200 },
+        { numRuns: runs(10, 200) },
       );
       // With "exit" LangGraph 1.4 replaces the part of the task id that decides the order in the run: the MemorySaver's order differs too.
       expect(reordered > 0).toBe(!keepsDeltaOrder("exit"));
@@ -137,7 +138,7 @@ describe("S6.4 delta channels over questions, failures, edits and time travel", 
         }
         saver.close();
       }),
-      { numRuns: Number(process.env["RUNS"] ?? 100) },
+      { numRuns: Number(process.env["RUNS"] ?? runs(8, 100)) },
     );
   }, 600_000);
 });

@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { importOfficial } from "../../src/testing-internal";
 import { expectSame, quiet, type Scenario, thread } from "../support/diff-harness";
 import { tempFile } from "../support/temp";
+import { runs } from "../support/lane";
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -397,7 +398,7 @@ describe("what put is given is what getTuple gives", () => {
       fc.asyncProperty(fc.array(save, { minLength: 1, maxLength: 8 }), async (saves) => {
         await expectReadAsGiven(saves, options, mayChangeInPlace);
       }),
-      { numRuns: 60 },
+      { numRuns: runs(15, 60) },
     );
   });
 

@@ -1,5 +1,6 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { collect, expectSame, type Lab, type Scenario, thread } from "../support/diff-harness";
+import { collect, expectSame, type Lab, type Scenario, thread, type Variant } from "../support/diff-harness";
+import { LONG, points } from "../support/lane";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -46,10 +47,16 @@ const kinds = [
   ["checkpointer: true", { checkpointer: true }],
 ] as const;
 
-/** One mode shows all streams of all graphs; what `invoke` returns is the last of them. */
+let scenarios = 0;
+
+/**
+ * One mode shows all streams of all graphs; what `invoke` returns is the last of them. In the short lane every other scenario runs attached,
+ * and the rest unattached.
+ */
 function same(title: string, scenario: Scenario): void {
+  const variants: readonly Variant[] = LONG ? ["turns", "attached"] : [scenarios++ % 2 === 0 ? "attached" : "turns"];
   test(`S6.5 ${title}`, async () => {
-    await expectSame("stream with subgraphs", scenario);
+    await expectSame("stream with subgraphs", scenario, variants);
   });
 }
 
@@ -153,7 +160,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
     ["the root's checkpoint before the subgraph", rootBefore("sub")],
     ["the root's first checkpoint", rootBefore("a")],
   ];
-  describe.each(starts)("%s", (_name, at) => {
+  describe.each(points(starts, 1))("%s", (_name, at) => {
     same("replay after the end, answered again", async (lab) => {
       const graph = root(lab, oneQuestion());
       await lab.run(graph, { log: ["in"] });
@@ -217,7 +224,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
       ["before its first node", within("sub", "s1")],
       ["before its second node", within("sub", "s2")],
     ];
-    describe.each(places)("%s", (_name, at) => {
+    describe.each(points(places, 1))("%s", (_name, at) => {
       same("replay while it asks, answered then", async (lab) => {
         const graph = root(lab, oneQuestion());
         await lab.run(graph, { log: ["in"] });
@@ -307,8 +314,9 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
     await lab.run(graph, answer("5"));
   });
 
-  describe.each(kinds)("inside another one (%s)", (_inner, innerOptions) => {
-    describe.each(["m1", "inner", "m2"])("that asks behind it, replayed before %s", (node) => {
+  const inner = LONG ? kinds : kinds.filter(([, one]) => one === options);
+  describe.each(inner)("inside another one (%s)", (_inner, innerOptions) => {
+    describe.each(points(["inner", "m1", "m2"], 1))("that asks behind it, replayed before %s", (node) => {
       same("while it asks, and after the end", async (lab) => {
         const inner = chain(["q1", "q2"]).compile(innerOptions);
         const middle = chain(["m1", "inner", "m2"], { inner, m2: asks("m2") }).compile(options);
@@ -332,7 +340,7 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
       ["the innermost one's", within("sub|inner")],
       ["the innermost one's first", within("sub|inner", "q1")],
     ];
-    describe.each(places)("from %s checkpoint", (_name, at) => {
+    describe.each(points(places, 2))("from %s checkpoint", (_name, at) => {
       same("replay while it asks, and after the end", async (lab) => {
         const graph = root(lab, two());
         await lab.run(graph, { log: ["in"] });

@@ -14,6 +14,7 @@ import {
 } from "../../src/testing-internal";
 import { anyProgress, anyText, peoplesText } from "./arb-progress";
 import { tempFile } from "../support/temp";
+import { runs } from "../support/lane";
 
 /** How many times more runs than in CI: `REPORT_RUNS=20 npx jest checkpoint-file`. */
 const TIMES = Number(process.env["REPORT_RUNS"] ?? 1);
@@ -51,7 +52,7 @@ describe("S5.5 write, read, write is the identity", () => {
         expect(toInline(text)).not.toMatch(/[\r\n|]|^\s|\s$/);
         expect(fromQuote(toQuote(text))).toBe(text);
       }),
-      { numRuns: 2000 * TIMES },
+      { numRuns: runs(333, 2000) * TIMES },
     );
   });
 
@@ -64,7 +65,7 @@ describe("S5.5 write, read, write is the identity", () => {
         expect(renderProgress(read)).toBe(markdown);
         expect(Buffer.from(markdown).toString()).toBe(markdown);
       }),
-      { numRuns: 500 * TIMES },
+      { numRuns: runs(83, 500) * TIMES },
     );
   });
 
@@ -81,7 +82,7 @@ describe("S5.5 write, read, write is the identity", () => {
         await file.write(read as Progress);
         expect(readFileSync(file.path).equals(bytes)).toBe(true);
       }),
-      { numRuns: 40 * TIMES },
+      { numRuns: runs(6, 40) * TIMES },
     );
   });
 
@@ -114,7 +115,7 @@ describe("S5.5 write, read, write is the identity", () => {
           if (end === "\r\n") expect(written.replaceAll("\r\n", "")).not.toContain("\n");
         },
       ),
-      { numRuns: 300 * TIMES },
+      { numRuns: runs(50, 300) * TIMES },
     );
   });
 
@@ -134,9 +135,9 @@ describe("S5.5 write, read, write is the identity", () => {
         expect(parseProgress(written)).toEqual(second);
         expect(subsequence(outside(markdown), outside(written))).toBe(true);
       }),
-      { numRuns: 300 * TIMES },
+      { numRuns: runs(50, 300) * TIMES },
     );
-    expect(kept).toBeGreaterThan(20);
+    expect(kept).toBeGreaterThan(runs(5, 20));
   });
 });
 
@@ -147,7 +148,7 @@ describe("S5.2 a text that is no progress file", () => {
         const markdown = texts.join("\n");
         orRefused(() => parseProgress(markdown), markdown);
       }),
-      { numRuns: 500 * TIMES },
+      { numRuns: runs(83, 500) * TIMES },
     );
   });
 
@@ -165,9 +166,9 @@ describe("S5.2 a text that is no progress file", () => {
         if (read === undefined) refused += 1;
         else expect(parseProgress(renderProgress(read))).toEqual(read);
       }),
-      { numRuns: 1000 * TIMES },
+      { numRuns: runs(166, 1000) * TIMES },
     );
-    expect(refused).toBeGreaterThan(100);
+    expect(refused).toBeGreaterThan(runs(20, 100));
   });
 
   test("S5.2 texts that make a parser go back and forth are read in no time to speak of", () => {

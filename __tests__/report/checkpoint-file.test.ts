@@ -16,6 +16,8 @@ import {
 import { dirname, join } from "node:path";
 import { CheckpointFile, type Phase, type PhaseStatus, type Progress, TurnsError } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
+import { runs } from "../support/lane";
 
 const NOW = new Date("2026-11-21T10:00:00.000Z");
 const clock = () => NOW;
@@ -344,7 +346,7 @@ describe("S5.2 writing", () => {
 
   test("S5.2 S3.8 kill -9 in the middle of writing: the file is always whole, what was acknowledged is in it, and remains are cleared away", async () => {
     const { path } = await fileWith();
-    for (let kill = 0; kill < 6; kill += 1) {
+    for (let kill = 0; kill < runs(3, 6); kill += 1) {
       const acknowledged = await killedWriter(path, 4 + kill * 3, kill % 3);
       const read = await new CheckpointFile(path).read();
       const round = read!.totals.input;
@@ -529,7 +531,7 @@ async function asNobody(folder: string, work: () => Promise<void>): Promise<void
 function killedWriter(path: string, writes: number, moment: number): Promise<number> {
   const script = join(__dirname, "report-kill-child.ts");
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--import", "tsx", script, path], { env: { ...process.env, NODE_OPTIONS: "" } });
+    const child = spawn(process.execPath, [...childProgram(script), path], { env: { ...process.env, NODE_OPTIONS: "" } });
     let out = "";
     let err = "";
     child.stderr.on("data", (chunk) => (err += String(chunk)));

@@ -7,12 +7,17 @@ import { leftovers, makeLarge, numberOfThread, rowsOfNumber } from "./large-thre
 import { runProgram, startProgram } from "../support/s1-programs";
 import { quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { points } from "../support/lane";
 
 jest.setTimeout(120_000);
 
 const KEY = "6b1f0c93d2a4e58717c90ab3fe5d62480199aabbccddeeff1122334455667788";
 const NEW_KEY = "0011223344556677c90ab3fe5d6248016b1f0c93d2a4e5878899aabbccddeeff";
 const CHECKPOINTS = 350;
+const KINDS: [string, TurnSaverOptions][] = [
+  ["plain", {}],
+  ["encrypted", { encryption: { key: KEY } }],
+];
 
 const savers: TurnSaver[] = [];
 function open(path: string, options: TurnSaverOptions = {}): TurnSaver {
@@ -41,10 +46,7 @@ async function meanwhile(work: Promise<unknown>, each: (turn: number) => Promise
   return turns;
 }
 
-describe.each<[string, TurnSaverOptions]>([
-  ["plain", {}],
-  ["encrypted", { encryption: { key: KEY } }],
-])("S6.7 deleting a large thread, %s", (kind, options) => {
+describe.each(points(KINDS, 1))("S6.7 deleting a large thread, %s", (kind, options) => {
   test("S6.7 it is gone for everyone at once, its rows go piece by piece, and others save and read between the pieces", async () => {
     const path = tempFile();
     const saver = open(path, options);
@@ -85,36 +87,39 @@ describe.each<[string, TurnSaverOptions]>([
     expect((await saver.verify()).problems).toEqual([]);
   });
 
-  test.each([2, 3])("S6.7 S3.8 SIGKILL after %d turns: nobody sees the rest, and the next process removes it", async (turns) => {
-    const path = tempFile();
-    const saver = open(path, options);
-    await makeLarge(saver, "large", CHECKPOINTS);
-    await makeLarge(saver, "small", 3);
-    const number = numberOfThread(path, "large");
-    saver.close();
-    const key = kind === "plain" ? [] : [KEY];
-    expect(runProgram("retention/large-delete-child.ts", path, "large", String(turns), ...key).signal).toBe("SIGKILL");
-    expect(leftovers(path)).toEqual([{ thread: number, rewind_id: "", run_id: "" }]);
-    expect(rowsOfNumber(path, number)).not.toEqual({});
-    if (turns === 3) {
-      const target = tempFile();
-      rmSync(target, { force: true });
-      await salvage(path, target, kind === "plain" ? {} : { encryption: { key: KEY } });
-      const rescued = open(target, options);
-      expect([await headOf(rescued, "large"), await headOf(rescued, "small")]).toEqual([undefined, 1]);
-      expect((await rescued.verify()).problems).toEqual([]);
-      expect(rowsOfNumber(target, number)).toEqual({});
-    }
-    const next = open(path, options);
-    expect(await headOf(next, "large")).toBeUndefined();
-    await makeLarge(next, "large", 2);
-    // It walks while the rest is being removed.
-    expect((await next.verify()).problems).toEqual([]);
-    while (leftovers(path).length > 0) await new Promise(setImmediate);
-    expect(rowsOfNumber(path, number)).toEqual({});
-    expect([await headOf(next, "large"), await headOf(next, "small")]).toEqual([0, 1]);
-    expect((await next.verify()).problems).toEqual([]);
-  });
+  test.each(points([2, 3], 1))(
+    "S6.7 S3.8 SIGKILL after %d turns: nobody sees the rest, and the next process removes it",
+    async (turns) => {
+      const path = tempFile();
+      const saver = open(path, options);
+      await makeLarge(saver, "large", CHECKPOINTS);
+      await makeLarge(saver, "small", 3);
+      const number = numberOfThread(path, "large");
+      saver.close();
+      const key = kind === "plain" ? [] : [KEY];
+      expect(runProgram("retention/large-delete-child.ts", path, "large", String(turns), ...key).signal).toBe("SIGKILL");
+      expect(leftovers(path)).toEqual([{ thread: number, rewind_id: "", run_id: "" }]);
+      expect(rowsOfNumber(path, number)).not.toEqual({});
+      if (turns === 3) {
+        const target = tempFile();
+        rmSync(target, { force: true });
+        await salvage(path, target, kind === "plain" ? {} : { encryption: { key: KEY } });
+        const rescued = open(target, options);
+        expect([await headOf(rescued, "large"), await headOf(rescued, "small")]).toEqual([undefined, 1]);
+        expect((await rescued.verify()).problems).toEqual([]);
+        expect(rowsOfNumber(target, number)).toEqual({});
+      }
+      const next = open(path, options);
+      expect(await headOf(next, "large")).toBeUndefined();
+      await makeLarge(next, "large", 2);
+      // It walks while the rest is being removed.
+      expect((await next.verify()).problems).toEqual([]);
+      while (leftovers(path).length > 0) await new Promise(setImmediate);
+      expect(rowsOfNumber(path, number)).toEqual({});
+      expect([await headOf(next, "large"), await headOf(next, "small")]).toEqual([0, 1]);
+      expect((await next.verify()).problems).toEqual([]);
+    },
+  );
 });
 
 test("S6.7 keys are rotated while a thread is being deleted, and none is kept for what is on its way out", async () => {
@@ -182,10 +187,7 @@ test("S6.7 archives of a large thread's rewinds go with it, piece by piece", asy
   expect((await saver.verify()).problems).toEqual([]);
 });
 
-describe.each<[string, TurnSaverOptions]>([
-  ["plain", {}],
-  ["encrypted", { encryption: { key: KEY } }],
-])("S6.7 copying a large thread, %s", (kind, options) => {
+describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, options) => {
   const key = kind === "plain" ? [] : [KEY];
 
   /** A thread with turns, of 350 checkpoints and more. */
@@ -320,27 +322,30 @@ describe.each<[string, TurnSaverOptions]>([
     expect((await saver.verify()).problems).toEqual([]);
   });
 
-  test.each([1, 6])("S6.7 S3.8 SIGKILL %d turns into a copy: nobody sees it, and the next process removes it", async (turns) => {
-    const path = tempFile();
-    const saver = await source(path);
-    const before = await seen(saver, "large");
-    saver.close();
-    expect(runProgram("retention/large-copy-child.ts", path, String(turns), ...key).signal).toBe("SIGKILL");
-    expect(leftovers(path)).toEqual([{ thread: expect.any(Number), rewind_id: "", run_id: expect.stringMatching(/./) }]);
-    const number = numberOfCopy(path)!;
-    if (turns > 1) expect(rowsOfNumber(path, number)).not.toEqual({ langgraph_leftovers: 1 });
-    const next = open(path, options);
-    expect(await next.getTuple(at("copy"))).toBeUndefined();
-    expect((await next.verify()).problems).toEqual([]);
-    while (leftovers(path).length > 0) await new Promise(setImmediate);
-    expect(rowsOfNumber(path, number)).toEqual({});
-    const runs = new Database(path, { readonly: true });
-    expect(runs.prepare("SELECT count(*) FROM langgraph_runs").pluck().get()).toBe(0);
-    runs.close();
-    await next.copyThread("large", "copy");
-    expect(await seen(next, "copy")).toEqual(before);
-    expect((await next.verify()).problems).toEqual([]);
-  });
+  test.each(points([1, 6], 1))(
+    "S6.7 S3.8 SIGKILL %d turns into a copy: nobody sees it, and the next process removes it",
+    async (turns) => {
+      const path = tempFile();
+      const saver = await source(path);
+      const before = await seen(saver, "large");
+      saver.close();
+      expect(runProgram("retention/large-copy-child.ts", path, String(turns), ...key).signal).toBe("SIGKILL");
+      expect(leftovers(path)).toEqual([{ thread: expect.any(Number), rewind_id: "", run_id: expect.stringMatching(/./) }]);
+      const number = numberOfCopy(path)!;
+      if (turns > 1) expect(rowsOfNumber(path, number)).not.toEqual({ langgraph_leftovers: 1 });
+      const next = open(path, options);
+      expect(await next.getTuple(at("copy"))).toBeUndefined();
+      expect((await next.verify()).problems).toEqual([]);
+      while (leftovers(path).length > 0) await new Promise(setImmediate);
+      expect(rowsOfNumber(path, number)).toEqual({});
+      const runs = new Database(path, { readonly: true });
+      expect(runs.prepare("SELECT count(*) FROM langgraph_runs").pluck().get()).toBe(0);
+      runs.close();
+      await next.copyThread("large", "copy");
+      expect(await seen(next, "copy")).toEqual(before);
+      expect((await next.verify()).problems).toEqual([]);
+    },
+  );
 
   test("S6.7 nobody removes the rows of a copy that another process, or another host, is still making", async () => {
     const path = tempFile();

@@ -10,6 +10,8 @@ import { type PrunedEvent, TurnSaver } from "langgraph-checkpoint-turns";
 import { at, collect, expectSame, input, Shop, THREAD } from "../support/ret-world";
 import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
+import { runs } from "../support/lane";
 
 const DAY = 86_400_000;
 const shops: Shop[] = [];
@@ -208,7 +210,7 @@ describe("S2.1 prune", () => {
     const all = shop.count("langgraph_snapshots");
     shop.close();
     const child = join(__dirname, "ret-kill-child.ts");
-    const { signal } = spawnSync(process.execPath, ["--import", "tsx", child, shop.path, THREAD], {
+    const { signal } = spawnSync(process.execPath, [...childProgram(child), shop.path, THREAD], {
       env: { ...process.env, NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "" },
     });
     expect(signal).toBe("SIGKILL");
@@ -845,7 +847,7 @@ describe("S2.1 property", () => {
           }
         },
       ),
-      { numRuns: 12 },
+      { numRuns: runs(4, 12) },
     );
   }, 120_000);
 

@@ -6,6 +6,7 @@ import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpo
 import { chain, Log } from "../support/s1-graph";
 import { quiet, rowsOfThread } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { points } from "../support/lane";
 
 let path: string;
 let saver: TurnSaver;
@@ -89,7 +90,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     ),
   );
 
-  test.each(cases)(
+  test.each(points(cases, 9))(
     "S3.7 writes nothing under the id: durability %s, attached %s, at work in %s",
     async (durability, attached, stop) => {
       saver.close();
@@ -107,7 +108,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     },
   );
 
-  test.each(cases)(
+  test.each(points(cases, 9))(
     "S3.7 writes nothing into the thread that has begun: durability %s, attached %s, at work in %s",
     async (durability, attached, stop) => {
       saver.close();

@@ -1,11 +1,13 @@
 import { spawn } from "node:child_process";
 import { copyFileSync } from "node:fs";
+import { join } from "node:path";
 import { TurnSaver } from "langgraph-checkpoint-turns";
-import { bundledChild, CHILD_ENV } from "../support/bundled-child";
+import { CHILD_ENV, childProgram } from "../support/child-program";
 import { closeAll, Deeds, fresh, quietLogger, refusal, thread } from "../support/eff-world";
 import { dump } from "../support/s1-tools";
 import { crashUndos, type Kind } from "./undo-crash";
 import { choresOn, config, stateRows, treeOn } from "../support/undo-world";
+import { points } from "../support/lane";
 
 const AT_ONCE = 4;
 const TO_A = { threadId: "t", toTask: "a" };
@@ -13,7 +15,7 @@ const TO_A = { threadId: "t", toTask: "a" };
 jest.setTimeout(600_000);
 afterAll(closeAll);
 
-let child = "";
+let child: string[] = [];
 
 interface Ended {
   points: string[];
@@ -24,7 +26,7 @@ interface Ended {
 /** @returns "killed" if the child died by SIGKILL */
 function runChild(path: string, kind: Kind, killAt: number): Promise<Ended | "killed"> {
   return new Promise((resolve, reject) => {
-    const args = [child, path, `${path}.deeds`, `${path}.calls`, kind, String(killAt)];
+    const args = [...child, path, `${path}.deeds`, `${path}.calls`, kind, String(killAt)];
     const ended = spawn(process.execPath, args, { env: CHILD_ENV });
     let out = "";
     let err = "";
@@ -51,7 +53,7 @@ function another(): string {
 }
 
 beforeAll(async () => {
-  child = bundledChild("rewind/undo-child");
+  child = childProgram(join(__dirname, "undo-child.ts"));
   template = fresh();
   const ledger = new Deeds();
   const saver = TurnSaver.fromPath(template, { logger: quietLogger() });
@@ -97,56 +99,59 @@ function expectWhole(path: string): { isAfter: boolean; undone: string[] } {
   return { isAfter, undone };
 }
 
-describe.each<Kind>(["probe", "idempotent", "plain"])("S3.5 SIGKILL at every step of a rewind with five undos: %s", (kind) => {
-  test(`S3.5 ${kind}: after the next start each undo has run exactly once, and the state was wholly before or wholly after`, async () => {
-    const whole = (await runChild(another(), kind, 0)) as Ended;
-    expect(whole.undone).toHaveLength(5);
-    // The run's mark, the rewind's, two for each undo, the deletion, and the mark again: each twice; and the five calls.
-    expect(whole.points).toHaveLength(14 * 2 + 5);
-    const seen = { before: 0, after: 0, doubt: 0, again: 0 };
-    await forEachPoint(whole.points.length, async (killAt) => {
-      const path = another();
-      expect(await runChild(path, kind, killAt)).toBe("killed");
-      const { isAfter, undone } = expectWhole(path);
-      seen[isAfter ? "after" : "before"] += 1;
-      const ledger = new Deeds(`${path}.deeds`);
-      const calls = new Deeds(`${path}.calls`);
-      const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
-      try {
-        const unfinished = await saver.unfinishedRewind("t");
-        const undos = crashUndos(kind, ledger, calls);
-        const doubtful = (await saver.effects.list("t")).find(({ undoStatus }) => undoStatus === "begun");
-        if (kind === "plain" && doubtful !== undefined) {
-          const error = await refusal(saver.rewind(TO_A, undos));
-          expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT", data: { effectId: doubtful.id } });
-          expect(await refusal(saver.abandonRewind(unfinished!.id))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
-          expect(ledger.lines()).toEqual(undone);
-          seen.doubt += 1;
-          const happened = undone.includes(`undo ${doubtful.name} ${doubtful.key}`);
-          await saver.effects.resolve(doubtful.id, { undo: happened ? "done" : "not-done" });
+describe.each<Kind>(points(["plain", "probe", "idempotent"], 1))(
+  "S3.5 SIGKILL at every step of a rewind with five undos: %s",
+  (kind) => {
+    test(`S3.5 ${kind}: after the next start each undo has run exactly once, and the state was wholly before or wholly after`, async () => {
+      const whole = (await runChild(another(), kind, 0)) as Ended;
+      expect(whole.undone).toHaveLength(5);
+      // The run's mark, the rewind's, two for each undo, the deletion, and the mark again: each twice; and the five calls.
+      expect(whole.points).toHaveLength(14 * 2 + 5);
+      const seen = { before: 0, after: 0, doubt: 0, again: 0 };
+      await forEachPoint(whole.points.length, async (killAt) => {
+        const path = another();
+        expect(await runChild(path, kind, killAt)).toBe("killed");
+        const { isAfter, undone } = expectWhole(path);
+        seen[isAfter ? "after" : "before"] += 1;
+        const ledger = new Deeds(`${path}.deeds`);
+        const calls = new Deeds(`${path}.calls`);
+        const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
+        try {
+          const unfinished = await saver.unfinishedRewind("t");
+          const undos = crashUndos(kind, ledger, calls);
+          const doubtful = (await saver.effects.list("t")).find(({ undoStatus }) => undoStatus === "begun");
+          if (kind === "plain" && doubtful !== undefined) {
+            const error = await refusal(saver.rewind(TO_A, undos));
+            expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT", data: { effectId: doubtful.id } });
+            expect(await refusal(saver.abandonRewind(unfinished!.id))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+            expect(ledger.lines()).toEqual(undone);
+            seen.doubt += 1;
+            const happened = undone.includes(`undo ${doubtful.name} ${doubtful.key}`);
+            await saver.effects.resolve(doubtful.id, { undo: happened ? "done" : "not-done" });
+          }
+          const report = await saver.rewind(TO_A, undos);
+          expect(report.rewindId).toBe(isAfter ? undefined : (unfinished?.id ?? report.rewindId));
+          expect(ledger.lines()).toEqual(expected);
+          if (kind !== "idempotent") expect(calls.lines()).toEqual(expected);
+          else seen.again += calls.lines().length - expected.length;
+          expect(stateRows(path)).toEqual(after);
+          expect(await saver.listRewinds("t")).toMatchObject([{ status: "done", targetTaskId: "a" }]);
+          expect((await saver.effects.list("t")).map(({ name }) => name)).toEqual(["kept"]);
+          expect(await saver.verify()).toMatchObject({ ok: true });
+          const next = await choresOn(saver, ledger).invoke({ deeds: [{ name: "next" }] }, thread());
+          expect(next.log).toHaveLength(2);
+        } finally {
+          saver.close();
         }
-        const report = await saver.rewind(TO_A, undos);
-        expect(report.rewindId).toBe(isAfter ? undefined : (unfinished?.id ?? report.rewindId));
-        expect(ledger.lines()).toEqual(expected);
-        if (kind !== "idempotent") expect(calls.lines()).toEqual(expected);
-        else seen.again += calls.lines().length - expected.length;
-        expect(stateRows(path)).toEqual(after);
-        expect(await saver.listRewinds("t")).toMatchObject([{ status: "done", targetTaskId: "a" }]);
-        expect((await saver.effects.list("t")).map(({ name }) => name)).toEqual(["kept"]);
-        expect(await saver.verify()).toMatchObject({ ok: true });
-        const next = await choresOn(saver, ledger).invoke({ deeds: [{ name: "next" }] }, thread());
-        expect(next.log).toHaveLength(2);
-      } finally {
-        saver.close();
-      }
+      });
+      expect(seen.after).toBe(3);
+      expect(seen.before).toBe(whole.points.length - 3);
+      // Of each undo: begun; called; called, and about to be marked as done.
+      expect(seen.doubt).toBe(kind === "plain" ? 15 : 0);
+      expect(seen.again).toBe(kind === "idempotent" ? 10 : 0);
     });
-    expect(seen.after).toBe(3);
-    expect(seen.before).toBe(whole.points.length - 3);
-    // Of each undo: begun; called; called, and about to be marked as done.
-    expect(seen.doubt).toBe(kind === "plain" ? 15 : 0);
-    expect(seen.again).toBe(kind === "idempotent" ? 10 : 0);
-  });
-});
+  },
+);
 
 test("S3.5 two processes that rewind at once: each undo runs once, and one of the two is refused or finds nothing left", async () => {
   for (let round = 0; round < 3; round += 1) {

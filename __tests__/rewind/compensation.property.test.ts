@@ -3,6 +3,7 @@ import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import type { TurnSaver, UndoCall } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, open, refusal, thread } from "../support/eff-world";
 import { config, type Deed, doing, undoing, undone } from "../support/undo-world";
+import { runs } from "../support/lane";
 
 jest.setTimeout(300_000);
 afterEach(closeAll);
@@ -91,7 +92,7 @@ test("S3.5 whatever happened, and wherever undos fail: exactly the done effects 
       await graph.invoke({ round: { number: 99, task: "E", outer: [], left: [], inner: [] } }, thread());
       closeAll();
     }),
-    { numRuns: 15 },
+    { numRuns: runs(5, 15) },
   );
 });
 

@@ -3,6 +3,7 @@ import { type RewindReport, TurnSaver, type TurnsError } from "langgraph-checkpo
 import { closeAll, Deeds, fresh, open } from "../support/eff-world";
 import { choresOn, config, type Deed, undoing } from "../support/undo-world";
 import { dump, quiet } from "../support/s1-tools";
+import { runs } from "../support/lane";
 
 jest.setTimeout(300_000);
 afterEach(closeAll);
@@ -132,7 +133,7 @@ test("S3.5 property: a dry run is refused exactly where the real rewind is, with
         closeAll();
       },
     ),
-    { numRuns: 120, examples: EXAMPLES },
+    { numRuns: runs(30, 120), examples: EXAMPLES },
   );
   // The generator reaches each kind of answer.
   for (const code of [

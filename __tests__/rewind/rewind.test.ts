@@ -8,6 +8,7 @@ import { chain } from "../support/s1-graph";
 import { runProgram, startProgram } from "../support/s1-programs";
 import { dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { runs } from "../support/lane";
 
 jest.setTimeout(120_000);
 
@@ -285,7 +286,7 @@ describe("S1.5 a rewind is exact, whatever was done", () => {
           for (const made of opened) made.close();
         }
       }),
-      { numRuns: 25 },
+      { numRuns: runs(6, 25) },
     );
   });
 });

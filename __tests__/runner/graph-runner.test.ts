@@ -5,6 +5,7 @@ import { RunnableLambda } from "@langchain/core/runnables";
 import { Annotation, Command, entrypoint, interrupt, MemorySaver, START, StateGraph, task } from "@langchain/langgraph";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -146,7 +147,7 @@ describe("S2.5 runner: unfinished work", () => {
     const { saver, path } = setup();
     const graph = fragileGraph(saver, { now: false });
     const runner = new GraphRunner(graph);
-    const die = spawn(process.execPath, ["--import", "tsx", join(__dirname, "die-before-put.ts"), path], {
+    const die = spawn(process.execPath, [...childProgram(join(__dirname, "die-before-put.ts")), path], {
       stdio: "inherit",
     });
     const signal = await new Promise((resolve) => die.on("close", (_code, by) => resolve(by)));
@@ -173,7 +174,7 @@ describe("S2.5 runner: unfinished work", () => {
 
   test("S2.9 a node that was at work when the process died gives a warning before it runs again, unless it is declared idempotent", async () => {
     const { saver, path, warnings } = setup();
-    const die = spawn(process.execPath, ["--import", "tsx", join(__dirname, "die-before-put.ts"), path, "in-b"], {
+    const die = spawn(process.execPath, [...childProgram(join(__dirname, "die-before-put.ts")), path, "in-b"], {
       stdio: "inherit",
     });
     await new Promise((resolve) => die.on("close", resolve));

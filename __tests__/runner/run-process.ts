@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { childProgram } from "../support/child-program";
 
 export interface Told {
   signal: NodeJS.Signals | null;
@@ -16,7 +17,7 @@ export function inAnotherProcess(...given: string[]): Promise<Told> {
 /** Runs a script of this folder that prints one line of JSON. */
 export function scriptTold(script: string, given: string[]): Promise<Told> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, script), ...given], {
+    const child = spawn(process.execPath, [...childProgram(join(__dirname, script)), ...given], {
       env: { ...process.env, NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "" },
       stdio: ["ignore", "pipe", "pipe"],
     });

@@ -21,6 +21,7 @@ import { type BackupProgress, TurnSaver, TurnsError } from "langgraph-checkpoint
 import { checkpointFault, save } from "../../torture/faults/histories";
 import { SmallDisk, WITHOUT_MOUNT } from "../../torture/faults/small-disk";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options = {}): TurnSaver => TurnSaver.fromPath(path, { logger: quiet, ...options });
@@ -85,7 +86,7 @@ function graphOn(saver: TurnSaver) {
 
 /** Another process that saves without a pause until it is told to end. */
 async function busyWriter(path: string): Promise<{ end(): Promise<number> }> {
-  const child = spawn(process.execPath, ["--import", "tsx", join(__dirname, "backup-child.ts"), "save", path], {
+  const child = spawn(process.execPath, [...childProgram(join(__dirname, "backup-child.ts")), "save", path], {
     stdio: ["pipe", "pipe", "inherit"],
     cwd: join(__dirname, "..", ".."),
     env: { ...process.env, NODE_OPTIONS: process.env["TURNS_TEST_NODE_OPTIONS"] ?? "" },
@@ -377,7 +378,7 @@ describe("S6.8 a backup that doesn't come to its end leaves nothing at its desti
     for (const step of [1, 2, 4, "verify 1", "end"]) {
       const child = spawn(
         process.execPath,
-        ["--import", "tsx", join(__dirname, "backup-child.ts"), "backup", path, target, String(step)],
+        [...childProgram(join(__dirname, "backup-child.ts")), "backup", path, target, String(step)],
         {
           stdio: ["pipe", "pipe", "inherit"],
           cwd: join(__dirname, "..", ".."),

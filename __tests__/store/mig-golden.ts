@@ -1,5 +1,5 @@
 /**
- * Writes __tests__/store/golden/schema.sql anew, after a migration was added:
+ * Writes __tests__/store/golden/schema.sql again, after a migration was added:
  *
  *   node --import tsx __tests__/store/mig-golden.ts
  */

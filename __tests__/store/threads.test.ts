@@ -6,6 +6,7 @@ import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { points } from "../support/lane";
 
 let path: string;
 let saver: TurnSaver;
@@ -438,7 +439,7 @@ describe("S4.7 across processes that share only the file", () => {
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin, "a"], ["b", "c"]],
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", [begin, "a"], ["b", "c"]],
   ];
-  test.each(moments)(
+  test.each(points(moments, 3))(
     "S3.8 killed inside the transaction that writes %s where %s: what was saved before it is whole",
     async (table, when, log, left) => {
       expect(runProgram("store/s1-mid-save-child.ts", path, table, when, begin)).toMatchObject({ signal: "SIGKILL" });

@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
+import { childProgram } from "./child-program";
 
 const root = join(__dirname, "..", "..");
 const nodeArgs = (program: string, args: readonly string[]): string[] => [
-  "--import",
-  "tsx",
-  join(root, "__tests__", program),
+  ...childProgram(join(root, "__tests__", program)),
   ...args,
 ];
 

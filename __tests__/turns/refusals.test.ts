@@ -4,6 +4,7 @@ import { CallbackManager } from "@langchain/core/callbacks/manager";
 import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import { unprinted } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
+import { childProgram } from "../support/child-program";
 
 const reasons = [
   ["gate", "VALIDATION_FAILED"],
@@ -15,7 +16,7 @@ const reasons = [
 
 function stoppedFor(...given: string[]) {
   const child = join(__dirname, "refusal-child.ts");
-  const { stdout, stderr, status } = spawnSync(process.execPath, ["--import", "tsx", child, tempFile(), ...given], {
+  const { stdout, stderr, status } = spawnSync(process.execPath, [...childProgram(child), tempFile(), ...given], {
     env: { ...process.env, NODE_OPTIONS: process.env["TURNS_TEST_NODE_OPTIONS"] ?? "" },
     encoding: "utf8",
   });

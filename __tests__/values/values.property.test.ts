@@ -7,6 +7,7 @@ import { anyValue, channelValue, fingerprint, longList, objectsIn, own, record, 
 import { get, idOf, listed, openOn, put, putWrites } from "../support/model-calls";
 import { ModelWorld, step } from "../support/model-world";
 import { tempFile } from "../support/temp";
+import { runs } from "../support/lane";
 
 /** How many times more runs than in CI: `VALUES_RUNS=20 npx jest values`. */
 const TIMES = Number(process.env["VALUES_RUNS"] ?? 1);
@@ -87,7 +88,7 @@ describe("I3 round trip", () => {
         const carried = (await get(writer, { thread, id: 2 }))!;
         expect(fingerprint(carried.checkpoint.channel_values)).toBe(expected[0]);
       }),
-      { numRuns: 25 * TIMES },
+      { numRuns: runs(6, 25) * TIMES },
     );
     writer.close();
     other.close();
@@ -143,7 +144,7 @@ describe("I3 against a model", () => {
           world.close();
         }
       }),
-      { numRuns: 30 * TIMES },
+      { numRuns: runs(6, 30) * TIMES },
     );
   });
 });
@@ -191,7 +192,7 @@ describe("I3 mutation", () => {
         expectApart(state, await get(saver, { thread }), await get(saver, { thread }), await listed(saver, { thread }));
       }),
       // The values are changed, so only the choice of numbers is left to shrink.
-      { numRuns: 30 * TIMES },
+      { numRuns: runs(6, 30) * TIMES },
     );
     saver.close();
   });

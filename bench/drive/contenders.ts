@@ -1,5 +1,6 @@
 import { type BaseCheckpointSaver, MemorySaver } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
+import type { Database } from "better-sqlite3";
 import { TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { postgresContender } from "./postgres";
 
@@ -13,6 +14,8 @@ export interface Contender {
   hasFile: boolean;
   reopens: boolean;
   open(path: string): Promise<BaseCheckpointSaver>;
+  /** On a database that the bench opened, where it counts what the saver does. Missing: the saver takes none. */
+  onHandle?(db: Database): BaseCheckpointSaver;
   close(saver: BaseCheckpointSaver): Promise<void>;
 }
 
@@ -21,6 +24,7 @@ export const OURS = "turns";
 export const OFFICIAL = "official";
 export const MEMORY = "memory";
 export const IMMUTABLE = "immutable";
+export const OURS_FULL = "turns-full";
 
 const silent = {
   debug: () => undefined,
@@ -40,6 +44,7 @@ function ours(id: string, name: string, records: boolean, options: Record<string
     hasFile: true,
     reopens: true,
     open: async (path) => TurnSaver.fromPath(path, all),
+    onHandle: (db) => new TurnSaver(db, all),
     close: async (saver) => (saver as TurnSaver).close(),
   };
 }
@@ -52,6 +57,7 @@ const sqlite: Contender = {
   hasFile: true,
   reopens: true,
   open: async (path) => SqliteSaver.fromConnString(path),
+  onHandle: (db) => new SqliteSaver(db),
   close: async (saver) => void (saver as SqliteSaver).db.close(),
 };
 
@@ -72,7 +78,7 @@ export async function contendersHere(): Promise<{ contenders: Contender[]; absen
     sqlite,
     memory,
     ours(OURS, "TurnSaver normal, turns", true, { durability: "normal" }),
-    ours("turns-full", "TurnSaver full, turns", true, { durability: "full" }),
+    ours(OURS_FULL, "TurnSaver full, turns", true, { durability: "full" }),
     ours("no-turns", "TurnSaver normal, not attached", false, { durability: "normal" }),
     ours(IMMUTABLE, "TurnSaver normal, turns, immutable", true, { durability: "normal", immutable: true }),
   ];

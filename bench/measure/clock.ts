@@ -5,6 +5,14 @@ export async function timed(work: () => unknown): Promise<number> {
   return performance.now() - begun;
 }
 
+/** The same with the processor's time of this process, which other processes on the machine hardly change. Both in milliseconds. */
+export async function timedWithCpu(work: () => unknown): Promise<{ clock: number; cpu: number }> {
+  const before = process.cpuUsage();
+  const clock = await timed(work);
+  const { user, system } = process.cpuUsage(before);
+  return { clock, cpu: (user + system) / 1_000 };
+}
+
 /** A sample is not taken again by whom it has cost this much already, once there are {@link FEWEST} of it. */
 const BUDGET_MS = 6_000;
 const FEWEST = 3;

@@ -11,7 +11,7 @@ export function quantile(values: readonly number[], share: number): number {
   return below + ((sorted[Math.ceil(place)] ?? NaN) - below) * (place - Math.floor(place));
 }
 
-export type Unit = "ms" | "bytes";
+export type Unit = "ms" | "bytes" | "count";
 
 /** What was measured in one scenario: for each thing measured and each contender, all samples. */
 export class Samples {

@@ -11,7 +11,13 @@ export function bytesText(bytes: number): string {
   return bytes >= 1e3 ? `${digits(bytes / 1e3)} KB` : `${Math.round(bytes)} B`;
 }
 
+/** What is counted is shown without digits behind the point, a mean of counts with two. */
+export function countText(count: number): string {
+  return Number.isInteger(count) ? count.toLocaleString("en") : count.toFixed(2);
+}
+
 export function valueText(value: number, unit: Unit): string {
+  if (unit === "count") return countText(value);
   return unit === "ms" ? digits(value) : bytesText(value);
 }
 

@@ -5,7 +5,10 @@ import { table } from "./table";
 
 /** What the scenarios call the same thing. */
 const COLUMNS: readonly { title: string; measured: RegExp }[] = [
-  { title: "step", measured: /^(whole step|whole fork.*|save \(whole step\)|one invoke, last.*|whole step at 10,000)$/ },
+  {
+    title: "step",
+    measured: /^(share of a superstep|whole step|whole fork.*|save \(whole step\)|one invoke, last.*|whole step at 10,000)$/,
+  },
   { title: "getTuple", measured: /^(getTuple \(warm\)|getTuple of an old checkpoint|getTuple at 10,000)$/ },
   { title: "list of 20", measured: /^list, limit 20$/ },
   { title: "resume", measured: /^resume/ },

@@ -16,6 +16,8 @@ export interface Result {
   facts: Record<string, number>;
   /** What a reader has to know to read the table. */
   notes: string[];
+  /** What this scenario could not measure here, and why. */
+  absent?: string[];
 }
 
 export interface Scenario {

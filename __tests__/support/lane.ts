@@ -1,0 +1,23 @@
+/**
+ * The two lanes. The short one (`npm test`) proves every requirement with few runs and a part of each matrix; the long one
+ * (`npm run test:long`, or `TURNS_LONG=1 npx jest <suite>`) has whole matrices and many runs. This is the one place that reads which it is.
+ */
+export const LONG = process.env["TURNS_LONG"] === "1";
+
+/** How many runs, rounds or kills there are. */
+export const runs = (short: number, long: number): number => (LONG ? long : short);
+
+/** The points of a matrix: all of them, or in the short lane `count`, spread evenly from the first to the last. */
+export function points<T>(all: readonly T[], count: number): readonly T[] {
+  if (LONG || count >= all.length) return all;
+  const gap = (all.length - 1) / Math.max(1, count - 1);
+  return Array.from({ length: count }, (_, index) => all[Math.round(index * gap)] as T);
+}
+
+/** The pairs of two dimensions: all of them, or in the short lane a diagonal that has each row and each column at least once. */
+export function pairs<A, B>(rows: readonly A[], columns: readonly B[]): readonly (readonly [A, B])[] {
+  const [across, down] = [columns.length, rows.length];
+  const isOnDiagonal = (row: number, column: number): boolean =>
+    across >= down ? column % down === row : row % across === column;
+  return rows.flatMap((row, y) => columns.flatMap((column, x) => (LONG || isOnDiagonal(y, x) ? [[row, column] as const] : [])));
+}
