@@ -58,6 +58,7 @@ CREATE TABLE langgraph_effects (
   path         TEXT NOT NULL,
   spot         TEXT NOT NULL,
   anchor       TEXT,
+  anchor_thread TEXT,
   run          TEXT NOT NULL,
   unsaved_run  TEXT,
   name         TEXT NOT NULL,
@@ -91,7 +92,6 @@ CREATE TABLE langgraph_items (
   list   INTEGER NOT NULL,
   pos    INTEGER NOT NULL,
   seq    INTEGER NOT NULL,
-  thread INTEGER NOT NULL,
   chunk  INTEGER NOT NULL,
   PRIMARY KEY (list, pos)
 ) STRICT, WITHOUT ROWID;
@@ -149,12 +149,6 @@ CREATE TABLE langgraph_runs (
   beat_at    INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE langgraph_sequence (
-  id     INTEGER PRIMARY KEY CHECK (id = 1),
-  value  INTEGER NOT NULL,
-  mirror INTEGER NOT NULL CHECK (mirror = -value)
-) STRICT;
-
 CREATE TABLE langgraph_settings (
   name  TEXT PRIMARY KEY,
   value ANY NOT NULL
@@ -195,16 +189,17 @@ CREATE TABLE langgraph_threads (
   thread_id  TEXT NOT NULL UNIQUE,
   tag        TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
+  seq        INTEGER NOT NULL,
   epoch      INTEGER NOT NULL,
   generation INTEGER NOT NULL,
   pruned_seq INTEGER NOT NULL,
   unswept    INTEGER NOT NULL,
-  checksum   TEXT NOT NULL,
-  snapshots  INTEGER NOT NULL DEFAULT 0,
-  writes     INTEGER NOT NULL DEFAULT 0,
-  turns      INTEGER NOT NULL DEFAULT 0,
-  effects    INTEGER NOT NULL DEFAULT 0,
-  others     INTEGER NOT NULL DEFAULT 0
+  snapshots  INTEGER NOT NULL,
+  writes     INTEGER NOT NULL,
+  turns      INTEGER NOT NULL,
+  effects    INTEGER NOT NULL,
+  others     INTEGER NOT NULL,
+  checksum   TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE langgraph_tombstones (
@@ -238,16 +233,7 @@ CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
 
 CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 
-CREATE TRIGGER langgraph_turns_added AFTER INSERT ON langgraph_checkpoints WHEN new.thread IS NOT NULL
-  BEGIN UPDATE langgraph_threads SET turns = turns + 1 WHERE thread = new.thread; END;
-
-CREATE TRIGGER langgraph_turns_deleted AFTER DELETE ON langgraph_checkpoints WHEN old.thread IS NOT NULL
-  BEGIN UPDATE langgraph_threads SET turns = turns - 1 WHERE thread = old.thread; END;
-
 CREATE UNIQUE INDEX langgraph_chunks_by_address ON langgraph_chunks (thread, address);
-
-CREATE TRIGGER langgraph_effects_added AFTER INSERT ON langgraph_effects
-  BEGIN UPDATE langgraph_threads SET effects = effects + 1 WHERE thread = new.thread; END;
 
 CREATE INDEX langgraph_effects_by_anchor ON langgraph_effects (thread, anchor);
 
@@ -259,63 +245,18 @@ CREATE INDEX langgraph_effects_by_label ON langgraph_effects (thread, node_task_
 
 CREATE INDEX langgraph_effects_by_run ON langgraph_effects (thread, run);
 
-CREATE INDEX langgraph_effects_by_seq ON langgraph_effects (thread);
-
-CREATE TRIGGER langgraph_effects_deleted AFTER DELETE ON langgraph_effects
-  BEGIN UPDATE langgraph_threads SET effects = effects - 1 WHERE thread = old.thread; END;
-
 CREATE INDEX langgraph_effects_unsaved ON langgraph_effects (unsaved_run) WHERE unsaved_run IS NOT NULL;
 
 CREATE UNIQUE INDEX langgraph_graphs_by_digest ON langgraph_graphs (thread, digest);
 
-CREATE INDEX langgraph_lists_by_thread ON langgraph_lists (thread);
-
-CREATE TRIGGER langgraph_names_added AFTER INSERT ON langgraph_names
-  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
-
-CREATE TRIGGER langgraph_names_deleted AFTER DELETE ON langgraph_names
-  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
-
-CREATE TRIGGER langgraph_rewinds_added AFTER INSERT ON langgraph_rewinds
-  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread_id = new.thread_id; END;
-
 CREATE INDEX langgraph_rewinds_by_thread ON langgraph_rewinds (thread_id, seq);
 
-CREATE TRIGGER langgraph_rewinds_deleted AFTER DELETE ON langgraph_rewinds
-  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread_id = old.thread_id; END;
-
 CREATE INDEX langgraph_runs_by_thread ON langgraph_runs (thread_id);
-
-CREATE TRIGGER langgraph_snapshots_added AFTER INSERT ON langgraph_snapshots
-  BEGIN UPDATE langgraph_threads SET snapshots = snapshots + 1 WHERE thread = new.thread; END;
-
-CREATE INDEX langgraph_snapshots_by_id ON langgraph_snapshots (checkpoint_id);
 
 CREATE INDEX langgraph_snapshots_by_position ON langgraph_snapshots (thread, checkpoint_ns, position);
 
 CREATE INDEX langgraph_snapshots_by_run ON langgraph_snapshots (run_id) WHERE run_id IS NOT NULL;
 
-CREATE INDEX langgraph_snapshots_by_seq ON langgraph_snapshots (thread);
-
-CREATE INDEX langgraph_snapshots_by_step ON langgraph_snapshots (thread, checkpoint_ns, step);
-
 CREATE INDEX langgraph_snapshots_by_thread ON langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
 
-CREATE TRIGGER langgraph_snapshots_deleted AFTER DELETE ON langgraph_snapshots
-  BEGIN UPDATE langgraph_threads SET snapshots = snapshots - 1 WHERE thread = old.thread; END;
-
-CREATE TRIGGER langgraph_tasks_added AFTER INSERT ON langgraph_tasks
-  BEGIN UPDATE langgraph_threads SET others = others + 1 WHERE thread = new.thread; END;
-
-CREATE TRIGGER langgraph_tasks_deleted AFTER DELETE ON langgraph_tasks
-  BEGIN UPDATE langgraph_threads SET others = others - 1 WHERE thread = old.thread; END;
-
-CREATE TRIGGER langgraph_writes_added AFTER INSERT ON langgraph_writes
-  BEGIN UPDATE langgraph_threads SET writes = writes + 1 WHERE thread = new.thread; END;
-
 CREATE INDEX langgraph_writes_by_checkpoint ON langgraph_writes (thread, checkpoint_ns, checkpoint_id);
-
-CREATE INDEX langgraph_writes_by_seq ON langgraph_writes (thread);
-
-CREATE TRIGGER langgraph_writes_deleted AFTER DELETE ON langgraph_writes
-  BEGIN UPDATE langgraph_threads SET writes = writes - 1 WHERE thread = old.thread; END;
