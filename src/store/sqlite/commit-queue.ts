@@ -1,11 +1,10 @@
 import { type CommitName, failpoint, type FailpointDetails } from "../../failpoints";
 import { TurnsError } from "../../errors";
 import type { Awaitable } from "../store";
-import type { Commits } from "./commits";
-import { isBusy, sqliteCode, translated } from "./failures";
+import { CommitInDoubt, StaleFacts } from "../engine";
 import { refuseRetiredKey } from "./keys";
 import type { Program, Sql } from "./sql";
-import { LeftUnwritten } from "./thread-keys";
+import { areWritten, LeftUnwritten } from "./thread-keys";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
@@ -50,13 +49,11 @@ class JobFailed extends Error {
  */
 export class CommitQueue {
   readonly #sql: Sql;
-  readonly #commits: Commits;
   #jobs: Job[] = [];
   #isScheduled = false;
 
-  constructor(sql: Sql, commits: Commits) {
+  constructor(sql: Sql) {
     this.#sql = sql;
-    this.#commits = commits;
   }
 
   /** Resolves when the request is committed, at the end of this macrotask or sooner. */
@@ -99,25 +96,7 @@ export class CommitQueue {
   /** Reads behind what was handed in before; all that the program reads is one state of the database. */
   read<T>(program: () => Program<T>): Awaitable<T> {
     void this.commit();
-    return this.#commits.read(() => this.#sql.now(this.#sql.transaction(program())));
-  }
-
-  /** Runs work that no transaction may be around, behind what was handed in before. */
-  alone<T>(work: () => T): Awaitable<T> {
-    void this.commit();
-    return this.#commits.alone(work);
-  }
-
-  /** {@link alone} for work that changes the file, or moves its log. */
-  upkeep<T>(work: () => T): Awaitable<T> {
-    void this.commit();
-    return this.#commits.upkeep(work);
-  }
-
-  /** Commits what was handed in, and closes the database. */
-  close(): void {
-    void this.commit();
-    this.#commits.close();
+    return this.#sql.engine.read(() => this.#sql.transaction(program()));
   }
 
   /** Commits all that was handed in. It never throws: each request has its own outcome. */
@@ -142,17 +121,13 @@ export class CommitQueue {
 
   #together(jobs: readonly Job[], isUnsynced = false): Awaitable<void> {
     const values = new Map<Job, unknown>();
-    const failed = (error: unknown): Awaitable<void> => this.#failed(jobs, error);
+    const failed = (error: unknown): Awaitable<void> => this.#failed(jobs, error, values);
     const committed = (): void => {
       for (const job of jobs) end(job, finished(job, values.get(job)));
     };
     let done: Awaitable<unknown>;
     try {
-      const transaction = (): void => {
-        values.clear();
-        this.#sql.now(this.#sql.transaction(this.#all(jobs, values)));
-      };
-      done = isUnsynced ? this.#commits.runUnsynced(transaction) : this.#commits.run(transaction);
+      done = this.#sql.engine.write(() => this.#sql.transaction(this.#all(jobs, values)), isUnsynced ? "unsynced" : "synced");
     } catch (error) {
       return failed(error);
     }
@@ -161,6 +136,7 @@ export class CommitQueue {
   }
 
   *#all(jobs: readonly Job[], values: Map<Job, unknown>): Program {
+    values.clear();
     yield* refuseRetiredKey(this.#sql);
     for (const job of jobs) {
       const { request, isAlone } = job;
@@ -171,13 +147,15 @@ export class CommitQueue {
         reach(request, "within");
       } catch (error) {
         if (error instanceof LeftUnwritten) throw error;
-        const isOfFile = isBusy(error) || sqliteCode(error).startsWith("SQLITE_CORRUPT");
-        throw isOfFile ? error : new JobFailed(job, translated(error, this.#sql.db.name));
+        if (this.#sql.engine.isPassing(error)) throw error;
+        throw new JobFailed(job, this.#sql.engine.meaningOf(error));
       }
     }
   }
 
-  #failed(jobs: readonly Job[], error: unknown): Awaitable<void> {
+  #failed(jobs: readonly Job[], error: unknown, values: ReadonlyMap<Job, unknown>): Awaitable<void> {
+    if (error instanceof StaleFacts) return this.#together(jobs);
+    if (error instanceof CommitInDoubt) return this.#settle(jobs, error, values);
     if (error instanceof JobFailed) {
       const { job, reason } = error;
       if (job.request.hasParts === true && !job.isAlone) return this.#apart(jobs);
@@ -185,12 +163,31 @@ export class CommitQueue {
       const others = jobs.filter((other) => other !== job);
       return others.length === 0 ? undefined : this.#together(others);
     }
-    const reason = error instanceof LeftUnwritten ? translated(error.cause, this.#sql.db.name) : error;
+    const reason = error instanceof LeftUnwritten ? this.#sql.engine.meaningOf(error.cause) : error;
     const isHopeless = TurnsError.is(reason) && reason.code !== "STORE_FAILED";
     const isLast = jobs.length === 1 && jobs.every(({ isAlone, request }) => isAlone || request.hasParts !== true);
     if (!isHopeless && !isLast) return this.#apart(jobs);
     for (const job of jobs) end(job, { error: reason });
     return undefined;
+  }
+
+  /** Whether a commit was carried out, the database tells: the rows of its threads are those that it wrote, or not. */
+  #settle(jobs: readonly Job[], { cause }: CommitInDoubt, values: ReadonlyMap<Job, unknown>): Awaitable<void> {
+    const written = this.#sql.lastWritten;
+    const settled = (isThere: boolean): Awaitable<void> => {
+      if (!isThere) return this.#together(jobs);
+      for (const job of jobs) end(job, finished(job, values.get(job)));
+      return undefined;
+    };
+    const failed = (): void => {
+      for (const job of jobs) end(job, { error: this.#sql.engine.meaningOf(cause) });
+    };
+    try {
+      const isThere = this.#sql.engine.read(() => areWritten(this.#sql, written));
+      return isThere instanceof Promise ? isThere.then(settled, failed) : settled(isThere);
+    } catch {
+      return failed();
+    }
   }
 
   /** Each by itself, in order. */

@@ -4,7 +4,7 @@ import { ofThread } from "../spans";
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import type { CopyPath, Pauses } from "./copy-path";
-import type { Sql } from "./sql";
+import type { SqliteSql } from "./engine";
 import type { ThreadKey } from "./thread-keys";
 
 export type ListPointer = Extract<Pointer, { kind: "list" }>;
@@ -24,7 +24,7 @@ const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chu
  * is hashed once for all of them, and a list that branches off goes on from where its base was.
  */
 export class CopiedDigests {
-  readonly #sql: Sql;
+  readonly #sql: SqliteSql;
   readonly #source: ThreadKey;
   readonly #target: ThreadKey;
   readonly #lists: ReadonlyMap<number, ListRow>;

@@ -7,7 +7,8 @@ import { translated } from "./failures";
 import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
 import { mainFileOf, snapshotOf } from "./read-snapshot";
 import { beatRun, beginCopyRun } from "./runs";
-import { type Program, Sql } from "./sql";
+import { sqlOn, type SqliteSql } from "./engine";
+import type { Program } from "./sql";
 import { beginCopy, copiedRows, copyAtOnce, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "./thread-copy";
 import { threadKey } from "./thread-keys";
 
@@ -18,7 +19,7 @@ const ROWS_PER_PIECE = 500;
 /** What copying needs of the store around it. */
 export interface CopyParts {
   db: SqliteDatabase;
-  sql: Sql;
+  sql: SqliteSql;
   write: <T>(work: () => T) => Awaitable<T>;
   /** As `write`, without waiting for the disk. The last transaction of a copy waits for all before it. */
   writeUnsynced: <T>(work: () => T) => Awaitable<T>;
@@ -41,7 +42,7 @@ export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<bo
   const reader = await parts.inTurn(() => snapshotIfReadable(db));
   if (reader === undefined) return write(() => sql.now(isCopiedAtOnce(sql, order, true)));
   try {
-    return await copyInPieces(parts, new Sql(reader, sql.sealing), order);
+    return await copyInPieces(parts, sqlOn(reader, sql.sealing), order);
   } catch (error) {
     throw translated(error, db.name);
   } finally {
@@ -50,7 +51,7 @@ export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<bo
 }
 
 /** @returns whether it was: a large thread is not, unless it has to be */
-function* isCopiedAtOnce(sql: Sql, order: CopyOrder, hasToBe: boolean): Program<boolean> {
+function* isCopiedAtOnce(sql: SqliteSql, order: CopyOrder, hasToBe: boolean): Program<boolean> {
   const source = yield* threadKey(sql, order.sourceId);
   if (!hasToBe && source !== undefined && (yield* isLarge(sql, source.thread))) {
     yield* refuseTaken(sql, order.targetId);
@@ -69,7 +70,7 @@ function snapshotIfReadable(db: SqliteDatabase): SqliteDatabase | undefined {
   }
 }
 
-async function copyInPieces(parts: CopyParts, from: Sql, order: CopyOrder): Promise<boolean> {
+async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder): Promise<boolean> {
   const { db, sql, write, writeUnsynced } = parts;
   const { runId } = order.run;
   const source = from.now(sourceOf(from, order.sourceId));
@@ -104,7 +105,7 @@ async function arePiecesWritten({ sql, writeUnsynced }: CopyParts, path: CopyPat
   return true;
 }
 
-function* isPieceWritten(sql: Sql, piece: readonly RowWrite[], leftover: Leftover): Program<boolean> {
+function* isPieceWritten(sql: SqliteSql, piece: readonly RowWrite[], leftover: Leftover): Program<boolean> {
   if (!(yield* isThere(sql, leftover))) return false;
   yield* beatRun(sql, leftover.run_id, uptime());
   for (const write of piece) yield* write();
@@ -112,7 +113,7 @@ function* isPieceWritten(sql: Sql, piece: readonly RowWrite[], leftover: Leftove
 }
 
 /** @returns false if rows of the source were deleted or brought back since it was read, or rows of the copy removed */
-function* publishIfWhole(sql: Sql, path: CopyPath, leftover: Leftover): Program<boolean> {
+function* publishIfWhole(sql: SqliteSql, path: CopyPath, leftover: Leftover): Program<boolean> {
   if (!(yield* isThere(sql, leftover)) || (yield* isOutdated(path)) || !(yield* isComplete(path))) return false;
   yield* publishCopy(path);
   yield* forgetLeftover(sql, leftover);

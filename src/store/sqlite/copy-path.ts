@@ -1,6 +1,7 @@
 import { corrupted } from "../checksum";
 import { firstSeq, seqIn, SPAN, threadOfSeq } from "../spans";
-import type { Program, Sql } from "./sql";
+import type { SqliteSql } from "./engine";
+import type { Program } from "./sql";
 import type { ThreadKey } from "./thread-keys";
 
 /** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */
@@ -27,13 +28,13 @@ export function pageByThread(table: string, columns = "*"): string {
 
 /** From where to where a thread is copied. Each row of the copy has the place in its thread that the source's row has. */
 export class CopyPath {
-  readonly from: Sql;
+  readonly from: SqliteSql;
   readonly source: ThreadKey;
-  readonly to: Sql;
+  readonly to: SqliteSql;
   readonly target: ThreadKey;
   readonly createId: () => string;
 
-  constructor(from: Sql, source: ThreadKey, to: Sql, target: ThreadKey, createId: () => string) {
+  constructor(from: SqliteSql, source: ThreadKey, to: SqliteSql, target: ThreadKey, createId: () => string) {
     this.from = from;
     this.source = source;
     this.to = to;

@@ -8,12 +8,14 @@ import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { detailsOf } from "./commit-failpoints";
 import { CommitQueue, type Request } from "./commit-queue";
+import { lookedAt, SqliteEngine, SqliteSql } from "./engine";
+import { unlockDatabase } from "./unlock-file";
 import { copyThread } from "./copy-in-pieces";
 import { deltaHistory } from "./delta";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "./effects";
 import { graphsOfTurns } from "./graphs";
-import { unlockDatabase } from "./keys";
+
 import { hasLeftovers, removeLeftovers } from "./leftovers";
 import { LogWatch } from "./log-watch";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./names";
@@ -26,7 +28,7 @@ import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, takeBack } 
 import { beatRun, beginRun, checkLease, endRun, listRuns } from "./runs";
 import { reseal, retireKeys } from "./rotate";
 import { withoutInline } from "./small-values";
-import { type Program, Sql } from "./sql";
+import type { Program, Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { readChunks } from "./chunks";
 import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
@@ -53,8 +55,8 @@ export interface SqliteStoreOptions extends ConnectionOptions {
 /** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
-  const sql = new Sql(db, undefined, typeof source !== "string");
   const commits = new Commits(db, options.busyTimeoutMs, new LogWatch(db, options.logger));
+  const sql = new SqliteSql(new SqliteEngine(db, commits, typeof source !== "string"));
   try {
     const opening = unlockDatabase(sql, options.encryption);
     if (opening !== undefined) commits.holdUntil(opening);
@@ -65,8 +67,8 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
   return storeOn(db, sql, commits, (path) => openSqliteStore(path, options));
 }
 
-function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path: string) => Store): Store {
-  const queue = new CommitQueue(sql, commits);
+function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy: (path: string) => Store): Store {
+  const queue = new CommitQueue(sql);
   type Work<A extends unknown[], T> = (sql: Sql, ...args: A) => Program<T>;
   const request = <A extends unknown[], T>(work: Work<A, T>, args: A, name?: CommitName): Request<T> => ({
     program: () => work(sql, ...args),
@@ -91,6 +93,16 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     <A extends unknown[], T>(work: Work<A, T>, name?: CommitName) =>
     (...args: A) =>
       queue.unsynced(request(work, args, name));
+  /** Work that no transaction may be around, behind what was handed in before. */
+  const alone = <T>(work: () => T): Awaitable<T> => {
+    void queue.commit();
+    return commits.alone(work);
+  };
+  /** {@link alone} for work that changes the file, or moves its log. */
+  const upkeep = <T>(work: () => T): Awaitable<T> => {
+    void queue.commit();
+    return commits.upkeep(work);
+  };
   const read =
     <A extends unknown[], T>(work: Work<A, T>) =>
     (...args: A) =>
@@ -129,7 +141,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     getThread: read(getThread),
     deleteThread: write(deleteThread),
     // Asked before something is removed: a file that was cut is refused, not read.
-    hasLeftovers: (isAlive) => queue.upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
+    hasLeftovers: (isAlive) => upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(reuseThread),
@@ -140,7 +152,7 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
           sql,
           write: (work) => queue.now({ program: () => atOnce(work) }),
           writeUnsynced: (work) => queue.unsynced({ program: () => atOnce(work) }),
-          inTurn: (work) => queue.upkeep(work),
+          inTurn: (work) => upkeep(work),
         },
         order,
       ),
@@ -156,10 +168,10 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     nameCheckpoint: write(nameCheckpoint),
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
-    space: () => queue.alone(() => spaceOf(db)),
+    space: () => alone(() => spaceOf(db)),
     giveBackPages: (pages) => queue.now({ program: () => atOnce(() => giveBackPages(db, pages)) }),
-    checkpointLog: (truncate) => queue.upkeep(() => checkpointLog(db, truncate)),
-    vacuumFully: () => queue.upkeep(() => vacuumFully(db)),
+    checkpointLog: (truncate) => upkeep(() => checkpointLog(db, truncate)),
+    vacuumFully: () => upkeep(() => vacuumFully(db)),
     beginRun: mark(beginRun, "run-mark"),
     beatRun: mark(beatRun),
     checkLease: (lease, when = "now") =>
@@ -185,11 +197,12 @@ function storeOn(db: SqliteDatabase, sql: Sql, commits: Commits, openCopy: (path
     retireKeys: write(retireKeys),
     startVerify: read(function* (_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) {
       const step = yield* startVerify(sql, threadId, isGraph);
-      return { step: () => queue.alone(() => sql.now(step())) };
+      return { step: () => alone(() => lookedAt(sql, step)) };
     }),
-    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => queue.upkeep(work) }, order),
+    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
     close: () => {
-      queue.close();
+      void queue.commit();
+      commits.close();
     },
     get open() {
       return db.open;
@@ -204,7 +217,7 @@ function* atOnce<T>(work: () => T): Program<T> {
 }
 
 /** For a failpoint, which must fail by nothing but its handler. */
-function effectToTell(sql: Sql, id: string): unknown {
+function effectToTell(sql: SqliteSql, id: string): unknown {
   try {
     return sql.now(sql.transaction(getEffect(sql, id)));
   } catch {

@@ -1,6 +1,5 @@
 import { TurnsError } from "../../errors";
-import { type EncryptionOption, type FoundInDatabase, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
-import { waitingForOthers } from "./connection";
+import type { FoundInDatabase } from "../../sealing";
 import type { Program, Sql } from "./sql";
 
 /** The database's secret is stored once per master key, each wrapped under it, as `key:<id>`. */
@@ -11,42 +10,15 @@ const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < '
 /** Nothing was ever saved: what was deleted may still be readable in pages that are free. */
 const UNUSED = `SELECT 1 FROM langgraph_settings WHERE name = 'threads' AND value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
 
-/**
- * Makes out with which keys a database is read and written, and gives {@link Sql} its sealing: at once, or when the promise resolves
- * if the keys come from a provider that takes its time.
- *
- * @throws {TurnsError} what `resolveKeys` and `unlock` throw; the promise rejects with the same
- */
-export function unlockDatabase(sql: Sql, option: EncryptionOption | undefined): Promise<void> | undefined {
-  const file = sql.db.name;
-  const keyIds = sealedKeyIds(waitingForOthers(file, () => found(sql).wrapped));
-  const keys = option === undefined ? undefined : resolveKeys(option, keyIds);
-  const finish = (resolved: ResolvedKeys | undefined): void => {
-    if (sql.db.open) waitingForOthers(file, () => unlockWith(sql, resolved));
-  };
-  if (keys instanceof Promise) return keys.then(finish);
-  finish(keys);
-  return undefined;
+/** What the database says of its keys. */
+export function* foundKeys(sql: Sql): Program<FoundInDatabase> {
+  const secrets = yield* sql.all<{ value: unknown }>(SECRETS);
+  const wrapped = secrets.map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
+  return { wrapped, empty: wrapped.length === 0 && (yield* sql.get(UNUSED)) !== undefined };
 }
 
-/** Of two processes that open a new file at once, the second finds the secret of the first in its transaction. */
-function unlockWith(sql: Sql, keys: ResolvedKeys | undefined): void {
-  const known = sql.db.transaction(() => unlock(keys, found(sql)))() as ReturnType<typeof unlock>;
-  if (known.toStore === undefined || sql.db.readonly) return sql.unlock(known.sealing);
-  sql.db
-    .transaction(() => {
-      const { sealing, toStore } = unlock(keys, found(sql));
-      if (toStore !== undefined) sql.now(sql.run(STORE, `key:${toStore.keyId}`, toStore.wrapped));
-      sql.unlock(sealing);
-    })
-    .immediate();
-}
-
-function found(sql: Sql): FoundInDatabase {
-  const wrapped = sql
-    .now(sql.all<{ value: unknown }>(SECRETS))
-    .map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
-  return { wrapped, empty: wrapped.length === 0 && sql.now(sql.get(UNUSED)) !== undefined };
+export function* storeSecret(sql: Sql, keyId: string, wrapped: Uint8Array): Program {
+  yield* sql.run(STORE, `key:${keyId}`, wrapped);
 }
 
 /** Refuses to write texts as they are into a file that another process has made an encrypted one. @throws {TurnsError} ENCRYPTED */

@@ -1,7 +1,7 @@
 import type { Sealing } from "../../sealing";
-import { type Bound, type Program, runNow, type Statement } from "../program";
-import type { SqliteDatabase, SqliteStatement } from "./driver";
-import type { ThreadKey } from "./thread-keys";
+import type { Engine } from "../engine";
+import type { Bound, Program } from "../program";
+import type { ThreadKey, WrittenThread } from "./thread-keys";
 
 export type { Program } from "../program";
 
@@ -12,9 +12,9 @@ const THREADS = 256;
 /** And so many places of checkpoints. */
 const HEADS = 64;
 
-/** Prepared statements of one connection, compiled once per text. Statement texts are constants: values are always bound. */
+/** What programs work with: the statements of their transaction, and what is known from earlier ones. Texts are constants: values are always bound. */
 export class Sql {
-  readonly db: SqliteDatabase;
+  readonly engine: Engine;
   /** What is known of threads, by their ids. */
   readonly threads = new Map<string, ThreadKey>();
   /** The threads of runs that are known to hold them. */
@@ -25,23 +25,17 @@ export class Sql {
   unsavedEffects: boolean | undefined;
   /** The program that runs has a transaction of its own, in which its turns may fail without it. */
   inParts = false;
+  /** The rows of threads that the last transaction has written. */
+  lastWritten: WrittenThread[] = [];
   /** Threads that the transaction which runs has changed. */
   readonly #changed = new Set<ThreadKey>();
-  /** Others use the connection too. */
-  readonly #isShared: boolean;
-  #version: number | undefined;
-  #changes = -1;
   /** The checkpoints that this connection has saved or read last. */
   readonly heads = new RecentHeads();
-  readonly #prepared = new Map<string, SqliteStatement>();
-  readonly #raw = new Map<string, SqliteStatement>();
   readonly #tags = new Map<string, string>();
   #sealing: Sealing | undefined;
 
-  /** @param isShared others may use the connection too */
-  constructor(db: SqliteDatabase, sealing?: Sealing, isShared = true) {
-    this.#isShared = isShared;
-    this.db = db;
+  constructor(engine: Engine, sealing?: Sealing) {
+    this.engine = engine;
     this.#sealing = sealing;
   }
 
@@ -74,31 +68,6 @@ export class Sql {
     return (yield { text, values, returns: "arrays" }) as T[];
   }
 
-  /** Runs a program at once, in the transaction that is open, or none. */
-  now<T>(program: Program<T>): T {
-    return runNow(program, this.#execute);
-  }
-
-  readonly #execute = ({ text, values, returns }: Statement): unknown => {
-    const bound = bindable(text, values);
-    switch (returns) {
-      case "one":
-        return this.#statement(text).get(...bound);
-      case "all":
-        return this.#statement(text).all(...bound);
-      case "count":
-        return Number(this.#statement(text).run(...bound).changes);
-      case "arrays": {
-        let statement = this.#raw.get(text);
-        if (statement === undefined) {
-          statement = this.db.prepare(text).raw(true);
-          this.#raw.set(text, statement);
-        }
-        return statement.all(...bound);
-      }
-    }
-  };
-
   /** A thread's tag, computed once. */
   remembered(threadId: string, compute: () => string): string {
     let tag = this.#tags.get(threadId);
@@ -115,13 +84,14 @@ export class Sql {
    * long as nobody else has written to the database.
    */
   *transaction<T>(work: Program<T>): Program<T> {
-    yield* this.#forgetIfChanged();
+    if (yield* this.engine.hasChanged()) this.forget();
     let isDone = false;
     try {
       const result = yield* work;
       yield* this.flush();
-      for (const key of this.#changed) yield* key.write();
-      if (this.#isShared) this.#changes = yield* this.#totalChanges();
+      this.lastWritten = [];
+      for (const key of this.#changed) this.lastWritten.push(yield* key.write());
+      yield* this.engine.hasWritten();
       isDone = true;
       return result;
     } finally {
@@ -160,27 +130,6 @@ export class Sql {
     this.isKeyCurrent = false;
     this.unsavedEffects = undefined;
   }
-
-  /** Within a transaction, so that what is found stays true until its end. */
-  *#forgetIfChanged(): Program {
-    const version = (yield* this.get<{ data_version: number }>("PRAGMA data_version"))?.data_version;
-    const isChanged = version !== this.#version || (this.#isShared && (yield* this.#totalChanges()) !== this.#changes);
-    if (isChanged) this.forget();
-    this.#version = version;
-  }
-
-  /** How many rows this connection has changed, whoever uses it. */
-  *#totalChanges(): Program<number> {
-    return (yield* this.get<{ n: number }>("SELECT total_changes() AS n"))?.n ?? 0;
-  }
-  #statement(text: string): SqliteStatement {
-    let statement = this.#prepared.get(text);
-    if (statement === undefined) {
-      statement = this.db.prepare(text);
-      this.#prepared.set(text, statement);
-    }
-    return statement;
-  }
 }
 
 /** Where a checkpoint is. */
@@ -203,9 +152,4 @@ class RecentHeads {
   newestFirst(): readonly HeadPlace[] {
     return this.#places.slice(-HEADS).reverse();
   }
-}
-
-/** The driver takes numbered parameters (`?1`) for named ones, and those by name. */
-function bindable(text: string, values: readonly Bound[]): readonly unknown[] {
-  return text.includes("?1") ? [Object.fromEntries(values.map((value, index) => [String(index + 1), value]))] : values;
 }

@@ -10,7 +10,8 @@ import { manifestText } from "./manifest";
 import { namesOf, saveName } from "./names";
 import { unfinishedRewind } from "./rewind-records";
 import { insertSnapshot, type Row as SnapshotRow, toHead } from "./snapshot-rows";
-import type { Program, Sql } from "./sql";
+import type { SqliteSql } from "./engine";
+import type { Program } from "./sql";
 import { insertTask, type RawTask, toTask } from "./tasks";
 import { countedRows } from "./thread-counts";
 import { insertThread, NO_ROWS, takeNumber, type ThreadCounts, ThreadKey, threadKey } from "./thread-keys";
@@ -70,14 +71,14 @@ class UnpublishedKey extends ThreadKey {
  */
 
 /** Copies a thread within one transaction. @throws {TurnsError} what the steps throw */
-export function* copyAtOnce(sql: Sql, order: CopyOrder): Program {
+export function* copyAtOnce(sql: SqliteSql, order: CopyOrder): Program {
   const path = yield* beginCopy(sql, yield* sourceOf(sql, order.sourceId), sql, order);
   for (const write of copiedRows(path)) if (write !== undefined) yield* write();
   yield* publishCopy(path);
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done */
-export function* sourceOf(from: Sql, sourceId: string): Program<ThreadKey> {
+export function* sourceOf(from: SqliteSql, sourceId: string): Program<ThreadKey> {
   const source = yield* threadKey(from, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
   const rewind = yield* unfinishedRewind(from, sourceId);
@@ -86,7 +87,7 @@ export function* sourceOf(from: Sql, sourceId: string): Program<ThreadKey> {
 }
 
 /** Takes the number of the copy, whose row is {@link publishCopy}'s to write. @throws {TurnsError} THREAD_EXISTS */
-export function* beginCopy(from: Sql, source: ThreadKey, to: Sql, order: CopyOrder): Program<CopyPath> {
+export function* beginCopy(from: SqliteSql, source: ThreadKey, to: SqliteSql, order: CopyOrder): Program<CopyPath> {
   const { targetId, createdAt, createId } = order;
   yield* refuseTaken(to, targetId);
   const fields = { thread: yield* takeNumber(to), thread_id: targetId, created_at: createdAt };
@@ -148,7 +149,7 @@ function firstMissing({ row }: ThreadKey, found: ThreadCounts | undefined): keyo
 }
 
 /** @throws {TurnsError} THREAD_EXISTS */
-export function* refuseTaken(sql: Sql, threadId: string): Program {
+export function* refuseTaken(sql: SqliteSql, threadId: string): Program {
   if ((yield* threadKey(sql, threadId)) === undefined) return;
   throw new TurnsError("THREAD_EXISTS", {
     what: `thread ${JSON.stringify(threadId)}`,

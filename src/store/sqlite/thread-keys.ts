@@ -43,6 +43,7 @@ const OF_ID = `SELECT ${COLUMNS} FROM langgraph_threads WHERE thread_id = ? OR t
 const INSERT = `INSERT INTO langgraph_threads (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const CHANGE = `UPDATE langgraph_threads SET seq = ?, epoch = ?, generation = ?, pruned_seq = ?, unswept = ?, snapshots = ?, writes = ?,
   turns = ?, effects = ?, others = ?, checksum = ? WHERE thread = ?`;
+const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 /** A number that no thread has or had. That of a leftover is still in use. */
 const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
@@ -151,7 +152,7 @@ export class ThreadKey {
   }
 
   /** Writes the thread's own row. */
-  *write(): Program {
+  *write(): Program<WrittenThread> {
     const sql = this.#sql;
     this.#isChanged = false;
     const { seq, epoch, generation, pruned_seq: pruned, unswept, snapshots, writes, turns, effects, others } = this.#row;
@@ -171,7 +172,23 @@ export class ThreadKey {
       checksum,
       this.thread,
     );
+    return { thread: this.thread, checksum };
   }
+}
+
+/** A thread's row, as a transaction has written it. */
+export interface WrittenThread {
+  thread: number;
+  checksum: string;
+}
+
+/** Whether the rows of threads are those that were written. A checksum is over the thread's sequence, which each commit moves on. */
+export function* areWritten(sql: Sql, rows: readonly WrittenThread[]): Program<boolean> {
+  for (const { thread, checksum } of rows) {
+    const row = yield* sql.get<{ checksum: string }>(CHECKSUM_OF, thread);
+    if (row?.checksum !== checksum) return false;
+  }
+  return rows.length > 0;
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */

@@ -1,5 +1,4 @@
 import type { LostTurn, TurnRow } from "../store";
-import { translated } from "./failures";
 import type { Program, Sql } from "./sql";
 import { LeftUnwritten } from "./thread-keys";
 
@@ -24,11 +23,21 @@ export function* turnApart(sql: Sql, of: Omit<LostTurn, "error">, save: Program<
     yield* sql.run("RELEASE turn_apart");
     return { turn, lost: undefined };
   } catch (error) {
-    // After some failures (a full disk) SQLite has rolled all of the transaction back.
-    if (!sql.db.inTransaction) throw error;
+    yield* rolledBack(sql, error);
+    restore();
+    return {
+      turn: undefined,
+      lost: { ...of, error: sql.engine.meaningOf(error instanceof LeftUnwritten ? error.cause : error) },
+    };
+  }
+}
+
+/** After some failures (a full disk) SQLite has rolled all of the transaction back, and there is no savepoint any more. */
+function* rolledBack(sql: Sql, failure: unknown): Program {
+  try {
     yield* sql.run("ROLLBACK TO turn_apart");
     yield* sql.run("RELEASE turn_apart");
-    restore();
-    return { turn: undefined, lost: { ...of, error: translated(error instanceof LeftUnwritten ? error.cause : error, sql.db.name) } };
+  } catch {
+    throw failure;
   }
 }

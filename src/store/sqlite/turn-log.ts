@@ -10,7 +10,8 @@ import { translated } from "./failures";
 import { refuseEncrypted } from "./keys";
 import { migrate } from "./migrate";
 import { OpenedFile, refuseSecondName } from "./opened-file";
-import { type Program, Sql } from "./sql";
+import { sqlOn, type SqliteSql } from "./engine";
+import type { Program } from "./sql";
 import { type RawTurn, TURN_COLUMNS, turnOf, writeTurn } from "./turn-rows";
 
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
@@ -35,7 +36,7 @@ interface Gone {
 /** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
 export class SqliteTurnLog {
   readonly #db: SqliteDatabase;
-  readonly #sql: Sql;
+  readonly #sql: SqliteSql;
   readonly #file: OpenedFile;
   readonly #cuts: CutWatch;
 
@@ -46,7 +47,7 @@ export class SqliteTurnLog {
     waitingForOthers(db.name, () => migrate(db));
     this.#file = new OpenedFile(db);
     this.#cuts = new CutWatch(db);
-    this.#sql = new Sql(db, plainSealing);
+    this.#sql = sqlOn(db, plainSealing);
   }
 
   address(threadId: string, text: string): string {

@@ -1,5 +1,6 @@
 import { type Migration, migrationChecksum } from "./migrate";
 import { sqliteMigrations } from "./migrations.generated";
+import type { Program, Sql } from "./sql";
 import type { Phase } from "./verify-walk";
 
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";
@@ -27,7 +28,7 @@ export function file(): Phase {
       const table = tables.shift();
       if (table === undefined) return false;
       ctx.table = table;
-      for (const finding of ctx.attempt(undefined, {}, () => integrityOf(ctx.sql.db, table)) ?? []) {
+      for (const finding of (yield* ctx.attempted(undefined, {}, integrityOf(ctx.sql, table))) ?? []) {
         ctx.problem("unreadable", undefined, {}, "a table that SQLite finds whole", finding);
       }
       return tables.length > 0;
@@ -58,19 +59,19 @@ function isOurs(row: Applied, migration: Migration | undefined): boolean {
 }
 
 /** A page that the disk does not give in one moment is damage too, to SQLite's check; so what it finds has to be found twice. */
-function integrityOf(db: { pragma(text: string): unknown }, table: string): string[] {
-  let findings = integrityOnce(db, table);
+function* integrityOf(sql: Sql, table: string): Program<string[]> {
+  let findings = yield* integrityOnce(sql, table);
   for (let again = 0; findings.length > 0 && again < CHECKS_MAX; again += 1) {
     const before = findings;
-    findings = integrityOnce(db, table);
+    findings = yield* integrityOnce(sql, table);
     if (findings.join("\n") === before.join("\n")) break;
   }
   return findings;
 }
 
 /** A pragma takes no parameters; the name comes from the schema. What SQLite says names tables, rows and pages, never contents. */
-function integrityOnce(db: { pragma(text: string): unknown }, table: string): string[] {
-  const rows = db.pragma(`integrity_check("${table.replaceAll('"', '""')}")`) as { integrity_check: string }[];
+function* integrityOnce(sql: Sql, table: string): Program<string[]> {
+  const rows = yield* sql.all<{ integrity_check: string }>(`PRAGMA integrity_check("${table.replaceAll('"', '""')}")`);
   return rows
     .map(({ integrity_check: finding }) => finding)
     .filter((finding) => finding !== "ok")

@@ -19,7 +19,7 @@ import { uptime } from "../../uptime";
 /** How long one transaction goes on. */
 const STEP_MS = 20;
 
-/** A walk through all tables, to be called outside of any transaction. @throws {TurnsError} THREAD_NOT_FOUND */
+/** A walk through all tables, a moment at a time; each moment is to see one state of the database. @throws {TurnsError} THREAD_NOT_FOUND */
 export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): Program<() => Program<VerifyStep>> {
   const thread = threadId === undefined ? undefined : yield* numberOf(sql, threadId);
   if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
@@ -34,7 +34,7 @@ export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: Is
     }
   }
   return function* () {
-    yield* readTogether(sql, look());
+    yield* look();
     return ctx.take(phases[index]?.table);
   };
 }
@@ -42,16 +42,6 @@ export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: Is
 /** Damaged or not. */
 function* numberOf(sql: Sql, threadId: string): Program<number | undefined> {
   return (yield* threadNumbers(sql, threadId))[0];
-}
-
-/** One state of the file for all of the work. Where a page is damaged a COMMIT fails, even if nothing was written. */
-function* readTogether({ db }: Sql, work: Program): Program {
-  db.exec("BEGIN");
-  try {
-    yield* work;
-  } finally {
-    if (db.inTransaction) db.exec("ROLLBACK");
-  }
 }
 
 /** A page that SQLite cannot read ends the look at its table, and is on record. */

@@ -1,4 +1,4 @@
-import type { Sql } from "../sql";
+import type { SqliteSql } from "../engine";
 import { THREADS_MAX } from "../verify-threads";
 import type { Pages } from "./pages";
 import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./tables";
@@ -33,7 +33,7 @@ const LEFT = new Set(["langgraph_runs", "langgraph_migrations"]);
 const BATCH = 500;
 
 /** Writes all rows that can be read into a new file, whatever they say: they are judged there. */
-export async function copyRows(pages: Pages, tables: readonly SourceTable[], sql: Sql, gaps: TableGap[]): Promise<Copied> {
+export async function copyRows(pages: Pages, tables: readonly SourceTable[], sql: SqliteSql, gaps: TableGap[]): Promise<Copied> {
   const rows = new Map<string, number>();
   const counted = new Map<number, CountedRows>();
   const refused: RefusedRow[] = [];
@@ -76,7 +76,7 @@ function take(rows: Iterator<SourceRow>): SourceRow[] {
 }
 
 /** @returns why the row could not be written: what is unique is there already, or a value is none that the table allows */
-function insert(sql: Sql, table: SourceTable, row: SourceRow): string | undefined {
+function insert(sql: SqliteSql, table: SourceTable, row: SourceRow): string | undefined {
   const columns = Object.keys(row);
   const text = `INSERT INTO ${table.name} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
   try {

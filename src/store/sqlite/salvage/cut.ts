@@ -3,7 +3,7 @@ import { firstSeq } from "../../spans";
 import type { LostItem } from "../../salvage";
 import { NOTHING_REMEMBERED } from "../../store";
 import { deltaHistory } from "../delta";
-import type { Sql } from "../sql";
+import type { SqliteSql } from "../engine";
 import { changeRewind } from "../rewind-records";
 import { insertTask } from "../tasks";
 import { threadIdOf, threadKey } from "../thread-keys";
@@ -34,7 +34,10 @@ export interface Cuts {
 }
 
 /** Removes what does not verify, and then what refers to it, until everything that is left does. */
-export async function cutToWhole(sql: Sql, isGraph: IsGraph): Promise<Cuts & { judged: Awaited<ReturnType<typeof problemsOf>> }> {
+export async function cutToWhole(
+  sql: SqliteSql,
+  isGraph: IsGraph,
+): Promise<Cuts & { judged: Awaited<ReturnType<typeof problemsOf>> }> {
   const cuts: Cuts = { cutAt: new Map(), lost: [] };
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     inOne(sql, () => superseded(sql, cuts));
@@ -50,7 +53,7 @@ export async function cutToWhole(sql: Sql, isGraph: IsGraph): Promise<Cuts & { j
 }
 
 /** @returns whether something was done about it */
-function settled(sql: Sql, problem: IntegrityProblem, cuts: Cuts): boolean {
+function settled(sql: SqliteSql, problem: IntegrityProblem, cuts: Cuts): boolean {
   const { table, kind, where, threadId } = problem;
   if (table === "langgraph_threads") return kind === "task" ? ownedAgain(sql, problem, cuts) : false;
   if (table === "langgraph_snapshots" && kind === "reference" && problem.expected.endsWith("its parent")) {
@@ -68,12 +71,12 @@ function settled(sql: Sql, problem: IntegrityProblem, cuts: Cuts): boolean {
   return true;
 }
 
-function ownerOf(sql: Sql, where: IntegrityProblem["where"]): string | undefined {
+function ownerOf(sql: SqliteSql, where: IntegrityProblem["where"]): string | undefined {
   return typeof where["thread"] === "number" ? sql.now(threadIdOf(sql, where["thread"])) || undefined : undefined;
 }
 
 /** The checkpoint stays; what was before it is not there to go back to. */
-function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): boolean {
+function cutBehind(sql: SqliteSql, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): boolean {
   const seq = Number(where["seq"]);
   const isThere = sql.now(sql.get("SELECT 1 FROM langgraph_snapshots WHERE seq = ?", seq)) !== undefined;
   const key = isThere ? sql.now(threadKey(sql, threadId)) : undefined;
@@ -91,7 +94,7 @@ function cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProble
 }
 
 /** Whatever is saved belongs to a task; where the row that says to which is lost, the first turn says it. A thread's first number is its first task's. */
-function ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): boolean {
+function ownedAgain(sql: SqliteSql, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): boolean {
   const key = sql.now(threadKey(sql, threadId));
   const first = firstSeq(Number(where["thread"])) + 1;
   if (key === undefined || !(Number(where["seq"]) > first)) return false;
@@ -108,7 +111,7 @@ function ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: 
   return true;
 }
 
-function withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, cuts: Cuts): boolean {
+function withoutArchive(sql: SqliteSql, problem: IntegrityProblem, rewindId: string, cuts: Cuts): boolean {
   const removed = removeArchive(sql, { rewindId });
   const isThere =
     sql.now(sql.get("SELECT 1 FROM langgraph_rewinds WHERE id = ? AND (archived = 1 OR entries > 0)", rewindId)) !== undefined;
@@ -120,7 +123,7 @@ function withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, c
 }
 
 /** Which version supersedes which follows from their numbers, unless the one that did is lost: then the older one is none either. */
-function superseded(sql: Sql, cuts: Cuts): void {
+function superseded(sql: SqliteSql, cuts: Cuts): void {
   for (const [table, key] of VERSIONED) {
     const outlived = sql.now(
       sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
@@ -137,7 +140,7 @@ function superseded(sql: Sql, cuts: Cuts): void {
 }
 
 /** Values that are put together from the writes of ancestors need all of them. */
-function withoutBrokenDeltas(sql: Sql, cuts: Cuts): number {
+function withoutBrokenDeltas(sql: SqliteSql, cuts: Cuts): number {
   let removed = 0;
   for (const { seq, thread, ns, checkpointId, delta } of sql.now(
     sql.all<{

@@ -6,9 +6,9 @@ import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "
 import { openFile } from "../connection";
 import type { SqliteDatabase } from "../driver";
 import { translated } from "../failures";
-import { unlockDatabase } from "../keys";
+import { unlockDatabase } from "../unlock-file";
 import { saveRewind, unfinishedRewind } from "../rewind-records";
-import { Sql } from "../sql";
+import { sqlOn, type SqliteSql } from "../engine";
 import { currentTask } from "../tasks";
 import { miscounted, recount } from "../thread-counts";
 import { type ThreadKey, threadKey } from "../thread-keys";
@@ -54,7 +54,7 @@ export async function salvageFile(source: string, target: string, options: Salva
     try {
       const before = stampOf(source);
       db = openFile(target, { durability: "normal" });
-      const salvaged = await salvageInto(new Sql(db), pages, source, options);
+      const salvaged = await salvageInto(sqlOn(db), pages, source, options);
       if (stampOf(source) !== before) throw writtenMeanwhile(source);
       return salvaged;
     } catch (error) {
@@ -69,7 +69,7 @@ export async function salvageFile(source: string, target: string, options: Salva
   }
 }
 
-async function salvageInto(sql: Sql, pages: Pages, source: string, options: SalvageFileOptions): Promise<SalvagedFile> {
+async function salvageInto(sql: SqliteSql, pages: Pages, source: string, options: SalvageFileOptions): Promise<SalvagedFile> {
   const gaps: TableGap[] = [];
   const { tables, isOurs } = tablesOf(pages, sql, gaps);
   const versions = tables.find(({ name }) => name === "langgraph_migrations");
@@ -100,7 +100,7 @@ async function salvageInto(sql: Sql, pages: Pages, source: string, options: Salv
   };
 }
 
-function removeNameless(sql: Sql, { nameless }: RepairedThreads): LostItem[] {
+function removeNameless(sql: SqliteSql, { nameless }: RepairedThreads): LostItem[] {
   return nameless.flatMap((thread) =>
     REMOVALS.flatMap(({ table, which }) => {
       const rows = sql.now(sql.run(`DELETE FROM ${table} WHERE ${which}`, thread));
@@ -120,7 +120,7 @@ function lostPages(gaps: readonly TableGap[]): LostItem[] {
 }
 
 /** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
-function markDamaged(sql: Sql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): DamagedThread[] {
+function markDamaged(sql: SqliteSql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): DamagedThread[] {
   return sql.now(sql.all<{ thread_id: string }>(ALL)).flatMap(({ thread_id: threadId }) => {
     const key = sql.now(threadKey(sql, threadId)) as ThreadKey;
     const { thread } = key;
@@ -152,7 +152,7 @@ function mayRepeat(missing: DamagedThread["missing"]): boolean {
 }
 
 /** A rewind that is begun and would change nothing: whoever goes on with the thread meets it first. */
-function mark(sql: Sql, key: ThreadKey, missing: DamagedThread["missing"]): string {
+function mark(sql: SqliteSql, key: ThreadKey, missing: DamagedThread["missing"]): string {
   const known = sql.now(unfinishedRewind(sql, key.threadId));
   if (known !== undefined) return known.id;
   const told = missing === undefined ? "its own row" : textOf(missing);

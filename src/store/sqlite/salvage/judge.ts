@@ -1,5 +1,5 @@
 import type { IntegrityProblem, VerifyCounts } from "../../integrity";
-import type { Sql } from "../sql";
+import { lookedAt, type SqliteSql } from "../engine";
 import { startVerify } from "../verify";
 import type { IsGraph } from "../verify-effects";
 
@@ -23,7 +23,7 @@ const KEYS: Record<string, readonly [table: string, columns: Readonly<Record<str
 
 /** Everything that is wrong with a file, at once; between its steps others have their turn. */
 export async function problemsOf(
-  sql: Sql,
+  sql: SqliteSql,
   isGraph: IsGraph,
 ): Promise<{ problems: IntegrityProblem[]; checked: Partial<VerifyCounts>; threads: number }> {
   const step = sql.now(startVerify(sql, undefined, isGraph));
@@ -31,7 +31,7 @@ export async function problemsOf(
   const checked: Partial<Record<keyof VerifyCounts, number>> = {};
   let threads = 0;
   for (;;) {
-    const found = sql.now(step());
+    const found = lookedAt(sql, step);
     problems.push(...found.problems);
     threads += found.threads;
     for (const [name, count] of Object.entries(found.checked)) {
@@ -44,7 +44,7 @@ export async function problemsOf(
 }
 
 /** Removes the row that a problem is about. @returns false if it was gone already, or a problem is about none */
-export function removeRow(sql: Sql, { table, where, threadId }: IntegrityProblem): boolean {
+export function removeRow(sql: SqliteSql, { table, where, threadId }: IntegrityProblem): boolean {
   if (table === "langgraph_tombstones")
     return sql.now(sql.run("DELETE FROM langgraph_tombstones WHERE thread_id = ?", threadId ?? "")) > 0;
   if (table === "langgraph_archive") return removeArchive(sql, where);
@@ -57,6 +57,6 @@ export function removeRow(sql: Sql, { table, where, threadId }: IntegrityProblem
 }
 
 /** An archive is of use as a whole, or not at all. */
-export function removeArchive(sql: Sql, { rewindId }: Where): boolean {
+export function removeArchive(sql: SqliteSql, { rewindId }: Where): boolean {
   return sql.now(sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", String(rewindId))) > 0;
 }

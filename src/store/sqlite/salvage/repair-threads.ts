@@ -1,5 +1,5 @@
 import { firstSeq, ofThread } from "../../spans";
-import type { Sql } from "../sql";
+import type { SqliteSql } from "../engine";
 import { countedRows } from "../thread-counts";
 import { insertThread, NO_ROWS, type RawThread, verifiedThread } from "../thread-keys";
 import { type Row, SNAPSHOT_COLUMNS, toHead } from "../snapshot-rows";
@@ -44,7 +44,7 @@ export interface RepairedThreads {
  * its id, by their checksums. What else it said is taken as carefully as can be: its checkpoints count as pruned, and its epoch as grown.
  * Where a whole row is older than others of its thread, its numbers go on behind theirs.
  */
-export function repairThreads(sql: Sql, createdAt: string): RepairedThreads {
+export function repairThreads(sql: SqliteSql, createdAt: string): RepairedThreads {
   const rebuilt = new Map<number, string>();
   const nameless: number[] = [];
   const ids = new Map<number, string>();
@@ -73,17 +73,17 @@ export function repairThreads(sql: Sql, createdAt: string): RepairedThreads {
   return { rebuilt, nameless };
 }
 
-function isWhole(sql: Sql, row: RawThread): boolean {
+function isWhole(sql: SqliteSql, row: RawThread): boolean {
   return succeeds(() => sql.now(verifiedThread(sql, row.thread_id, row)));
 }
 
 /** The last number that a row of the thread has. */
-function newestOf(sql: Sql, thread: number, threadId: string): number {
+function newestOf(sql: SqliteSql, thread: number, threadId: string): number {
   const seq = sql.now(sql.get<{ seq: number | null }>(NEWEST, thread, threadId))?.seq ?? firstSeq(thread);
   return seq - firstSeq(thread);
 }
 
-function isProven(sql: Sql, thread: number, threadId: string): boolean {
+function isProven(sql: SqliteSql, thread: number, threadId: string): boolean {
   return (
     sql.now(sql.all<Row>(SNAPSHOTS, thread)).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
     sql.now(sql.all<RawTurn>(TURNS, thread)).some((row) => succeeds(() => toTurn(sql, row, threadId)))

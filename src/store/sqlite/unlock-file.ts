@@ -1,0 +1,35 @@
+import { type EncryptionOption, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
+import { waitingForOthers } from "./connection";
+import type { SqliteSql } from "./engine";
+import { foundKeys, storeSecret } from "./keys";
+
+/**
+ * Makes out with which keys a database is read and written, and gives {@link Sql} its sealing: at once, or when the promise resolves
+ * if the keys come from a provider that takes its time.
+ *
+ * @throws {TurnsError} what `resolveKeys` and `unlock` throw; the promise rejects with the same
+ */
+export function unlockDatabase(sql: SqliteSql, option: EncryptionOption | undefined): Promise<void> | undefined {
+  const file = sql.db.name;
+  const keyIds = sealedKeyIds(waitingForOthers(file, () => sql.now(foundKeys(sql)).wrapped));
+  const keys = option === undefined ? undefined : resolveKeys(option, keyIds);
+  const finish = (resolved: ResolvedKeys | undefined): void => {
+    if (sql.db.open) waitingForOthers(file, () => unlockWith(sql, resolved));
+  };
+  if (keys instanceof Promise) return keys.then(finish);
+  finish(keys);
+  return undefined;
+}
+
+/** Of two processes that open a new file at once, the second finds the secret of the first in its transaction. */
+function unlockWith(sql: SqliteSql, keys: ResolvedKeys | undefined): void {
+  const known = sql.db.transaction(() => unlock(keys, sql.now(foundKeys(sql))))() as ReturnType<typeof unlock>;
+  if (known.toStore === undefined || sql.db.readonly) return sql.unlock(known.sealing);
+  sql.db
+    .transaction(() => {
+      const { sealing, toStore } = unlock(keys, sql.now(foundKeys(sql)));
+      if (toStore !== undefined) sql.now(storeSecret(sql, toStore.keyId, toStore.wrapped));
+      sql.unlock(sealing);
+    })
+    .immediate();
+}
