@@ -51,6 +51,8 @@ export class CommitQueue {
   readonly #sql: Sql;
   #jobs: Job[] = [];
   #isScheduled = false;
+  /** Resolves when the engine has answered all that it was asked. */
+  #answered: Promise<unknown> | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -88,7 +90,7 @@ export class CommitQueue {
     const job = this.#add(request);
     if (job.outcome !== undefined) return valueOf(job) as T;
     this.#jobs = [];
-    const committed = this.#together([job], true);
+    const committed = this.#awaited(this.#together([job], true));
     if (committed instanceof Promise) return committed.then(() => valueOf(job) as T);
     return valueOf(job) as T;
   }
@@ -99,12 +101,27 @@ export class CommitQueue {
     return this.#sql.engine.read(() => this.#sql.transaction(program()));
   }
 
+  /** Does something behind all that was handed in before. */
+  behind<T>(work: () => Awaitable<T>): Awaitable<T> {
+    void this.commit();
+    return this.#answered === undefined ? work() : this.#answered.then(work);
+  }
+
   /** Commits all that was handed in. It never throws: each request has its own outcome. */
   commit(): Awaitable<void> {
     const jobs = this.#jobs;
     if (jobs.length === 0) return undefined;
     this.#jobs = [];
-    return this.#together(jobs);
+    return this.#awaited(this.#together(jobs));
+  }
+
+  #awaited(committed: Awaitable<void>): Awaitable<void> {
+    if (!(committed instanceof Promise)) return committed;
+    const answered: Promise<unknown> = Promise.all([this.#answered, committed]).then(() => {
+      if (this.#answered === answered) this.#answered = undefined;
+    });
+    this.#answered = answered;
+    return committed;
   }
 
   #add(request: Request<unknown>): Job {

@@ -117,8 +117,9 @@ export class SqliteSql extends Sql {
   readonly db: SqliteDatabase;
   readonly #engine: SqliteEngine;
 
-  constructor(engine: SqliteEngine, sealing?: Sealing) {
-    super(engine, sealing);
+  /** @param around what its transactions go through instead of the engine */
+  constructor(engine: SqliteEngine, sealing?: Sealing, around: Engine = engine) {
+    super(around, sealing);
     this.db = engine.db;
     this.#engine = engine;
   }

@@ -1,6 +1,7 @@
 import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
+import type { Engine } from "../engine";
 import type { Awaitable, NewCheckpoint, RunRow, Store, When } from "../store";
 import { backUp } from "./backup";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
@@ -52,11 +53,19 @@ export interface SqliteStoreOptions extends ConnectionOptions {
   logger?: Logger;
 }
 
+let wrapEngine: ((engine: Engine) => Engine) | undefined;
+
+/** For tests: every store that is opened from now on has its engine wrapped, so that nothing above it can rely on how SQLite answers. */
+export function setEngineWrapper(wrap: typeof wrapEngine): void {
+  wrapEngine = wrap;
+}
+
 /** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
   const commits = new Commits(db, options.busyTimeoutMs, new LogWatch(db, options.logger));
-  const sql = new SqliteSql(new SqliteEngine(db, commits, typeof source !== "string"));
+  const engine = new SqliteEngine(db, commits, typeof source !== "string");
+  const sql = new SqliteSql(engine, undefined, wrapEngine?.(engine));
   try {
     const opening = unlockDatabase(sql, options.encryption);
     if (opening !== undefined) commits.holdUntil(opening);
@@ -95,13 +104,11 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
       queue.unsynced(request(work, args, name));
   /** Work that no transaction may be around, behind what was handed in before. */
   const alone = <T>(work: () => T): Awaitable<T> => {
-    void queue.commit();
-    return commits.alone(work);
+    return queue.behind(() => commits.alone(work));
   };
   /** {@link alone} for work that changes the file, or moves its log. */
   const upkeep = <T>(work: () => T): Awaitable<T> => {
-    void queue.commit();
-    return commits.upkeep(work);
+    return queue.behind(() => commits.upkeep(work));
   };
   const read =
     <A extends unknown[], T>(work: Work<A, T>) =>

@@ -28,7 +28,8 @@ export function* beginRun(
   run: RunRow,
   guard: (others: readonly RunRow[], unfinished: RewindRow | undefined) => readonly RunRow[],
 ): Program<void> {
-  yield* clearRuns(sql, guard(yield* listRuns(sql, run.threadId), yield* unfinishedRewind(sql, run.threadId)));
+  const others = (yield* listRuns(sql, run.threadId)).filter(({ runId }) => runId !== run.runId);
+  yield* clearRuns(sql, guard(others, yield* unfinishedRewind(sql, run.threadId)));
   yield* insertRun(sql, run);
 }
 

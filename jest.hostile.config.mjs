@@ -1,0 +1,4 @@
+import base from "./jest.short.config.mjs";
+
+/** `npm run test:hostile`: suites that must not notice on what kind of engine they run. @type {import("jest").Config} */
+export default { ...base, setupFilesAfterEnv: [...base.setupFilesAfterEnv, "<rootDir>/__tests__/setup/hostile-engine.ts"] };
