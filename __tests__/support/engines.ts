@@ -1,4 +1,6 @@
-import { DRIVERS, type DriverName, openDatabase } from "../../src/testing-internal";
+import { DRIVERS, type DriverName, openDatabase, setEngineWrapper } from "../../src/testing-internal";
+import { HostileEngine } from "./hostile-engine";
+import { LONG } from "./lane";
 import { TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { tempFile } from "./temp";
 
@@ -28,8 +30,23 @@ export function isThere(driver: DriverName): boolean {
   }
 }
 
+/** SQLite behind an engine that answers later, calls facts stale and loses connections: what stands above an engine must not notice. */
+const hostile: Engine = {
+  name: "hostile",
+  place: () => tempFile(),
+  open: (options, place = ":memory:") => {
+    setEngineWrapper((engine) => new HostileEngine(engine, (opened += 1)));
+    try {
+      return TurnSaver.fromPath(place, { ...options });
+    } finally {
+      setEngineWrapper(undefined);
+    }
+  },
+};
+let opened = 0;
+
 /** The engines that behave alike, each with every driver that is there. The suites that prove it run once for each of them. */
-export const engines: readonly Engine[] = [...DRIVERS.filter(isThere).map(sqlite)];
+export const engines: readonly Engine[] = [...DRIVERS.filter(isThere).map(sqlite), ...(LONG ? [hostile] : [])];
 
 /** For suites whose subject is the same on all of them. */
 export const [anyEngine = sqlite(DRIVERS[0])] = engines;

@@ -4,7 +4,7 @@ import type { Awaitable } from "../store";
 import { CommitInDoubt, StaleFacts } from "../engine";
 import { refuseRetiredKey } from "./keys";
 import type { Program, Sql } from "./sql";
-import { areWritten, LeftUnwritten } from "./thread-keys";
+import { areWritten, LeftUnwritten, type WrittenThread } from "./thread-keys";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
@@ -27,6 +27,14 @@ interface Job {
   isAlone: boolean;
   outcome: { value: unknown } | { error: unknown } | undefined;
   settled: (() => void) | undefined;
+}
+
+/** One transaction of some jobs. */
+interface Attempt {
+  jobs: readonly Job[];
+  values: ReadonlyMap<Job, unknown>;
+  /** The rows of threads that it has written, or would have. */
+  written: readonly WrittenThread[];
 }
 
 /** A program has failed, and not the transaction. */
@@ -52,7 +60,9 @@ export class CommitQueue {
   #jobs: Job[] = [];
   #isScheduled = false;
   /** Resolves when the engine has answered all that it was asked. */
-  #answered: Promise<unknown> | undefined;
+  #answered: Promise<void> | undefined;
+  /** Commits what is handed in meanwhile. */
+  #next: Promise<void> | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -86,65 +96,71 @@ export class CommitQueue {
 
   /** {@link now}, after all that was handed in before, in a transaction of its own that doesn't wait for the disk. */
   unsynced<T>(request: Request<T>): Awaitable<T> {
-    void this.commit();
-    const job = this.#add(request);
-    if (job.outcome !== undefined) return valueOf(job) as T;
-    this.#jobs = [];
-    const committed = this.#awaited(this.#together([job], true));
+    const before = this.commit();
+    const job = newJob(request);
+    const run = (): Awaitable<void> => (job.outcome === undefined ? this.#together([job], true) : undefined);
+    const committed = this.#underWay(before instanceof Promise ? before.then(run) : run());
     if (committed instanceof Promise) return committed.then(() => valueOf(job) as T);
     return valueOf(job) as T;
   }
 
   /** Reads behind what was handed in before; all that the program reads is one state of the database. */
   read<T>(program: () => Program<T>): Awaitable<T> {
-    void this.commit();
-    return this.#sql.engine.read(() => this.#sql.transaction(program()));
+    return this.behind(() => this.#sql.engine.read(() => this.#sql.transaction(program())));
   }
 
   /** Does something behind all that was handed in before. */
   behind<T>(work: () => Awaitable<T>): Awaitable<T> {
-    void this.commit();
-    return this.#answered === undefined ? work() : this.#answered.then(work);
+    const committed = this.commit();
+    return committed instanceof Promise ? committed.then(work) : work();
   }
 
-  /** Commits all that was handed in. It never throws: each request has its own outcome. */
+  /**
+   * Commits all that was handed in. It never throws: each request has its own outcome. While an engine has not answered the last commit,
+   * what is handed in waits, so that nothing overtakes what has to be tried again.
+   */
   commit(): Awaitable<void> {
+    if (this.#answered !== undefined) {
+      this.#next ??= this.#answered.then(() => {
+        this.#next = undefined;
+        return this.commit();
+      });
+      return this.#next;
+    }
     const jobs = this.#jobs;
     if (jobs.length === 0) return undefined;
     this.#jobs = [];
-    return this.#awaited(this.#together(jobs));
+    return this.#underWay(this.#together(jobs));
   }
 
-  #awaited(committed: Awaitable<void>): Awaitable<void> {
-    if (!(committed instanceof Promise)) return committed;
-    const answered: Promise<unknown> = Promise.all([this.#answered, committed]).then(() => {
+  #underWay(committed: Awaitable<void>): Awaitable<void> {
+    if (!(committed instanceof Promise)) return undefined;
+    const answered: Promise<void> = committed.then(() => {
       if (this.#answered === answered) this.#answered = undefined;
     });
     this.#answered = answered;
-    return committed;
+    return answered;
   }
 
   #add(request: Request<unknown>): Job {
-    const job: Job = { request, isAlone: false, outcome: undefined, settled: undefined };
-    this.#jobs.push(job);
-    try {
-      reach(request, "before");
-    } catch (error) {
-      this.#jobs.pop();
-      end(job, { error });
-    }
+    const job = newJob(request);
+    if (job.outcome === undefined) this.#jobs.push(job);
     return job;
   }
 
   #together(jobs: readonly Job[], isUnsynced = false): Awaitable<void> {
     const values = new Map<Job, unknown>();
-    const failed = (error: unknown): Awaitable<void> => this.#failed(jobs, error, values);
+    const written: WrittenThread[] = [];
+    const failed = (error: unknown): Awaitable<void> => this.#failed({ jobs, values, written }, error);
     const committed = (): void => {
       for (const job of jobs) end(job, finished(job, values.get(job)));
     };
     let done: Awaitable<unknown>;
     try {
-      done = this.#sql.engine.write(() => this.#sql.transaction(this.#all(jobs, values)), isUnsynced ? "unsynced" : "synced");
+      done = this.#sql.engine.write(
+        () => this.#sql.transaction(this.#all(jobs, values), written),
+        isUnsynced ? "unsynced" : "synced",
+      );
     } catch (error) {
       return failed(error);
     }
@@ -170,9 +186,10 @@ export class CommitQueue {
     }
   }
 
-  #failed(jobs: readonly Job[], error: unknown, values: ReadonlyMap<Job, unknown>): Awaitable<void> {
+  #failed(attempt: Attempt, error: unknown): Awaitable<void> {
+    const { jobs } = attempt;
     if (error instanceof StaleFacts) return this.#together(jobs);
-    if (error instanceof CommitInDoubt) return this.#settle(jobs, error, values);
+    if (error instanceof CommitInDoubt) return this.#settle(attempt, error);
     if (error instanceof JobFailed) {
       const { job, reason } = error;
       if (job.request.hasParts === true && !job.isAlone) return this.#apart(jobs);
@@ -189,8 +206,7 @@ export class CommitQueue {
   }
 
   /** Whether a commit was carried out, the database tells: the rows of its threads are those that it wrote, or not. */
-  #settle(jobs: readonly Job[], { cause }: CommitInDoubt, values: ReadonlyMap<Job, unknown>): Awaitable<void> {
-    const written = this.#sql.lastWritten;
+  #settle({ jobs, values, written }: Attempt, { cause }: CommitInDoubt): Awaitable<void> {
     const settled = (isThere: boolean): Awaitable<void> => {
       if (!isThere) return this.#together(jobs);
       for (const job of jobs) end(job, finished(job, values.get(job)));
@@ -219,6 +235,16 @@ function inOrder<T>(items: readonly T[], work: (item: T) => Awaitable<void>): Aw
   if (first === undefined) return undefined;
   const done = work(first);
   return done instanceof Promise ? done.then(() => inOrder(rest, work)) : inOrder(rest, work);
+}
+
+function newJob(request: Request<unknown>): Job {
+  const job: Job = { request, isAlone: false, outcome: undefined, settled: undefined };
+  try {
+    reach(request, "before");
+  } catch (error) {
+    end(job, { error });
+  }
+  return job;
 }
 
 /** A handler of a failpoint may throw behind the commit too. */

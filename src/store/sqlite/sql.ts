@@ -25,8 +25,6 @@ export class Sql {
   unsavedEffects: boolean | undefined;
   /** The program that runs has a transaction of its own, in which its turns may fail without it. */
   inParts = false;
-  /** The rows of threads that the last transaction has written. */
-  lastWritten: WrittenThread[] = [];
   /** Threads that the transaction which runs has changed. */
   readonly #changed = new Set<ThreadKey>();
   /** The checkpoints that this connection has saved or read last. */
@@ -82,15 +80,17 @@ export class Sql {
   /**
    * Runs the work of a transaction, and then writes the rows of the threads that it has changed. What is known of threads stays known as
    * long as nobody else has written to the database.
+   *
+   * @param written gets those rows
    */
-  *transaction<T>(work: Program<T>): Program<T> {
+  *transaction<T>(work: Program<T>, written: WrittenThread[] = []): Program<T> {
     if (yield* this.engine.hasChanged()) this.forget();
     let isDone = false;
     try {
       const result = yield* work;
       yield* this.flush();
-      this.lastWritten = [];
-      for (const key of this.#changed) this.lastWritten.push(yield* key.write());
+      written.length = 0;
+      for (const key of this.#changed) written.push(yield* key.write());
       yield* this.engine.hasWritten();
       isDone = true;
       return result;
