@@ -63,7 +63,10 @@ export function setEngineWrapper(wrap: typeof wrapEngine): void {
 /** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
-  const commits = new Commits(db, options.busyTimeoutMs, new LogWatch(db, options.logger));
+  const rolledBack = (): void => {
+    engine.rolledBack();
+  };
+  const commits = new Commits(db, options.busyTimeoutMs, rolledBack, new LogWatch(db, options.logger));
   const engine = new SqliteEngine(db, commits, typeof source !== "string");
   const sql = new SqliteSql(engine, undefined, wrapEngine?.(engine));
   try {
