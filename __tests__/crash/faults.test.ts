@@ -112,6 +112,42 @@ describe("a save that fails", () => {
     },
   );
 
+  test.each(["langgraph_snapshots", "langgraph_writes"])(
+    "S1.8 leaves no Thought of the node that doesn't run for it: %s",
+    async (table) => {
+      const { saver, path } = setup();
+      const db = new Database(path);
+      const lost: unknown[] = [];
+      saver.events.on("turn_failed", (turn) => lost.push(turn));
+      const ran: string[] = [];
+      const graph = saver.attach(
+        new StateGraph(State)
+          .addNode("a", () => {
+            ran.push("a");
+            db.exec(`CREATE TRIGGER no BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'broken'); END`);
+            return { x: "a" };
+          })
+          .addNode("b", () => {
+            ran.push("b");
+            return { x: "b" };
+          })
+          .addEdge(START, "a")
+          .addEdge("a", "b")
+          .compile({ checkpointer: saver }),
+      );
+      await expect(graph.invoke({ x: 1 }, config)).rejects.toThrow("broken");
+      db.exec("DROP TRIGGER no");
+      db.close();
+      expect(ran).toEqual(["a"]);
+      expect((await saver.inFlight("t")).map(({ nodeName }) => nodeName)).toEqual([]);
+      expect((await saver.listTurns("t")).map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual(["Thought a", "Action a"]);
+      expect(lost).toEqual([]);
+      expect(await graph.invoke(null, config)).toEqual({ x: "b" });
+      expect((await saver.listTurns("t")).at(-1)).toMatchObject({ nodeName: "b", turnType: "Action", attempt: 1 });
+      saver.close();
+    },
+  );
+
   test.each(["by itself", "with the user's transaction around it"])(
     "and is rolled back as a whole is no longer known: %s",
     async (how) => {
