@@ -323,6 +323,7 @@ export class Saving {
       graph: undefined,
       fingerprint: undefined,
       startedFrom: (checkpointId) => checkpointId === checkpoint.id,
+      needsSaves: false,
     }));
   }
 

@@ -43,7 +43,7 @@ test("while others want the lock, a process with much to save leaves gaps betwee
   TurnSaver.fromPath(path, { logger: quiet }).close();
   const [db, holder] = [new Database(path, { timeout: 1 }), new Database(path, { timeout: 1 })];
   db.exec("CREATE TABLE mine (n INTEGER)");
-  const commits = new Commits(db, 5_000);
+  const commits = new Commits(db, 5_000, () => undefined);
   holder.exec("BEGIN IMMEDIATE");
   const insert = db.prepare("INSERT INTO mine VALUES (?)");
   const all = Array.from({ length: 5 }, async (_, n) => commits.run(() => insert.run(n)));
@@ -70,7 +70,7 @@ test("a reader that never ends is told of when the write-ahead log has become lo
   db.exec("PRAGMA journal_size_limit = 1000000; CREATE TABLE mine (text TEXT)");
   const told: unknown[] = [];
   const logger = { ...quiet, warn: (data: object) => void told.push(data) };
-  const commits = new Commits(db, 1_000, new LogWatch(db, logger, 6_000_000));
+  const commits = new Commits(db, 1_000, () => undefined, new LogWatch(db, logger, 6_000_000));
   const insert = db.prepare("INSERT INTO mine VALUES (?)");
   const save = async (times: number): Promise<void> => {
     for (let n = 0; n < times; n += 1) await commits.run(() => insert.run("x".repeat(10_000)));

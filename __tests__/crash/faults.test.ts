@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
-import { InMemoryCache } from "@langchain/langgraph-checkpoint";
+import { emptyCheckpoint, InMemoryCache, uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
@@ -89,12 +89,12 @@ describe("a save that fails", () => {
     saver.close();
   });
 
-  test.each(["langgraph_sequence", "langgraph_writes", "langgraph_snapshots"])(
+  test.each(["langgraph_threads", "langgraph_writes", "langgraph_snapshots"])(
     "and goes on failing ends the run, does not hang it, and leaves nothing unhandled: %s",
     async (table) => {
       const { saver, path } = setup();
       const db = new Database(path);
-      const act = table === "langgraph_sequence" ? "UPDATE" : "INSERT";
+      const act = table === "langgraph_threads" ? "UPDATE" : "INSERT";
       const graph = new GraphRunner(
         twoNodes(saver, () => {
           db.exec(`CREATE TRIGGER IF NOT EXISTS no BEFORE ${act} ON ${table} BEGIN SELECT RAISE(ABORT, 'broken for good'); END`);
@@ -109,6 +109,83 @@ describe("a save that fails", () => {
       expect(await saver.isRunning("t")).toBe(false);
       db.close();
       saver.close();
+    },
+  );
+
+  test.each(["langgraph_snapshots", "langgraph_writes"])(
+    "S1.8 leaves no Thought of the node that doesn't run for it: %s",
+    async (table) => {
+      const { saver, path } = setup();
+      const db = new Database(path);
+      const lost: unknown[] = [];
+      saver.events.on("turn_failed", (turn) => lost.push(turn));
+      const ran: string[] = [];
+      const graph = saver.attach(
+        new StateGraph(State)
+          .addNode("a", () => {
+            ran.push("a");
+            db.exec(`CREATE TRIGGER no BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'broken'); END`);
+            return { x: "a" };
+          })
+          .addNode("b", () => {
+            ran.push("b");
+            return { x: "b" };
+          })
+          .addEdge(START, "a")
+          .addEdge("a", "b")
+          .compile({ checkpointer: saver }),
+      );
+      await expect(graph.invoke({ x: 1 }, config)).rejects.toThrow("broken");
+      db.exec("DROP TRIGGER no");
+      db.close();
+      expect(ran).toEqual(["a"]);
+      expect((await saver.inFlight("t")).map(({ nodeName }) => nodeName)).toEqual([]);
+      expect((await saver.listTurns("t")).map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual(["Thought a", "Action a"]);
+      expect(lost).toEqual([]);
+      expect(await graph.invoke(null, config)).toEqual({ x: "b" });
+      expect((await saver.listTurns("t")).at(-1)).toMatchObject({ nodeName: "b", turnType: "Action", attempt: 1 });
+      saver.close();
+    },
+  );
+
+  test.each(["by itself", "with the user's transaction around it"])(
+    "and is rolled back as a whole is no longer known: %s",
+    async (how) => {
+      const path = tempFile();
+      const db = new Database(path);
+      const saver = new TurnSaver(db, { logger: quiet });
+      const values = { x: "long ".repeat(1_000), y: ["one", "two"] };
+      const at = (id: string) => ({ ...emptyCheckpoint(), id, channel_values: values, channel_versions: { x: 1, y: 1 } });
+      const put = (id: string) =>
+        saver.put(
+          { configurable: { thread_id: "t", checkpoint_ns: "" } },
+          at(id),
+          { source: "loop", step: 0, parents: {} },
+          { x: 1, y: 1 },
+        );
+      const first = uuid6(0);
+      const second = uuid6(1);
+      if (how === "by itself") {
+        // A reference that holds nothing fails the COMMIT, when all of the transaction's statements are done.
+        db.pragma("foreign_keys = ON");
+        db.exec(`CREATE TABLE one (id PRIMARY KEY);
+          CREATE TABLE other (id REFERENCES one (id) DEFERRABLE INITIALLY DEFERRED);
+          CREATE TRIGGER no AFTER INSERT ON langgraph_snapshots BEGIN INSERT INTO other VALUES (1); END`);
+        await expect(put(first)).rejects.toThrow("FOREIGN KEY");
+        db.exec("DROP TRIGGER no");
+      } else {
+        db.exec("BEGIN");
+        await put(first);
+        db.exec("ROLLBACK");
+      }
+      await put(second);
+      expect((await saver.verify()).problems).toEqual([]);
+      saver.close();
+      db.close();
+      const again = TurnSaver.fromPath(path, { logger: quiet });
+      expect((await again.getTuple(config))?.checkpoint).toMatchObject({ id: second, channel_values: values });
+      expect((await again.verify()).problems).toEqual([]);
+      again.close();
     },
   );
 

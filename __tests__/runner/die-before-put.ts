@@ -20,6 +20,11 @@ const graph = new StateGraph(State)
   .addEdge("b", "c")
   .compile({ checkpointer: saver });
 saver.attach(graph);
+if (where === "before-put") {
+  // They come in one commit, unless the checkpoint is handed in later, as one of delta channels is, or one behind a slow one.
+  const put = saver.put.bind(saver);
+  saver.put = (...args) => (args[2].step === 2 ? new Promise(() => undefined) : put(...args));
+}
 saver.events.on("turn", (turn) => {
   if (turn.nodeName === "b" && turn.durable) die();
 });

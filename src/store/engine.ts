@@ -21,7 +21,7 @@ export interface Engine {
   write<T>(program: () => Program<T>, durability?: "synced" | "unsynced"): Awaitable<T>;
   /** The same without writing: all that the program reads is one state of the database. */
   read<T>(program: () => Program<T>): Awaitable<T>;
-  /** At the beginning of each transaction: whether others may have written since the last one of this engine. */
+  /** At the beginning of each transaction: whether others may have written since the last one of this engine, or that one was taken back. */
   hasChanged(): Program<boolean>;
   /** At the end of each transaction that wrote. */
   hasWritten(): Program;

@@ -286,6 +286,8 @@ export interface NewThought {
   fingerprint: string | undefined;
   /** Tells whether a checkpoint id yields this node task id: the proof which checkpoint the task started from. */
   startedFrom: (checkpointId: string) => boolean;
+  /** Whether its node doesn't run if a save of its graph, or of one around it, fails. */
+  needsSaves: boolean;
 }
 
 export interface NewAction {

@@ -90,8 +90,8 @@ export class TurnLog implements TurnSink {
     if (attempt.run.elsewhere !== undefined) return;
     const { store, options, values, redaction } = this.#parts;
     await this.#parts.runs.nodeStarted(attempt.threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId, attempt.run.isLate);
-    await this.#refuseAfterFailure(attempt);
     await this.#parts.seen.startOf(attempt, () => this.#parts.failures.settled(attempt.threadId));
+    await this.#refuseAfterFailure(attempt);
     if (!redaction.recordsTurns) return this.#admit(attempt, store.checkLease(attempt.run.lease, "boundary"));
     const redacted = this.#redacted(attempt, "Thought", undefined);
     const save = (content: Content): ReturnType<Store["saveThought"]> => {
@@ -118,6 +118,7 @@ export class TurnLog implements TurnSink {
           createdAt: options.clock().toISOString(),
           ...graphOf(attempt),
           startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
+          needsSaves: options.onCheckpointError !== "continue",
         },
         "boundary",
       );
@@ -132,6 +133,8 @@ export class TurnLog implements TurnSink {
       await this.#bookTo(attempt, row.threadId ?? attempt.threadId);
       this.#saved(row);
     } catch (error) {
+      // If a save before it failed, the node doesn't run, so no turn of it is lost.
+      await this.#admit(attempt);
       this.#failed(attempt, "Thought", error);
       if (options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) {
         await this.#leave(attempt);

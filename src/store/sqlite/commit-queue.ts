@@ -17,9 +17,18 @@ export interface Request<T> {
   hasParts?: boolean;
   /** Whether it knows what the others of its transaction leave for the end of it. */
   isLight?: boolean;
+  /** The graph whose state it saves. */
+  saves?: Place;
+  /** Whether it isn't to be committed if this, handed in before it, can't be: a Thought of a node that then doesn't run. */
+  needs?: (saved: Place) => boolean;
   name?: CommitName | undefined;
   /** For failpoints. */
   details?: () => FailpointDetails;
+}
+
+interface Place {
+  threadId: string;
+  ns: string;
 }
 
 interface Job {
@@ -223,11 +232,18 @@ export class CommitQueue {
     }
   }
 
-  /** Each by itself, in order. */
+  /** Each by itself, in order, but for those that need one that failed. */
   #apart(jobs: readonly Job[]): Awaitable<void> {
     for (const job of jobs) job.isAlone = true;
-    return inOrder(jobs, (job) => this.#together([job]));
+    return inOrder(jobs, (job) => {
+      const missing = jobs.find((other) => isMissedBy(job, other))?.outcome;
+      return missing === undefined ? this.#together([job]) : end(job, missing);
+    });
   }
+}
+
+function isMissedBy({ request }: Job, { outcome, request: { saves } }: Job): boolean {
+  return outcome !== undefined && "error" in outcome && saves !== undefined && request.needs?.(saves) === true;
 }
 
 function inOrder<T>(items: readonly T[], work: (item: T) => Awaitable<void>): Awaitable<void> {

@@ -29,14 +29,17 @@ export class Commits {
   readonly #cuts: CutWatch;
   readonly #log: LogWatch | undefined;
   readonly #isFull: boolean;
+  readonly #rolledBack: () => void;
   #waiting: Promise<unknown> | undefined;
   #held = false;
   /** Since the queue was last empty somebody else had the lock. */
   #contended = false;
   #refusal: { error: unknown } | undefined;
 
-  constructor(db: SqliteDatabase, busyTimeoutMs: number, log?: LogWatch) {
+  /** @param rolledBack what transactions did may be gone: called when one fails, its COMMIT included, or lies inside one of the user's */
+  constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: () => void, log?: LogWatch) {
     this.#db = db;
+    this.#rolledBack = rolledBack;
     this.#log = log;
     this.#file = new OpenedFile(db);
     this.#cuts = new CutWatch(db);
@@ -101,7 +104,7 @@ export class Commits {
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#db.transaction(work)() as T));
+    return this.#inOrder(() => this.#attempt(() => this.#transaction(() => this.#db.transaction(work)() as T)));
   }
 
   /** Runs work that no transaction may be around, in its turn. */
@@ -111,10 +114,22 @@ export class Commits {
 
   #commit<T>(work: () => T): T {
     this.#refuseLost();
-    const result = this.#db.transaction(work).immediate() as T;
+    const result = this.#transaction(() => this.#db.transaction(work).immediate() as T);
     this.#refuseLost(true);
     this.#log?.committed();
     return result;
+  }
+
+  #transaction<T>(run: () => T): T {
+    const isInside = this.#db.inTransaction;
+    let isDone = false;
+    try {
+      const result = run();
+      isDone = true;
+      return result;
+    } finally {
+      if (isInside || !isDone) this.#rolledBack();
+    }
   }
 
   /** What is written into a file that is gone, or behind a hole in its log, is lost. @param committed whether it has been */

@@ -55,6 +55,11 @@ export class SqliteEngine implements Engine {
     return isChanged;
   }
 
+  /** What a transaction wrote is gone, or may go: its COMMIT failed, or it lay inside one of the user's. */
+  rolledBack(): void {
+    this.#version = undefined;
+  }
+
   *hasWritten(): Program {
     if (this.#isShared) this.#changes = yield* this.#totalChanges();
   }

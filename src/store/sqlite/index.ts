@@ -3,6 +3,7 @@ import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
 import type { Engine } from "../engine";
 import type { Awaitable, NewCheckpoint, RunRow, Store, When } from "../store";
+import { isWithin, namespaceAbove } from "../namespaces";
 import { backUp } from "./backup";
 import { getCheckpoint, hydrate, lastRun, listCheckpoints, putCheckpoint } from "./checkpoints";
 import { Commits } from "./commits";
@@ -63,7 +64,10 @@ export function setEngineWrapper(wrap: typeof wrapEngine): void {
 /** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
-  const commits = new Commits(db, options.busyTimeoutMs, new LogWatch(db, options.logger));
+  const rolledBack = (): void => {
+    engine.rolledBack();
+  };
+  const commits = new Commits(db, options.busyTimeoutMs, rolledBack, new LogWatch(db, options.logger));
   const engine = new SqliteEngine(db, commits, typeof source !== "string");
   const sql = new SqliteSql(engine, undefined, wrapEngine?.(engine));
   try {
@@ -92,9 +96,9 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
       queue.now(request(work, args, name));
   /** What nodes wait for, or LangGraph, which hands more in before the macrotask is over. */
   const save =
-    <A, T>(work: Work<[A], T>, name: CommitName, hasParts = false) =>
+    <A, T>(work: Work<[A], T>, name: CommitName, more: (subject: A) => Partial<Request<T>> = () => ({})) =>
     (subject: A, when: When = "now"): Awaitable<T> => {
-      const save = { ...request(work, [subject], name), isLight: true, hasParts };
+      const save = { ...request(work, [subject], name), isLight: true, ...more(subject) };
       return when === "boundary" ? queue.later(save) : queue.now(save);
     };
   /** After a power cut no run is going on. */
@@ -119,15 +123,21 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     get awaitsKeys() {
       return commits.held;
     },
-    putCheckpoint: save((_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint)), "checkpoint", true),
-    putWrites: save(putWrites, "writes", true),
+    putCheckpoint: save(
+      (_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint)),
+      "checkpoint",
+      (saves) => ({ saves, hasParts: true }),
+    ),
+    putWrites: save(putWrites, "writes", (saves) => ({ saves, hasParts: true })),
     getCheckpoint: read(getCheckpoint),
     lastRun: read(lastRun),
     listCheckpoints: read(listCheckpoints),
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),
     readChunks: read(readChunks),
-    saveThought: save(insertThought, "thought"),
+    saveThought: save(insertThought, "thought", ({ threadId, nodeNs, needsSaves }) => ({
+      needs: (saved) => needsSaves && saved.threadId === threadId && isWithin(namespaceAbove(nodeNs), saved.ns),
+    })),
     saveAction: save(insertAction, "action"),
     addTokens: (of, tokens) => queue.later({ ...request(addTokens, [of, tokens], "tokens"), isLight: true }),
     tokenUsage: read(tokenUsage),
