@@ -163,10 +163,13 @@ describe("a thread that is taken over", () => {
     const { langgraph_effects: effects, ...others } = rowsOf(path);
     expect(effects).toMatchObject([{ name: "first", status: "intent", tries: 1 }]);
     expect(await goOn()).toMatchObject({ code: "LEASE_LOST" });
-    const { langgraph_effects: settled, langgraph_chunks: _, langgraph_sequence: __, ...left } = rowsOf(path);
+    const { langgraph_effects: settled, langgraph_chunks: _, langgraph_threads: after, ...left } = rowsOf(path);
     expect(settled).toMatchObject([{ name: "first", status: "done", tries: 1 }]);
-    const { langgraph_chunks: ___, langgraph_sequence: ____, ...were } = others;
+    const { langgraph_chunks: __, langgraph_threads: before, ...were } = others;
     expect(left).toEqual(were);
+    // The outcome took a number of its thread, and nothing else.
+    const numbered = { seq: expect.any(Number), checksum: expect.any(String) };
+    expect(after).toEqual(before!.map((row) => ({ ...(row as object), ...numbered })));
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "b", "c"] });
     expect(ledger.all).toEqual(["first", "second", "c"]);
     saver.close();

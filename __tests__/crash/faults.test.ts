@@ -89,12 +89,12 @@ describe("a save that fails", () => {
     saver.close();
   });
 
-  test.each(["langgraph_sequence", "langgraph_writes", "langgraph_snapshots"])(
+  test.each(["langgraph_threads", "langgraph_writes", "langgraph_snapshots"])(
     "and goes on failing ends the run, does not hang it, and leaves nothing unhandled: %s",
     async (table) => {
       const { saver, path } = setup();
       const db = new Database(path);
-      const act = table === "langgraph_sequence" ? "UPDATE" : "INSERT";
+      const act = table === "langgraph_threads" ? "UPDATE" : "INSERT";
       const graph = new GraphRunner(
         twoNodes(saver, () => {
           db.exec(`CREATE TRIGGER IF NOT EXISTS no BEFORE ${act} ON ${table} BEGIN SELECT RAISE(ABORT, 'broken for good'); END`);

@@ -51,7 +51,7 @@ const child = (...args: string[]): Promise<{ out: string; signal: string | null 
 
 /** The names under which a file keeps its secret, sealed once by each key. */
 const secretsIn = (path: string): unknown[] =>
-  dump(path)["langgraph_settings"]!.flatMap(({ name }) => (name === "threads" ? [] : [name]));
+  (dump(path)["langgraph_settings"] as { name: string }[]).flatMap(({ name }) => (name === "threads" ? [] : [name]));
 
 const plainValues = (values: Record<string, unknown>) => JSON.parse(JSON.stringify(values)) as unknown;
 

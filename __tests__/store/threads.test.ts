@@ -431,12 +431,12 @@ describe("S4.7 across processes that share only the file", () => {
   const begin = "in".padEnd(300, ".");
   /** Where the process dies, what the file then says, and what is left to run. */
   const moments: [string, string, string[], string[]][] = [
-    ["langgraph_snapshots", "NEW.step = 2", [begin, "a", "b"], ["c"]],
+    ["langgraph_snapshots", "NEW.step = 2", [begin, "a"], ["b", "c"]],
     ["langgraph_lists", "NEW.keep = 0", [begin], ["a", "b", "c"]],
-    ["langgraph_items", "NEW.pos = 2", [begin, "a", "b"], ["c"]],
-    ["langgraph_chunks", "NEW.body = '\"b\"'", [begin, "a", "b"], ["c"]],
+    ["langgraph_items", "NEW.pos = 2", [begin, "a"], ["b", "c"]],
+    ["langgraph_chunks", "NEW.body = '\"b\"'", [begin, "a"], ["b", "c"]],
     ["langgraph_writes", 'NEW.entries LIKE \'%"log"%"b"%\'', [begin, "a"], ["b", "c"]],
-    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin, "a"], ["b", "c"]],
+    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin], ["a", "b", "c"]],
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", [begin, "a"], ["b", "c"]],
   ];
   test.each(points(moments, 3))(
