@@ -692,7 +692,7 @@ describe("S1.9 forward execution fails open", () => {
     saver.events.on("turn_failed", (failure) => failures.push(failure));
     saver.events.on("checkpoint_failed", (failure) => checkpointFailures.push(failure));
     for (const [at, when] of whens.entries()) {
-      sqlOn(path, `CREATE TRIGGER no_${at} ${when} BEGIN SELECT RAISE(ABORT, 'no turns today'); END`);
+      sqlOn(path, `CREATE TRIGGER no_${String(at)} ${when} BEGIN SELECT RAISE(ABORT, 'no turns today'); END`);
     }
     const runner = new GraphRunner(chain(saver));
     expect(await runner.invoke({ log: ["in"] }, { threadId: "thread" })).toEqual({ log: ["in", "a", "b", "c"] });
@@ -709,7 +709,7 @@ describe("S1.9 forward execution fails open", () => {
       expect(String(line.fields["error"])).toContain("no turns today");
     }
     // What LangGraph itself saved is whole: the thread is finished, and goes on when the trouble is over.
-    sqlOn(path, ...whens.map((_, at) => `DROP TRIGGER no_${at}`));
+    sqlOn(path, ...whens.map((_, at) => `DROP TRIGGER no_${String(at)}`));
     expect((await runner.graph.getState({ configurable: { thread_id: "thread" } })).next).toEqual([]);
     expect(await runner.invoke({ log: ["more"] }, { threadId: "thread" })).toEqual({
       log: ["in", "a", "b", "c", "more", "a", "b", "c"],

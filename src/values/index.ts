@@ -40,13 +40,7 @@ export class Values {
    * @param isKeyed whether addresses can be computed yet. If not, the value is packed when the store asks for it, so nobody may change it.
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channel(
-    threadId: string,
-    ns: string,
-    channel: string,
-    value: unknown,
-    isKeyed = true,
-  ): Pick<NewValue, "address" | "packed"> {
+  channel(threadId: string, ns: string, channel: string, value: unknown, isKeyed = true): Pick<NewValue, "address" | "packed"> {
     const place = placeOf(ns, channel);
     const known = knownValue(value, place, this.#packing(threadId));
     if (known === undefined) {
