@@ -138,9 +138,10 @@ export class Saving {
     const createdAt = this.#timeOf(config);
     const runId: unknown = config.metadata?.["run_id"];
     const isRecorded = this.#parts.isRecorded(config);
+    const isKeyed = !this.#parts.store.awaitsKeys;
     const values = Object.keys(state).map((channel) => ({
       channel,
-      ...this.#parts.values.channel(at.threadId, at.ns, channel, state[channel]),
+      ...this.#parts.values.channel(at.threadId, at.ns, channel, state[channel], isKeyed),
     }));
     const saved = this.#parts.store.putCheckpoint(
       {

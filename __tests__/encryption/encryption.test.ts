@@ -8,7 +8,7 @@ import { deltaChannelHistoryTests, validate } from "@langchain/langgraph-checkpo
 import Database from "better-sqlite3";
 import { CheckpointPersister, type EncryptionOption, type KeySet, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/enc-graph";
-import { dump, quiet, sqlOn } from "../support/s1-tools";
+import { dump, quiet, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 
@@ -48,6 +48,10 @@ const child = (...args: string[]): Promise<{ out: string; signal: string | null 
     run.stdout.on("data", (chunk) => (out += String(chunk)));
     run.on("close", (_, signal) => resolve({ out: out.trim(), signal }));
   });
+
+/** The names under which a file keeps its secret, sealed once by each key. */
+const secretsIn = (path: string): unknown[] =>
+  (dump(path)["langgraph_settings"] as { name: string }[]).flatMap(({ name }) => (name === "threads" ? [] : [name]));
 
 const plainValues = (values: Record<string, unknown>) => JSON.parse(JSON.stringify(values)) as unknown;
 
@@ -412,7 +416,7 @@ describe("S4.6 opening", () => {
     expect((await Promise.all(runs)).map(({ out }) => out)).toEqual(["done", "done", "done"]);
     const saver = saverOn(path);
     for (const name of names) expect((await secretGraph(saver).getState(at(name))).values.pin).toBe(SMALL);
-    expect(dump(path)["langgraph_settings"]).toHaveLength(1);
+    expect(secretsIn(path)).toEqual(["key:default"]);
   });
 });
 
@@ -553,7 +557,8 @@ describe("S4.6 keys that take time", () => {
     for (const work of late) expect(await codeOf(work)).toBe("KEY_PROVIDER_FAILED");
     saver.close();
     expect(await codeOf(() => saver.listTurns("t"))).toBe("STORE_CLOSED");
-    expect(dump(path)["langgraph_settings"]).toEqual([]);
+    expect(secretsIn(path)).toEqual([]);
+    expect(dump(path)["langgraph_threads"]).toEqual([]);
   });
 
   test("S4.6 a saver that is closed before they come saves nothing", async () => {
@@ -679,10 +684,36 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
           const checkpoint = db.prepare("SELECT checkpoint_id, checkpoint_ns FROM langgraph_writes WHERE thread = ? LIMIT 1").get(t) as { checkpoint_id: string; checkpoint_ns: string }; // prettier-ignore
           db.prepare("UPDATE langgraph_writes SET checkpoint_id = ?, checkpoint_ns = ? WHERE thread = ?").run(checkpoint.checkpoint_id, checkpoint.checkpoint_ns, u); // prettier-ignore
         }
+        if (table === "langgraph_snapshots") {
+          // Into the numbers of the other thread, behind its own, or nobody who asks for that thread's checkpoints comes by.
+          const by = (Number(t) - Number(u)) * SPAN + 1_000_000;
+          db.prepare(`UPDATE ${table} SET seq = seq + ?, position = position + ?, superseded_by = superseded_by + ? WHERE thread = ?`).run(BigInt(by), BigInt(by), BigInt(by), u); // prettier-ignore
+        }
         db.prepare(`UPDATE ${table} SET thread = ? WHERE thread = ?`).run(t, u);
       }
     });
     expect(code).toBe("CHECKPOINT_CORRUPTED");
+  });
+
+  test("S3.1 checkpoints that say they are another thread's: that thread gains none, and verify() finds them", async () => {
+    const listed = async (file: string, id: string): Promise<unknown[]> => {
+      const tuples = await all(saverOn(file).list({ configurable: { thread_id: id } }));
+      return (plainValues({ tuples }) as { tuples: unknown[] }).tuples;
+    };
+    const wanted = { t: await listed(path, "t"), u: await listed(path, "u") };
+    expect(wanted.u.length).toBeGreaterThan(3);
+    const copy = `${path}.moved`;
+    db.exec(`VACUUM INTO '${copy}'`);
+    sqlOn(copy, "UPDATE langgraph_snapshots SET thread = 3 - thread WHERE seq % 3 = 0");
+    for (const id of ["t", "u"] as const) {
+      const found = await listed(copy, id).catch((error: unknown) => {
+        expect(error).toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+        return [];
+      });
+      for (const tuple of found) expect(wanted[id]).toContainEqual(tuple);
+    }
+    const { ok, problems } = await saverOn(copy).verify();
+    expect([ok, problems.some(({ table }) => table === "langgraph_snapshots")]).toEqual([false, true]);
   });
 
   test("S3.1 an older, superseded version of a row put in the place of the newer one", async () => {
@@ -826,7 +857,7 @@ describe("S4.6 rotation", () => {
     damaged.prepare("UPDATE langgraph_chunks SET body = ? WHERE seq = ?").run(bad, row.seq);
     const again = both();
     expect(await codeOf(() => again.rotateKeys())).toBe("CHECKPOINT_CORRUPTED");
-    expect(dump(path)["langgraph_settings"]).toHaveLength(2);
+    expect(secretsIn(path)).toEqual(["key:1", "key:2"]);
     damaged.prepare("UPDATE langgraph_chunks SET body = ? WHERE seq = ?").run(row.body, row.seq);
     damaged.close();
     again.close();

@@ -30,6 +30,7 @@ afterAll(() => folder.remove());
 
 const plain = (): string => files.get("plain")!.path;
 
+/** A call may lack rows only if they aren't found any more, and then `verify` tells so: see `isLacking`. */
 describe("S3.1 whatever is damaged, nothing that was altered is returned", () => {
   test.each([
     ["plain", { parts: ["columns"], every: 5 }],
@@ -37,7 +38,7 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
     ["plain", { parts: ["bytes", "log", "foreign"], every: 1 }],
     ["encrypted", { parts: ["log", "foreign"], every: 1 }],
   ] as const)(
-    "S3.1 S4.3 a %s file, %j: found, or harmless; each call gives what was saved, or refuses by name",
+    "S3.1 S4.3 a %s file, %j: found, or harmless; each call gives what was saved, lacks what verify() misses, or refuses by name",
     async (kind, some) => {
       const tallies = new Map<Part, { damaged: number; calls: number; wrong: readonly string[] }>();
       await sweep({ seed: 7, kind, rounds: 1, thorough: false, ...some }, (part, tally) => tallies.set(part, tally));
@@ -66,7 +67,7 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
     }
   });
 
-  test("S3.1 an index in the place of another page: nothing is missed, nothing is read without end", async () => {
+  test("S3.1 an index in the place of another page: what is read is right, nothing is read without end, and verify() finds it", async () => {
     const { path, options } = files.get("plain")!;
     const wanted = await everything(folder, path, threads, options, ["read"]);
     const db = new Database(path, { readonly: true });
@@ -77,7 +78,7 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
     const others = ["langgraph_archive", "langgraph_effects_by_anchor", "langgraph_graphs_by_digest", "langgraph_names"];
     const indexes = [...roots.keys()].filter((name) => name.startsWith("sqlite_autoindex") || name.endsWith("_by_thread"));
     for (const [at, index] of indexes.entries()) {
-      // The list of threads and the turns by their ids with each: these were not missed once, and the archive was read without end.
+      // The list of threads and the turns by their ids with each: the archive was read without end once.
       const isOnce = /langgraph_(threads|checkpoints)_1$/.test(index);
       for (const other of isOnce ? others : [others[at % others.length]!]) {
         if (other === index) continue;
@@ -90,18 +91,15 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
         bytes.copy(bytes, one, two, two + 4096);
         page.copy(bytes, two);
         writeFileSync(copy, bytes);
-        expect([index, other, altered(wanted, await everything(folder, copy, threads, options, ["read"]))]).toEqual([
-          index,
-          other,
-          [],
-        ]);
-        expect([index, other, (await isFound(copy, options)).found]).toEqual([index, other, true]);
+        const { found } = await isFound(folder.copy(copy), options);
+        const outcomes = await everything(folder, copy, threads, options, ["read"]);
+        expect([index, other, found, altered(wanted, outcomes, found)]).toEqual([index, other, true, []]);
         folder.forget(copy);
       }
     }
   });
 
-  test("S3.1 a rewind whose row was moved to another thread is missed where it was", async () => {
+  test("S3.1 a rewind whose row was moved to another thread is refused there; verify() and a resume miss it where it was", async () => {
     for (const { path, options } of files.values()) {
       const copy = folder.copy(path);
       const db = new Database(copy);
@@ -110,10 +108,46 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
       );
       db.close();
       const saver = TurnSaver.fromPath(copy, { logger: quiet, ...options });
+      await expect(saver.listRewinds("thread 1")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+      const runner = new GraphRunner(graphOn(saver, []));
       for (const id of ["thread 1", "thread 2"]) {
-        await expect(saver.listRewinds(id)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+        expect((await saver.verify({ threadId: id })).ok).toBe(false);
+        await expect(runner.resume({ threadId: id })).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
       }
       saver.close();
+    }
+  });
+
+  test("S3.1 S4.3 a row that is gone: reads give the others as they were saved, verify() finds it, and no resume builds on what is left", async () => {
+    const counted = ["snapshots", "writes", "checkpoints", "effects", "tasks", "names"];
+    for (const { path, options } of files.values()) {
+      const wanted = await everything(folder, path, threads, options, ["read"]);
+      for (const table of counted) {
+        const copy = folder.copy(path);
+        const db = new Database(copy);
+        const gone = `langgraph_${table} WHERE thread = (SELECT thread FROM langgraph_threads WHERE thread_id = ?)`;
+        const order = table === "names" ? "name" : "seq DESC";
+        const id = db
+          .prepare(`SELECT thread_id FROM langgraph_threads JOIN langgraph_${table} USING (thread)`)
+          .pluck()
+          .get() as string;
+        const key = table === "names" ? "name" : "seq";
+        db.prepare(`DELETE FROM ${gone} AND ${key} = (SELECT ${key} FROM ${gone} ORDER BY ${order} LIMIT 1)`).run(id, id);
+        db.close();
+        const outcomes = await everything(folder, copy, threads, options, ["read"]);
+        expect([table, (await isFound(folder.copy(copy), options)).found, altered(wanted, outcomes, true)]).toEqual([
+          table,
+          true,
+          [],
+        ]);
+        const ledger: string[] = [];
+        const saver = TurnSaver.fromPath(copy, { logger: quiet, ...options });
+        const runner = new GraphRunner(graphOn(saver, ledger));
+        await expect(runner.resume({ threadId: id })).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+        expect([table, ledger]).toEqual([table, []]);
+        saver.close();
+        folder.forget(copy);
+      }
     }
   });
 

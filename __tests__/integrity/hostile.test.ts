@@ -151,7 +151,7 @@ describe("hostile input: rows that somebody else wrote, with their checksums", (
       "INSERT INTO langgraph_chunks (seq, thread, address, body) SELECT ?, thread, ?, ? FROM langgraph_snapshots LIMIT 1",
     );
     let text = '"end"';
-    let seq = 1_000_000;
+    let seq = (db.prepare("SELECT max(seq) FROM langgraph_snapshots").pluck().get() as number) + 1_000_000;
     for (let at = 0; at < length; at += 1) {
       insert.run(seq++, sha256(text), text);
       text = `[${Array(times)
@@ -159,7 +159,6 @@ describe("hostile input: rows that somebody else wrote, with their checksums", (
         .join()}]`;
     }
     insert.run(seq, sha256(text), text);
-    db.exec(`UPDATE langgraph_sequence SET value = ${seq}, mirror = -${seq}`);
     put("langgraph_snapshots", "channels", `{"small":[1,1,"${sha256(text)}"]}`)(db);
   };
 
@@ -328,7 +327,8 @@ describe("hostile input: strings that reach SQL", () => {
     for (const file of files.filter((name) => /(?<!generated)\.ts$/.test(name))) {
       for (const part of partsOfSql(join("src/store/sqlite", file))) {
         looked += 1;
-        const isConstant = /^[A-Z][A-Z_]+\b/.test(part);
+        // A range of numbers, for a column that is named there and then.
+        const isConstant = /^([A-Z][A-Z_]+\b|ofThread\(("[\w.]+")?\)$)/.test(part);
         if (!isConstant && allowed[file]?.parts.some((each) => new RegExp(`^(?:${each})$`).test(part)) !== true) {
           found.push(`${file}: ${part}`);
         }

@@ -345,7 +345,7 @@ describe("S6.8 a backup that doesn't come to its end leaves nothing at its desti
     const path = tempFile();
     const saver = await laid(path, 10);
     const db = new Database(path);
-    db.exec("UPDATE langgraph_snapshots SET step = step + 1 WHERE rowid = 3");
+    db.exec("UPDATE langgraph_snapshots SET step = step + 1 WHERE seq = (SELECT max(seq) FROM langgraph_snapshots)");
     db.close();
     await expect(saver.backup(beside(path))).rejects.toMatchObject({
       code: "CHECKPOINT_CORRUPTED",

@@ -2,6 +2,7 @@ import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGr
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { effect, GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
+import { plainSealing } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
@@ -40,6 +41,75 @@ function asking() {
 }
 
 const rowsOf = (threadId: string): Record<string, unknown[]> => rowsOfThread(path, threadId);
+
+describe("a thread has 67,108,864 numbers", () => {
+  /** As if all but so many numbers of a thread had been used. */
+  function leave(left: number, threadId: string): void {
+    const db = new Database(path);
+    const row = db.prepare("SELECT * FROM langgraph_threads WHERE thread_id = ?").get(threadId) as Record<string, number>;
+    const { thread, created_at: createdAt, epoch, generation, pruned_seq: prunedSeq, unswept } = row;
+    const seq = SPAN - 1 - left;
+    const fields = ["thread", thread!, createdAt!, seq, epoch!, generation!, prunedSeq!, unswept!];
+    db.prepare("UPDATE langgraph_threads SET seq = ?, checksum = ? WHERE thread = ?").run(
+      seq,
+      plainSealing.checksum(threadId, ...fields),
+      thread,
+    );
+    db.close();
+  }
+
+  test("S1.9 when they are used up the save is refused, what was saved stays readable, and the advice of THREAD_FULL works", async () => {
+    const graph = asking();
+    await graph.invoke({ log: ["in"] }, at("x"));
+    leave(3, "x");
+    const full = await graph.invoke(new Command({ resume: "go" }), at("x")).catch((error: unknown) => error);
+    expect(full).toMatchObject({ code: "THREAD_FULL", data: { threadId: "x" } });
+    expect(String(full)).toContain("graph.updateState({ configurable: { thread_id: newId } }, state.values, lastNode)");
+    const state = await graph.getState(at("x"));
+    // The end of the node was saved, the checkpoint behind it was not.
+    expect(state.values).toEqual({ log: ["in", "a", "answer go"] });
+    expect((await saver.verify()).problems).toEqual([]);
+    // A copy keeps the numbers, and with them the end.
+    await saver.copyThread("x", "copy");
+    await expect(graph.invoke(new Command({ resume: "go" }), at("copy"))).rejects.toMatchObject({ code: "THREAD_FULL" });
+    await graph.updateState(at("new"), state.values, "ask");
+    await graph.invoke(null, at("new"));
+    expect((await graph.getState(at("new"))).values).toEqual({ log: ["in", "a", "answer go", "z"] });
+    await saver.deleteThread("x");
+    expect(await saver.getTuple(at("x"))).toBeUndefined();
+  });
+
+  test("wherever the numbers end, what is acknowledged is saved, and the file verifies", async () => {
+    const runner = new GraphRunner(chain(saver));
+    const ends = new Set<string>();
+    for (let left = 0; left < 24; left += 1) {
+      const id = `x${left}`;
+      await runner.invoke({ log: ["in"] }, { threadId: id });
+      leave(left, id);
+      const outcome = await runner.invoke({ log: ["more"] }, { threadId: id }).catch((error: unknown) => error);
+      ends.add(outcome instanceof Error ? (outcome as Error & { code: string }).code : "saved");
+      const { values, next } = await runner.graph.getState(at(id));
+      if (!(outcome instanceof Error)) expect([values, next]).toEqual([outcome, []]);
+      expect(values.log.slice(0, 4)).toEqual(["in", "a", "b", "c"]);
+    }
+    expect(ends).toEqual(new Set(["THREAD_FULL", "saved"]));
+    expect((await saver.verify()).problems).toEqual([]);
+  });
+
+  test.each([
+    "DELETE FROM",
+    "UPDATE langgraph_settings SET value = 'many' --",
+    "UPDATE langgraph_settings SET value = 1 << 40 --",
+  ])("S3.1 no thread gets a number if the file does not say how many it has given (%s)", async (change) => {
+    await chain(saver).invoke({ log: ["in"] }, at("x"));
+    sqlOn(path, `${change} langgraph_settings`);
+    await expect(chain(saver).invoke({ log: ["in"] }, at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(saver.copyThread("x", "z")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    expect((await all(saver.listThreads())).map(({ threadId }) => threadId)).toEqual(["x"]);
+    await chain(saver).invoke({ log: ["more"] }, at("x"));
+    expect((await chain(saver).getState(at("x"))).values.log).toHaveLength(8);
+  });
+});
 
 describe("S3.7 threads never mix", () => {
   test("S3.7 two threads, interleaved step by step under the same task ids, each see only their own", async () => {
@@ -431,12 +501,12 @@ describe("S4.7 across processes that share only the file", () => {
   const begin = "in".padEnd(300, ".");
   /** Where the process dies, what the file then says, and what is left to run. */
   const moments: [string, string, string[], string[]][] = [
-    ["langgraph_snapshots", "NEW.step = 2", [begin, "a", "b"], ["c"]],
+    ["langgraph_snapshots", "NEW.step = 2", [begin, "a"], ["b", "c"]],
     ["langgraph_lists", "NEW.keep = 0", [begin], ["a", "b", "c"]],
-    ["langgraph_items", "NEW.pos = 2", [begin, "a", "b"], ["c"]],
-    ["langgraph_chunks", "NEW.body = '\"b\"'", [begin, "a", "b"], ["c"]],
+    ["langgraph_items", "NEW.pos = 2", [begin, "a"], ["b", "c"]],
+    ["langgraph_chunks", "NEW.body = '\"b\"'", [begin, "a"], ["b", "c"]],
     ["langgraph_writes", 'NEW.entries LIKE \'%"log"%"b"%\'', [begin, "a"], ["b", "c"]],
-    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin, "a"], ["b", "c"]],
+    ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Thought'", [begin], ["a", "b", "c"]],
     ["langgraph_checkpoints", "NEW.node_name = 'b' AND NEW.turn_type = 'Action'", [begin, "a"], ["b", "c"]],
   ];
   test.each(points(moments, 3))(

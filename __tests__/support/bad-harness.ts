@@ -20,12 +20,13 @@ export async function setup(options: TurnSaverOptions = {}) {
   return { path, saver, witness, rows, close };
 }
 
-/** How many rows every table has; what was refused must not change it. */
+/** How many rows every table has, and how many numbers threads have taken; what was refused must not change it. */
 export function countRows(db: Database.Database): Record<string, number> {
   const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph%'").pluck().all();
   const counts = (tables as string[]).map((table) => [table, db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()]);
-  const sequence = db.prepare("SELECT value FROM langgraph_sequence").pluck().get();
-  return { ...Object.fromEntries(counts), sequence } as Record<string, number>;
+  const seqs = db.prepare("SELECT total(seq) FROM langgraph_threads").pluck().get();
+  const threads = db.prepare("SELECT value FROM langgraph_settings WHERE name = 'threads'").pluck().get();
+  return { ...Object.fromEntries(counts), seqs, threads } as Record<string, number>;
 }
 
 let step = 0;

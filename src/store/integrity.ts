@@ -7,7 +7,7 @@
  * - `format` a column holds what is never written there
  * - `reference` what the row refers to is not there
  * - `list` the elements of a list have gaps, or its base does not fit
- * - `sequence` the row's number, or a checkpoint's position, is greater than the file's counter, used twice, or out of order
+ * - `sequence` the row's number, or a checkpoint's position, is none of its thread's, beyond what the thread has taken, used twice, or out of order
  * - `superseded` versions of one row contradict each other
  * - `thread` the row belongs to no thread
  * - `task` no task owns the row

@@ -16,9 +16,9 @@ export interface DamagedThread {
   threadId: string;
   /** How many rows of each kind are missing; undefined where the thread's own row was lost, which counts them. */
   missing: { checkpoints: number; writes: number; turns: number; effects: number; others: number } | undefined;
-  /** Its own row was made anew. */
+  /** Its own row was lost, and made again from the others. */
   rebuilt: boolean;
-  /** No checkpoint before this number of the sequence can be gone back to; undefined if none was cut off. */
+  /** The seq before which no checkpoint of the thread can be gone back to; undefined if none was cut off. */
   cutAt: number | undefined;
   /**
    * What `saver.abandonRewind` takes, to say that the thread may go on with what is there. Until then its runs are refused, because

@@ -3,6 +3,8 @@
  * file, and all that a thread has stands in one range, in the order of saving.
  */
 export const SPAN = 67_108_864;
+/** The greatest thread number whose seqs are numbers that JavaScript can tell apart. */
+export const THREADS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / SPAN) - 1;
 
 export function firstSeq(thread: number): number {
   return thread * SPAN;

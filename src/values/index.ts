@@ -37,15 +37,16 @@ export class Values {
    * A channel's value for the store, as it is now. One that is what it was at the last save is not encoded: should the store need its text
    * all the same, it is made from our private copy.
    *
+   * @param isKeyed whether addresses can be computed yet. If not, the value is packed when the store asks for it, so nobody may change it.
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channel(threadId: string, ns: string, channel: string, value: unknown): Pick<NewValue, "address" | "packed"> {
+  channel(threadId: string, ns: string, channel: string, value: unknown, isKeyed = true): Pick<NewValue, "address" | "packed"> {
     const place = placeOf(ns, channel);
-    const packing = this.#packing(threadId);
-    const known = knownValue(value, place, packing);
+    const known = knownValue(value, place, this.#packing(threadId));
     if (known === undefined) {
-      const packed = inChannel(channel, () => packValue(value, place, packing));
-      return { address: undefined, packed: () => packed };
+      const packed = once(() => inChannel(channel, () => packValue(value, place, this.#packing(threadId))));
+      if (isKeyed) packed();
+      return { address: undefined, packed };
     }
     return { address: known.address, packed: once(() => packValue(known.copy, place, this.#packing(threadId))) };
   }

@@ -141,7 +141,7 @@ async function damaged(
     const kinds = plan.thorough || tally.damaged % 4 === 0 ? (["read", "resume", "rewind"] as const) : (["read"] as const);
     const outcomes = await everything(folder, copy, threads, options, kinds);
     count(tally, outcomes);
-    tally.wrong.push(...altered(wanted, outcomes).map((what) => `${name}: ${what}`));
+    tally.wrong.push(...altered(wanted, outcomes, found).map((what) => `${name}: ${what}`));
   }
   folder.forget(copy);
 }

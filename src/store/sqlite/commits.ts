@@ -31,7 +31,6 @@ export class Commits {
   readonly #isFull: boolean;
   readonly #rolledBack: () => void;
   #waiting: Promise<unknown> | undefined;
-  #held = false;
   /** Since the queue was last empty somebody else had the lock. */
   #contended = false;
   #refusal: { error: unknown } | undefined;
@@ -47,20 +46,13 @@ export class Commits {
     this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }
 
-  /** Whether everything waits for what {@link holdUntil} was given. */
-  get held(): boolean {
-    return this.#held;
-  }
-
   /** Lets nothing run before the promise resolves. If it rejects, its error is what all is refused with. Call it before anything else. */
   holdUntil(opening: Promise<unknown>): void {
-    this.#held = true;
     const settled: Promise<unknown> = opening
       .catch((error: unknown) => {
         this.#refusal = { error };
       })
       .then(() => {
-        this.#held = false;
         if (this.#waiting === settled) this.#waiting = undefined;
       });
     this.#waiting = settled;

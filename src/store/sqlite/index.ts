@@ -121,7 +121,7 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
   return {
     address: (threadId, text) => sql.sealing.address(threadId, text),
     get awaitsKeys() {
-      return commits.held;
+      return !sql.isUnlocked;
     },
     putCheckpoint: save(
       (_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint)),

@@ -43,6 +43,11 @@ export class Sql {
     return this.#sealing;
   }
 
+  /** Whether the keys of the database have come. */
+  get isUnlocked(): boolean {
+    return this.#sealing !== undefined;
+  }
+
   unlock(sealing: Sealing): void {
     this.#sealing = sealing;
   }

@@ -1,6 +1,6 @@
 import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
-import { firstSeq, SPAN } from "../spans";
+import { firstSeq, SPAN, THREADS_MAX } from "../spans";
 import { refuseEncrypted } from "./keys";
 import type { TurnRow } from "../store";
 import type { Program, Sql } from "./sql";
@@ -47,7 +47,8 @@ const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 /** A number that no thread has or had. That of a leftover is still in use. */
 const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
-  coalesce((SELECT max(thread) FROM langgraph_leftovers), 0)) WHERE name = 'threads' RETURNING value`;
+  coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
+  WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
 
 /** What one program left for the end of the transaction could not be written, whichever program runs just now. */
 export class LeftUnwritten extends Error {
@@ -223,9 +224,11 @@ export function* createThread(sql: Sql, threadId: string, createdAt: string): Pr
   });
 }
 
-/** A number for a thread that is about to be. */
+/** A number for a thread that is about to be. @throws {TurnsError} CHECKPOINT_CORRUPTED if the file doesn't say how many it has had */
 export function* takeNumber(sql: Sql): Program<number> {
-  return (yield* sql.get<{ value: number }>(TAKE_NUMBER))?.value ?? 1;
+  const taken = yield* sql.get<{ value: number }>(TAKE_NUMBER);
+  if (taken !== undefined) return taken.value;
+  throw corrupted("the file's settings", `how many threads it has had, up to ${THREADS_MAX - 1}`, "none, or another value", {});
 }
 
 export function* insertThread(sql: Sql, fields: ThreadFields, counts: ThreadCounts = NO_ROWS): Program<ThreadKey> {
@@ -275,9 +278,10 @@ function threadChecksum(sql: Sql, row: ThreadFields): string {
 
 function full(threadId: string): TurnsError {
   return new TurnsError("THREAD_FULL", {
-    problem: `Thread ${JSON.stringify(threadId)} has taken all ${SPAN} numbers that a thread has, so nothing more can be saved on it.`,
+    problem: `Thread ${JSON.stringify(threadId)} has used all ${SPAN} numbers that a thread has, so nothing more can be saved on it.`,
     remedy:
-      "Copy it to a thread of another id with saver.copyThread(source, target), which numbers its rows anew, and go on there.",
+      "Start a new thread with its state: graph.updateState({ configurable: { thread_id: newId } }, state.values, lastNode), where state " +
+      "is what graph.getState gives of this thread. Everything on this one can still be read. A copy would be full too.",
     data: { threadId },
   });
 }

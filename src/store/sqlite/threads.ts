@@ -20,8 +20,12 @@ const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE t
 const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
 const COUNTS = `SELECT (SELECT count(*) FROM langgraph_threads NOT INDEXED) AS there,
   (SELECT count(*) FROM langgraph_threads WHERE thread_id > '') AS listed`;
-/** Checkpoints are counted in two ways, which agree in a thread that is whole. */
-const ONE = `SELECT created_at, epoch, turns,
+/**
+ * Checkpoints are counted in two ways, which agree in a thread that is whole. Turns are counted too: the number on record is in no checksum,
+ * because `CheckpointPersister` lowers it without the keys.
+ */
+const ONE = `SELECT created_at, epoch,
+    (SELECT count(seq) FROM langgraph_checkpoints AS c WHERE c.thread = t.thread) AS turns,
     (SELECT count(*) FROM langgraph_snapshots AS s WHERE s.thread = t.thread AND s.superseded_by IS NULL) AS live,
     (SELECT count(*) FROM (SELECT 1 FROM langgraph_snapshots AS s WHERE s.thread = t.thread
       GROUP BY checkpoint_ns, checkpoint_id)) AS checkpoints

@@ -1,5 +1,5 @@
 import { isId } from "../../ids";
-import { firstSeq, ofThread, SPAN } from "../spans";
+import { firstSeq, ofThread, SPAN, THREADS_MAX } from "../spans";
 import { sealedKeyId } from "../../sealing";
 import { type RawName, toName } from "./names";
 import type { Program } from "./sql";
@@ -18,8 +18,6 @@ interface ThreadCount {
   count: unknown;
 }
 
-/** The greatest thread number whose seqs are numbers that JavaScript can tell apart. */
-export const THREADS_MAX = Math.floor(Number.MAX_SAFE_INTEGER / SPAN) - 1;
 const THREAD_COUNT = `SELECT max(coalesce((SELECT max(thread) FROM langgraph_threads), 0),
     coalesce((SELECT max(thread) FROM langgraph_leftovers), 0)) AS greatest,
   (SELECT value FROM langgraph_settings WHERE name = 'threads') AS count`;

@@ -1,5 +1,5 @@
+import { THREADS_MAX } from "../../spans";
 import type { SqliteSql } from "../engine";
-import { THREADS_MAX } from "../verify-threads";
 import type { Pages } from "./pages";
 import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./tables";
 
