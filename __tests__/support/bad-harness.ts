@@ -20,11 +20,11 @@ export async function setup(options: TurnSaverOptions = {}) {
   return { path, saver, witness, rows, close };
 }
 
-/** How many rows every table has; what was refused must not change it. */
+/** How many rows every table has, and how far the threads' sequences are; what was refused must not change it. */
 export function countRows(db: Database.Database): Record<string, number> {
   const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph%'").pluck().all();
   const counts = (tables as string[]).map((table) => [table, db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()]);
-  const sequence = db.prepare("SELECT value FROM langgraph_sequence").pluck().get();
+  const sequence = db.prepare("SELECT sum(seq) FROM langgraph_threads").pluck().get();
   return { ...Object.fromEntries(counts), sequence } as Record<string, number>;
 }
 
