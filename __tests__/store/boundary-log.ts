@@ -59,6 +59,7 @@ export class BoundaryLog {
     };
     this.db = new Database(this.path, { verbose });
     this.saver = new TurnSaver(this.db, { logger: quiet, ...options });
+    this.begun.length = 0;
     this.witness = new Database(this.path, { readonly: true });
     this.#seen = this.#look();
     const transaction = this.db.transaction.bind(this.db);
