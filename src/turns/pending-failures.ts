@@ -3,6 +3,8 @@ import type { Lease, SawDeletion } from "../store/store";
 import type { RunRegistry } from "./run-registry";
 import { uptime } from "../uptime";
 
+/** Taken at load, so that a user's fake timers can't stop a run. */
+const { setInterval: every, clearInterval: stop } = globalThis;
 const CHECK_EVERY_MS = 20;
 /** How long no node may be at work before the graph counts as ended: what LangGraph does between steps is quicker. */
 const QUIET_MS = 500;
@@ -57,10 +59,10 @@ export class PendingFailures {
     const reason = error instanceof Error ? error : new Error(String(error));
     return new Promise((resolve, reject) => {
       let quietSince = uptime();
-      const timer = setInterval(() => {
+      const timer = every(() => {
         if (this.#runs.isAtWork(threadId, ns)) quietSince = uptime();
         if (uptime() - quietSince < QUIET_MS) return;
-        clearInterval(timer);
+        stop(timer);
         this.#keep(threadId, (failure) => failure !== entry);
         reject(reason);
       }, CHECK_EVERY_MS);
@@ -71,7 +73,7 @@ export class PendingFailures {
         lease,
         runs: this.#runs.graphRunsOf(threadId),
         taken: () => {
-          clearInterval(timer);
+          stop(timer);
           resolve();
         },
       };

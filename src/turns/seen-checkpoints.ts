@@ -21,15 +21,19 @@ interface Seen {
  */
 export class SeenCheckpoints {
   #seen: Seen[] = [];
+  #next = new NextOne();
 
   add({ ns, checkpointId, step }: Seen): void {
     this.#seen.push({ ns, checkpointId, step });
     if (this.#seen.length >= 2 * LIMIT) this.#seen = this.#seen.slice(-LIMIT);
+    const told = this.#next;
+    this.#next = new NextOne();
+    told.comes();
   }
 
   /**
    * Resolves when the checkpoint that a node task starts from is there, or won't come: with durability "exit" none is saved before the
-   * run ends.
+   * run ends. It resolves in the macrotask that hands the checkpoint in, so that the Thought is committed with it.
    *
    * @param saving resolves when nothing of the thread is on its way to the disk; undefined if nothing is
    */
@@ -37,16 +41,27 @@ export class SeenCheckpoints {
     for (let idle = 0; idle < IDLE_TURNS && !this.#has(task);) {
       const onTheWay = saving();
       if (onTheWay === undefined) idle += 1;
-      else await onTheWay;
-      await new Promise<void>((resolve) => atEndOfMacrotask(resolve));
+      await Promise.race([this.#next.coming, endOfMacrotask(onTheWay)]);
     }
   }
 
   #has(task: NodeTaskInfo): boolean {
     for (let ns = namespaceAbove(task.nodeNs); ; ns = namespaceAbove(ns)) {
-      const isStart = (seen: Seen): boolean => seen.ns === ns && seen.step === task.step - 1 && startsFrom(task, seen.checkpointId);
+      const isStart = (seen: Seen): boolean =>
+        seen.ns === ns && seen.step === task.step - 1 && startsFrom(task, seen.checkpointId);
       if (this.#seen.findLast(isStart) !== undefined) return true;
       if (ns === "") return false;
     }
   }
+}
+
+/** A promise of the next checkpoint. */
+class NextOne {
+  comes: () => void = () => undefined;
+  readonly coming = new Promise<void>((resolve) => (this.comes = resolve));
+}
+
+async function endOfMacrotask(after: Promise<void> | undefined): Promise<void> {
+  await after;
+  await new Promise<void>((resolve) => atEndOfMacrotask(resolve));
 }

@@ -4,6 +4,7 @@ import type { Awaitable } from "../store";
 import { CommitInDoubt, StaleFacts } from "../engine";
 import { refuseRetiredKey } from "./keys";
 import type { Program, Sql } from "./sql";
+import { TookAllBack } from "./turn-apart";
 import { areWritten, LeftUnwritten, type WrittenThread } from "./thread-keys";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
@@ -34,6 +35,8 @@ interface Place {
 interface Job {
   request: Request<unknown>;
   isAlone: boolean;
+  /** Why its turns are left out, if they are: one has taken the whole transaction back. */
+  leftOut: { error: unknown } | undefined;
   outcome: { value: unknown } | { error: unknown } | undefined;
   settled: (() => void) | undefined;
 }
@@ -181,14 +184,19 @@ export class CommitQueue {
     values.clear();
     yield* refuseRetiredKey(this.#sql);
     for (const job of jobs) {
-      const { request, isAlone } = job;
+      const { request, isAlone, leftOut } = job;
       if (request.isLight !== true) yield* this.#sql.flush();
       try {
         this.#sql.inParts = isAlone;
+        this.#sql.leftOut = leftOut;
         values.set(job, yield* request.program());
         reach(request, "within");
       } catch (error) {
         if (error instanceof LeftUnwritten) throw error;
+        if (error instanceof TookAllBack) {
+          job.leftOut = { error: error.cause };
+          throw error;
+        }
         if (this.#sql.engine.isPassing(error)) throw error;
         throw new JobFailed(job, this.#sql.engine.meaningOf(error));
       }
@@ -197,7 +205,7 @@ export class CommitQueue {
 
   #failed(attempt: Attempt, error: unknown): Awaitable<void> {
     const { jobs } = attempt;
-    if (error instanceof StaleFacts) return this.#together(jobs);
+    if (error instanceof StaleFacts || error instanceof TookAllBack) return this.#together(jobs);
     if (error instanceof CommitInDoubt) return this.#settle(attempt, error);
     if (error instanceof JobFailed) {
       const { job, reason } = error;
@@ -247,14 +255,15 @@ function isMissedBy({ request }: Job, { outcome, request: { saves } }: Job): boo
 }
 
 function inOrder<T>(items: readonly T[], work: (item: T) => Awaitable<void>): Awaitable<void> {
-  const [first, ...rest] = items;
-  if (first === undefined) return undefined;
-  const done = work(first);
-  return done instanceof Promise ? done.then(() => inOrder(rest, work)) : inOrder(rest, work);
+  for (const [at, item] of items.entries()) {
+    const done = work(item);
+    if (done instanceof Promise) return done.then(() => inOrder(items.slice(at + 1), work));
+  }
+  return undefined;
 }
 
 function newJob(request: Request<unknown>): Job {
-  const job: Job = { request, isAlone: false, outcome: undefined, settled: undefined };
+  const job: Job = { request, isAlone: false, leftOut: undefined, outcome: undefined, settled: undefined };
   try {
     reach(request, "before");
   } catch (error) {

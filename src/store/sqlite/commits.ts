@@ -7,6 +7,8 @@ import type { LogWatch } from "./log-watch";
 import { OpenedFile } from "./opened-file";
 import { uptime } from "../../uptime";
 
+/** Taken at load, so that a user's fake timers can't stop a run. */
+const later = setTimeout;
 /** Between two attempts to get the lock, on average; who has waited for long looks more often, so that nobody is passed over for ever. */
 const PAUSE_MS = 12;
 const EAGER_PAUSE_MS = 3;
@@ -182,7 +184,7 @@ export class Commits {
 
 /** Processes that wait for the same lock must not keep step. */
 function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms * (0.5 + Math.random())));
+  return new Promise((resolve) => later(resolve, ms * (0.5 + Math.random())));
 }
 
 /** SQLite calls a page damaged that the disk once did not give. One that is damaged is so the second time too. */

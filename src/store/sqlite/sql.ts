@@ -25,6 +25,8 @@ export class Sql {
   unsavedEffects: boolean | undefined;
   /** The program that runs has a transaction of its own, in which its turns may fail without it. */
   inParts = false;
+  /** Why the turns of the program that runs are left out, if they are. */
+  leftOut: { error: unknown } | undefined;
   /** Threads that the transaction which runs has changed. */
   readonly #changed = new Set<ThreadKey>();
   /** The checkpoints that this connection has saved or read last. */
