@@ -205,6 +205,7 @@ export class CommitQueue {
 
   #failed(attempt: Attempt, error: unknown): Awaitable<void> {
     const { jobs } = attempt;
+    this.#sql.forget();
     if (error instanceof StaleFacts || error instanceof TookAllBack) return this.#together(jobs);
     if (error instanceof CommitInDoubt) return this.#settle(attempt, error);
     if (error instanceof JobFailed) {
