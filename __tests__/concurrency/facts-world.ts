@@ -1,0 +1,98 @@
+import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import type { TurnSaver } from "../../src/index";
+import { TurnsError } from "../../src/testing-internal";
+import { configOf, idOf, put, putWrites } from "../support/model-calls";
+
+/** Something that one of several savers does. */
+export type Task =
+  | { do: "step"; id: number; task: string; note: string }
+  | { do: "again"; note: string }
+  | { do: "write"; node: number; note: string }
+  | { do: "rewind"; task: string }
+  | { do: "prune"; keepLast: number }
+  | { do: "delete" }
+  | { do: "name"; name: string }
+  | { do: "look" };
+
+/** @returns what it came to: an error's code, or what the saver sees of the thread afterwards */
+export async function perform(saver: TurnSaver, task: Task): Promise<unknown> {
+  try {
+    await work(saver, task);
+  } catch (error) {
+    if (!TurnsError.is(error)) throw error;
+    return { refused: error.code };
+  }
+  return task.do === "look" ? seenBy(saver) : "done";
+}
+
+async function work(saver: TurnSaver, task: Task): Promise<void> {
+  const head = await saver.getTuple(configOf({}));
+  switch (task.do) {
+    case "step": {
+      const log = (head?.checkpoint.channel_values["log"] ?? []) as string[];
+      const version = numberOf(head) + 1;
+      const values = { log: [...log, task.note], big: `${task.note} `.repeat(60), same: "x".repeat(200) };
+      await put(saver, {
+        id: task.id,
+        parent: head === undefined ? undefined : Number(head.checkpoint.id.slice(-12)),
+        values,
+        versions: { log: version, big: version, same: 1 },
+        task: task.task,
+        extra: { next: version },
+      });
+      return;
+    }
+    case "again":
+      if (head === undefined) return;
+      await put(saver, {
+        id: Number(head.checkpoint.id.slice(-12)),
+        parent: Number(head.checkpoint.id.slice(-12)),
+        values: { ...head.checkpoint.channel_values, big: task.note },
+        versions: head.checkpoint.channel_versions as Record<string, number>,
+        source: "loop",
+      });
+      return;
+    case "write":
+      if (head === undefined) return;
+      await putWrites(saver, { id: Number(head.checkpoint.id.slice(-12)) }, `0000000${task.node}-0000-5000-8000-000000000000`, [
+        ["log", [task.note, "y".repeat(300)]],
+      ]);
+      return;
+    case "rewind":
+      await saver.rewind({ threadId: "thread", toTask: task.task });
+      return;
+    case "prune":
+      await saver.prune({ threadId: "thread", keepLast: task.keepLast });
+      return;
+    case "delete":
+      await saver.deleteThread("thread");
+      return;
+    case "name":
+      if (head !== undefined) await saver.nameCheckpoint({ threadId: "thread" }, task.name);
+      return;
+    case "look":
+  }
+}
+
+function numberOf(head: CheckpointTuple | undefined): number {
+  return Number(head?.checkpoint.channel_versions["log"] ?? 0);
+}
+
+/** All that a saver says of the thread. */
+export async function seenBy(saver: TurnSaver): Promise<unknown> {
+  const list: unknown[] = [];
+  for await (const { config, checkpoint, metadata, pendingWrites, parentConfig } of saver.list({
+    configurable: { thread_id: "thread" },
+  })) {
+    list.push({ config, checkpoint, metadata, pendingWrites, parentConfig });
+  }
+  let thread: unknown;
+  for await (const one of saver.listThreads()) if (one.threadId === "thread") thread = one;
+  const [head, turns, tasks] =
+    thread === undefined
+      ? [undefined, [], []]
+      : [await saver.getTuple(configOf({})), await saver.listTurns("thread"), await saver.listTasks("thread")];
+  return JSON.parse(JSON.stringify({ list, head, thread, turns, tasks })) as unknown;
+}
+
+export { idOf };

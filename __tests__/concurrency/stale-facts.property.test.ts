@@ -1,0 +1,135 @@
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import fc from "fast-check";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { CHILD_ENV, childProgram } from "../support/child-program";
+import { runs } from "../support/lane";
+import { openOn } from "../support/model-calls";
+import { quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+import { perform, seenBy, type Task } from "./facts-world";
+
+interface Move {
+  /** Who does it; two at once where there is a second one. */
+  by: number;
+  task: Task;
+  beside: { by: number; task: Task } | undefined;
+}
+
+let checkpoints = 0;
+const note = fc.string({ minLength: 1, maxLength: 5 }).filter((text) => text.isWellFormed());
+const taskName = fc.constantFrom("one", "two", "three");
+const task: fc.Arbitrary<Task> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("step" as const), id: fc.constant(0), task: taskName, note }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("write" as const), node: fc.integer({ min: 0, max: 2 }), note }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("again" as const), note }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("rewind" as const), task: taskName }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("prune" as const), keepLast: fc.integer({ min: 1, max: 3 }) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("delete" as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("name" as const), name: fc.constantFrom("a", "b") }) },
+);
+
+function moves(savers: number): fc.Arbitrary<Move[]> {
+  const by = fc.nat(savers - 1);
+  const beside = fc.option(fc.record({ by, task }), { nil: undefined, freq: 3 });
+  return fc.array(fc.record({ by, task, beside }), { minLength: 4, maxLength: 18 });
+}
+
+/** Ids are given when a step is made, so that no two steps share one. */
+function numbered(one: Task): Task {
+  return one.do === "step" ? { ...one, id: (checkpoints += 1) } : one;
+}
+
+type Actor = (task: Task) => Promise<unknown>;
+
+/** After each move everyone must see what somebody sees who has just opened the file, and knows nothing. */
+async function play(path: string, actors: readonly Actor[], program: readonly Move[]): Promise<void> {
+  for (const { by, task, beside } of program) {
+    const work = [(actors[by] as Actor)(numbered(task))];
+    if (beside !== undefined) work.push((actors[beside.by] as Actor)(numbered(beside.task)));
+    await Promise.all(work);
+    const fresh = openOn(path);
+    const truth = await seenBy(fresh);
+    fresh.close();
+    for (const look of actors) expect(await look({ do: "look" })).toEqual(truth);
+  }
+  const last = openOn(path);
+  const { ok, problems } = await last.verify();
+  last.close();
+  expect({ ok, problems }).toEqual({ ok: true, problems: [] });
+}
+
+describe("nobody ever goes by what another has changed", () => {
+  test("S1.9 two savers of one process on one file", async () => {
+    await fc.assert(
+      fc.asyncProperty(moves(2), async (program) => {
+        const path = tempFile();
+        const savers = [openOn(path), openOn(path)];
+        const actors = savers.map(
+          (saver): Actor =>
+            (one) =>
+              perform(saver, one),
+        );
+        await play(path, actors, program).finally(() => savers.forEach((saver) => saver.close()));
+      }),
+      { numRuns: runs(12, 150) },
+    );
+  }, 600_000);
+
+  test("S1.9 two savers on one handle, which somebody else writes to as well", async () => {
+    await fc.assert(
+      fc.asyncProperty(moves(3), async (program) => {
+        const path = tempFile();
+        const db = new Database(path);
+        const savers = [0, 1].map(() => new TurnSaver(db, { logger: quiet, durability: "normal" }));
+        const actors = savers.map(
+          (saver): Actor =>
+            (one) =>
+              perform(saver, one),
+        );
+        // A rewind by another saver on the same handle, which neither of the two can know of.
+        const stranger: Actor = async (one) => perform(new TurnSaver(db, { logger: quiet, durability: "normal" }), one);
+        await play(path, [...actors, stranger], program).finally(() => db.close());
+      }),
+      { numRuns: runs(8, 100) },
+    );
+  }, 600_000);
+
+  test("S1.9 two processes on one file, and a saver of a third", async () => {
+    await fc.assert(
+      fc.asyncProperty(moves(3), async (program) => {
+        const path = tempFile();
+        const own = openOn(path);
+        const others = [await process(path), await process(path)];
+        const actors: Actor[] = [(one) => perform(own, one), ...others.map(({ ask }) => ask)];
+        await play(path, actors, program).finally(() => {
+          own.close();
+          for (const { end } of others) end();
+        });
+      }),
+      { numRuns: runs(3, 30) },
+    );
+  }, 600_000);
+});
+
+/** Another process that works on the file. */
+async function process(path: string): Promise<{ ask: Actor; end: () => void }> {
+  const child = spawn(globalThis.process.execPath, [...childProgram(join(__dirname, "facts-child.ts")), path], {
+    env: CHILD_ENV,
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  await lines.next();
+  let last: Promise<unknown> = Promise.resolve();
+  const ask: Actor = (one) => {
+    const answer = last.then(async () => {
+      child.stdin.write(`${JSON.stringify(one)}\n`);
+      return JSON.parse((await lines.next()).value as string) as unknown;
+    });
+    last = answer.catch(() => undefined);
+    return answer;
+  };
+  return { ask, end: () => child.kill("SIGKILL") };
+}
