@@ -46,6 +46,31 @@ describe("S2.9 a node inside a subgraph is tried again in the same process, and 
     expect(deeds.count("pay")).toBe(1);
   });
 
+  test.each(kinds)("nor are they where a functional task, or one that it calls, is tried again (%s)", async (_, given) => {
+    for (const durability of ["async", "exit"] as const) {
+      for (const isNested of [false, true]) {
+        const deeds = new Deeds();
+        const saver = open(fresh());
+        const called = line({ pays: () => effect("pay", () => deeds.do("pay"), given).then(() => ({})) });
+        let failed = false;
+        const retried = task({ name: "retried", retry: retryPolicy }, async () => {
+          await called.compile({ checkpointer: false }).invoke(empty);
+          await called.compile({ checkpointer: false }).invoke(empty);
+          if (failed) return "ended";
+          failed = true;
+          throw new Error("first attempt");
+        });
+        const outer = task("outer", () => retried());
+        const flow = entrypoint({ name: "flow", checkpointer: saver }, async (_input: unknown) =>
+          isNested ? outer() : retried(),
+        );
+        saver.attach(flow);
+        expect(await flow.invoke(empty, { ...thread(), durability })).toBe("ended");
+        expect([deeds.count("pay"), (await saver.effects.list("t")).length]).toEqual([2, 2]);
+      }
+    }
+  });
+
   test.each(kinds)('each visit of such a node does its deed, also with durability "exit" (%s)', async (_, given) => {
     for (const durability of ["async", "exit"] as const) {
       const deeds = new Deeds();

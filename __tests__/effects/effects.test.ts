@@ -985,22 +985,30 @@ describe("the store", () => {
     const path = fresh();
     const deeds = new Deeds();
     const first = open(path);
+    let begins!: () => void;
+    let ends!: () => void;
+    const begun = new Promise<void>((resolve) => (begins = resolve));
+    const ended = new Promise<void>((resolve) => (ends = resolve));
     const body = {
       a: () =>
         effect("act", async () => {
-          await pause(80);
+          begins();
+          await ended;
           deeds.do("act");
           return "x";
         }).then((log) => ({ log: [log] })),
     };
     const running = attached(first, line(body)).invoke(empty, thread());
-    await pause(40);
+    await begun;
     const second = open(path);
     expect((await second.effects.list("t"))[0]).toMatchObject({ status: "running" });
     expect(await refusal(second.effects.resolve((await second.effects.list("t"))[0]!.id, { outcome: "not-done" }))).toMatchObject(
       { code: "EFFECT_NOT_IN_DOUBT" },
     );
-    expect((await attached(second, line(body)).invoke(null, thread())).log).toEqual(["x"]);
+    const joined = attached(second, line(body)).invoke(null, thread());
+    await pause(80);
+    ends();
+    expect((await joined).log).toEqual(["x"]);
     expect((await running).log).toEqual(["x"]);
     expect(deeds.lines()).toEqual(["act"]);
   });

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
+import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { LiveBodies } from "./live-bodies";
 import { isPregel, type PregelLike } from "./pregel";
 
@@ -67,7 +68,7 @@ class WithoutUndefinedCheckpointId extends Runnable {
     resetSubgraphCount(config);
     const ended = countersOf(config).map((began) => began());
     try {
-      return await this.#inner.invoke(input, await resumable(graphIn(this.#inner), config));
+      return await this.#inner.invoke(input, withTasksRepaired(await resumable(graphIn(this.#inner), config)));
     } finally {
       for (const end of ended) end();
     }
@@ -148,6 +149,29 @@ function keepsItsState(graph: unknown): graph is KeepingGraph {
 function resetSubgraphCount(config: Partial<RunnableConfig> | undefined): void {
   const scratchpad = config?.configurable?.["__pregel_scratchpad"] as { subgraphCounter?: unknown } | undefined;
   if (typeof scratchpad?.subgraphCounter === "number") scratchpad.subgraphCounter = 0;
+}
+
+/** How `call` of LangGraph's functional API hands a task over. */
+type Call = (func: (...args: unknown[]) => unknown, ...rest: unknown[]) => unknown;
+
+const CALL = "__pregel_call";
+const repairedCalls = new WeakSet<Call>();
+
+/** The tasks that a node calls count their graphs from the start in each attempt too, and so do the tasks that those call. */
+function withTasksRepaired<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
+  const call = config?.configurable?.[CALL] as Call | undefined;
+  if (config === undefined || typeof call !== "function" || repairedCalls.has(call)) return config;
+  const repairedCall: Call = (func, ...rest) => call((...args) => inAttempt(() => func(...args)), ...rest);
+  repairedCalls.add(repairedCall);
+  return { ...config, configurable: { ...config.configurable, [CALL]: repairedCall } };
+}
+
+function inAttempt(work: () => unknown): unknown {
+  const config = AsyncLocalStorageProviderSingleton.getRunnableConfig() as RunnableConfig | undefined;
+  resetSubgraphCount(config);
+  // The attempt's own config, from which `call` takes it.
+  if (config !== undefined) Object.assign(config, withTasksRepaired(config));
+  return work();
 }
 
 function withoutUndefinedCheckpointId<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
