@@ -190,6 +190,13 @@ describe("S3.7 threads never mix", () => {
 });
 
 describe("S3.7 listThreads", () => {
+  test("S3.1 S3.7 listThreads counts turns: the number on record, which no checksum covers, may be changed, and verify() finds that", async () => {
+    await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "x" });
+    sqlOn(path, "UPDATE langgraph_threads SET turns = turns + 7");
+    expect(await all(saver.listThreads())).toMatchObject([{ threadId: "x", turns: 6 }]);
+    expect((await saver.verify()).problems).toMatchObject([{ kind: "thread", table: "langgraph_threads", threadId: "x" }]);
+  });
+
   test("S3.7 counts what each thread has", async () => {
     expect(await all(saver.listThreads())).toEqual([]);
     const runner = new GraphRunner(chain(saver));

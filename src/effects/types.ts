@@ -3,7 +3,7 @@ import type { EffectRow, UndoStatus } from "../store/effects";
 /** An effect as the journal knows it. */
 export interface Effect {
   id: string;
-  /** Place in the order of everything in the file: when its intent was committed. */
+  /** Place in the order of everything on its thread: when its intent was committed. */
   seq: number;
   threadId: string;
   taskId: string;

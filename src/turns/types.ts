@@ -22,7 +22,7 @@ export interface LangGraphCheckpoint {
 
 /** A turn with all that the recorder knows of it. */
 export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
-  /** Place in the order of everything in the file. */
+  /** Place in the order of everything on its thread. */
   seq: number;
   threadId: string;
   /** Namespace of the checkpoint the node task started from; empty at the root. */

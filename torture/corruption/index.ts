@@ -37,8 +37,8 @@ export async function run(options: readonly string[]): Promise<boolean> {
   let clean = true;
   for (const kind of kinds) {
     const plan = { seed, kind, parts, every: 1, rounds: numberOf("rounds", values.rounds, 1), thorough: true };
-    const isClean = await sweep(plan, (part: Part, { damaged, found, calls, refused, wrong }) => {
-      const counts = `${damaged} damaged, ${found} found, ${calls} calls, ${refused} refused by name, ${wrong.length} wrong`;
+    const isClean = await sweep(plan, (part: Part, { damaged, found, calls, refused, lacking, wrong }) => {
+      const counts = `${damaged} damaged, ${found} found, ${calls} calls, ${refused} refused by name, ${lacking} lack rows, ${wrong.length} wrong`;
       console.log(`${kind.padEnd(10)} ${part.padEnd(9)} ${counts}`);
       for (const what of wrong) console.log(`  ${what.slice(0, 600)}`);
     });

@@ -25,6 +25,8 @@ export interface Tally {
   /** Calls made on damaged files, and how many of them were refused by name. */
   calls: number;
   refused: number;
+  /** Answers in which rows are missing that `verify` misses too; each row they show is as it was saved. */
+  lacking: number;
   /** What must not be, one line each. */
   wrong: string[];
 }
@@ -41,7 +43,7 @@ export async function sweep(plan: Plan, said: (part: Part, tally: Tally) => void
     const ground: Ground = { plan, folder, path, opens, threads, options, wanted, random: randomOf(plan.seed) };
     let clean = true;
     for (const part of plan.parts) {
-      const tally: Tally = { damaged: 0, found: 0, calls: 0, refused: 0, wrong: [] };
+      const tally: Tally = { damaged: 0, found: 0, calls: 0, refused: 0, lacking: 0, wrong: [] };
       await SWEEPS[part](ground, tally);
       clean &&= tally.wrong.length === 0;
       said(part, tally);
@@ -141,7 +143,9 @@ async function damaged(
     const kinds = plan.thorough || tally.damaged % 4 === 0 ? (["read", "resume", "rewind"] as const) : (["read"] as const);
     const outcomes = await everything(folder, copy, threads, options, kinds);
     count(tally, outcomes);
-    tally.wrong.push(...altered(wanted, outcomes, found).map((what) => `${name}: ${what}`));
+    const wrong = altered(wanted, outcomes, found);
+    tally.lacking += altered(wanted, outcomes).length - wrong.length;
+    tally.wrong.push(...wrong.map((what) => `${name}: ${what}`));
   }
   folder.forget(copy);
 }
