@@ -1,4 +1,5 @@
 import { Annotation, Command, END, entrypoint, interrupt, Send, START, StateGraph, task } from "@langchain/langgraph";
+import { uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { effect, TurnSaver } from "langgraph-checkpoint-turns";
 import { BoundaryLog, quiet } from "./boundary-log";
@@ -629,6 +630,34 @@ describe("S7.5 reads of a thread see what was handed in before them", () => {
   });
 });
 
+test("S7.1 nothing that was handed in later overtakes a boundary that has to be taken apart", async () => {
+  const log = boundaryLog();
+  log.db.exec(refusal("langgraph_checkpoints", "NEW.turn_type = 'Action' AND NEW.node_name = 'a'"));
+  const other = new Database(log.path);
+  const late = "00000000-0000-4000-8000-000000000001";
+  let written: Promise<unknown> | undefined;
+  const put = log.saver.put.bind(log.saver);
+  Object.assign(log.saver, {
+    put: async (...args: Parameters<TurnSaver["put"]>) => {
+      const saved = put(...args);
+      if (args[2].step !== 1) return saved;
+      // The boundary is tried, and waits; then somebody saves on the checkpoint that waits with it.
+      other.exec("BEGIN IMMEDIATE");
+      await macrotasks(3);
+      const configurable = { thread_id: "t", checkpoint_ns: "", checkpoint_id: args[1].id };
+      written = log.saver.putWrites({ configurable }, [["log", ["late"]]], late);
+      await macrotasks(3);
+      other.exec("COMMIT");
+      return saved;
+    },
+  });
+  await chain(log, ["a", "b"]).invoke(INPUT, on());
+  await written;
+  other.close();
+  const checkpoint = log.count("SELECT seq FROM langgraph_snapshots WHERE step = 1");
+  expect(log.count(`SELECT seq FROM langgraph_writes WHERE node_task_id = '${late}'`)).toBeGreaterThan(checkpoint);
+});
+
 /** SQL that makes the database refuse a row. */
 function refusal(table: string, when: string, how = "ABORT"): string {
   return `CREATE TRIGGER refused_${table} BEFORE INSERT ON ${table} WHEN ${when} BEGIN SELECT RAISE(${how}, 'refused'); END`;
@@ -739,6 +768,28 @@ describe("S7.1 nothing stays in the queue", () => {
       ["Action", "a", true],
     ]);
     again.close();
+  });
+
+  test("S7.1 close() commits what was handed in when no run is going on any more", async () => {
+    const log = boundaryLog();
+    let last: Parameters<TurnSaver["put"]> | undefined;
+    const put = log.saver.put.bind(log.saver);
+    Object.assign(log.saver, {
+      put: (...args: Parameters<TurnSaver["put"]>) => {
+        last = args;
+        return put(...args);
+      },
+    });
+    await chain(log, ["a"]).invoke(INPUT, on());
+    if (last === undefined) throw new Error("nothing was saved");
+    const [config, checkpoint, metadata, versions] = last;
+    // On a thread of its own: the run of the other one is over, and its lease with it.
+    const fresh = { ...config, configurable: { thread_id: "fresh", checkpoint_ns: "" } };
+    const again = put(fresh, { ...checkpoint, id: uuid6(7) }, { ...metadata, step: 9 }, versions);
+    expect(log.count("SELECT count(*) FROM langgraph_snapshots WHERE step = 9")).toBe(0);
+    log.saver.close();
+    expect(log.count("SELECT count(*) FROM langgraph_snapshots WHERE step = 9")).toBe(1);
+    await again;
   });
 
   test.each(["async", "sync", "exit"] as const)(
