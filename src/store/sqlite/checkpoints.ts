@@ -28,7 +28,7 @@ import { runsAreSaved } from "./effect-orphans";
 import { claimTask, lastRunTask } from "./tasks";
 import { countedThread } from "./thread-counts";
 import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
-import { BY_ID, headOf, knownHead, rememberHead } from "./heads";
+import { BY_ID, headOf, knownHead, rememberHead, savedBefore } from "./heads";
 import { headKey } from "./thread-facts";
 import { enterThread, isThere } from "./tombstones";
 import { turnApart } from "./turn-apart";
@@ -75,7 +75,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   });
   yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = key.nextSeq();
-  const known = yield* knownHead(sql, key, ns, checkpointId);
+  const known = yield* savedBefore(sql, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const placed = new Map<string, readonly Segment[]>();

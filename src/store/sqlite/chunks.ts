@@ -15,17 +15,21 @@ export function* storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<num
   const { chunks } = key.facts;
   const known = chunks.get(chunk.address);
   if (known !== undefined) return known;
-  const stored = chunk.isNew === true ? undefined : yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
+  const isLikelyNew = chunk.isNew === true || key.facts.wasChunkNew;
+  const stored = isLikelyNew ? undefined : yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
   const seq = stored?.seq ?? (yield* insertChunk(sql, key, chunk));
+  if (stored !== undefined) key.facts.wasChunkNew = false;
   chunks.set(chunk.address, seq);
   return seq;
 }
 
-/** What was encoded just now is hardly ever there. */
+/** One that is there after all stays as it is. */
 function* insertChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
   const body = sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text());
-  if ((yield* sql.run(INSERT, seq, key.thread, chunk.address, body)) > 0) return seq;
+  const isNew = (yield* sql.run(INSERT, seq, key.thread, chunk.address, body)) > 0;
+  key.facts.wasChunkNew = isNew;
+  if (isNew) return seq;
   return (yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;
 }
 

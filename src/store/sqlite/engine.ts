@@ -7,6 +7,8 @@ import { isBusy, sqliteCode, translated } from "./failures";
 import { Sql } from "./sql";
 import type { Sealing } from "../../sealing";
 
+const CHANGES_ROWS = /^(INSERT|UPDATE|DELETE) /;
+
 /** SQLite, by one connection. Statements are compiled once per text; texts are constants, and values are always bound. */
 export class SqliteEngine implements Engine {
   readonly db: SqliteDatabase;
@@ -16,7 +18,9 @@ export class SqliteEngine implements Engine {
   readonly #prepared = new Map<string, SqliteStatement>();
   readonly #raw = new Map<string, SqliteStatement>();
   #version: number | undefined;
-  #changes = -1;
+  /** What SQLite counted when a program had last written, and what programs have changed since. */
+  #counted: number | undefined;
+  #changed = 0;
 
   /** @param commits undefined for a connection whose transactions are begun and ended elsewhere */
   constructor(db: SqliteDatabase, commits: Commits | undefined, isShared = true) {
@@ -50,8 +54,14 @@ export class SqliteEngine implements Engine {
   /** Asked within a transaction, so that the answer stays true until its end. */
   *hasChanged(): Program<boolean> {
     const row = (yield { text: "PRAGMA data_version", values: [], returns: "one" }) as { data_version: number } | undefined;
-    const isChanged = row?.data_version !== this.#version || (this.#isShared && (yield* this.#totalChanges()) !== this.#changes);
+    let isChanged = row?.data_version !== this.#version;
     this.#version = row?.data_version;
+    if (this.#isShared) {
+      const counted = yield* this.#totalChanges();
+      isChanged ||= counted !== this.#counted;
+      this.#counted = undefined;
+      this.#changed = counted;
+    }
     return isChanged;
   }
 
@@ -60,8 +70,9 @@ export class SqliteEngine implements Engine {
     this.#version = undefined;
   }
 
+  /** How many rows the transaction has changed, its statements have told. */
   *hasWritten(): Program {
-    if (this.#isShared) this.#changes = yield* this.#totalChanges();
+    this.#counted = this.#changed;
   }
 
   meaningOf(error: unknown): unknown {
@@ -88,15 +99,21 @@ export class SqliteEngine implements Engine {
     const bound = bindable(text, values);
     switch (returns) {
       case "one":
-        return this.#statement(text).get(...bound);
+        return this.#counts(text, this.#statement(text).get(...bound), (row) => (row === undefined ? 0 : 1));
       case "all":
-        return this.#statement(text).all(...bound);
+        return this.#counts(text, this.#statement(text).all(...bound), (rows) => rows.length);
       case "count":
-        return Number(this.#statement(text).run(...bound).changes);
+        return this.#counts(text, Number(this.#statement(text).run(...bound).changes), (changes) => changes);
       case "arrays":
         return this.#arrays(text).all(...bound);
     }
   };
+
+  /** One row may be the first of many that were changed: then there are more than we know of, and the next transaction forgets. */
+  #counts<T>(text: string, result: T, rows: (result: T) => number): T {
+    if (this.#isShared && CHANGES_ROWS.test(text)) this.#changed += rows(result);
+    return result;
+  }
 
   #statement(text: string): SqliteStatement {
     let statement = this.#prepared.get(text);

@@ -7,6 +7,8 @@ import type { ThreadKey } from "./thread-keys";
 /** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
 export const BY_ID = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1`;
 
+const GREATEST_ID = "SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ?";
+
 /** What saves know of a checkpoint: remembered, or read. */
 export function* knownHead(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {
   const remembered = key.facts.heads.get(headKey(ns, checkpointId));
@@ -15,6 +17,26 @@ export function* knownHead(sql: Sql, key: ThreadKey, ns: string, checkpointId: s
   if (row === undefined) return undefined;
   const { position, parentId, channels } = toLiveHead(sql, key.threadId, row);
   return rememberHead(key, { ns, checkpointId, position, parentId, step: row.step, channels, writes: undefined });
+}
+
+/** What saves know of a checkpoint that they are about to save: mostly that it is new, as its id is greater than all others. */
+export function* savedBefore(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {
+  const { heads, greatestIds } = key.facts;
+  const remembered = heads.get(headKey(ns, checkpointId));
+  if (remembered !== undefined) return remembered;
+  let greatest = greatestIds.get(ns);
+  if (greatest === undefined) {
+    greatest = (yield* sql.get<{ id: string | null }>(GREATEST_ID, key.thread, ns))?.id ?? null;
+    greatestIds.set(ns, greatest);
+  }
+  if (greatest !== null && !isGreater(checkpointId, greatest)) return yield* knownHead(sql, key, ns, checkpointId);
+  greatestIds.set(ns, checkpointId);
+  return undefined;
+}
+
+/** In the order of SQLite, which compares bytes. */
+function isGreater(left: string, right: string): boolean {
+  return Buffer.compare(Buffer.from(left), Buffer.from(right)) > 0;
 }
 
 export function rememberHead({ facts }: ThreadKey, head: KnownHead): KnownHead {

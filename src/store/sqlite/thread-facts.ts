@@ -38,6 +38,10 @@ export class ThreadFacts {
   readonly turns = new Recent<string, readonly TurnRow[]>(NODE_TASKS);
   /** The seqs of chunks by address. */
   readonly chunks = new Recent<string, number>(CHUNKS);
+  /** The chunk that was stored last was new, so the next one probably is: it is inserted without a look whether it is there. */
+  wasChunkNew = false;
+  /** By namespace the greatest id that any checkpoint of it has, or had; null for none. */
+  readonly greatestIds = new Recent<string, string | null>(HEADS);
   /** The lengths of lists. */
   readonly lists = new Recent<number, number>(LISTS);
   /** The seqs of graphs by digest. */
