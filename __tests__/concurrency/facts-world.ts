@@ -48,7 +48,7 @@ async function work(saver: TurnSaver, task: Task): Promise<void> {
         id: Number(head.checkpoint.id.slice(-12)),
         parent: Number(head.checkpoint.id.slice(-12)),
         values: { ...head.checkpoint.channel_values, big: task.note },
-        versions: head.checkpoint.channel_versions as Record<string, number>,
+        versions: head.checkpoint.channel_versions,
         source: "loop",
       });
       return;

@@ -59,8 +59,8 @@ export class HostileEngine implements StorageEngine {
     return this.#inner.hasChanged();
   }
 
-  hasWritten(): Program {
-    return this.#inner.hasWritten();
+  hasWritten(): void {
+    this.#inner.hasWritten();
   }
 
   meaningOf(error: unknown): unknown {

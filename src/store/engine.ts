@@ -24,7 +24,7 @@ export interface Engine {
   /** At the beginning of each transaction: whether others may have written since the last one of this engine, or that one was taken back. */
   hasChanged(): Program<boolean>;
   /** At the end of each transaction that wrote. */
-  hasWritten(): Program;
+  hasWritten(): void;
   /** What an error that a statement threw means, in our error family. */
   meaningOf(error: unknown): unknown;
   /** Whether an error says nothing about the program: the engine tries the whole transaction again. */

@@ -68,3 +68,9 @@ export function* anyOf<A>(items: Iterable<A>, work: (item: A) => Program<boolean
   for (const item of items) if (yield* work(item)) return true;
   return false;
 }
+
+/** A program that knows its answer. */
+// eslint-disable-next-line require-yield -- there is nothing to ask
+export function* answered<T>(answer: T): Program<T> {
+  return answer;
+}

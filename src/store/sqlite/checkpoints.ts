@@ -64,7 +64,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   const begins = ns === "" && checkpoint.parentId === undefined;
   const key = yield* enterThread(sql, threadId, checkpoint.createdAt, {
     begins,
-    belongs: function* (on) {
+    *belongs (on) {
       return checkpoint.parentId === undefined
         ? yield* anyOf(Object.entries(checkpoint.above), ([outer, id]) => isThere(sql, on, outer, id))
         : yield* isThere(sql, on, ns, checkpoint.parentId);

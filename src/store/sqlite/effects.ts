@@ -45,7 +45,7 @@ export function* beginEffect(sql: Sql, call: NewEffect): Program<EffectBeginning
 function* beginningOf(sql: Sql, call: NewEffect): Program<EffectBeginning> {
   const key = yield* enterThread(sql, call.threadId, call.startedAt, {
     begins: call.claim.kind === "begin",
-    belongs: function* ({ thread }) {
+    *belongs ({ thread }) {
       return (yield* sql.get(TURN, thread, call.nodeTaskId)) !== undefined;
     },
     refersTo: call.anchor,

@@ -71,7 +71,7 @@ export class SqliteEngine implements Engine {
   }
 
   /** How many rows the transaction has changed, its statements have told. */
-  *hasWritten(): Program {
+  hasWritten(): void {
     this.#counted = this.#changed;
   }
 

@@ -98,7 +98,7 @@ export class Sql {
       yield* this.flush();
       written.length = 0;
       for (const key of this.#changed) written.push(yield* key.write());
-      yield* this.engine.hasWritten();
+      this.engine.hasWritten();
       isDone = true;
       return result;
     } finally {

@@ -3,6 +3,7 @@ import { namespaceAbove } from "../namespaces";
 import type { Lease, NewAction, NewThought, NewWrites, PackedText, TurnRow, TurnStatus, TurnType } from "../store";
 import { graphSeq } from "./graphs";
 import { checkLease } from "./runs";
+import { answered } from "../program";
 import type { Program, Sql } from "./sql";
 import { storeChunks } from "./chunks";
 import { knownHead } from "./heads";
@@ -51,9 +52,7 @@ export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> 
   const { threadId } = origin;
   const key = yield* enterThread(sql, threadId, thought.createdAt, {
     ...turnEntry(thought),
-    *belongs() {
-      return origin.proven;
-    },
+    belongs: () => answered(origin.proven),
     // What the run saw was a deletion of the thread it names.
     ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
   });

@@ -25,7 +25,7 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
   const { threadId, ns, checkpointId, nodeTaskId, taskPath } = batch;
   const key = yield* enterThread(sql, threadId, batch.createdAt, {
     begins: false,
-    belongs: function* (on) {
+    *belongs (on) {
       return yield* isThere(sql, on, ns, checkpointId);
     },
     refersTo: checkpointId,
