@@ -658,6 +658,23 @@ test("S7.1 nothing that was handed in later overtakes a boundary that has to be 
   expect(log.count(`SELECT seq FROM langgraph_writes WHERE node_task_id = '${late}'`)).toBeGreaterThan(checkpoint);
 });
 
+test("S7.1 runs that begin while somebody else has the lock don't wait for one another for ever", async () => {
+  const log = boundaryLog();
+  const graph = chain(log, ["a", "b"]);
+  const other = new Database(log.path);
+  other.exec("BEGIN IMMEDIATE");
+  const runs = Promise.all(["one", "two", "three"].map((id) => graph.invoke(INPUT, on(id))));
+  await sleep(40);
+  other.exec("COMMIT");
+  other.close();
+  expect((await runs).map((result) => result.log)).toEqual([
+    ["a", "b"],
+    ["a", "b"],
+    ["a", "b"],
+  ]);
+  expect(log.missing).toEqual([]);
+});
+
 /** SQL that makes the database refuse a row. */
 function refusal(table: string, when: string, how = "ABORT"): string {
   return `CREATE TRIGGER refused_${table} BEFORE INSERT ON ${table} WHEN ${when} BEGIN SELECT RAISE(${how}, 'refused'); END`;

@@ -71,10 +71,8 @@ export class CommitQueue {
   readonly #sql: Sql;
   #jobs: Job[] = [];
   #isScheduled = false;
-  /** Resolves when the engine has answered all that it was asked. */
-  #answered: Promise<void> | undefined;
-  /** Commits what is handed in meanwhile. */
-  #next: Promise<void> | undefined;
+  /** Resolves when what was begun last is over; undefined if nothing is under way. */
+  #last: Promise<unknown> | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -108,10 +106,9 @@ export class CommitQueue {
 
   /** {@link now}, after all that was handed in before, in a transaction of its own that doesn't wait for the disk. */
   unsynced<T>(request: Request<T>): Awaitable<T> {
-    const before = this.commit();
+    void this.commit();
     const job = newJob(request);
-    const run = (): Awaitable<void> => (job.outcome === undefined ? this.#together([job], true) : undefined);
-    const committed = this.#underWay(before instanceof Promise ? before.then(run) : run());
+    const committed = this.#inTurn(() => (job.outcome === undefined ? this.#together([job], true) : undefined));
     if (committed instanceof Promise) return committed.then(() => valueOf(job) as T);
     return valueOf(job) as T;
   }
@@ -123,8 +120,8 @@ export class CommitQueue {
 
   /** Does something behind all that was handed in before. */
   behind<T>(work: () => Awaitable<T>): Awaitable<T> {
-    const committed = this.commit();
-    return committed instanceof Promise ? committed.then(work) : work();
+    void this.commit();
+    return this.#inTurn(work);
   }
 
   /**
@@ -132,26 +129,28 @@ export class CommitQueue {
    * what is handed in waits, so that nothing overtakes what has to be tried again.
    */
   commit(): Awaitable<void> {
-    if (this.#answered !== undefined) {
-      this.#next ??= this.#answered.then(() => {
-        this.#next = undefined;
-        return this.commit();
-      });
-      return this.#next;
-    }
-    const jobs = this.#jobs;
-    if (jobs.length === 0) return undefined;
-    this.#jobs = [];
-    return this.#underWay(this.#together(jobs));
+    if (this.#jobs.length === 0) return undefined;
+    return this.#inTurn(() => {
+      const jobs = this.#jobs;
+      this.#jobs = [];
+      return jobs.length === 0 ? undefined : this.#together(jobs);
+    });
   }
 
-  #underWay(committed: Awaitable<void>): Awaitable<void> {
-    if (!(committed instanceof Promise)) return undefined;
-    const answered: Promise<void> = committed.then(() => {
-      if (this.#answered === answered) this.#answered = undefined;
-    });
-    this.#answered = answered;
-    return answered;
+  /**
+   * Begins work when all that was begun before is over: a commit, when the last of its jobs is settled. Each waits only for what was begun
+   * before it, so that nothing can wait for itself.
+   */
+  #inTurn<T>(work: () => Awaitable<T>): Awaitable<T> {
+    const result = this.#last === undefined ? work() : this.#last.then(work);
+    if (!(result instanceof Promise)) return result;
+    const over: Promise<unknown> = result
+      .then(undefined, () => undefined)
+      .then(() => {
+        if (this.#last === over) this.#last = undefined;
+      });
+    this.#last = over;
+    return result;
   }
 
   #add(request: Request<unknown>): Job {
