@@ -62,13 +62,12 @@ function effectTexts(sql: Sql, key: ThreadKey, row: RawEffect, visit: Visit): vo
   for (const text of [input, outcome]) if (text !== undefined) visit({ kind: "text", text });
 }
 
-/** @param work may ask the database in its turn */
 function* eachRow<T extends { seq: number }>(
   sql: Sql,
   { thread }: ThreadKey,
   query: string,
   gone: ReadonlySet<number>,
-  work: (row: T) => Program | void,
+  work: (row: T) => void,
 ): Program {
   for (let after = 0; ;) {
     const rows = yield* sql.all<T>(query, thread, after);
@@ -91,7 +90,7 @@ export function* archivesOf(sql: Sql, { threadId }: ThreadKey, without: PrunePla
 
 /** Of the rows that taking these rewinds back would bring back. */
 export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly string[], visit: Visit): Program {
-  yield* eachArchived(sql, archives, function* ({ tbl, row }) {
+  yield* eachArchived(sql, archives, ({ tbl, row }) => {
     const fields = Object.fromEntries(
       Object.entries(storedRecord(row, ARCHIVED_ROW)).map(([name, value]) => [name, fromHex(value)]),
     );
@@ -113,12 +112,12 @@ function bodyOf({ body }: Record<string, unknown>): string | Uint8Array {
 function* eachArchived(
   sql: Sql,
   archives: readonly string[],
-  work: (archived: { tbl: string; row: string }) => Program,
+  work: (archived: { tbl: string; row: string }) => void,
 ): Program {
   for (const id of archives) {
     for (let after = 0; ;) {
       const rows = yield* sql.all<{ ordinal: number; tbl: string; row: string }>(ARCHIVED, id, after, REFERENCE);
-      for (const row of rows) yield* work(row);
+      for (const row of rows) work(row);
       const last = rows.at(-1);
       if (last === undefined || rows.length < PAGE) break;
       refuseBack("langgraph_archive", after, last.ordinal);
