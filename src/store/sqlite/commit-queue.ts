@@ -73,8 +73,6 @@ export class CommitQueue {
   #isScheduled = false;
   /** Resolves when the engine has answered all that it was asked. */
   #answered: Promise<void> | undefined;
-  /** Commits what is handed in meanwhile. */
-  #next: Promise<void> | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -129,20 +127,14 @@ export class CommitQueue {
 
   /**
    * Commits all that was handed in. It never throws: each request has its own outcome. While an engine has not answered the last commit,
-   * what is handed in waits, so that nothing overtakes what has to be tried again.
+   * this one waits behind it, so that nothing overtakes what has to be tried again, and a read doesn't see what was handed in after it.
    */
   commit(): Awaitable<void> {
-    if (this.#answered !== undefined) {
-      this.#next ??= this.#answered.then(() => {
-        this.#next = undefined;
-        return this.commit();
-      });
-      return this.#next;
-    }
     const jobs = this.#jobs;
-    if (jobs.length === 0) return undefined;
+    if (jobs.length === 0) return this.#answered;
     this.#jobs = [];
-    return this.#underWay(this.#together(jobs));
+    const before = this.#answered;
+    return this.#underWay(before === undefined ? this.#together(jobs) : before.then(() => this.#together(jobs)));
   }
 
   #underWay(committed: Awaitable<void>): Awaitable<void> {
