@@ -810,6 +810,28 @@ describe("S3.7 a lock held by another connection", () => {
     close();
   });
 
+  test("S3.7 marks of runs handed in between saves during a lock wait for their turn, and hold up nobody", async () => {
+    const { saver, path, witness, close } = await setup({ busyTimeoutMs: 10_000 });
+    const release = hold(path);
+    const all = Array.from({ length: 6 }, () => checkpoint());
+    const marks: Promise<() => Promise<void>>[] = [];
+    const puts = all.map((one, at) => {
+      const put = saver.put(thread(), one, metadata, { channel: 1 });
+      marks.push(saver.reserve(`other ${at}`));
+      return put;
+    });
+    const read = saver.getTuple(thread());
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    release();
+    await Promise.all([...puts, ...marks]);
+    expect((await read)?.checkpoint.id).toBe(all.at(-1)!.id);
+    const ids = witness.prepare(`SELECT checkpoint_id FROM langgraph_snapshots WHERE ${OF_T} ORDER BY seq`).pluck().all();
+    expect(ids).toEqual(all.map(({ id }) => id));
+    expect(witness.prepare("SELECT count(*) FROM langgraph_runs").pluck().get()).toBe(6);
+    for (const mark of marks) await (await mark)();
+    close();
+  });
+
   test("S3.7 a lock that is never let go: STORE_BUSY, and nothing half-written", async () => {
     const { saver, path, rows, close } = await setup({ busyTimeoutMs: 100 });
     const { config } = await save(saver, "t");

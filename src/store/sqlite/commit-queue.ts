@@ -126,15 +126,13 @@ export class CommitQueue {
 
   /**
    * Commits all that was handed in. It never throws: each request has its own outcome. While an engine has not answered the last commit,
-   * what is handed in waits, so that nothing overtakes what has to be tried again.
+   * this one waits behind it, so that nothing overtakes what has to be tried again, and a read doesn't see what was handed in after it.
    */
   commit(): Awaitable<void> {
-    if (this.#jobs.length === 0) return undefined;
-    return this.#inTurn(() => {
-      const jobs = this.#jobs;
-      this.#jobs = [];
-      return jobs.length === 0 ? undefined : this.#together(jobs);
-    });
+    const jobs = this.#jobs;
+    if (jobs.length === 0) return undefined;
+    this.#jobs = [];
+    return this.#inTurn(() => this.#together(jobs));
   }
 
   /**

@@ -72,8 +72,7 @@ function* eachRow<T extends { seq: number }>(
   for (let after = 0; ;) {
     const rows = yield* sql.all<T>(query, thread, after);
     for (const row of rows) {
-      const more = gone.has(row.seq) ? undefined : work(row);
-      if (more !== undefined) yield* more;
+      if (!gone.has(row.seq)) work(row);
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < PAGE) return;
