@@ -89,7 +89,8 @@ export class Commits {
   /** Runs work that changes the file or moves its log and that no transaction may be around, in its turn. */
   upkeep<T>(work: () => T): Awaitable<T> {
     return this.alone(() => {
-      this.#refuseLost();
+      this.#file.refuseAnother();
+      this.#cuts.refuseCut();
       return work();
     });
   }

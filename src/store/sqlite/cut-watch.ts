@@ -2,8 +2,9 @@ import { renameSync, statSync } from "node:fs";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
 import { sqliteCode } from "./failures";
-import { LogChain, type LogEnd } from "./log-chain";
+import { type Commit, LogChain, type LogEnd } from "./log-chain";
 import { openBeside } from "./open-database";
+import type { Lengths } from "./opened-file";
 
 /** The first SQLite that tells how far its log goes without moving it into the file. Both drivers have a newer one. */
 const TELLS_SINCE = [3, 51];
@@ -32,7 +33,7 @@ interface Fault {
  *
  * So the file may get shorter (a vacuum), and so may the log (a truncating checkpoint, `journal_size_limit`), by any process.
  *
- * Mostly nobody else has written, and a glance at one or two frames proves both (decision 18). All else takes a look.
+ * Mostly nobody else has written, and a glance tells both: at the lengths before a commit, at two frames after it (decision 18).
  */
 export class CutWatch {
   readonly #db: SqliteDatabase;
@@ -63,12 +64,12 @@ export class CutWatch {
    * throws. Says nothing within a transaction.
    *
    * @param committed whether it was: then the refusal says that nobody knows whether that is there
-   * @param bytes how long the file is now, if the caller knows
+   * @param lengths those of the file and its log just now: then a glance may be enough
    * @throws {TurnsError} STORE_UNAVAILABLE
    */
-  refuseCut(committed = false, bytes?: number): void {
+  refuseCut(committed = false, lengths?: Lengths): void {
     if (this.#refusal !== undefined) throw this.#refusal;
-    if (bytes !== undefined && this.#isSeenWhole(committed, bytes)) return;
+    if (lengths !== undefined && this.#isSeenWhole(committed, lengths)) return;
     const fault = this.#fault(committed);
     if (fault === undefined) return;
     this.#refusal = cutWhileOpen(this.#path, fault, committed);
@@ -91,13 +92,13 @@ export class CutWatch {
   }
 
   /** Whether a glance is enough. It costs some microseconds; a whole look costs as much per frame. */
-  #isSeenWhole(committed: boolean, bytes: number): boolean {
+  #isSeenWhole(committed: boolean, lengths: Lengths): boolean {
     if (this.#ask === undefined || this.#db.inTransaction) return true;
     try {
       const told = this.#told();
       if (told === undefined || told.frames <= 0) return false;
-      const end = this.#log.glance(told.frames, committed);
-      return end !== undefined && this.#faultOfFile(told, end, bytes) === undefined;
+      const end = committed ? this.#log.committed(told.frames) : this.#log.untouched(told.frames, lengths.log);
+      return end !== undefined && this.#faultOfFile(told, end, lengths.file) === undefined;
     } catch {
       return false;
     }
@@ -158,11 +159,7 @@ export class CutWatch {
     return { file: `${this.#path}-wal`, expected: `the ${expected} bytes that were written to it`, found };
   }
 
-  #faultOfFile(
-    told: Told,
-    { pages, pageBytes, generation }: Pick<LogEnd, "pages" | "pageBytes" | "generation">,
-    bytes = sizeOf(this.#path),
-  ): Fault | undefined {
+  #faultOfFile(told: Told, { pages, pageBytes, generation }: Commit, bytes = sizeOf(this.#path)): Fault | undefined {
     if (bytes === undefined) return undefined;
     // SQLite deletes the log of an empty file when it opens that, whatever the log holds.
     if (bytes === 0) return { file: this.#path, expected: `at least ${pageBytes} bytes, its first page`, found: "0" };

@@ -9,15 +9,19 @@ const READ_BYTES = 64 * 1024;
 const FRAMES_MAX = 4_096;
 const IS_LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 
-/** What a walk along the log found. */
-export interface LogEnd {
-  /** Whether the log holds all frames up to the one that was asked for, each with the checksum that SQLite's own recovery wants. */
-  whole: boolean;
-  /** How many pages the file has after the commit of that frame, and how large they are. */
+/** What the last frame of a commit tells. */
+export interface Commit {
+  /** How many pages the file has after it, and how large they are. */
   pages: number;
   pageBytes: number;
   /** Another one after each reset of the log. */
   generation: string;
+}
+
+/** What a walk along the log found. */
+export interface LogEnd extends Commit {
+  /** Whether the log holds all frames up to the one that was asked for, each with the checksum that SQLite's own recovery wants. */
+  whole: boolean;
   /** How long the log is, and has to be at least. */
   bytes: number;
   expected: number;
@@ -62,19 +66,31 @@ export class LogChain {
   }
 
   /**
-   * Looks at the last frame that is known, and no more. Where this process has committed just now, the last frame of that commit becomes
-   * the one that is known: a cut in the meantime takes it away, or changes the one before it.
+   * Before a commit: what the last frame that is known tells, if nobody has written behind it and the log is long enough to have it.
    *
    * @param frames how many frames SQLite says the log has
-   * @param committed whether those behind the frame that is known are this process's own, written since the last look
-   * @returns undefined if that doesn't tell: {@link walk} does
+   * @param bytes how long the log is
+   * @returns undefined if this doesn't tell: {@link walk} does
    */
-  glance(frames: number, committed: boolean): Pick<LogEnd, "pages" | "pageBytes" | "generation"> | undefined {
+  untouched(frames: number, bytes: number): Commit | undefined {
     const last = this.#last;
-    if (last === undefined || frames < last.frames || (frames > last.frames && !committed)) return undefined;
+    if (last?.frames !== frames || bytes < HEADER_BYTES + frames * last.bytes.length) return undefined;
+    return this.#commit;
+  }
+
+  /**
+   * After a commit of this process: the frame that ends it becomes the one that is known, if the one before is still there. A cut in the
+   * meantime has changed one of the two.
+   *
+   * @param frames how many frames SQLite says the log has
+   * @returns undefined if this doesn't tell: {@link walk} does
+   */
+  committed(frames: number): Commit | undefined {
+    const last = this.#last;
+    if (last === undefined || frames < last.frames) return undefined;
     return reading(this.#path, (log) => {
-      if (!this.#isThere(log, last) || (frames > last.frames && !this.#adopts(log, frames, last))) return undefined;
-      return { pages: this.#pages, pageBytes: this.#pageBytes, generation: this.#generation };
+      const isWhole = this.#isThere(log, last) && (frames === last.frames || this.#adopts(log, frames, last));
+      return isWhole ? this.#commit : undefined;
     });
   }
 
@@ -123,12 +139,11 @@ export class LogChain {
         : { frames: last.frames, sum: [last.bytes.readInt32BE(16), last.bytes.readInt32BE(20)] };
     if (frames - from.frames > FRAMES_MAX) from = this.#onFaith(log, frames - 1, frameBytes);
     const isWhole = from !== undefined && (from.frames === frames || this.#follow(log, from, frames, frameBytes));
-    return isWhole ? { ...end, whole: true, pages: this.#pages } : end;
+    return isWhole ? { ...end, ...this.#commit, whole: true } : end;
   }
 
-  /** How many pages the file has after the last frame. */
-  get #pages(): number {
-    return this.#last?.bytes.readUInt32BE(4) ?? 0;
+  get #commit(): Commit {
+    return { pages: this.#last?.bytes.readUInt32BE(4) ?? 0, pageBytes: this.#pageBytes, generation: this.#generation };
   }
 
   #isThere(log: number, { frames, bytes }: LastFrame): boolean {

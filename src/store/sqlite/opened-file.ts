@@ -2,6 +2,12 @@ import { type Stats, statSync } from "node:fs";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
 
+/** In bytes. */
+export interface Lengths {
+  file: number;
+  log: number;
+}
+
 /**
  * Notices that the file behind an open database is no longer where it was opened. SQLite goes on in the file that it has open, also
  * when that one was deleted, replaced or moved, or when its write-ahead log was: what is saved then is lost with the process, and nobody
@@ -31,27 +37,29 @@ export class OpenedFile {
   /**
    * To be asked before something is written.
    *
-   * @returns how long the file is, undefined if that isn't known
+   * @returns how long the file and its log are, undefined if that isn't known
    * @throws {TurnsError} STORE_UNAVAILABLE
    */
-  refuseAnother(): number | undefined {
+  refuseAnother(): Lengths | undefined {
     const path = this.#path;
     if (path === undefined) return undefined;
     const found = lookedAt(path);
     const file = identityIn(found);
     if (file !== this.#file && file !== UNTOLD) throw another(path, file === undefined ? "none" : "another one", FILE_REMEDY);
-    this.#refuseAnotherLog();
-    return typeof found === "object" ? found.size : undefined;
+    const log = this.#refuseAnotherLog();
+    return typeof found === "object" && typeof log === "object" ? { file: found.size, log: log.size } : undefined;
   }
 
-  #refuseAnotherLog(): void {
-    const log = identityOf(this.#logPath);
-    if (log === UNTOLD) return;
+  #refuseAnotherLog(): ReturnType<typeof lookedAt> {
+    const found = lookedAt(this.#logPath);
+    const log = identityIn(found);
+    if (log === UNTOLD) return found;
     // A handle that its owner has taken out of WAL mode has no log any more.
     if (this.#log !== undefined && log !== this.#log && this.#db.pragma("journal_mode", { simple: true }) === "wal") {
       throw another(this.#logPath, log === undefined ? "none" : "another one", LOG_REMEDY);
     }
     this.#log = log;
+    return found;
   }
 }
 
