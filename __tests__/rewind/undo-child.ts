@@ -8,6 +8,7 @@ import { crashUndos, type Kind, pointAtCommits } from "./undo-crash";
 const [dbPath = "", ledger = "", calls = "", kind = "plain", killAt = "0"] = process.argv.slice(2);
 
 const points: string[] = [];
+let isOpen = false;
 const point = (what: string): void => {
   points.push(what);
   if (points.length === Number(killAt)) dieNow();
@@ -15,8 +16,11 @@ const point = (what: string): void => {
 
 async function main(): Promise<void> {
   const db = new Database(dbPath);
+  pointAtCommits(db, (what) => {
+    if (isOpen) point(what);
+  });
   const saver = new TurnSaver(db, { logger: quietLogger() });
-  pointAtCommits(db, point);
+  isOpen = true;
   const undos = crashUndos(kind as Kind, new Deeds(ledger), new Deeds(calls), point);
   try {
     const report = await saver.rewind({ threadId: "t", toTask: "a" }, undos);

@@ -45,9 +45,12 @@ export class Nap {
 
 /** The same database, which takes down how long its transactions wait and sleep. */
 export function measured(db: Database.Database, figures: Figures): Database.Database {
-  const since = new WeakMap<() => unknown, number>();
-  const transaction = (work: () => unknown): unknown => {
-    const immediate = (): unknown => {
+  type Work = (...args: unknown[]) => unknown;
+  /** When the work was first tried: a transaction may be made once for all, and gets the work as its argument. */
+  const since = new WeakMap<object, number>();
+  const transaction = (run: Work): unknown => {
+    const immediate = (...args: unknown[]): unknown => {
+      const work = typeof args[0] === "function" ? args[0] : run;
       if (!since.has(work)) since.set(work, performance.now());
       const nap = new Nap();
       let committing: number | undefined;
@@ -55,7 +58,7 @@ export function measured(db: Database.Database, figures: Figures): Database.Data
         const result = db
           .transaction(() => {
             figures.locked.push(nap.slept);
-            const done = work();
+            const done = run(...args);
             committing = performance.now();
             return done;
           })
@@ -70,10 +73,10 @@ export function measured(db: Database.Database, figures: Figures): Database.Data
         }
       }
     };
-    const deferred = (): unknown => {
+    const deferred = (...args: unknown[]): unknown => {
       const nap = new Nap();
       try {
-        return db.transaction(work)();
+        return db.transaction(run)(...args);
       } finally {
         figures.reading.push(nap.slept);
       }

@@ -1,7 +1,7 @@
 import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
 import { CutWatch } from "./cut-watch";
-import type { SqliteDatabase } from "./driver";
+import type { SqliteDatabase, SqliteTransaction } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
 import { OpenedFile } from "./opened-file";
@@ -26,6 +26,8 @@ const SYNCHRONOUS_FULL = 2;
  */
 export class Commits {
   readonly #db: SqliteDatabase;
+  /** Made once: a driver makes several functions of each. */
+  readonly #transaction: SqliteTransaction<[work: () => unknown]>;
   readonly #busyTimeoutMs: number;
   readonly #file: OpenedFile;
   readonly #cuts: CutWatch;
@@ -41,6 +43,7 @@ export class Commits {
   constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: () => void, log?: LogWatch) {
     this.#db = db;
     this.#rolledBack = rolledBack;
+    this.#transaction = db.transaction((work: () => unknown) => work());
     this.#log = log;
     this.#file = new OpenedFile(db);
     this.#cuts = new CutWatch(db);
@@ -86,7 +89,8 @@ export class Commits {
   /** Runs work that changes the file or moves its log and that no transaction may be around, in its turn. */
   upkeep<T>(work: () => T): Awaitable<T> {
     return this.alone(() => {
-      this.#refuseLost();
+      this.#file.refuseAnother();
+      this.#cuts.refuseCut();
       return work();
     });
   }
@@ -98,7 +102,7 @@ export class Commits {
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#transaction(() => this.#db.transaction(work)() as T)));
+    return this.#inOrder(() => this.#attempt(() => this.#whole(() => this.#transaction(work) as T)));
   }
 
   /** Runs work that no transaction may be around, in its turn. */
@@ -108,13 +112,13 @@ export class Commits {
 
   #commit<T>(work: () => T): T {
     this.#refuseLost();
-    const result = this.#transaction(() => this.#db.transaction(work).immediate() as T);
+    const result = this.#whole(() => this.#transaction.immediate(work) as T);
     this.#refuseLost(true);
     this.#log?.committed();
     return result;
   }
 
-  #transaction<T>(run: () => T): T {
+  #whole<T>(run: () => T): T {
     const isInside = this.#db.inTransaction;
     let isDone = false;
     try {
@@ -128,8 +132,7 @@ export class Commits {
 
   /** What is written into a file that is gone, or behind a hole in its log, is lost. @param committed whether it has been */
   #refuseLost(committed = false): void {
-    this.#file.refuseAnother();
-    this.#cuts.refuseCut(committed);
+    this.#cuts.refuseCut(committed, this.#file.refuseAnother());
   }
 
   #inOrder<T>(attempt: () => T): Awaitable<T> {

@@ -2,8 +2,9 @@ import { renameSync, statSync } from "node:fs";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
 import { sqliteCode } from "./failures";
-import { LogChain, type LogEnd } from "./log-chain";
+import { type Commit, LogChain, type LogEnd } from "./log-chain";
 import { openBeside } from "./open-database";
+import type { Lengths } from "./opened-file";
 
 /** The first SQLite that tells how far its log goes without moving it into the file. Both drivers have a newer one. */
 const TELLS_SINCE = [3, 51];
@@ -27,10 +28,12 @@ interface Fault {
  * behind the hole, and moves a log with holes into the file when it is closed.
  *
  * Two things hold at any moment in which the log is not being reset:
- * - the log has every frame that SQLite says it has, and each frame's checksum goes on from the one before;
+ * - the log has every frame that SQLite says it has, and each frame's checksum continues the one before;
  * - every page of the database is in the file, or in a frame of the log that has not been moved into the file yet.
  *
  * So the file may get shorter (a vacuum), and so may the log (a truncating checkpoint, `journal_size_limit`), by any process.
+ *
+ * Mostly nobody else has written, and a glance tells both: at the lengths before a commit, at two frames after it (decision 18).
  */
 export class CutWatch {
   readonly #db: SqliteDatabase;
@@ -61,10 +64,12 @@ export class CutWatch {
    * throws. Says nothing within a transaction.
    *
    * @param committed whether it was: then the refusal says that nobody knows whether that is there
+   * @param lengths those of the file and its log just now: then a glance may be enough
    * @throws {TurnsError} STORE_UNAVAILABLE
    */
-  refuseCut(committed = false): void {
+  refuseCut(committed = false, lengths?: Lengths): void {
     if (this.#refusal !== undefined) throw this.#refusal;
+    if (lengths !== undefined && this.#isSeenWhole(committed, lengths)) return;
     const fault = this.#fault(committed);
     if (fault === undefined) return;
     this.#refusal = cutWhileOpen(this.#path, fault, committed);
@@ -84,6 +89,19 @@ export class CutWatch {
     else closedAside(db, this.#path);
     this.#guard?.close();
     this.#guard = undefined;
+  }
+
+  /** Whether a glance is enough. It costs some microseconds; a whole look costs as much per frame. */
+  #isSeenWhole(committed: boolean, lengths: Lengths): boolean {
+    if (this.#ask === undefined || this.#db.inTransaction) return true;
+    try {
+      const told = this.#told();
+      if (told === undefined || told.frames <= 0) return false;
+      const end = committed ? this.#log.committed(told.frames) : this.#log.untouched(told.frames, lengths.log);
+      return end !== undefined && this.#faultOfFile(told, end, lengths.file) === undefined;
+    } catch {
+      return false;
+    }
   }
 
   #fault(committed: boolean): Fault | undefined {
@@ -121,13 +139,13 @@ export class CutWatch {
     if (told.frames <= 0) return this.#faultWithoutLog(told);
     const end = this.#log.walk(told.frames);
     if (end === undefined) return undefined;
-    return end.whole ? this.#faultOfFile(told, end.pages, end.pageBytes, end.generation) : this.#faultOfLog(end);
+    return end.whole ? this.#faultOfFile(told, end) : this.#faultOfLog(end);
   }
 
   /** With an empty log, or without one, everything is in the file. */
   #faultWithoutLog(told: Told): Fault | undefined {
     try {
-      return this.#faultOfFile(told, this.#number("page_count"), this.#number("page_size"));
+      return this.#faultOfFile(told, { pages: this.#number("page_count"), pageBytes: this.#number("page_size"), generation: "" });
     } catch (error) {
       const bytes = sizeOf(this.#path) ?? this.#bytes;
       const isDamaged = /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error));
@@ -141,8 +159,7 @@ export class CutWatch {
     return { file: `${this.#path}-wal`, expected: `the ${expected} bytes that were written to it`, found };
   }
 
-  #faultOfFile(told: Told, pages: number, pageBytes: number, generation = ""): Fault | undefined {
-    const bytes = sizeOf(this.#path);
+  #faultOfFile(told: Told, { pages, pageBytes, generation }: Commit, bytes = sizeOf(this.#path)): Fault | undefined {
     if (bytes === undefined) return undefined;
     // SQLite deletes the log of an empty file when it opens that, whatever the log holds.
     if (bytes === 0) return { file: this.#path, expected: `at least ${pageBytes} bytes, its first page`, found: "0" };

@@ -10,9 +10,9 @@ export interface SqliteStatement {
   raw(toggle: boolean): SqliteStatement;
 }
 
-export interface SqliteTransaction {
-  (): unknown;
-  immediate(): unknown;
+export interface SqliteTransaction<A extends unknown[] = []> {
+  (...args: A): unknown;
+  immediate(...args: A): unknown;
 }
 
 export interface BackupPages {
@@ -25,7 +25,7 @@ export interface SqliteDatabase {
   prepare(sql: string): SqliteStatement;
   exec(sql: string): unknown;
   pragma(source: string, options?: { simple?: boolean }): unknown;
-  transaction(fn: () => unknown): SqliteTransaction;
+  transaction<A extends unknown[]>(fn: (...args: A) => unknown): SqliteTransaction<A>;
   /** SQLite's online backup, `progress` pages a step: 0 pauses it until the next turn of the event loop. For `saver.backup` only. */
   backup?(path: string, options: { progress: (done: BackupPages) => number }): Promise<unknown>;
   close(): unknown;

@@ -1,5 +1,5 @@
 import type { Engine } from "../engine";
-import { type Bound, type Program, runNow, type Statement } from "../program";
+import { type Program, runNow, type Statement } from "../program";
 import type { Awaitable } from "../store";
 import type { Commits } from "./commits";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
@@ -15,8 +15,8 @@ export class SqliteEngine implements Engine {
   readonly #commits: Commits | undefined;
   /** Others use the connection too. */
   readonly #isShared: boolean;
-  readonly #prepared = new Map<string, SqliteStatement>();
-  readonly #raw = new Map<string, SqliteStatement>();
+  readonly #prepared = new Map<string, Compiled>();
+  readonly #raw = new Map<string, Compiled>();
   #version: number | undefined;
   /** What SQLite counted when a program had last written, and what programs have changed since. */
   #counted: number | undefined;
@@ -96,42 +96,56 @@ export class SqliteEngine implements Engine {
   }
 
   readonly #execute = ({ text, values, returns }: Statement): unknown => {
-    const bound = bindable(text, values);
+    const { statement, order, changesRows } = this.#compiled(text, returns === "arrays");
+    const bound = order === undefined ? values : order.map((index) => values[index]);
+    const isCounted = this.#isShared && changesRows;
     switch (returns) {
-      case "one":
-        return this.#counts(text, this.#statement(text).get(...bound), (row) => (row === undefined ? 0 : 1));
-      case "all":
-        return this.#counts(text, this.#statement(text).all(...bound), (rows) => rows.length);
-      case "count":
-        return this.#counts(text, Number(this.#statement(text).run(...bound).changes), (changes) => changes);
-      case "arrays":
-        return this.#arrays(text).all(...bound);
+      case "one": {
+        const row = statement.get(...bound);
+        // It may be the first of many that were changed: then there are more than we know of, and the next transaction forgets.
+        if (isCounted && row !== undefined) this.#changed += 1;
+        return row;
+      }
+      case "count": {
+        const changes = Number(statement.run(...bound).changes);
+        if (isCounted) this.#changed += changes;
+        return changes;
+      }
+      default: {
+        const rows = statement.all(...bound);
+        if (isCounted) this.#changed += rows.length;
+        return rows;
+      }
     }
   };
 
-  /** One row may be the first of many that were changed: then there are more than we know of, and the next transaction forgets. */
-  #counts<T>(text: string, result: T, rows: (result: T) => number): T {
-    if (this.#isShared && CHANGES_ROWS.test(text)) this.#changed += rows(result);
-    return result;
-  }
-
-  #statement(text: string): SqliteStatement {
-    let statement = this.#prepared.get(text);
-    if (statement === undefined) {
-      statement = this.db.prepare(text);
-      this.#prepared.set(text, statement);
+  #compiled(text: string, isRaw: boolean): Compiled {
+    const known = isRaw ? this.#raw : this.#prepared;
+    let compiled = known.get(text);
+    if (compiled === undefined) {
+      compiled = compile(this.db, text);
+      if (isRaw) compiled.statement.raw(true);
+      known.set(text, compiled);
     }
-    return statement;
+    return compiled;
   }
+}
 
-  #arrays(text: string): SqliteStatement {
-    let statement = this.#raw.get(text);
-    if (statement === undefined) {
-      statement = this.db.prepare(text).raw(true);
-      this.#raw.set(text, statement);
-    }
-    return statement;
-  }
+interface Compiled {
+  statement: SqliteStatement;
+  /** The index of the value that each parameter takes; undefined where the text numbers none. */
+  order: readonly number[] | undefined;
+  changesRows: boolean;
+}
+
+/** The drivers take numbered parameters (`?1`) for named ones, which cost an object a call: they are bound by position instead. */
+function compile(db: SqliteDatabase, text: string): Compiled {
+  const order: number[] = [];
+  const plain = text.replace(/\?(\d+)/g, (_, number: string) => {
+    order.push(Number(number) - 1);
+    return "?";
+  });
+  return { statement: db.prepare(plain), order: order.length === 0 ? undefined : order, changesRows: CHANGES_ROWS.test(text) };
 }
 
 /** What works on SQLite alone (salvage, a copy from a snapshot, the persister) runs its programs at once. */
@@ -165,9 +179,4 @@ export function lookedAt<T>(sql: SqliteSql, program: () => Program<T>): T {
   } finally {
     if (sql.db.inTransaction) sql.db.exec("ROLLBACK");
   }
-}
-
-/** The driver takes numbered parameters (`?1`) for named ones, and those by name. */
-function bindable(text: string, values: readonly Bound[]): readonly unknown[] {
-  return text.includes("?1") ? [Object.fromEntries(values.map((value, index) => [String(index + 1), value]))] : values;
 }

@@ -9,15 +9,19 @@ const READ_BYTES = 64 * 1024;
 const FRAMES_MAX = 4_096;
 const IS_LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 
-/** What a walk along the log found. */
-export interface LogEnd {
-  /** Whether the log holds all frames up to the one that was asked for, each with the checksum that SQLite's own recovery wants. */
-  whole: boolean;
-  /** How many pages the file has after the commit of that frame, and how large they are. */
+/** What the last frame of a commit tells. */
+export interface Commit {
+  /** How many pages the file has after it, and how large they are. */
   pages: number;
   pageBytes: number;
   /** Another one after each reset of the log. */
   generation: string;
+}
+
+/** What a walk along the log found. */
+export interface LogEnd extends Commit {
+  /** Whether the log holds all frames up to the one that was asked for, each with the checksum that SQLite's own recovery wants. */
+  whole: boolean;
   /** How long the log is, and has to be at least. */
   bytes: number;
   expected: number;
@@ -26,16 +30,23 @@ export interface LogEnd {
 /** Both halves of a checksum, as signed integers. */
 type Sum = readonly [number, number];
 
-/** A place in the log up to which it has been read: behind so many frames, with the running checksum that the next one goes on from. */
+/** A place in the log up to which it has been read: behind so many frames, with the running checksum that the next one continues. */
 interface Place {
   frames: number;
   sum: Sum;
 }
 
+/** The last frame that was found whole: its number, counted from 1, and its bytes. */
+interface LastFrame {
+  frames: number;
+  bytes: Buffer;
+}
+
 /**
  * Follows a write-ahead log as it grows. Each frame's checksum is made from the frame before it, so a log is whole up to the first
- * frame that does not fit, and what stands behind that frame is lost in the next recovery. A walk begins at the last frame of the
- * walk before: a cut at any place up to there has changed that frame, even if somebody wrote behind the hole since.
+ * frame that does not fit, and what stands behind that frame is lost in the next recovery. The last frame of the walk before is kept
+ * and compared byte for byte: a cut at any place up to its end has changed it, even if somebody wrote behind the hole since. So nothing
+ * before it has to be read again.
  *
  * SQLite takes no locks on the log, so opening and closing it here takes none away. (The file itself must never be opened beside
  * SQLite: to close it would drop the locks that this process has on it.)
@@ -44,12 +55,43 @@ export class LogChain {
   readonly #path: string;
   #generation = "";
   #pageBytes = 0;
-  #place: Place = { frames: 0, sum: [0, 0] };
+  #last: LastFrame | undefined;
+  /** Takes the next frame, so that the last one can be kept beside it. */
+  #spare: Buffer = Buffer.alloc(0);
   #buffer = Buffer.alloc(0);
   readonly #header = Buffer.alloc(HEADER_BYTES);
 
   constructor(path: string) {
     this.#path = path;
+  }
+
+  /**
+   * Before a commit: what the last frame that is known tells, if nobody has written behind it and the log is long enough to have it.
+   *
+   * @param frames how many frames SQLite says the log has
+   * @param bytes how long the log is
+   * @returns undefined if this doesn't tell: {@link walk} does
+   */
+  untouched(frames: number, bytes: number): Commit | undefined {
+    const last = this.#last;
+    if (last?.frames !== frames || bytes < HEADER_BYTES + frames * last.bytes.length) return undefined;
+    return this.#commit;
+  }
+
+  /**
+   * After a commit of this process: the frame that ends it becomes the one that is known, if the one before is still there. A cut in the
+   * meantime has changed one of the two.
+   *
+   * @param frames how many frames SQLite says the log has
+   * @returns undefined if this doesn't tell: {@link walk} does
+   */
+  committed(frames: number): Commit | undefined {
+    const last = this.#last;
+    if (last === undefined || frames < last.frames) return undefined;
+    return reading(this.#path, (log) => {
+      const isWhole = this.#isThere(log, last) && (frames === last.frames || this.#adopts(log, frames, last));
+      return isWhole ? this.#commit : undefined;
+    });
   }
 
   /**
@@ -87,48 +129,67 @@ export class LogChain {
     const expected = HEADER_BYTES + frames * frameBytes;
     const end = { whole: false, pages: 0, pageBytes, generation, bytes: found, expected };
     if (!isThere || (header.readUInt32BE(0) & ~1) >>> 0 !== MAGIC || found < expected) return end;
-    if (generation !== this.#generation || this.#place.frames >= frames) {
-      this.#generation = generation;
-      this.#place = { frames: 0, sum: [header.readUInt32BE(24) | 0, header.readUInt32BE(28) | 0] };
-    }
-    if (frames - this.#place.frames > FRAMES_MAX) {
-      const place = this.#onFaith(log, frames - 1, frameBytes);
-      if (place === undefined) return end;
-      this.#place = place;
-    }
-    const pages = this.#follow(log, frames, frameBytes);
-    return pages === undefined ? end : { ...end, whole: true, pages };
+    if (generation !== this.#generation || (this.#last?.frames ?? 0) > frames) this.#last = undefined;
+    this.#generation = generation;
+    const last = this.#last;
+    if (last !== undefined && !this.#isThere(log, last)) return end;
+    let from: Place | undefined =
+      last === undefined
+        ? { frames: 0, sum: [header.readInt32BE(24), header.readInt32BE(28)] }
+        : { frames: last.frames, sum: [last.bytes.readInt32BE(16), last.bytes.readInt32BE(20)] };
+    if (frames - from.frames > FRAMES_MAX) from = this.#onFaith(log, frames - 1, frameBytes);
+    const isWhole = from !== undefined && (from.frames === frames || this.#follow(log, from, frames, frameBytes));
+    return isWhole ? { ...end, ...this.#commit, whole: true } : end;
   }
 
-  /** @returns the pages that the file has after the last frame, undefined if some frame does not fit */
-  #follow(log: number, frames: number, frameBytes: number): number | undefined {
+  get #commit(): Commit {
+    return { pages: this.#last?.bytes.readUInt32BE(4) ?? 0, pageBytes: this.#pageBytes, generation: this.#generation };
+  }
+
+  #isThere(log: number, { frames, bytes }: LastFrame): boolean {
+    if (this.#spare.length !== bytes.length) this.#spare = Buffer.alloc(bytes.length);
+    const spare = this.#spare;
+    const at = HEADER_BYTES + (frames - 1) * bytes.length;
+    return readSync(log, spare, 0, bytes.length, at) === bytes.length && spare.equals(bytes);
+  }
+
+  /** Takes a frame for the last one, if it ends a commit and the log was not reset before it. */
+  #adopts(log: number, frames: number, { bytes: before }: LastFrame): boolean {
+    const bytes = this.#spare;
+    const at = HEADER_BYTES + (frames - 1) * bytes.length;
+    if (readSync(log, bytes, 0, bytes.length, at) !== bytes.length) return false;
+    if (bytes.readUInt32BE(4) === 0 || bytes.compare(before, 8, 16, 8, 16) !== 0) return false;
+    this.#spare = before;
+    this.#last = { frames, bytes };
+    return true;
+  }
+
+  /** @returns whether each frame from there on fits */
+  #follow(log: number, from: Place, frames: number, frameBytes: number): boolean {
     const atOnce = Math.max(1, Math.floor(READ_BYTES / frameBytes));
     if (this.#buffer.length !== atOnce * frameBytes) this.#buffer = Buffer.from(new ArrayBuffer(atOnce * frameBytes));
     const buffer = this.#buffer;
     const words = new Int32Array(buffer.buffer);
     const [salt, salt2] = [this.#header.readInt32BE(16), this.#header.readInt32BE(20)];
     const isSwapped = (this.#header.readUInt32BE(0) & 1) === (IS_LITTLE_ENDIAN ? 1 : 0);
-    let before = this.#place;
-    let { sum } = before;
-    let pages = 0;
-    for (let at = before.frames; at < frames;) {
+    const last = Buffer.alloc(frameBytes);
+    let { sum } = from;
+    for (let at = from.frames; at < frames;) {
       const count = Math.min(atOnce, frames - at);
       const wanted = count * frameBytes;
-      if (readSync(log, buffer, 0, wanted, HEADER_BYTES + at * frameBytes) !== wanted) return undefined;
+      if (readSync(log, buffer, 0, wanted, HEADER_BYTES + at * frameBytes) !== wanted) return false;
       for (let start = 0; start < wanted; start += frameBytes) {
-        if (buffer.readInt32BE(start + 8) !== salt || buffer.readInt32BE(start + 12) !== salt2) return undefined;
+        if (buffer.readInt32BE(start + 8) !== salt || buffer.readInt32BE(start + 12) !== salt2) return false;
         const [left, right] = [buffer.readInt32BE(start + 16), buffer.readInt32BE(start + 20)];
-        before = { frames: at, sum };
-        pages = buffer.readUInt32BE(start + 4);
+        if (at === frames - 1) buffer.copy(last, 0, start, start + frameBytes);
         if (isSwapped) buffer.subarray(start, start + frameBytes).swap32();
         sum = summed(summed(sum, words, start, 8), words, start + FRAME_HEADER_BYTES, frameBytes - FRAME_HEADER_BYTES);
-        if (sum[0] !== left || sum[1] !== right) return undefined;
+        if (sum[0] !== left || sum[1] !== right) return false;
         at += 1;
       }
     }
-    // The last frame is read again by the next walk.
-    this.#place = before;
-    return pages;
+    this.#last = { frames, bytes: last };
+    return true;
   }
 
   /** The place behind a frame, as far as the frame itself tells. */
@@ -141,7 +202,7 @@ export class LogChain {
   }
 }
 
-/** SQLite's checksum, gone on with over so many bytes; `words` are in the byte order of the log. */
+/** SQLite's checksum, continued over so many bytes; `words` are in the byte order of the log. */
 function summed([left, right]: Sum, words: Int32Array, start: number, bytes: number): Sum {
   let [a, b] = [left, right];
   const end = (start + bytes) / 4;

@@ -115,8 +115,10 @@ export class NodeDatabase implements SqliteDatabase {
     return row?.[0];
   }
 
-  transaction(fn: () => unknown): SqliteTransaction {
-    return Object.assign(() => this.#transact("BEGIN", fn), { immediate: () => this.#transact("BEGIN IMMEDIATE", fn) });
+  transaction<A extends unknown[]>(fn: (...args: A) => unknown): SqliteTransaction<A> {
+    return Object.assign((...args: A) => this.#transact("BEGIN", () => fn(...args)), {
+      immediate: (...args: A) => this.#transact("BEGIN IMMEDIATE", () => fn(...args)),
+    });
   }
 
   close(): this {

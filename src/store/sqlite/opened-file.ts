@@ -1,6 +1,12 @@
-import { statSync } from "node:fs";
+import { type Stats, statSync } from "node:fs";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
+
+/** In bytes. */
+export interface Lengths {
+  file: number;
+  log: number;
+}
 
 /**
  * Notices that the file behind an open database is no longer where it was opened. SQLite goes on in the file that it has open, also
@@ -12,6 +18,7 @@ export class OpenedFile {
   /** Undefined for a database in memory, and where there never was a file under its name. */
   readonly #path: string | undefined;
   readonly #file: string | undefined;
+  readonly #logPath: string;
   /** Undefined until there is a log. */
   #log: string | undefined;
 
@@ -22,23 +29,37 @@ export class OpenedFile {
     const file = path === "" ? undefined : identityOf(path);
     this.#file = file === UNTOLD ? undefined : file;
     this.#path = this.#file === undefined ? undefined : path;
-    const log = this.#path && identityOf(`${this.#path}-wal`);
+    this.#logPath = `${path}-wal`;
+    const log = this.#path && identityOf(this.#logPath);
     this.#log = log === UNTOLD ? undefined : log;
   }
 
-  /** To be asked before something is written. @throws {TurnsError} STORE_UNAVAILABLE */
-  refuseAnother(): void {
+  /**
+   * To be asked before something is written.
+   *
+   * @returns how long the file and its log are, undefined if that isn't known
+   * @throws {TurnsError} STORE_UNAVAILABLE
+   */
+  refuseAnother(): Lengths | undefined {
     const path = this.#path;
-    if (path === undefined) return;
-    const file = identityOf(path);
+    if (path === undefined) return undefined;
+    const found = lookedAt(path);
+    const file = identityIn(found);
     if (file !== this.#file && file !== UNTOLD) throw another(path, file === undefined ? "none" : "another one", FILE_REMEDY);
-    const log = identityOf(`${path}-wal`);
+    const log = this.#refuseAnotherLog();
+    return typeof found === "object" && typeof log === "object" ? { file: found.size, log: log.size } : undefined;
+  }
+
+  #refuseAnotherLog(): ReturnType<typeof lookedAt> {
+    const found = lookedAt(this.#logPath);
+    const log = identityIn(found);
+    if (log === UNTOLD) return found;
     // A handle that its owner has taken out of WAL mode has no log any more.
-    if (log === UNTOLD) return;
     if (this.#log !== undefined && log !== this.#log && this.#db.pragma("journal_mode", { simple: true }) === "wal") {
-      throw another(`${path}-wal`, log === undefined ? "none" : "another one", LOG_REMEDY);
+      throw another(this.#logPath, log === undefined ? "none" : "another one", LOG_REMEDY);
     }
     this.#log = log;
+    return found;
   }
 }
 
@@ -70,19 +91,27 @@ function linksOf(path: string): number {
 
 /** The system does not tell. */
 const UNTOLD = "";
+const MISSING_IS_UNDEFINED = { throwIfNoEntry: false } as const;
 const FILE_REMEDY =
   "It was deleted, moved or replaced while it was open, and nothing was saved into it since. Put it back while this saver is open, or open a new saver.";
 const LOG_REMEDY =
   "The log was deleted or replaced while the database was open, and nothing was saved since. Close this saver, which brings the log's contents into the file, before anybody else opens it; then open a new saver.";
 
 /** Undefined if there is no such file, {@link UNTOLD} where it cannot be looked at: SQLite has it open, and will tell. */
-function identityOf(path: string): string | undefined {
+function lookedAt(path: string): Stats | typeof UNTOLD | undefined {
   try {
-    const found = statSync(path, { throwIfNoEntry: false });
-    return found && `${found.dev}:${found.ino}`;
+    return statSync(path, MISSING_IS_UNDEFINED);
   } catch {
     return UNTOLD;
   }
+}
+
+function identityIn(found: Stats | typeof UNTOLD | undefined): string | undefined {
+  return typeof found === "object" ? `${found.dev}:${found.ino}` : found;
+}
+
+function identityOf(path: string): string | undefined {
+  return identityIn(lookedAt(path));
 }
 
 function another(path: string, found: string, remedy: string): TurnsError {

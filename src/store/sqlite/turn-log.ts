@@ -132,11 +132,9 @@ export class SqliteTurnLog {
 
   #transaction<T>(work: () => T): T {
     try {
-      this.#file.refuseAnother();
-      this.#cuts.refuseCut();
+      this.#cuts.refuseCut(false, this.#file.refuseAnother());
       const result = this.#db.transaction(work).immediate() as T;
-      this.#file.refuseAnother();
-      this.#cuts.refuseCut(true);
+      this.#cuts.refuseCut(true, this.#file.refuseAnother());
       return result;
     } catch (error) {
       throw translated(error, this.#db.name);
