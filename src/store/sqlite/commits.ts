@@ -4,7 +4,7 @@ import { CutWatch } from "./cut-watch";
 import type { SqliteDatabase } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
-import { OpenedFile } from "./opened-file";
+import { OpenedFile, pathOf } from "./opened-file";
 import { uptime } from "../../uptime";
 
 /** Between two attempts to get the lock, on average; who has waited for long looks more often, so that nobody is passed over for ever. */
@@ -38,8 +38,9 @@ export class Commits {
   constructor(db: SqliteDatabase, busyTimeoutMs: number, log?: LogWatch) {
     this.#db = db;
     this.#log = log;
-    this.#file = new OpenedFile(db);
-    this.#cuts = new CutWatch(db);
+    const path = pathOf(db);
+    this.#file = new OpenedFile(db, path);
+    this.#cuts = new CutWatch(db, path);
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }

@@ -15,10 +15,9 @@ export class OpenedFile {
   /** Undefined until there is a log. */
   #log: string | undefined;
 
-  constructor(db: SqliteDatabase) {
+  /** @param path what {@link pathOf} tells */
+  constructor(db: SqliteDatabase, path: string) {
     this.#db = db;
-    const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
-    const path = main?.file ?? "";
     const file = path === "" ? undefined : identityOf(path);
     this.#file = file === UNTOLD ? undefined : file;
     this.#path = this.#file === undefined ? undefined : path;
@@ -40,6 +39,12 @@ export class OpenedFile {
     }
     this.#log = log;
   }
+}
+
+/** Where SQLite has the file open; empty for a database in memory. */
+export function pathOf(db: SqliteDatabase): string {
+  const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
+  return main?.file ?? "";
 }
 
 /**
