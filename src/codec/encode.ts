@@ -10,6 +10,8 @@ export interface EncodeOptions {
    * properties.
    */
   classInstances?: "error" | "plain";
+  /** An object in the value whose text is known, with that text. */
+  written?: { readonly value: object; readonly text: string };
 }
 
 /**
@@ -27,7 +29,7 @@ export function encode(value: unknown, options?: EncodeOptions): string {
 
 /** Runs a writer of one value; whatever it throws comes out as UNSERIALIZABLE_VALUE. */
 export function writing<T>(options: EncodeOptions | undefined, write: (writer: Writer) => T): T {
-  const writer = new Writer(options?.classInstances === "plain");
+  const writer = new Writer(options?.classInstances === "plain", options?.written);
   try {
     return write(writer);
   } catch (error) {

@@ -1,4 +1,5 @@
 import { types } from "node:util";
+import type { EncodeOptions } from "./encode";
 import { unserializable } from "./failures";
 import { hasHiddenState, hidesContent, innerKind, innerKindOfPlain } from "./hidden";
 import type { Writing } from "./kind";
@@ -23,8 +24,14 @@ export class Writer implements Writing {
   private readonly trail: (Segment | undefined)[] = [];
   private levels = 0;
 
-  /** @param plain write instances of unknown classes as plain objects instead of refusing them */
-  constructor(private readonly plain: boolean) {}
+  /**
+   * @param plain write instances of unknown classes as plain objects instead of refusing them
+   * @param written an object whose text is known
+   */
+  constructor(
+    private readonly plain: boolean,
+    private readonly written?: EncodeOptions["written"],
+  ) {}
 
   /** The JSON text of any value. Throws UNSERIALIZABLE_VALUE, or whatever a getter throws. */
   value(value: unknown): string {
@@ -114,6 +121,7 @@ export class Writer implements Writing {
   }
 
   private object(value: object): string {
+    if (value === this.written?.value) return this.written.text;
     const back = this.ancestors.indexOf(value);
     if (back >= 0) this.fail(`a cycle: it is ${back === 0 ? "the whole value" : renderPath(this.trail.slice(0, back))} again`);
     if (this.levels >= MAX_LEVELS) this.fail(`more than ${MAX_LEVELS} levels of nesting`);

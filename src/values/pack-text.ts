@@ -1,3 +1,4 @@
+import { isCommand } from "@langchain/langgraph";
 import { chunkTag, copyOf, encode, encodePart, innerKindOfPlain, isElementwise, NO_COPY, sameAs } from "../codec";
 import { Unserializable } from "../codec/failures";
 import type { Chunk, PackedText } from "../store/store";
@@ -15,7 +16,7 @@ type Parts = Map<string, Chunk>;
 
 /**
  * A text whose larger parts are references to chunks: the elements of a list, the entries of a record, the elements of a record's
- * lists. So a message in a pending write, in the Action of its node and in the channel is stored once.
+ * lists; of a Command those of its update. So a message in a pending write, in the Action of its node and in the channel is stored once.
  *
  * @param entries what the entries of the record were when it was packed before; brought up to date
  * @throws {TurnsError} UNSERIALIZABLE_VALUE with the path to the culprit
@@ -53,7 +54,15 @@ function packPart(value: unknown, packing: Packing, parts: Parts, depth: number,
     // A proxy may have the key now that it had not a moment ago; unescaped it would make a tag of data.
     if (!keys.includes("~")) return `{${texts.join(",")}}`;
   }
-  return encode(value, packing.options);
+  const update = updateOf(value);
+  if (update === undefined) return encode(value, packing.options);
+  return encode(value, { ...packing.options, written: { value: update, text: packPart(update, packing, parts, depth) } });
+}
+
+/** What a Command says of the state, which is what a node may return instead of it. */
+function updateOf(value: unknown): object | undefined {
+  const { update } = isCommand(value) ? value : { update: undefined };
+  return isRecord(update) || isList(update) ? update : undefined;
 }
 
 function packElement(list: readonly unknown[], index: number, item: unknown, packing: Packing, parts: Parts): string {

@@ -4,7 +4,7 @@ import { CutWatch } from "./cut-watch";
 import type { SqliteDatabase, SqliteTransaction } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
-import { OpenedFile } from "./opened-file";
+import { OpenedFile, pathOf } from "./opened-file";
 import { uptime } from "../../uptime";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
@@ -45,8 +45,9 @@ export class Commits {
     this.#rolledBack = rolledBack;
     this.#transaction = db.transaction((work: () => unknown) => work());
     this.#log = log;
-    this.#file = new OpenedFile(db);
-    this.#cuts = new CutWatch(db);
+    const path = pathOf(db);
+    this.#file = new OpenedFile(db, path);
+    this.#cuts = new CutWatch(db, path);
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }

@@ -1,7 +1,7 @@
 import { describe, TurnsError } from "../../errors";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { isBusy, translated } from "./failures";
-import { checkSchema, migrate } from "./migrate";
+import { checkSchema, isNewest, migrate } from "./migrate";
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase } from "./open-database";
 import { refuseSecondName } from "./opened-file";
@@ -69,10 +69,15 @@ function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): 
   refuseNoHandle(db);
   refuseSecondName(db);
   waitingForOthers(db.name, () => {
-    db.pragma(`busy_timeout = ${SQLITE_WAIT_MS}`);
-    checkSchema(db);
-    if (!db.readonly) setPragmas(db, options);
-    migrate(db);
+    const isCurrent = isNewest(db);
+    if (!isCurrent) {
+      db.exec(`PRAGMA busy_timeout = ${SQLITE_WAIT_MS}`);
+      checkSchema(db);
+      // On a fresh file auto_vacuum must come before WAL: the other way round it stays off, without a word.
+      if (!db.readonly && db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
+    }
+    db.exec(pragmasOf(db, options));
+    if (!isCurrent) migrate(db);
   });
   return db;
 }
@@ -94,17 +99,13 @@ function refuseNoHandle(db: unknown): void {
   });
 }
 
-function setPragmas(db: SqliteDatabase, options: ConnectionOptions): void {
-  // On a fresh file auto_vacuum must come before WAL: the other way round it stays off, without a word.
-  if (db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
-  db.pragma("journal_mode = WAL");
-  db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"}`);
-  db.pragma("fullfsync = ON");
-  db.pragma("foreign_keys = ON");
-  db.pragma("wal_autocheckpoint = 1000");
-  db.pragma(`journal_size_limit = ${WAL_LIMIT_BYTES}`);
-  db.pragma("trusted_schema = OFF");
-  db.pragma("cell_size_check = ON");
+/** All in one text: each by itself costs more than what it does. */
+function pragmasOf(db: SqliteDatabase, { durability }: ConnectionOptions): string {
+  const own = `PRAGMA busy_timeout = ${SQLITE_WAIT_MS};`;
+  if (db.readonly) return own;
+  return `${own} PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}; PRAGMA fullfsync = ON;
+    PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 1000; PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES};
+    PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON`;
 }
 
 /**

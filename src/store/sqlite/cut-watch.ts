@@ -48,10 +48,10 @@ export class CutWatch {
   /** Holds a lock on a file that was cut: closing the last connection would move the log into it. */
   #guard: SqliteDatabase | undefined;
 
-  constructor(db: SqliteDatabase) {
+  /** @param path where SQLite has the file open; empty for a database in memory */
+  constructor(db: SqliteDatabase, path: string) {
     this.#db = db;
-    const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
-    this.#path = main?.file ?? "";
+    this.#path = path;
     this.#log = new LogChain(`${this.#path}-wal`);
     this.#bytes = sizeOf(this.#path) ?? 0;
     if (this.#path === "" || !tells(db)) return;

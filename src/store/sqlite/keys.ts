@@ -12,9 +12,14 @@ const UNUSED = `SELECT 1 FROM langgraph_settings WHERE name = 'threads' AND valu
 
 /** What the database says of its keys. */
 export function* foundKeys(sql: Sql): Program<FoundInDatabase> {
-  const secrets = yield* sql.all<{ value: unknown }>(SECRETS);
-  const wrapped = secrets.map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
+  const wrapped = yield* wrappedKeys(sql);
   return { wrapped, empty: wrapped.length === 0 && (yield* sql.get(UNUSED)) !== undefined };
+}
+
+/** The database's secret under each of its keys. */
+export function* wrappedKeys(sql: Sql): Program<Uint8Array[]> {
+  const secrets = yield* sql.all<{ value: unknown }>(SECRETS);
+  return secrets.map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
 }
 
 export function* storeSecret(sql: Sql, keyId: string, wrapped: Uint8Array): Program {

@@ -1,11 +1,14 @@
 import { createHash } from "node:crypto";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
+import { sqliteCode } from "./failures";
 import { sqliteMigrations } from "./migrations.generated";
 
 const newest = sqliteMigrations.at(-1)?.version ?? 0;
 const VERSIONS = `CREATE TABLE IF NOT EXISTS langgraph_migrations (
   version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL, checksum TEXT NOT NULL) STRICT`;
+/** Names that are no columns are an error as long as their quotes are those of names. */
+const NEWEST = "SELECT m.version, m.name, m.applied_at, m.checksum FROM langgraph_migrations AS m ORDER BY m.version DESC LIMIT 1";
 const RECORD = "INSERT INTO langgraph_migrations (version, name, applied_at, checksum) VALUES (?, ?, ?, ?)";
 
 export interface Migration {
@@ -46,6 +49,18 @@ export function migrationChecksum({ version, name, sql }: Migration, appliedAt: 
 
 function versionOf(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0;
+}
+
+/** Whether the schema surely is the newest: one question, where {@link checkSchema} asks several. */
+export function isNewest(db: SqliteDatabase): boolean {
+  try {
+    const row = db.prepare(NEWEST).get() as { version: unknown } | undefined;
+    return row?.version === newest;
+  } catch (error) {
+    // There is no such table, or it is not ours.
+    if (sqliteCode(error) !== "SQLITE_ERROR") throw error;
+    return false;
+  }
 }
 
 /**

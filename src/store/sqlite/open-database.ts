@@ -15,6 +15,8 @@ type BetterSqlite3 = new (path: string, options?: OpenOptions) => SqliteDatabase
 
 /** Each gives the function that opens files, or throws why there is none. */
 const LOADERS: Readonly<Record<DriverName, () => Open>> = { "better-sqlite3": betterSqlite3, "node:sqlite": nodeSqlite };
+/** Those that were tried, and work. */
+const LOADED = new Map<DriverName, Open>();
 
 /**
  * Opens a database file with the driver that was asked for, or with the first that is there.
@@ -41,7 +43,9 @@ function opener(wanted: DriverName | undefined): Open {
   const tried: { driver: DriverName; error: unknown }[] = [];
   for (const driver of wanted === undefined ? DRIVERS : [wanted]) {
     try {
-      return LOADERS[driver]();
+      const open = LOADED.get(driver) ?? LOADERS[driver]();
+      LOADED.set(driver, open);
+      return open;
     } catch (error) {
       tried.push({ driver, error });
     }

@@ -22,10 +22,9 @@ export class OpenedFile {
   /** Undefined until there is a log. */
   #log: string | undefined;
 
-  constructor(db: SqliteDatabase) {
+  /** @param path what {@link pathOf} tells */
+  constructor(db: SqliteDatabase, path: string) {
     this.#db = db;
-    const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
-    const path = main?.file ?? "";
     const file = path === "" ? undefined : identityOf(path);
     this.#file = file === UNTOLD ? undefined : file;
     this.#path = this.#file === undefined ? undefined : path;
@@ -61,6 +60,12 @@ export class OpenedFile {
     this.#log = log;
     return found;
   }
+}
+
+/** Where SQLite has the file open; empty for a database in memory. */
+export function pathOf(db: SqliteDatabase): string {
+  const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
+  return main?.file ?? "";
 }
 
 /**

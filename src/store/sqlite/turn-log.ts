@@ -9,7 +9,7 @@ import { getCheckpoint } from "./checkpoints";
 import { translated } from "./failures";
 import { refuseEncrypted } from "./keys";
 import { migrate } from "./migrate";
-import { OpenedFile, refuseSecondName } from "./opened-file";
+import { OpenedFile, pathOf, refuseSecondName } from "./opened-file";
 import { sqlOn, type SqliteSql } from "./engine";
 import type { Program } from "./sql";
 import { type RawTurn, TURN_COLUMNS, turnOf, writeTurn } from "./turn-rows";
@@ -45,8 +45,9 @@ export class SqliteTurnLog {
     this.#db = db;
     refuseSecondName(db);
     waitingForOthers(db.name, () => migrate(db));
-    this.#file = new OpenedFile(db);
-    this.#cuts = new CutWatch(db);
+    const path = pathOf(db);
+    this.#file = new OpenedFile(db, path);
+    this.#cuts = new CutWatch(db, path);
     this.#sql = sqlOn(db, plainSealing);
   }
 

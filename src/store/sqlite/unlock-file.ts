@@ -1,7 +1,7 @@
 import { type EncryptionOption, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
 import { waitingForOthers } from "./connection";
 import type { SqliteSql } from "./engine";
-import { foundKeys, storeSecret } from "./keys";
+import { foundKeys, storeSecret, wrappedKeys } from "./keys";
 
 /**
  * Makes out with which keys a database is read and written, and gives {@link Sql} its sealing: at once, or when the promise resolves
@@ -11,9 +11,13 @@ import { foundKeys, storeSecret } from "./keys";
  */
 export function unlockDatabase(sql: SqliteSql, option: EncryptionOption | undefined): Promise<void> | undefined {
   const file = sql.db.name;
-  const keyIds = sealedKeyIds(waitingForOthers(file, () => sql.now(foundKeys(sql)).wrapped));
-  const keys = option === undefined ? undefined : resolveKeys(option, keyIds);
-  const finish = (resolved: ResolvedKeys | undefined): void => {
+  const found = waitingForOthers(file, () => sql.now(wrappedKeys(sql)));
+  if (option === undefined) {
+    sql.unlock(unlock(undefined, { wrapped: found, empty: false }).sealing);
+    return undefined;
+  }
+  const keys = resolveKeys(option, sealedKeyIds(found));
+  const finish = (resolved: ResolvedKeys): void => {
     if (sql.db.open) waitingForOthers(file, () => unlockWith(sql, resolved));
   };
   if (keys instanceof Promise) return keys.then(finish);
@@ -22,7 +26,7 @@ export function unlockDatabase(sql: SqliteSql, option: EncryptionOption | undefi
 }
 
 /** Of two processes that open a new file at once, the second finds the secret of the first in its transaction. */
-function unlockWith(sql: SqliteSql, keys: ResolvedKeys | undefined): void {
+function unlockWith(sql: SqliteSql, keys: ResolvedKeys): void {
   const known = sql.db.transaction(() => unlock(keys, sql.now(foundKeys(sql))))() as ReturnType<typeof unlock>;
   if (known.toStore === undefined || sql.db.readonly) return sql.unlock(known.sealing);
   sql.db
