@@ -27,7 +27,8 @@ import type { Program, Sql } from "./sql";
 import { runsAreSaved } from "./effect-orphans";
 import { claimTask, lastRunTask } from "./tasks";
 import { countedThread } from "./thread-counts";
-import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadIdOf, threadKey } from "./thread-keys";
 import { BY_ID, headOf, knownHead, rememberHead, savedBefore } from "./heads";
 import { headKey } from "./thread-facts";
 import { enterThread, isThere } from "./tombstones";
@@ -64,7 +65,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   const begins = ns === "" && checkpoint.parentId === undefined;
   const key = yield* enterThread(sql, threadId, checkpoint.createdAt, {
     begins,
-    *belongs (on) {
+    *belongs(on) {
       return checkpoint.parentId === undefined
         ? yield* anyOf(Object.entries(checkpoint.above), ([outer, id]) => isThere(sql, on, outer, id))
         : yield* isThere(sql, on, ns, checkpoint.parentId);

@@ -3,7 +3,8 @@ import { corrupted } from "../checksum";
 import type { Chunk, Remembered } from "../store";
 import { CHUNK_IDENTITY } from "./identities";
 import type { Program, Sql } from "./sql";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 
 const INSERT =
   "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?) ON CONFLICT (thread, address) DO NOTHING";

@@ -5,7 +5,8 @@ import { CommitInDoubt, StaleFacts } from "../engine";
 import { refuseRetiredKey } from "./keys";
 import type { Program, Sql } from "./sql";
 import { TookAllBack } from "./turn-apart";
-import { areWritten, LeftUnwritten, type WrittenThread } from "./thread-keys";
+import { LeftUnwritten, type WrittenThread } from "./thread-key";
+import { areWritten } from "./thread-keys";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;

@@ -5,7 +5,7 @@ import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import type { CopyPath, Pauses } from "./copy-path";
 import type { SqliteSql } from "./engine";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 export type ListPointer = Extract<Pointer, { kind: "list" }>;
 interface ListRow {

@@ -2,7 +2,7 @@ import { corrupted } from "../checksum";
 import { firstSeq, seqIn, SPAN, threadOfSeq } from "../spans";
 import type { SqliteSql } from "./engine";
 import type { Program } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */
 export type RowWrite = () => Program<unknown>;

@@ -7,7 +7,8 @@ import { ChunkReader } from "./chunks";
 import { isSameContent } from "./manifest";
 import type { Program, Sql } from "./sql";
 import { storedRecord } from "./stored-json";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 import { openWrites, type WriteRow } from "./write-rows";
 import { compareRows, verifyVersions } from "./writes";
 

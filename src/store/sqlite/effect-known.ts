@@ -2,7 +2,7 @@ import type { EffectRow } from "../effects";
 import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
 import type { OrphanCall } from "./effect-orphans";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** An undone effect is history: its node task may do the deed again. */
 const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS NOT 'done'";

@@ -4,7 +4,8 @@ import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-r
 import { isSameContent, parseManifest } from "./manifest";
 import { filtered, mapped } from "../program";
 import type { Program, Sql } from "./sql";
-import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadIdOf, threadKey } from "./thread-keys";
 
 const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
 /** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */

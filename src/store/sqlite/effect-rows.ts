@@ -3,7 +3,7 @@ import { verifyChecksum } from "../checksum";
 import type { EffectRow, EffectStatus, UndoStatus } from "../effects";
 import { effectIdentity } from "./identities";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** A row of `langgraph_effects` as SQLite returns it. */
 export interface RawEffect {

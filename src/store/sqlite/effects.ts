@@ -19,7 +19,8 @@ import { anyOf } from "../program";
 import { ofThread } from "../spans";
 import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
-import { type ThreadKey, threadIdOf, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadIdOf, threadKey } from "./thread-keys";
 import { enterThread } from "./tombstones";
 
 const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
@@ -45,7 +46,7 @@ export function* beginEffect(sql: Sql, call: NewEffect): Program<EffectBeginning
 function* beginningOf(sql: Sql, call: NewEffect): Program<EffectBeginning> {
   const key = yield* enterThread(sql, call.threadId, call.startedAt, {
     begins: call.claim.kind === "begin",
-    *belongs ({ thread }) {
+    *belongs({ thread }) {
       return (yield* sql.get(TURN, thread, call.nodeTaskId)) !== undefined;
     },
     refersTo: call.anchor,

@@ -3,7 +3,8 @@ import type { GraphReference, GraphRow } from "../store";
 import { mapped } from "../program";
 import type { Program, Sql } from "./sql";
 import { push } from "./prune-rows";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
 const INSERT = "INSERT INTO langgraph_graphs (seq, thread, digest, document) VALUES (?, ?, ?, ?)";

@@ -2,7 +2,7 @@ import type { CheckpointHead } from "../store";
 import { type Row, SNAPSHOT_COLUMNS, toLiveHead } from "./snapshot-rows";
 import type { Program, Sql } from "./sql";
 import { headKey, type KnownHead } from "./thread-facts";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
 export const BY_ID = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1`;

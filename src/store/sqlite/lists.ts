@@ -2,7 +2,7 @@ import { corrupted } from "../checksum";
 import type { PackedList, Pointer, Remembered, Segment, StoredValue } from "../store";
 import { openBody, storeChunk } from "./chunks";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;
 

@@ -8,7 +8,8 @@ const newest = sqliteMigrations.at(-1)?.version ?? 0;
 const VERSIONS = `CREATE TABLE IF NOT EXISTS langgraph_migrations (
   version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL, checksum TEXT NOT NULL) STRICT`;
 /** Names that are no columns are an error as long as their quotes are those of names. */
-const NEWEST = "SELECT m.version, m.name, m.applied_at, m.checksum FROM langgraph_migrations AS m ORDER BY m.version DESC LIMIT 1";
+const NEWEST =
+  "SELECT m.version, m.name, m.applied_at, m.checksum FROM langgraph_migrations AS m ORDER BY m.version DESC LIMIT 1";
 const RECORD = "INSERT INTO langgraph_migrations (version, name, applied_at, checksum) VALUES (?, ?, ?, ?)";
 
 export interface Migration {

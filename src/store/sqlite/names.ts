@@ -3,7 +3,8 @@ import { verifyChecksum } from "../checksum";
 import type { CheckpointName } from "../store";
 import { unknownThread } from "../unknown-thread";
 import type { Program, Sql } from "./sql";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 
 /** A row of `langgraph_names` as SQLite returns it. */
 export interface RawName {

@@ -6,7 +6,7 @@ import { keepBelow, keptByCriteria, liveVersion, type Places, placesOf } from ".
 import { factsOf, keyOf, type Stored, type ThreadFacts } from "./prune-rows";
 import { unfinishedRewind } from "./rewind-records";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
 

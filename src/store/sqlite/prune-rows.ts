@@ -4,7 +4,7 @@ import { metadataIdentity } from "./identities";
 import { ofThread } from "../spans";
 import type { Program, Sql } from "./sql";
 import { storedNames } from "./stored-json";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** A stored version of a checkpoint. */
 export interface Version {

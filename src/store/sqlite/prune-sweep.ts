@@ -2,7 +2,8 @@ import { filtered } from "../program";
 import type { PrunePlan, SweepPlan } from "../store";
 import { unneededOf } from "./prune-marks";
 import type { Program, Sql } from "./sql";
-import { outdate, type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { outdate, threadKey } from "./thread-keys";
 
 const DELETE_CHUNKS = "DELETE FROM langgraph_chunks WHERE seq IN (SELECT value FROM json_each(?1)) AND thread = ?2";
 /** From the end, so that what is left is a shorter list at any time. */

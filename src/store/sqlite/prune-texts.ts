@@ -7,7 +7,7 @@ import { toTurn, type RawTurn, TURN_COLUMNS } from "./turn-rows";
 import { refuseBack } from "./paging";
 import type { Program, Sql } from "./sql";
 import { malformed, storedRecord } from "./stored-json";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 import { openWrites, type PlacedWrites, WRITE_COLUMNS } from "./write-rows";
 
 const ARCHIVED_ROW = "a row in the archive of a rewind";
@@ -108,11 +108,7 @@ function bodyOf({ body }: Record<string, unknown>): string | Uint8Array {
 }
 
 /** An archive can be as large as the thread was. */
-function* eachArchived(
-  sql: Sql,
-  archives: readonly string[],
-  work: (archived: { tbl: string; row: string }) => void,
-): Program {
+function* eachArchived(sql: Sql, archives: readonly string[], work: (archived: { tbl: string; row: string }) => void): Program {
   for (const id of archives) {
     for (let after = 0; ;) {
       const rows = yield* sql.all<{ ordinal: number; tbl: string; row: string }>(ARCHIVED, id, after, REFERENCE);

@@ -2,7 +2,8 @@ import { TurnsError } from "../../errors";
 import { verifyChecksum } from "../checksum";
 import type { NewRewind, RewindRow } from "../store";
 import type { Program, Sql } from "./sql";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 
 /** A rewind with how many rows its archive was given. */
 export interface StoredRewind extends RewindRow {

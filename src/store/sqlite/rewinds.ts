@@ -9,7 +9,8 @@ import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-r
 import { clearRuns, listRuns } from "./runs";
 import type { Program, Sql } from "./sql";
 import { listTasks } from "./tasks";
-import { growEpoch, outdate, type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { growEpoch, outdate, threadKey } from "./thread-keys";
 import { recount } from "./thread-counts";
 
 /** What a rewind deletes from, and what each is called in the report. */

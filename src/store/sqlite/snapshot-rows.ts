@@ -3,7 +3,7 @@ import type { CheckpointHead } from "../store";
 import { metadataIdentity } from "./identities";
 import { parseManifest } from "./manifest";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** A row of `langgraph_snapshots`, as far as its contents go. */
 export interface Row {

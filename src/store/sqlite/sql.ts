@@ -1,7 +1,7 @@
 import type { Sealing } from "../../sealing";
 import type { Engine } from "../engine";
 import type { Bound, Program } from "../program";
-import type { ThreadKey, WrittenThread } from "./thread-keys";
+import type { ThreadKey, WrittenThread } from "./thread-key";
 
 export type { Program } from "../program";
 

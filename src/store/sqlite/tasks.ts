@@ -3,7 +3,8 @@ import { ownershipChange } from "../ownership";
 import type { TaskClaim, TaskRow } from "../store";
 import type { Program, Sql } from "./sql";
 import type { ThreadFacts } from "./thread-facts";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 
 /** A row of `langgraph_tasks` as SQLite returns it. */
 export interface RawTask {

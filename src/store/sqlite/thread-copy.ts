@@ -14,7 +14,8 @@ import type { SqliteSql } from "./engine";
 import type { Program } from "./sql";
 import { insertTask, type RawTask, toTask } from "./tasks";
 import { countedRows } from "./thread-counts";
-import { insertThread, NO_ROWS, takeNumber, type ThreadCounts, ThreadKey, threadKey } from "./thread-keys";
+import { type ThreadCounts, ThreadKey } from "./thread-key";
+import { insertThread, NO_ROWS, takeNumber, writerOn, threadKey } from "./thread-keys";
 import { copyChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
 import { type RawTurn, toTurn, TURN_COLUMNS, writeTurn } from "./turn-rows";
@@ -91,7 +92,15 @@ export function* beginCopy(from: SqliteSql, source: ThreadKey, to: SqliteSql, or
   const { targetId, createdAt, createId } = order;
   yield* refuseTaken(to, targetId);
   const fields = { thread: yield* takeNumber(to), thread_id: targetId, created_at: createdAt };
-  const target = new UnpublishedKey(to, { ...fields, seq: 0, epoch: 0, generation: 0, pruned_seq: 0, unswept: 0, ...NO_ROWS });
+  const target = new UnpublishedKey(writerOn(to), {
+    ...fields,
+    seq: 0,
+    epoch: 0,
+    generation: 0,
+    pruned_seq: 0,
+    unswept: 0,
+    ...NO_ROWS,
+  });
   return new CopyPath(from, source, to, target, createId);
 }
 

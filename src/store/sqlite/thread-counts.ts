@@ -1,7 +1,8 @@
 import { corrupted } from "../checksum";
 import { ofThread } from "../spans";
 import type { Program, Sql } from "./sql";
-import { type ThreadCounts, type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadCounts, ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 
 const KINDS = ["snapshots", "writes", "turns", "effects", "others"] as const;
 const ON_RECORD = `SELECT ${KINDS.join(", ")} FROM langgraph_threads WHERE thread = ?`;

@@ -1,12 +1,16 @@
-import type { TaskRow, TurnRow } from "../store";
-import type { Manifest } from "./manifest";
-import type { RawTombstone } from "./tombstones";
+import type { CheckpointHead, TaskRow, TurnRow } from "../store";
 
 /** So many of each are known of a thread, the ones used last. */
 const HEADS = 24;
 const NODE_TASKS = 512;
 const CHUNKS = 2_048;
 const LISTS = 512;
+
+/** What a tombstone says. */
+export interface Deletion {
+  deleted_at: number;
+  final: number;
+}
 
 /** A checkpoint that this connection has saved or read: what saves go on from. */
 export interface KnownHead {
@@ -15,7 +19,7 @@ export interface KnownHead {
   position: number;
   parentId: string | undefined;
   step: number;
-  channels: Manifest;
+  channels: CheckpointHead["channels"];
   /** What has pending writes on it, as {@link writesKey} tells; undefined if not all of it is known. */
   writes: Set<string> | undefined;
 }
@@ -26,7 +30,7 @@ export interface KnownHead {
  */
 export class ThreadFacts {
   /** The deletion that the id remembers; null for none. */
-  deletion: RawTombstone | null | undefined;
+  deletion: Deletion | null | undefined;
   /** The open task, and the newest one in which something ran. */
   tasks: { current: TaskRow | undefined; lastRun: TaskRow | undefined } | undefined;
   /** Whether all effects of the thread have been verified. */

@@ -1,38 +1,16 @@
-import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
-import { firstSeq, SPAN, THREADS_MAX } from "../spans";
+import { THREADS_MAX } from "../spans";
 import { refuseEncrypted } from "./keys";
-import type { TurnRow } from "../store";
 import type { Program, Sql } from "./sql";
 import { ThreadFacts } from "./thread-facts";
+import { type ThreadCounts, type ThreadFields, ThreadKey, type ThreadWriter, type WrittenThread } from "./thread-key";
 import { writeTurn } from "./turn-rows";
 
-/** What a row of `langgraph_threads` says of its thread, and its checksum is over. `seq` is the last number that was taken. */
-export interface ThreadFields {
-  thread: number;
-  thread_id: string;
-  created_at: string;
-  seq: number;
-  epoch: number;
-  generation: number;
-  pruned_seq: number;
-  unswept: number;
-}
-/** How many rows there are of the thread. */
-export interface ThreadCounts {
-  snapshots: number;
-  writes: number;
-  turns: number;
-  effects: number;
-  /** Tasks, names and rewinds. */
-  others: number;
-}
 /** A row of `langgraph_threads` as the engine returns it. */
 export interface RawThread extends ThreadFields, ThreadCounts {
   tag: string;
   checksum: string;
 }
-export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "pruned_seq" | "unswept">>;
 
 export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
 const FIELDS = "thread, thread_id, tag, created_at, seq, epoch, generation, pruned_seq, unswept";
@@ -50,137 +28,23 @@ const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coales
   coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
   WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
 
-/** What one program left for the end of the transaction could not be written, whichever program runs just now. */
-export class LeftUnwritten extends Error {
-  constructor(override readonly cause: unknown) {
-    super("a turn could not be written", { cause });
-  }
+/** What writes the rows of keys at the end of a transaction. */
+export function writerOn(sql: Sql): ThreadWriter {
+  return {
+    changes: (key) => {
+      sql.changes(key);
+    },
+    turn: (thread, turn) => writeTurn(sql, thread, turn),
+    row: (row) => writeRow(sql, row),
+  };
 }
 
-/**
- * A thread as the rows of other tables know it, with its own row. Every commit on a thread takes numbers of it and says how many rows it
- * adds or removes; at the end of the transaction the row is written once.
- */
-export class ThreadKey {
-  readonly threadId: string;
-  readonly thread: number;
-  facts = new ThreadFacts();
-  readonly #sql: Sql;
-  readonly #row: ThreadFields & ThreadCounts;
-  /** Turns that are written at the end of the transaction: one that ends in it as well is written once. */
-  #turns: TurnRow[] = [];
-  #isChanged = false;
-
-  constructor(sql: Sql, row: ThreadFields & ThreadCounts) {
-    this.#sql = sql;
-    this.#row = row;
-    this.threadId = row.thread_id;
-    this.thread = row.thread;
-  }
-
-  get row(): Readonly<ThreadFields & ThreadCounts> {
-    return this.#row;
-  }
-
-  /** Another one as soon as rows of the thread have been deleted or brought back. */
-  get generation(): string {
-    return `${this.thread}.${this.#row.generation}`;
-  }
-
-  /** The newest seq of the thread. */
-  get newestSeq(): number {
-    return firstSeq(this.thread) + this.#row.seq;
-  }
-
-  /** Takes the next seq of the thread. @throws {TurnsError} THREAD_FULL */
-  nextSeq(): number {
-    if (this.#row.seq + 1 >= SPAN) throw full(this.threadId);
-    this.#row.seq += 1;
-    this.#isChanged = true;
-    this.#sql.changes(this);
-    return this.newestSeq;
-  }
-
-  /** Equal ones mean that nothing was committed on the thread in between. */
-  get stamp(): string {
-    return `${this.thread} ${this.#row.seq} ${this.#row.generation}`;
-  }
-
-  /** So many rows of a kind are added, or removed. */
-  count(kind: keyof ThreadCounts, rows = 1): void {
-    if (rows === 0) return;
-    this.touch();
-    this.#row[kind] += rows;
-  }
-
-  change(change: ThreadChange | ThreadCounts): void {
-    this.touch();
-    Object.assign(this.#row, change);
-  }
-
-  /** Something of the thread changes. Also a commit without a new row takes a number: it tells others that somebody was here. */
-  touch(): void {
-    if (!this.#isChanged) this.nextSeq();
-  }
-
-  addTurn(turn: TurnRow): void {
-    this.#turns.push(turn);
-  }
-
-  /** Has a turn written as it is now. @returns whether it was still to be written */
-  replaceTurn(turn: TurnRow): boolean {
-    const index = this.#turns.findIndex(({ id }) => id === turn.id);
-    if (index >= 0) this.#turns[index] = turn;
-    return index >= 0;
-  }
-
-  /** A part of the transaction was rolled back. */
-  restore(row: ThreadFields & ThreadCounts): void {
-    Object.assign(this.#row, row);
-    this.#turns = [];
-    this.facts = new ThreadFacts();
-  }
-
-  /** Writes the turns that were left for the end of the transaction. */
-  *flush(): Program {
-    const turns = this.#turns;
-    this.#turns = [];
-    try {
-      for (const turn of turns) yield* writeTurn(this.#sql, this.thread, turn);
-    } catch (error) {
-      throw new LeftUnwritten(error);
-    }
-  }
-
-  /** Writes the thread's own row. */
-  *write(): Program<WrittenThread> {
-    const sql = this.#sql;
-    this.#isChanged = false;
-    const { seq, epoch, generation, pruned_seq: pruned, unswept, snapshots, writes, turns, effects, others } = this.#row;
-    const checksum = threadChecksum(sql, this.#row);
-    yield* sql.run(
-      CHANGE,
-      seq,
-      epoch,
-      generation,
-      pruned,
-      unswept,
-      snapshots,
-      writes,
-      turns,
-      effects,
-      others,
-      checksum,
-      this.thread,
-    );
-    return { thread: this.thread, checksum };
-  }
-}
-
-/** A thread's row, as a transaction has written it. */
-export interface WrittenThread {
-  thread: number;
-  checksum: string;
+function* writeRow(sql: Sql, row: Readonly<ThreadFields & ThreadCounts>): Program<WrittenThread> {
+  const { thread, seq, epoch, generation, pruned_seq: pruned, unswept, snapshots, writes, turns, effects, others } = row;
+  const checksum = threadChecksum(sql, row);
+  const numbers = [seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others];
+  yield* sql.run(CHANGE, ...numbers, checksum, thread);
+  return { thread, checksum };
 }
 
 /** Whether the rows of threads are those that were written. A checksum is over the thread's sequence, which each commit moves on. */
@@ -200,7 +64,7 @@ export function* threadKey(sql: Sql, threadId: string): Program<ThreadKey | unde
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  const key = new ThreadKey(sql, yield* verifiedThread(sql, threadId, row));
+  const key = new ThreadKey(writerOn(sql), yield* verifiedThread(sql, threadId, row));
   sql.threads.set(threadId, key);
   return key;
 }
@@ -238,7 +102,7 @@ export function* insertThread(sql: Sql, fields: ThreadFields, counts: ThreadCoun
   const [tag, checksum] = [tagOf(sql, threadId), threadChecksum(sql, row)];
   const values = [seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others];
   yield* sql.run(INSERT, thread, threadId, tag, createdAt, ...values, checksum);
-  const key = new ThreadKey(sql, row);
+  const key = new ThreadKey(writerOn(sql), row);
   sql.threads.set(threadId, key);
   return key;
 }
@@ -274,16 +138,6 @@ export function tagOf(sql: Sql, threadId: string): string {
 function threadChecksum(sql: Sql, row: ThreadFields): string {
   const { thread, thread_id: threadId, created_at: createdAt, seq, epoch, generation, pruned_seq: prunedSeq, unswept } = row;
   return sql.sealing.checksum(threadId, "thread", thread, createdAt, seq, epoch, generation, prunedSeq, unswept);
-}
-
-function full(threadId: string): TurnsError {
-  return new TurnsError("THREAD_FULL", {
-    problem: `Thread ${JSON.stringify(threadId)} has used all ${SPAN} numbers that a thread has, so nothing more can be saved on it.`,
-    remedy:
-      "Start a new thread with its state: graph.updateState({ configurable: { thread_id: newId } }, state.values, lastNode), where state " +
-      "is what graph.getState gives of this thread. Everything on this one can still be read. A copy would be full too.",
-    data: { threadId },
-  });
 }
 
 function damaged(threadId: string, found: string): Error {

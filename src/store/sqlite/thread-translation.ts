@@ -7,7 +7,7 @@ import { CHUNK_IDENTITY } from "./identities";
 import type { Manifest } from "./manifest";
 import { withReferences } from "./references";
 import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** How the contents of a thread become those of its copy. */
 export interface Translation {

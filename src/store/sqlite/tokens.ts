@@ -4,8 +4,10 @@ import { openArchive } from "./archive";
 import { refuseBack } from "./paging";
 import type { Program, Sql } from "./sql";
 import { listRewinds } from "./rewind-records";
-import { type ThreadKey, threadKey } from "./thread-keys";
-import { type RawTurn, toTurn, TURN_COLUMNS, updateTurn } from "./turn-rows";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
+import { updateTurn } from "./turn-changes";
+import { type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 import { newestOf, turnsOf } from "./turns";
 
 /** What a checksum is over; every row is read, so a page at a time. */

@@ -3,8 +3,9 @@ import { verifyChecksum } from "../checksum";
 import type { Lease, SawDeletion } from "../store";
 import { checkLease } from "./runs";
 import type { Program, Sql } from "./sql";
-import { headKey } from "./thread-facts";
-import { createThread, tagOf, type ThreadKey, threadKey } from "./thread-keys";
+import { type Deletion, headKey } from "./thread-facts";
+import type { ThreadKey } from "./thread-key";
+import { createThread, tagOf, threadKey } from "./thread-keys";
 
 /** What a save says about where it belongs. */
 export interface Entry {
@@ -43,7 +44,7 @@ export function* enterThread(sql: Sql, threadId: string, createdAt: string, entr
 }
 
 /** The tombstone of the thread's id, if there is one; looked up once. */
-function* deletionKnown(sql: Sql, { threadId, facts }: ThreadKey): Program<RawTombstone | undefined> {
+function* deletionKnown(sql: Sql, { threadId, facts }: ThreadKey): Program<Deletion | undefined> {
   if (facts.deletion === undefined) facts.deletion = (yield* tombstoneOf(sql, threadId)) ?? null;
   return facts.deletion === null ? undefined : facts.deletion;
 }

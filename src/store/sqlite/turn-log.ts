@@ -12,7 +12,8 @@ import { migrate } from "./migrate";
 import { OpenedFile, pathOf, refuseSecondName } from "./opened-file";
 import { sqlOn, type SqliteSql } from "./engine";
 import type { Program } from "./sql";
-import { type RawTurn, TURN_COLUMNS, turnOf, writeTurn } from "./turn-rows";
+import { turnOf } from "./turn-changes";
+import { type RawTurn, TURN_COLUMNS, writeTurn } from "./turn-rows";
 
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
 const IDS_PER_STATEMENT = 900;

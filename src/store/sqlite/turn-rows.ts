@@ -5,7 +5,6 @@ import type { TurnRow, TurnStatus, TurnType } from "../store";
 import { turnIdentity } from "./identities";
 import { fromSealedText, toSealedText } from "./sealed-text";
 import type { Program, Sql } from "./sql";
-import { threadIdOf, type ThreadKey, threadKey } from "./thread-keys";
 
 /** A row of `langgraph_checkpoints` as SQLite returns it. */
 export interface RawTurn {
@@ -47,27 +46,6 @@ const INSERT = `INSERT INTO langgraph_checkpoints (${TURN_COLUMNS}) VALUES (${TU
   .map(() => "?")
   .join(", ")})`;
 
-/** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
-export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
-  key.count("turns");
-  key.addTurn(turn);
-  rememberTurn(key, turn);
-  return turn;
-}
-
-/** A turn is new, or has changed; of node tasks that have ended nothing is remembered. */
-function rememberTurn({ facts }: ThreadKey, turn: TurnRow): void {
-  const { nodeTaskId, id } = turn;
-  const known = nodeTaskId === undefined ? undefined : facts.turns.get(nodeTaskId);
-  if (nodeTaskId === undefined || known === undefined) return;
-  if (turn.turnType === "Action" && turn.durable) facts.turns.delete(nodeTaskId);
-  else facts.turns.set(nodeTaskId, [...known.filter((other) => other.id !== id), turn].toSorted(bySeq));
-}
-
-function bySeq(left: TurnRow, right: TurnRow): number {
-  return (left.seq ?? 0) - (right.seq ?? 0);
-}
-
 /** @param thread the number of the turn's thread; null for one that belongs to none */
 export function* writeTurn(sql: Sql, thread: number | null, turn: TurnRow): Program {
   const sealing = sealingOf(sql, thread);
@@ -104,38 +82,11 @@ export function* writeTurn(sql: Sql, thread: number | null, turn: TurnRow): Prog
   );
 }
 
-/** What may change in a turn that is saved. */
-export type TurnChange = Partial<
-  Pick<
-    TurnRow,
-    | "status"
-    | "durable"
-    | "inputTokens"
-    | "outputTokens"
-    | "cachedTokens"
-    | "reasoningTokens"
-    | "graph"
-    | "fingerprint"
-    | "validation"
-  >
->;
-
 const UPDATE = `UPDATE langgraph_checkpoints SET status = ?, durable = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,
   reasoning_tokens = ?, graph = ?, fingerprint = ?, validation = ?, checksum = ? WHERE id = ?`;
 
-/**
- * Changes a turn in place, within the caller's transaction.
- *
- * @param turn as {@link toTurn} read it in the same transaction, so verified: the new checksum must not vouch for what somebody else
- *   has changed
- * @returns the turn as it is now
- */
-export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Program<TurnRow> {
-  const now = { ...turn, ...change };
-  const key = now.threadId === undefined ? undefined : yield* threadKey(sql, now.threadId);
-  key?.touch();
-  if (key !== undefined) rememberTurn(key, now);
-  if (key?.replaceTurn(now) === true) return now;
+/** Writes what may change in a turn. */
+export function* rewriteTurn(sql: Sql, now: TurnRow): Program {
   yield* sql.run(
     UPDATE,
     now.status ?? null,
@@ -150,12 +101,6 @@ export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Progra
     checksumOf(now.threadId === undefined ? plainSealing : sql.sealing, now),
     now.id,
   );
-  return now;
-}
-
-/** A row of whichever thread, verified. */
-export function* turnOf(sql: Sql, row: RawTurn): Program<TurnRow> {
-  return toTurn(sql, row, row.thread === null ? undefined : yield* threadIdOf(sql, row.thread));
 }
 
 /**

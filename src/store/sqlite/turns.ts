@@ -9,10 +9,12 @@ import { storeChunks } from "./chunks";
 import { knownHead } from "./heads";
 import { claimTask } from "./tasks";
 import { writesKey } from "./thread-facts";
-import { type ThreadKey, threadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
+import { threadKey } from "./thread-keys";
 import { type Entry, enterThread } from "./tombstones";
 import { type SavedApart, turnApart } from "./turn-apart";
-import { insertTurn, type RawTurn, toTurn, TURN_COLUMNS, turnOf, updateTurn } from "./turn-rows";
+import { insertTurn, turnOf, updateTurn } from "./turn-changes";
+import { type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
 
 /** The newest first: mostly it is the one. */
 const startedAtStep = (limit: number): string => `SELECT checkpoint_id FROM langgraph_snapshots

@@ -5,7 +5,8 @@ import { isBusy, sqliteCode } from "./failures";
 import { firstSeq, threadOfSeq } from "../spans";
 import { isLeftover } from "./leftovers";
 import type { Program, Sql } from "./sql";
-import { type RawThread, ThreadKey } from "./thread-keys";
+import { ThreadKey } from "./thread-key";
+import { type RawThread, writerOn } from "./thread-keys";
 import { SeqSet } from "./verify-seqs";
 import { uptime } from "../../uptime";
 
@@ -116,7 +117,7 @@ export class VerifyContext {
   *owner(thread: number): Program<Owner | undefined> {
     if (this.#owners.has(thread)) return this.#owners.get(thread);
     const row = yield* this.sql.get<RawThread>(THREAD, thread);
-    const owner = row && new ThreadKey(this.sql, row);
+    const owner = row && new ThreadKey(writerOn(this.sql), row);
     this.#owners.set(thread, owner);
     return owner;
   }

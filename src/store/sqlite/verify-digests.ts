@@ -3,7 +3,7 @@ import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import { segmentsOf } from "./lists";
 import type { Program } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 import type { VerifyContext } from "./verify-context";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;

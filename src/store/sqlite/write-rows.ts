@@ -1,7 +1,7 @@
 import { verifyChecksum } from "../checksum";
 import { writesIdentity } from "./identities";
 import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 
 /** A row of `langgraph_writes`, as far as its contents go. */
 export interface WriteRow {

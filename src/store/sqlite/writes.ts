@@ -5,7 +5,7 @@ import { storeChunks } from "./chunks";
 import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { headKey, writesKey } from "./thread-facts";
-import type { ThreadKey } from "./thread-keys";
+import type { ThreadKey } from "./thread-key";
 import { enterThread, isThere } from "./tombstones";
 import { settleAction } from "./turns";
 import { insertWrites, openWrites, type WriteRow } from "./write-rows";
@@ -25,7 +25,7 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
   const { threadId, ns, checkpointId, nodeTaskId, taskPath } = batch;
   const key = yield* enterThread(sql, threadId, batch.createdAt, {
     begins: false,
-    *belongs (on) {
+    *belongs(on) {
       return yield* isThere(sql, on, ns, checkpointId);
     },
     refersTo: checkpointId,

@@ -1,0 +1,64 @@
+import type { TurnRow } from "../store";
+import type { Program, Sql } from "./sql";
+import type { ThreadKey } from "./thread-key";
+import { threadIdOf, threadKey } from "./thread-keys";
+import { type RawTurn, rewriteTurn, toTurn } from "./turn-rows";
+
+/** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
+export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
+  key.count("turns");
+  key.addTurn(turn);
+  rememberTurn(key, turn);
+  return turn;
+}
+
+/** A turn is new, or has changed; of node tasks that have ended nothing is remembered. */
+function rememberTurn({ facts }: ThreadKey, turn: TurnRow): void {
+  const { nodeTaskId, id } = turn;
+  const known = nodeTaskId === undefined ? undefined : facts.turns.get(nodeTaskId);
+  if (nodeTaskId === undefined || known === undefined) return;
+  if (turn.turnType === "Action" && turn.durable) facts.turns.delete(nodeTaskId);
+  else facts.turns.set(nodeTaskId, [...known.filter((other) => other.id !== id), turn].toSorted(bySeq));
+}
+
+function bySeq(left: TurnRow, right: TurnRow): number {
+  return (left.seq ?? 0) - (right.seq ?? 0);
+}
+
+/** What may change in a turn that is saved. */
+export type TurnChange = Partial<
+  Pick<
+    TurnRow,
+    | "status"
+    | "durable"
+    | "inputTokens"
+    | "outputTokens"
+    | "cachedTokens"
+    | "reasoningTokens"
+    | "graph"
+    | "fingerprint"
+    | "validation"
+  >
+>;
+
+/**
+ * Changes a turn in place, within the caller's transaction.
+ *
+ * @param turn as {@link toTurn} read it in the same transaction, so verified: the new checksum must not vouch for what somebody else
+ *   has changed
+ * @returns the turn as it is now
+ */
+export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Program<TurnRow> {
+  const now = { ...turn, ...change };
+  const key = now.threadId === undefined ? undefined : yield* threadKey(sql, now.threadId);
+  key?.touch();
+  if (key !== undefined) rememberTurn(key, now);
+  if (key?.replaceTurn(now) === true) return now;
+  yield* rewriteTurn(sql, now);
+  return now;
+}
+
+/** A row of whichever thread, verified. */
+export function* turnOf(sql: Sql, row: RawTurn): Program<TurnRow> {
+  return toTurn(sql, row, row.thread === null ? undefined : yield* threadIdOf(sql, row.thread));
+}
