@@ -125,6 +125,36 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     expect(digests(path)).toEqual(left);
   });
 
+  test.each([0, 32, 32 + FRAME, 32 + 2 * FRAME + 500])(
+    "the log, to %i bytes, and somebody fills it up to its length: the next save is refused, and all after it",
+    async (bytes) => {
+      const path = tempFile();
+      const saver = await laid(path);
+      const log = `${path}-wal`;
+      const whole = bytesOf(log);
+      cut(log, bytes);
+      cut(log, whole);
+      expect(await codeOf(() => save(saver, 44))).toBe("STORE_UNAVAILABLE");
+      const left = digests(path);
+      expect(await codeOf(() => save(saver, 45))).toBe("STORE_UNAVAILABLE");
+      saver.close();
+      expect(digests(path)).toEqual(left);
+    },
+  );
+
+  test("the last frame of the log, filled up with zeros: maintenance and closing don't move it into the file", async () => {
+    const path = tempFile();
+    const saver = await laid(path);
+    const log = `${path}-wal`;
+    const whole = bytesOf(log);
+    cut(log, whole - 40);
+    cut(log, whole);
+    const left = digests(path);
+    expect(await codeOf(() => saver.vacuum({ full: true }))).toBe("STORE_UNAVAILABLE");
+    saver.close();
+    expect(digests(path)).toEqual(left);
+  });
+
   test("a small file with a long log, which SQLite would move into what is left of the file", async () => {
     const path = tempFile();
     const saver = await laid(path);

@@ -41,8 +41,15 @@ function isErrorHandler(path: readonly unknown[]): boolean {
  * from a task besides and cannot be recomputed.
  */
 export function startsFrom(task: NodeTaskInfo, checkpointId: string): boolean {
-  return nodeTaskId(task, checkpointId) === task.nodeTaskId;
+  const known = starts.get(task);
+  if (known !== undefined) return known === checkpointId;
+  const isStart = nodeTaskId(task, checkpointId) === task.nodeTaskId;
+  if (isStart) starts.set(task, checkpointId);
+  return isStart;
 }
+
+/** Proven once, and asked for by all that a Thought goes through: to derive an id costs microseconds. */
+const starts = new WeakMap<NodeTaskInfo, string>();
 
 function nodeTaskId(task: NodeTaskInfo, checkpointId: string): string {
   const scope = task.nodeNs.slice(0, task.nodeNs.lastIndexOf(":"));

@@ -15,6 +15,9 @@ export class RecorderFace extends BaseCallbackHandler {
   readonly name = RECORDER_NAME;
   override readonly awaitHandlers = true;
   override readonly raiseError = true;
+  /** LangChain makes promises for each kind of event that isn't ignored. */
+  override readonly ignoreRetriever = true;
+  override readonly ignoreCustomEvent = true;
   readonly recorder: TurnRecorder;
   readonly graph: AttachedGraph;
   readonly #elsewhere: Elsewhere | undefined;
