@@ -1,7 +1,7 @@
 import { plainSealing, type Sealing } from "../../sealing";
 import { verifyChecksum } from "../checksum";
 import { namespaceBelow } from "../namespaces";
-import type { TurnRow, TurnStatus, TurnType } from "../store";
+import type { TaskRow, TurnRow, TurnStatus, TurnType } from "../store";
 import { turnIdentity } from "./identities";
 import { fromSealedText, toSealedText } from "./sealed-text";
 import type { Program, Sql } from "./sql";
@@ -123,6 +123,9 @@ export type TurnChange = Partial<
 const UPDATE = `UPDATE langgraph_checkpoints SET status = ?, durable = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,
   reasoning_tokens = ?, graph = ?, fingerprint = ?, validation = ?, checksum = ? WHERE id = ?`;
 
+const SINCE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ?`;
+const RENAME_TASK = "UPDATE langgraph_checkpoints SET task_id = ?, checksum = ? WHERE id = ?";
+
 /**
  * Changes a turn in place, within the caller's transaction.
  *
@@ -151,6 +154,17 @@ export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Progra
     now.id,
   );
   return now;
+}
+
+/** The turns that were recorded under the first name of a task get its new one: a turn's task is always one of its thread's. */
+export function* renameTaskOfTurns(sql: Sql, key: ThreadKey, { seq, taskId }: TaskRow, newId: string): Program {
+  yield* key.flush();
+  for (const row of yield* sql.all<RawTurn>(SINCE, key.thread, seq)) {
+    if (row.task_id !== taskId) continue;
+    const turn = { ...toTurn(sql, row, key.threadId), taskId: newId };
+    yield* sql.run(RENAME_TASK, newId, checksumOf(sql.sealing, turn), turn.id);
+    rememberTurn(key, turn);
+  }
 }
 
 /** A row of whichever thread, verified. */
