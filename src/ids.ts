@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { uuid5 } from "@langchain/langgraph-checkpoint";
 
 /** What every id has to be; for messages. */
@@ -9,6 +10,12 @@ export const ID_RULE = "a non-empty string without NUL characters and lone surro
  */
 export function isId(value: unknown): value is string {
   return typeof value === "string" && value !== "" && !value.includes("\0") && value.isWellFormed();
+}
+
+/** A UUID of version 7. Ids that grow with time stand together in an index, so that saving one touches no page that nothing else does. */
+export function newId(): string {
+  const time = Date.now().toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
 }
 
 /** Whether LangGraph derives this id of writes from a checkpoint: it saves what input and `updateState` write on the parent, under such ids. */

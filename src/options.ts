@@ -1,8 +1,8 @@
-import { randomUUID } from "node:crypto";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
 import { expectationOf } from "./expectation";
+import { newId } from "./ids";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
 import type { TurnToRedact } from "./turns/turn-to-redact";
@@ -104,7 +104,7 @@ const schema = z.strictObject({
   retention: retention.optional(),
   logger: z.custom<Logger>(isLogger, "must be an object with the methods debug, info, warn and error").default(defaultLogger),
   clock: z.custom<() => Date>(isFunction, "must be a function that returns a Date").default(() => () => new Date()),
-  createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => randomUUID),
+  createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => newId),
 });
 
 type Optional = "driver" | "encryption" | "redact" | "retention" | "serde";

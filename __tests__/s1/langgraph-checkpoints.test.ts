@@ -597,7 +597,7 @@ describe("S1.8 the runner's turns", () => {
     const atEvents: unknown[] = [];
     const isThere = witness.prepare("SELECT count(*) FROM langgraph_checkpoints WHERE id = ?").pluck();
     const saver = TurnSaver.fromPath(path, { logger: quiet });
-    saver.events.on("turn", ({ id, nodeName, turnType }) => atEvents.push(`${nodeName} ${turnType} ${isThere.get(id)}`));
+    saver.events.on("turn", ({ id, nodeName, turnType }) => atEvents.push(`${nodeName} ${turnType} ${String(isThere.get(id))}`));
     const runner = new GraphRunner(chain(saver, () => void inside.push(committed.all())));
     await runner.invoke({ log: [] }, { threadId: "thread" });
     expect(inside).toEqual([

@@ -180,8 +180,9 @@ CREATE TABLE langgraph_checkpoints (
   validation       TEXT,
   checksum         TEXT
 ) STRICT;
-CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id);
-CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
+-- Which threads have turns of a task or a graph, langgraph_tasks tells: a recorded turn costs no entry of these two.
+CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id) WHERE thread IS NULL;
+CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id) WHERE thread IS NULL;
 CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id) WHERE thread IS NOT NULL;
 

@@ -1,18 +1,7 @@
 import { TurnsError } from "../errors";
 import { isStackOverflow, unserializable } from "./failures";
+import type { EncodeOptions } from "./options";
 import { Writer } from "./writer";
-
-/** How to treat what {@link encode} has no exact form for. */
-export interface EncodeOptions {
-  /**
-   * Instances of classes the codec does not know. `"error"` (the default) refuses them. `"plain"` saves them without their class:
-   * what their `toJSON()` returns; else, if they extend a class the codec knows, as that class; else their own enumerable
-   * properties.
-   */
-  classInstances?: "error" | "plain";
-  /** An object in the value whose text is known, with that text. */
-  written?: { readonly value: object; readonly text: string };
-}
 
 /**
  * A value as JSON text from which {@link decode} makes an equal value of the same types. Plain JSON values give what

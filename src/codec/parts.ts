@@ -1,4 +1,5 @@
-import { writing, type EncodeOptions } from "./encode";
+import { writing } from "./encode";
+import type { EncodeOptions } from "./options";
 import { innerKindOfPlain } from "./hidden";
 import { finiteNumbers, isDense } from "./lists";
 import { MARKER, type JsonRecord } from "./marker";

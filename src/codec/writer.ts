@@ -1,5 +1,5 @@
 import { types } from "node:util";
-import type { EncodeOptions } from "./encode";
+import type { EncodeOptions } from "./options";
 import { unserializable } from "./failures";
 import { hasHiddenState, hidesContent, innerKind, innerKindOfPlain } from "./hidden";
 import type { Writing } from "./kind";

@@ -225,11 +225,11 @@ CREATE TABLE langgraph_writes (
 
 CREATE INDEX langgraph_archive_by_thread ON langgraph_archive (thread_id);
 
-CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id);
+CREATE INDEX langgraph_checkpoints_by_graph ON langgraph_checkpoints (graph_id) WHERE thread IS NULL;
 
 CREATE INDEX langgraph_checkpoints_by_node_task ON langgraph_checkpoints (thread, node_task_id) WHERE thread IS NOT NULL;
 
-CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id);
+CREATE INDEX langgraph_checkpoints_by_task ON langgraph_checkpoints (task_id) WHERE thread IS NULL;
 
 CREATE INDEX langgraph_checkpoints_by_thread ON langgraph_checkpoints (thread, seq) WHERE thread IS NOT NULL;
 

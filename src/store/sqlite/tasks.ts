@@ -5,6 +5,7 @@ import type { Program, Sql } from "./sql";
 import type { ThreadFacts } from "./thread-facts";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
+import { renameTaskOfTurns } from "./turn-changes";
 
 /** A row of `langgraph_tasks` as SQLite returns it. */
 export interface RawTask {
@@ -33,6 +34,7 @@ export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt
   if (change.type === "rename" && current !== undefined) {
     const renamed = { ...current, taskId: change.taskId };
     key.touch();
+    yield* renameTaskOfTurns(sql, key, current, renamed.taskId);
     yield* sql.run(RENAME, renamed.taskId, checksumOf(sql, key.threadId, renamed), key.thread, current.seq);
     key.facts.tasks = { current: renamed, lastRun: lastRun === current ? renamed : lastRun };
     return renamed;

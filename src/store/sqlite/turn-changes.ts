@@ -1,8 +1,10 @@
-import type { TurnRow } from "../store";
+import type { TaskRow, TurnRow } from "../store";
 import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-key";
 import { threadIdOf, threadKey } from "./thread-keys";
-import { type RawTurn, rewriteTurn, toTurn } from "./turn-rows";
+import { type RawTurn, rewriteTask, rewriteTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+
+const SINCE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ?`;
 
 /** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
 export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
@@ -56,6 +58,17 @@ export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Progra
   if (key?.replaceTurn(now) === true) return now;
   yield* rewriteTurn(sql, now);
   return now;
+}
+
+/** The turns that were recorded under the first name of a task get its new one: a turn's task is always one of its thread's. */
+export function* renameTaskOfTurns(sql: Sql, key: ThreadKey, { seq, taskId }: TaskRow, newId: string): Program {
+  yield* key.flush();
+  for (const row of yield* sql.all<RawTurn>(SINCE, key.thread, seq)) {
+    if (row.task_id !== taskId) continue;
+    const turn = { ...toTurn(sql, row, key.threadId), taskId: newId };
+    yield* rewriteTask(sql, turn);
+    rememberTurn(key, turn);
+  }
 }
 
 /** A row of whichever thread, verified. */

@@ -22,11 +22,21 @@ const IDS_PER_STATEMENT = 900;
 const REACHABLE = "(thread IS NULL OR thread NOT IN (SELECT thread FROM langgraph_leftovers))";
 const TURNS = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE ${REACHABLE}`;
 const BY_ID = `${TURNS} AND id = ?`;
-const LATEST = `${TURNS} AND graph_id = ? ORDER BY rowid DESC LIMIT 1`;
-const OF_TASK = `${TURNS} AND task_id = ? ORDER BY rowid ASC`;
-const OF_TASK_AND_GRAPH = `${TURNS} AND task_id = ? AND graph_id = ? ORDER BY rowid ASC`;
-const PRUNE = `DELETE FROM langgraph_checkpoints WHERE graph_id = ?1 AND ${REACHABLE} AND rowid NOT IN
-  (SELECT rowid FROM langgraph_checkpoints WHERE graph_id = ?1 AND ${REACHABLE} ORDER BY rowid DESC LIMIT ?2) RETURNING thread`;
+/** Of a recorded turn langgraph_tasks has the task and the graph. It has nobody's turns before the task began, and late ones after it ended. */
+const OF_TASKS = `langgraph_tasks AS t CROSS JOIN langgraph_checkpoints AS c ON c.thread = t.thread AND c.seq > t.seq AND c.task_id = t.task_id`;
+const OF_GRAPH = `(SELECT thread, min(seq) AS seq FROM langgraph_tasks WHERE graph_id = ?1 GROUP BY thread) AS t
+  CROSS JOIN langgraph_checkpoints AS c ON c.thread = t.thread AND c.seq > t.seq AND c.graph_id = ?1`;
+const NEWEST_OWN = "(SELECT max(rowid) FROM langgraph_checkpoints WHERE thread IS NULL AND graph_id = ?1)";
+/** If threads have turns of the graph, the newest rows are looked at first: mostly one of the first is of the graph. */
+const LATEST = `${TURNS} AND graph_id = ?1 AND rowid >= coalesce(${NEWEST_OWN}, 0)
+  AND rowid <= CASE WHEN EXISTS (SELECT 1 FROM langgraph_tasks WHERE graph_id = ?1) THEN ${Number.MAX_SAFE_INTEGER} ELSE ${NEWEST_OWN} END
+  ORDER BY rowid DESC LIMIT 1`;
+const OF_TASK = `${TURNS} AND rowid IN (SELECT rowid FROM langgraph_checkpoints WHERE thread IS NULL AND task_id = ?1
+  UNION ALL SELECT c.rowid FROM ${OF_TASKS} WHERE t.task_id = ?1)`;
+const IN_ORDER = " ORDER BY rowid ASC";
+const PRUNE = `DELETE FROM langgraph_checkpoints WHERE rowid IN (SELECT rowid FROM langgraph_checkpoints WHERE ${REACHABLE} AND rowid IN (
+    SELECT rowid FROM langgraph_checkpoints WHERE thread IS NULL AND graph_id = ?1 UNION ALL SELECT c.rowid FROM ${OF_GRAPH})
+  ORDER BY rowid DESC LIMIT -1 OFFSET ?2) RETURNING thread`;
 const LOWER = "UPDATE langgraph_threads SET turns = turns - ? WHERE thread = ?";
 
 /** A turn that was deleted, with its thread if it was of one. */
@@ -74,8 +84,8 @@ export class SqliteTurnLog {
   ofTask(taskId: string, graphId: string | undefined): TurnRow[] {
     const rows =
       graphId === undefined
-        ? this.#sql.now(this.#sql.all<RawTurn>(OF_TASK, taskId))
-        : this.#sql.now(this.#sql.all<RawTurn>(OF_TASK_AND_GRAPH, taskId, graphId));
+        ? this.#sql.now(this.#sql.all<RawTurn>(OF_TASK + IN_ORDER, taskId))
+        : this.#sql.now(this.#sql.all<RawTurn>(`${OF_TASK} AND graph_id = ?2${IN_ORDER}`, taskId, graphId));
     return rows.map((row) => this.#sql.now(turnOf(this.#sql, row)));
   }
 
@@ -87,12 +97,13 @@ export class SqliteTurnLog {
         const ids = taskIds.slice(from, from + IDS_PER_STATEMENT);
         const placeholders = Array(ids.length).fill("?").join(",");
         const scope = graphId === undefined ? "" : " AND graph_id = ?";
-        // Not kept: the text differs with the number of ids.
-        const statement = this.#db.prepare(
-          `DELETE FROM langgraph_checkpoints WHERE task_id IN (${placeholders})${scope} RETURNING thread`,
-        );
-        const gone = statement.all(...ids, ...(graphId === undefined ? [] : [graphId])) as Gone[];
-        deleted += this.#counted(gone);
+        const bound = [...ids, ...(graphId === undefined ? [] : [graphId])];
+        const recorded = `SELECT c.rowid FROM ${OF_TASKS} WHERE t.task_id IN (${placeholders})`;
+        for (const which of [`thread IS NULL AND task_id IN (${placeholders})`, `rowid IN (${recorded})`]) {
+          // Not kept: the text differs with the number of ids.
+          const statement = this.#db.prepare(`DELETE FROM langgraph_checkpoints WHERE ${which}${scope} RETURNING thread`);
+          deleted += this.#counted(statement.all(...bound) as Gone[]);
+        }
       }
       return deleted;
     });

@@ -85,6 +85,8 @@ export function* writeTurn(sql: Sql, thread: number | null, turn: TurnRow): Prog
 const UPDATE = `UPDATE langgraph_checkpoints SET status = ?, durable = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,
   reasoning_tokens = ?, graph = ?, fingerprint = ?, validation = ?, checksum = ? WHERE id = ?`;
 
+const RENAME_TASK = "UPDATE langgraph_checkpoints SET task_id = ?, checksum = ? WHERE id = ?";
+
 /** Writes what may change in a turn. */
 export function* rewriteTurn(sql: Sql, now: TurnRow): Program {
   yield* sql.run(
@@ -101,6 +103,11 @@ export function* rewriteTurn(sql: Sql, now: TurnRow): Program {
     checksumOf(now.threadId === undefined ? plainSealing : sql.sealing, now),
     now.id,
   );
+}
+
+/** Writes the name of a turn's task. */
+export function* rewriteTask(sql: Sql, now: TurnRow): Program {
+  yield* sql.run(RENAME_TASK, now.taskId, checksumOf(sql.sealing, now), now.id);
 }
 
 /**
