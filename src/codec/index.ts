@@ -4,7 +4,6 @@ export { copyOf, sameAs } from "./copy";
 export { decode, type Resolve } from "./decode";
 export { encode, type EncodeOptions } from "./encode";
 export { isDense as isElementwise } from "./lists";
-export { decodeOfficial } from "./official";
 export { innerKindOfPlain } from "./hidden";
 export { encodePart, encodeParts, type EncodedParts } from "./parts";
 export { Serialized } from "./serialized";
