@@ -360,7 +360,9 @@ for (const { TurnSaver, TurnsError } of await builds(name)) for (const { importO
 console.log(JSON.stringify(seen));
 `;
     writeFileSync(path.join(folder, "main.js"), main);
-    expect(lastLine(node(folder, "main.js"))).toEqual(Array(8).fill(["imported", "2020-02-02T02:02:02.000Z", true, 0, true, true]));
+    expect(lastLine(node(folder, "main.js"))).toEqual(
+      Array(8).fill(["imported", "2020-02-02T02:02:02.000Z", true, 0, true, true]),
+    );
   }, 60_000);
 
   it("loads every entry as an ES module and as CommonJS, alone", () => {
