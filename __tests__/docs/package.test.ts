@@ -346,13 +346,13 @@ let n = 0;
 for (const { TurnSaver, TurnsError } of await builds(name)) for (const { importOfficial } of await builds(name + "/import")) {
   for (const { salvage } of await builds(name + "/maintenance")) {
     n += 1;
-    const saver = TurnSaver.fromPath(n + ".db", { encryption: { key: "ab".repeat(32) } });
+    const saver = TurnSaver.fromPath(n + ".db", { encryption: { key: "0123456789abcdef".repeat(4) } });
     const { threads } = await importOfficial(saver, "old.db");
     const { value: thread } = await saver.listThreads().next();
     const verified = await saver.verify();
     const { retired } = await saver.rotateKeys();
     saver.close();
-    const rescued = await salvage(n + ".db", n + "-rescued.db", { encryption: { key: "ab".repeat(32) } });
+    const rescued = await salvage(n + ".db", n + "-rescued.db", { encryption: { key: "0123456789abcdef".repeat(4) } });
     const error = await importOfficial(undefined, "old.db").catch((thrown) => thrown);
     seen.push([threads[0].outcome, thread.createdAt, verified.ok, retired, rescued.ok, TurnsError.is(error, "INVALID_OPTION")]);
   }
