@@ -1,7 +1,11 @@
 const driver = "(^|/)node_modules/(@types/)?better-sqlite3/";
 const factory = "^src/store/sqlite/index\\.ts$";
 const door = "^src/testing-internal\\.ts$";
-const mayBuildTheStore = "^src/(assembly|turns/checkpoint-persister|import/import-official|integrity/salvage)\\.ts$";
+const mayBuildTheStore = "^src/(assembly|turns/checkpoint-persister)\\.ts$";
+const importer = "^src/import/import-official\\.ts$";
+const officialFile = "^src/store/[^/]+/official-file\\.ts$";
+const salvager = "^src/maintenance/salvage\\.ts$";
+const salvaging = "^src/store/[^/]+/salvage/";
 
 /** Which room may know which: see "The rooms" in CONTRIBUTING.md. @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {
@@ -85,7 +89,7 @@ module.exports = {
       severity: "error",
       comment: "A rewind knows effects; the journal knows neither rewinds nor gates nor runners.",
       from: { path: "^src/effects/" },
-      to: { path: "^src/(rewind|guards|runner|report|retention|integrity|import)/|^src/(assembly|saver|graph-runner)\\.ts$" },
+      to: { path: "^src/(rewind|guards|runner|report|retention|integrity)/|^src/(assembly|saver|graph-runner)\\.ts$" },
     },
     {
       name: "nobody-below-knows-the-runner",
@@ -97,7 +101,7 @@ module.exports = {
       name: "rewind-and-integrity-know-no-saver",
       severity: "error",
       comment: "They are given a store and what else they need; the saver calls them.",
-      from: { path: "^src/(rewind|integrity|retention|values|sealing|turns)/" },
+      from: { path: "^src/(rewind|integrity|maintenance|retention|values|sealing|turns)/" },
       to: { path: "^src/(assembly|saver|graph-runner)\\.ts$", dependencyTypesNot: ["type-only"] },
     },
     {
@@ -131,7 +135,7 @@ module.exports = {
       name: "rooms-speak-to-the-store-interface",
       severity: "error",
       comment: "Outside src/store/ only src/store/store.ts is known, never an engine.",
-      from: { path: "^src/", pathNot: ["^src/store/", mayBuildTheStore, door] },
+      from: { path: "^src/", pathNot: ["^src/store/", mayBuildTheStore, importer, salvager, door] },
       to: { path: "^src/store/[^/]+/" },
     },
     {
@@ -140,6 +144,57 @@ module.exports = {
       comment: "The saver and the persister may call the factory and see nothing behind it.",
       from: { path: mayBuildTheStore },
       to: { path: "^src/store/[^/]+/", pathNot: factory },
+    },
+    {
+      name: "import-reads-the-official-file",
+      severity: "error",
+      comment: "Of an engine the import knows how to open an official file, which nobody else does.",
+      from: { path: importer },
+      to: { path: "^src/store/[^/]+/", pathNot: officialFile },
+    },
+    {
+      name: "maintenance-salvages",
+      severity: "error",
+      comment: "Of an engine /maintenance knows its salvage, which nobody else does.",
+      from: { path: salvager },
+      to: { path: "^src/store/[^/]+/", pathNot: "^src/store/[^/]+/salvage/index\\.ts$" },
+    },
+    {
+      name: "official-file-belongs-to-import",
+      severity: "error",
+      from: { path: "^src/", pathNot: importer },
+      to: { path: officialFile },
+    },
+    {
+      name: "salvage-belongs-to-maintenance",
+      severity: "error",
+      from: { path: "^src/", pathNot: [salvager, salvaging] },
+      to: { path: salvaging },
+    },
+    {
+      name: "nobody-knows-import",
+      severity: "error",
+      comment: "src/import/ is an entry of its own: it knows the core, and importing the root doesn't load it.",
+      from: { path: "^src/", pathNot: "^src/import/" },
+      to: { path: "^src/import/" },
+    },
+    {
+      name: "nobody-knows-maintenance",
+      severity: "error",
+      comment: "src/maintenance/ is an entry of its own: it knows the core, and importing the root doesn't load it.",
+      from: { path: "^src/", pathNot: "^src/maintenance/" },
+      to: { path: "^src/maintenance/" },
+    },
+    {
+      name: "verification-is-loaded-when-asked-for",
+      severity: "error",
+      comment: 'Verifying and rotating keys are rare: the core loads their code by `await import("…")`.',
+      from: { path: "^src/", pathNot: ["^src/maintenance/", salvaging, "^src/store/[^/]+/(verify[^/]*|rotate[^/]*)\\.ts$"] },
+      to: {
+        path: "^src/(integrity/verify|store/[^/]+/(verify|rotate)[^/]*)\\.ts$",
+        dynamic: false,
+        dependencyTypesNot: ["type-only"],
+      },
     },
     {
       name: "engines-do-not-know-each-other",

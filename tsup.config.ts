@@ -1,17 +1,20 @@
 import { defineConfig } from "tsup";
 
+/** One line per public entry; each needs its twin under "exports" in package.json. */
+const entries = {
+  index: "src/index.ts",
+  import: "src/import/index.ts",
+  maintenance: "src/maintenance/index.ts",
+  testing: "src/testing/index.ts",
+};
+
 export default defineConfig({
-  // One line per public subpath; each needs its twin under "exports" in package.json.
-  entry: {
-    index: "src/index.ts",
-    testing: "src/testing/index.ts",
-    // Not a subpath but a program, which the one above starts.
-    "testing-child": "src/testing/child.ts",
-  },
+  // testing-child is no entry but the program that /testing starts.
+  entry: { ...entries, "testing-child": "src/testing/child.ts" },
   format: ["esm", "cjs"],
   target: "node20",
   platform: "node",
-  dts: { entry: { index: "src/index.ts", testing: "src/testing/index.ts" } },
+  dts: { entry: entries },
   sourcemap: true,
   clean: true,
   // Entries share chunks in ESM (tsup's default); in CommonJS each carries its own copy, so errors are told apart by their code

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
-import { verify, type VerifyReport } from "./integrity/verify";
+import type { VerifyReport } from "./integrity/verify";
 import { checkedOptions } from "./options";
 import type { UnpublishedBackup } from "./store/backup";
 import type { Store } from "./store/store";
@@ -73,6 +73,7 @@ async function verifiedCopy(
 ): Promise<VerifyReport> {
   const store = copy.open();
   try {
+    const { verify } = await import("./integrity/verify");
     const { signal, onProgress } = request;
     const report = await verify(store, { ...(signal && { signal }), onProgress });
     if (!report.ok && report.done) throw notWhole(path, report);

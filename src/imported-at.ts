@@ -1,6 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 
-const IMPORTED_AT: unique symbol = Symbol("imported at");
+/** One symbol for all copies of this package: `/import` and the root may be of different builds. */
+const IMPORTED_AT: unique symbol = Symbol.for("langgraph-checkpoint-turns.importedAt");
 
 /** The config of a save that brings over what was saved elsewhere, at that time (an ISO text). No recorder is missed there. */
 export function importing(configurable: Readonly<Record<string, string | undefined>>, at: string): RunnableConfig {

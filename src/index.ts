@@ -20,7 +20,6 @@ export { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "./error
 export type { TurnSaverOptions } from "./options";
 export type { BackupOptions, BackupProgress, BackupReport } from "./backup";
 export type { VerifyProgress, VerifyReport, VerifyRequest } from "./integrity/verify";
-export { salvage, type DamagedThread, type LostItem, type SalvageOptions, type SalvageReport } from "./integrity/salvage";
 export type { IntegrityProblem, ProblemKind, VerifyCounts } from "./store/integrity";
 export type { RotationReport } from "./rotate-keys";
 export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing";
@@ -49,9 +48,6 @@ export type {
 export type { TurnToRedact } from "./turns/turn-to-redact";
 export type { Tokens, TokenUsage } from "./turns/token-usage";
 export type { TaskSpan } from "./store/ownership";
-export { importOfficial, type ImportOptions, type ImportReport } from "./import/import-official";
-export type { ImportedThread } from "./import/import-thread";
-export type { SkippedCheckpoint } from "./import/survey";
 export { CheckpointFile, type CheckpointFileOptions } from "./report/checkpoint-file";
 export type { FollowedSaver, FollowOptions, ProgressFollower } from "./report/follow";
 export type { FromThreadOptions, ProgressSource } from "./report/from-thread";

@@ -18,7 +18,7 @@ import type { EffectContent } from "./effects/content";
 import type { Effects } from "./effects/effects";
 import { describe, TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
-import { verify, type VerifyReport, type VerifyRequest } from "./integrity/verify";
+import type { VerifyReport, VerifyRequest } from "./integrity/verify";
 import type { GraphDocument } from "./guards/fingerprint";
 import { listTuples } from "./list";
 import type { Logger } from "./logger";
@@ -583,6 +583,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * @throws {TurnsError} INVALID_OPTION; THREAD_NOT_FOUND
    */
   async verify(request: VerifyRequest = {}): Promise<VerifyReport> {
+    const { verify } = await import("./integrity/verify");
     return verify(this.#store, request);
   }
 

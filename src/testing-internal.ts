@@ -8,7 +8,6 @@ export {
   chunkTag,
   copyOf,
   decode,
-  decodeOfficial,
   encode,
   encodePart,
   encodeParts,
@@ -18,6 +17,7 @@ export {
   sameAs,
   Tracer,
 } from "./codec";
+export { decodeOfficial } from "./codec/official";
 export { Serialized } from "./codec/serialized";
 export { READABLE_TAGS, readerOf } from "./codec/table";
 export { TurnsError, type TurnsErrorCode } from "./errors";
@@ -31,7 +31,6 @@ export { normalised } from "./guards/normalise";
 export { nodePathOf } from "./guards/path";
 export { recordedGraph } from "./guards/recorded";
 export { validated } from "./guards/verdict";
-export { importOfficial } from "./import/import-official";
 export { withFailure } from "./report/failure-notes";
 export { fromInline, fromQuote, toInline, toQuote } from "./report/inline-text";
 export { parseFile, parseProgress } from "./report/parse";

@@ -95,6 +95,12 @@ export const ledgerOf = (world: GraphWorld<{ size: number }>): Ledger => world.l
 export const input: GraphModule["input"] = { count: 1 };
 export const tortured = async (): Promise<boolean> => (await crashMatrix("graph.js", { sample: 3 })).ok;
 export const isOurs = (error: unknown): boolean => error instanceof TurnsError;
+import { TurnSaver as Target } from "langgraph-checkpoint-turns";
+import { importOfficial, type ImportedThread, type ImportReport } from "langgraph-checkpoint-turns/import";
+import { salvage, type SalvageReport } from "langgraph-checkpoint-turns/maintenance";
+export const imported = (saver: Target): Promise<ImportReport> => importOfficial(saver, "old.db");
+export const outcomeOf = ({ outcome }: ImportedThread): string => outcome;
+export const rescued = (): Promise<SalvageReport> => salvage("damaged.db", "rescued.db");
 `;
 /** A graph for langgraph-checkpoint-turns/testing, and what tortures it, in either kind of module. */
 const graphModule = `
@@ -200,7 +206,7 @@ describe("the tarball", () => {
         "README.md",
         "LICENSE",
         "CHANGELOG.md",
-        ...["index", "testing"].flatMap((entry) =>
+        ...["index", "import", "maintenance", "testing"].flatMap((entry) =>
           ["js", "js.map", "cjs", "cjs.map", "d.ts", "d.cts"].map((end) => `dist/${entry}.${end}`),
         ),
         ...["dist/testing-child.js", "dist/testing-child.cjs"],
@@ -318,6 +324,76 @@ console.log(JSON.stringify(seen));
 `;
     writeFileSync(path.join(folder, "main.js"), main);
     expect(lastLine(node(folder, "main.js"))).toEqual(Array(4).fill([true, "n", true, true]));
+  });
+
+  const OFFICIAL = "@langchain/langgraph-checkpoint-sqlite";
+
+  it("imports an official file with its times, verifies, rotates and salvages, whichever builds the entries are taken from", () => {
+    const folder = project("entries", "module", [OFFICIAL]);
+    const main = `
+import { createRequire } from "node:module";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { SqliteSaver } from "${OFFICIAL}";
+const require = createRequire(import.meta.url);
+const name = "langgraph-checkpoint-turns";
+const builds = async (entry) => [await import(entry), require(entry)];
+const official = SqliteSaver.fromConnString("old.db");
+const checkpoint = { ...emptyCheckpoint(), ts: "2020-02-02T02:02:02.000Z" };
+await official.put({ configurable: { thread_id: "t", checkpoint_ns: "" } }, checkpoint, { source: "input", step: -1, parents: {} });
+official.db.close();
+const seen = [];
+let n = 0;
+for (const { TurnSaver, TurnsError } of await builds(name)) for (const { importOfficial } of await builds(name + "/import")) {
+  for (const { salvage } of await builds(name + "/maintenance")) {
+    n += 1;
+    const saver = TurnSaver.fromPath(n + ".db", { encryption: { key: "0123456789abcdef".repeat(4) } });
+    const { threads } = await importOfficial(saver, "old.db");
+    const { value: thread } = await saver.listThreads().next();
+    const verified = await saver.verify();
+    const { retired } = await saver.rotateKeys();
+    saver.close();
+    const rescued = await salvage(n + ".db", n + "-rescued.db", { encryption: { key: "0123456789abcdef".repeat(4) } });
+    const error = await importOfficial(undefined, "old.db").catch((thrown) => thrown);
+    seen.push([threads[0].outcome, thread.createdAt, verified.ok, retired, rescued.ok, TurnsError.is(error, "INVALID_OPTION")]);
+  }
+}
+console.log(JSON.stringify(seen));
+`;
+    writeFileSync(path.join(folder, "main.js"), main);
+    expect(lastLine(node(folder, "main.js"))).toEqual(
+      Array(8).fill(["imported", "2020-02-02T02:02:02.000Z", true, 0, true, true]),
+    );
+  }, 60_000);
+
+  it("loads every entry as an ES module and as CommonJS, alone", () => {
+    const folder = project("alone", "module");
+    const names = Object.keys(manifest.exports).filter((entry) => entry !== "./package.json");
+    for (const entry of names.map((each) => manifest.name + each.slice(1))) {
+      writeFileSync(path.join(folder, "main.mjs"), `console.log(Object.keys(await import("${entry}")).sort().join());`);
+      writeFileSync(path.join(folder, "main.cjs"), `console.log(Object.keys(require("${entry}")).sort().join());`);
+      const [esm, cjs] = ["main.mjs", "main.cjs"].map((file) => node(folder, file).trim());
+      expect(esm).not.toBe("");
+      expect(cjs).toBe(esm);
+    }
+  });
+
+  it("finds nothing of /import and /maintenance in what the root loads", () => {
+    const dist = path.join(stage, "dist");
+    const loaded = new Set<string>();
+    const load = (file: string): void => {
+      if (loaded.has(file)) return;
+      loaded.add(file);
+      const code = readFileSync(path.join(dist, file), "utf8");
+      for (const [, next] of code.matchAll(/^(?:import|export)\b[^;]*?["']\.\/([^"']+)["'];/gm)) load(next!);
+    };
+    for (const entry of ["index.js", "index.cjs"]) load(entry);
+    const sources = [...loaded].flatMap((file) => JSON.parse(readFileSync(path.join(dist, `${file}.map`), "utf8")).sources);
+    expect(sources).toContain("../src/saver.ts");
+    const others = /^\.\.\/src\/(import|maintenance|store\/sqlite\/(official-file|salvage))\b/;
+    expect(sources.filter((source: string) => others.test(source))).toEqual([]);
+    // CommonJS carries verification in the same file; ES modules load it when it's asked for.
+    const esm = [...loaded].filter((file) => file.endsWith(".js")).map((file) => readFileSync(path.join(dist, file), "utf8"));
+    expect(esm.join("\n")).not.toMatch(/function\* startVerify\b/);
   });
 
   it("finds nothing of /testing in the root's bundle", () => {

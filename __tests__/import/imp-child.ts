@@ -1,6 +1,6 @@
 /** Imports and dies by SIGKILL around a save. Arguments: official file, target, number of the save, "before" or "after". */
 import { TurnSaver } from "../../src/index";
-import { importOfficial } from "../../src/testing-internal";
+import { importOfficial } from "../../src/import/index";
 import { dieNow, quiet } from "../support/s1-tools";
 
 const [, , file = "", target = "", at = "0", when = "before"] = process.argv;

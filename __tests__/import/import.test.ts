@@ -7,7 +7,7 @@ import { type CheckpointTuple, emptyCheckpoint, ERROR, INTERRUPT, TASKS, uuid6 }
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import Database from "better-sqlite3";
 import { GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
-import { importOfficial } from "../../src/testing-internal";
+import { importOfficial } from "langgraph-checkpoint-turns/import";
 import { collect, thread } from "../support/diff-harness";
 import { fillLong, fillOfficial, say, worldGraph } from "./imp-world";
 import { runProgram, startProgram } from "../support/s1-programs";

@@ -2,7 +2,8 @@ import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { GraphRunner, salvage, type SalvageReport, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { salvage, type SalvageReport } from "langgraph-checkpoint-turns/maintenance";
 import { altered, everything, isFound, resumeAll } from "../../torture/corruption/calls";
 import { BYTE_DAMAGE, randomOf } from "../../torture/corruption/damage";
 import { notOfAnyState, statesOf } from "../../torture/corruption/states";
@@ -387,7 +388,7 @@ describe("salvage", () => {
 
   test("docs/integrity.md shows how: the code there runs", async () => {
     const page = readFileSync(join(__dirname, "..", "..", "docs", "integrity.md"), "utf8");
-    const [, code = ""] = /## Salvage[^]*?```ts\nimport .*\n([^]*?)```/.exec(page) ?? [];
+    const [, code = ""] = /## Salvage[^]*?```ts\n(?:import .*\n)+([^]*?)```/.exec(page) ?? [];
     expect(code).toContain("await salvage(");
     const copy = folder.copy(plain());
     const db = new Database(copy);

@@ -9,13 +9,13 @@ import {
   CheckpointFile,
   effect,
   GraphRunner,
-  importOfficial,
   type Progress,
-  salvage,
   TurnSaver,
   TurnsError,
   type UndoCall,
 } from "langgraph-checkpoint-turns";
+import { importOfficial } from "langgraph-checkpoint-turns/import";
+import { salvage } from "langgraph-checkpoint-turns/maintenance";
 import ts from "typescript";
 import {
   decode,

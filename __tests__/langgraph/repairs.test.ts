@@ -3,8 +3,8 @@ import { Annotation, Command, DeltaChannel, interrupt, MemorySaver, Send, START,
 import { type BaseCheckpointSaver, type Checkpoint, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import { effect, TurnSaver } from "langgraph-checkpoint-turns";
+import { importOfficial } from "langgraph-checkpoint-turns/import";
 import fc from "fast-check";
-import { importOfficial } from "../../src/testing-internal";
 import { expectSame, quiet, type Scenario, thread } from "../support/diff-harness";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";

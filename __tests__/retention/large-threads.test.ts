@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { CheckpointPersister, salvage, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { CheckpointPersister, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
+import { salvage } from "langgraph-checkpoint-turns/maintenance";
 import Database from "better-sqlite3";
 import { leftovers, makeLarge, numberOfThread, rowsOfNumber } from "./large-thread";
 import { runProgram, startProgram } from "../support/s1-programs";

@@ -33,7 +33,11 @@ export function childProgram(source: string): string[] {
     platform: "node",
     target: "node20",
     packages: "external",
-    alias: { "langgraph-checkpoint-turns": join(ROOT, "src", "index.ts") },
+    alias: {
+      "langgraph-checkpoint-turns": join(ROOT, "src", "index.ts"),
+      "langgraph-checkpoint-turns/import": join(ROOT, "src", "import", "index.ts"),
+      "langgraph-checkpoint-turns/maintenance": join(ROOT, "src", "maintenance", "index.ts"),
+    },
     keepNames: true,
     logOverride: { "empty-import-meta": "silent" },
     absWorkingDir: ROOT,

@@ -5,7 +5,6 @@ export { decode, type Resolve } from "./decode";
 export { encode } from "./encode";
 export type { EncodeOptions } from "./options";
 export { isDense as isElementwise } from "./lists";
-export { decodeOfficial } from "./official";
 export { innerKindOfPlain } from "./hidden";
 export { encodePart, encodeParts, type EncodedParts } from "./parts";
 export { Serialized } from "./serialized";

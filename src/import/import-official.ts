@@ -4,7 +4,7 @@ import { isId } from "../ids";
 import { checkedOptions } from "../options";
 import type { TurnSaver } from "../saver";
 import type { OfficialSource } from "../store/official-source";
-import { openOfficialFile } from "../store/sqlite";
+import { openOfficialFile } from "../store/sqlite/official-file";
 import { noTargetId, sharedTargetId, unknownThread } from "./failures";
 import { importThread, type ImportedThread } from "./import-thread";
 import { breathe, Hold } from "./pace";

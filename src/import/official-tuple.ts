@@ -5,7 +5,7 @@ import {
   maxChannelVersion,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
-import { decodeOfficial } from "../codec";
+import { decodeOfficial } from "../codec/official";
 import { TurnsError } from "../errors";
 import { isId } from "../ids";
 import type { OfficialBlob, OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../store/official-source";

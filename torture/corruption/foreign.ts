@@ -1,6 +1,7 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import Database from "better-sqlite3";
-import { salvage, TurnsError, TurnSaver } from "../../src/index";
+import { TurnsError, TurnSaver } from "../../src/index";
+import { salvage } from "../../src/maintenance/index";
 import type { Ground, Tally } from "./sweep";
 import { quiet } from "./world";
 

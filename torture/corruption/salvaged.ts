@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { existsSync, readFileSync } from "node:fs";
-import { salvage, type SalvageReport, TurnsError, TurnSaver } from "../../src/index";
+import { TurnsError, TurnSaver } from "../../src/index";
+import { salvage, type SalvageReport } from "../../src/maintenance/index";
 import { altered, everything, isFound, resumeAll, withSaver } from "./calls";
 import { notOfAnyState, statesOf } from "./states";
 import { type Ground, statesOfAll, type Tally } from "./sweep";

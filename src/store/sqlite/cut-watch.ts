@@ -241,7 +241,7 @@ function cutWhileOpen(path: string, { file, expected, found }: Fault, committed:
     what: `database file ${file}`,
     expected,
     found,
-    remedy: `It was cut while it was open. ${lost} Close this saver, which leaves the file and its log as they are, copy both, and restore a backup or call salvage("${path}", target).`,
+    remedy: `It was cut while it was open. ${lost} Close this saver, which leaves the file and its log as they are, copy both, and restore a backup or call salvage("${path}", target) of langgraph-checkpoint-turns/maintenance.`,
     data: { file },
   });
 }

@@ -28,7 +28,6 @@ import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./rewin
 import { seqBeforeDeeds } from "./rewind-targets";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, takeBack } from "./rewinds";
 import { beatRun, beginRun, checkLease, endRun, listRuns } from "./runs";
-import { reseal, retireKeys } from "./rotate";
 import { withoutInline } from "./small-values";
 import type { Program, Sql } from "./sql";
 import { listTasks } from "./tasks";
@@ -37,14 +36,11 @@ import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
 import { deletionOf } from "./tombstones";
 import { addTokens, tokenUsage } from "./tokens";
 import { insertAction, insertThought, knownNodeTasks, listTurns, openThoughts, saveValidation } from "./turns";
-import { startVerify } from "./verify";
 import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
 import { putWrites } from "./writes";
 
 export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./driver";
-export { openOfficialFile } from "./official-file";
 export { type DriverName, DRIVERS } from "./open-database";
-export { salvageFile } from "./salvage";
 export { SqliteTurnLog } from "./turn-log";
 
 export interface SqliteStoreOptions extends ConnectionOptions {
@@ -210,12 +206,14 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
-    reseal: write(reseal),
-    retireKeys: write(retireKeys),
-    startVerify: read(function* (_, threadId: string | undefined, isGraph: (digest: string, document: string) => boolean) {
-      const step = yield* startVerify(sql, threadId, isGraph);
+    // Few processes rotate keys or verify: that code is loaded when they do.
+    reseal: async (after) => write((await import("./rotate")).reseal)(after),
+    retireKeys: async () => write((await import("./rotate")).retireKeys)(),
+    startVerify: async (threadId, isGraph) => {
+      const { startVerify } = await import("./verify");
+      const step = await read(startVerify)(threadId, isGraph);
       return { step: () => alone(() => lookedAt(sql, step)) };
-    }),
+    },
     backUp: (order) => backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
     close: () => {
       void queue.commit();

@@ -4,7 +4,7 @@ import { parseDocument } from "../guards/fingerprint";
 import { checkedOptions } from "../options";
 import { type EncryptionOption, encryptionSchema } from "../sealing";
 import type { DamagedThread, LostItem, SalvagedFile } from "../store/salvage";
-import { salvageFile } from "../store/sqlite";
+import { salvageFile } from "../store/sqlite/salvage";
 
 export interface SalvageOptions {
   /** The keys of an encrypted file. */

@@ -1,0 +1,1 @@
+export { type DamagedThread, type LostItem, salvage, type SalvageOptions, type SalvageReport } from "./salvage";
