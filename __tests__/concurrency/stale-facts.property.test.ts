@@ -62,7 +62,7 @@ async function play(path: string, actors: readonly Actor[], program: readonly Mo
 }
 
 describe("nobody ever goes by what another has changed", () => {
-  test("S1.9 two savers of one process on one file", async () => {
+  test("S7.6 two savers of one process on one file", async () => {
     await fc.assert(
       fc.asyncProperty(moves(2), async (program) => {
         const path = tempFile();
@@ -78,7 +78,7 @@ describe("nobody ever goes by what another has changed", () => {
     );
   }, 600_000);
 
-  test("S1.9 two savers on one handle, which somebody else writes to as well", async () => {
+  test("S7.6 two savers on one handle, which somebody else writes to as well", async () => {
     await fc.assert(
       fc.asyncProperty(moves(3), async (program) => {
         const path = tempFile();
@@ -97,7 +97,7 @@ describe("nobody ever goes by what another has changed", () => {
     );
   }, 600_000);
 
-  test("S1.9 two processes on one file, and a saver of a third", async () => {
+  test("S7.6 two processes on one file, and a saver of a third", async () => {
     await fc.assert(
       fc.asyncProperty(moves(3), async (program) => {
         const path = tempFile();
