@@ -1,4 +1,5 @@
 import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
+import { Command } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import {
   effect,
@@ -475,11 +476,13 @@ describe("S1.5 deleteAfter", () => {
     const texts = prepare.mock.calls.map(([text]) => text);
     prepare.mockRestore();
     const deletes = texts.filter((text) => text.startsWith("DELETE"));
-    expect(deletes).toEqual([
-      `DELETE FROM langgraph_checkpoints WHERE task_id IN (${Array(hostile.length + 1)
-        .fill("?")
-        .join(",")}) AND graph_id = ? RETURNING thread`,
-    ]);
+    // One for rows of its own, one for recorded turns.
+    expect(deletes).toHaveLength(2);
+    for (const text of deletes) {
+      const placeholders = Array(hostile.length + 1).fill("?");
+      expect(text).toContain(`task_id IN (${placeholders.join(",")})`);
+      expect(text.split("?")).toHaveLength(placeholders.length + 2);
+    }
     for (const text of texts) {
       expect(text).not.toContain("to-look-for");
       expect(text).not.toContain("DROP");
@@ -660,6 +663,28 @@ describe("S1.8 the runner's turns", () => {
     }
     saver.close();
   });
+
+  test.each(["sync", "async", "exit"] as const)(
+    "S1.8 every recorded turn is found by its task, whatever gave the task its name (%s)",
+    async (durability) => {
+      const saver = TurnSaver.fromPath(path, { logger: quiet });
+      const runner = new GraphRunner(chain(saver));
+      const config = { configurable: { thread_id: "thread" }, durability };
+      await runner.graph.invoke({ log: ["in"] }, config);
+      await runner.graph.invoke(new Command({ update: { log: ["more"] }, goto: "a" }), config);
+      await runner.graph.updateState(config, { log: ["edited"] });
+      await runner.graph.invoke({ log: ["again"] }, config);
+      const tasks = await saver.listTasks("thread");
+      const found = tasks.flatMap(({ taskId }) => persister.loadForTask(taskId)).map(({ id }) => id);
+      expect(found.toSorted()).toEqual(
+        rows()
+          .map(({ id }) => id as string)
+          .toSorted(),
+      );
+      expect(found.length).toBeGreaterThan(9);
+      saver.close();
+    },
+  );
 
   test("S1.8 a recorded Thought whose checkpoint was deleted says so by name", async () => {
     const saver = TurnSaver.fromPath(path, { logger: quiet });
