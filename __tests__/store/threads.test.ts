@@ -2,7 +2,7 @@ import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGr
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { effect, GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
-import { plainSealing } from "../../src/testing-internal";
+import { plainSealing, type RawOf, THREAD_ROWS, type THREADS } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
 import { dump, numberOf, quiet, rowsOfThread, SPAN, sqlOn } from "../support/s1-tools";
@@ -46,15 +46,10 @@ describe("a thread has 67,108,864 numbers", () => {
   /** As if all but so many numbers of a thread had been used. */
   function leave(left: number, threadId: string): void {
     const db = new Database(path);
-    const row = db.prepare("SELECT * FROM langgraph_threads WHERE thread_id = ?").get(threadId) as Record<string, number>;
-    const { thread, created_at: createdAt, epoch, generation, pruned_seq: prunedSeq, unswept } = row;
+    const row = db.prepare("SELECT * FROM langgraph_threads WHERE thread_id = ?").get(threadId) as RawOf<typeof THREADS>;
     const seq = SPAN - 1 - left;
-    const fields = ["thread", thread!, createdAt!, seq, epoch!, generation!, prunedSeq!, unswept!];
-    db.prepare("UPDATE langgraph_threads SET seq = ?, checksum = ? WHERE thread = ?").run(
-      seq,
-      plainSealing.checksum(threadId, ...fields),
-      thread,
-    );
+    const checksum = THREAD_ROWS.checksum(plainSealing, threadId, { ...row, seq });
+    db.prepare("UPDATE langgraph_threads SET seq = ?, checksum = ? WHERE thread = ?").run(seq, checksum, row.thread);
     db.close();
   }
 

@@ -1,67 +1,18 @@
-/** `intent`: begun, and not known how it ended. `failed` may run again, `final` failed for good. */
-export type EffectStatus = "intent" | "done" | "failed" | "final";
-export type UndoStatus = "begun" | "done" | "failed";
+import type { EFFECTS, RowOf } from "./tables";
 
 /** `settledBy` of what somebody settled as belonging to the past. */
 export const SETTLED_AS_HISTORY = "history";
 
 /** A row of the journal of side effects. */
-export interface EffectRow {
-  seq: number;
-  id: string;
-  threadId: string;
-  /** The thread's rewind epoch when it began: node task ids repeat after a rewind. */
-  epoch: number;
-  taskId: string;
-  nodeName: string;
-  nodeNs: string;
-  nodeTaskId: string;
-  /** The node's namespace without task ids; see {@link pathOf}. */
-  path: string;
-  /** Where in the course of its graphs; see {@link spotOf}. */
-  spot: string;
-  /** The root checkpoint whose node tasks it is a part of. */
-  anchor: string | undefined;
-  /** The thread that the anchor is a checkpoint of, if it is another one. */
-  anchorThread: string | undefined;
-  /** The root node task and the attempts around it; see {@link runOf}. */
-  run: string;
-  /**
-   * The outermost graph run, while a checkpoint that the effect ran under is not saved, nor a later one of its graph. Durability "exit"
-   * saves them when the run stops: a crash loses all that the run did, or, of a run that went on, what the graphs inside of it did since.
-   */
-  unsavedRun: string | undefined;
-  name: string;
-  /** Which of the effects of this name in the node task. */
-  label: string;
-  /** What the outside world may tell a repetition by. */
-  key: string;
-  idempotent: boolean;
-  /** The name of its undo; empty if it needs none; undefined if nothing was said. */
-  undo: string | undefined;
-  inputDigest: string | undefined;
+export type EffectRow = Omit<RowOf<typeof EFFECTS>, "content"> & {
   /** Codec text. */
   input: string | undefined;
-  status: EffectStatus;
   /** Codec text of the result, or of the error. */
   outcome: string | undefined;
-  tries: number;
-  /**
-   * Reserved by a try that repeats one in doubt: the seq of the effect from when that try is known to have done it. Until then its row
-   * stays where the first try was, which may have done it too.
-   */
-  triedSeq: number | undefined;
-  process: string;
-  startedAt: string;
-  endedAt: string | undefined;
-  /** Who told the outcome, if not the effect's own function. */
-  settledBy: string | undefined;
-  undoStatus: UndoStatus | undefined;
   undoError: string | undefined;
-  undoneAt: string | undefined;
-  /** In a copied thread: the deed is the source's, and so is its undo. */
-  inherited: boolean;
-}
+};
+export type EffectStatus = EffectRow["status"];
+export type UndoStatus = "begun" | "done" | "failed";
 
 /** The names of the nodes on the way to an effect: `a:1|2|b:3` → `a|2|b`. */
 export function pathOf(nodeNs: string): string {

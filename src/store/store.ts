@@ -2,6 +2,7 @@ import type { BackupOrder, UnpublishedBackup } from "./backup";
 import type { TurnsError } from "../errors";
 import type { EffectRow, EffectStatus, UndoStatus } from "./effects";
 import type { Verification } from "./integrity";
+import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
 /**
  * The one interface between what a checkpoint, a turn or a rewind *means* and the database that keeps it.
@@ -187,20 +188,12 @@ export interface ChannelEntry {
   pointer: Pointer | undefined;
 }
 
-/** A checkpoint without its channel values and writes. */
-export interface CheckpointHead {
+/** A checkpoint without its channel values and writes: a row of `langgraph_snapshots`. */
+export type CheckpointHead = Omit<RowOf<typeof SNAPSHOTS>, "channels"> & {
   threadId: string;
-  ns: string;
-  checkpointId: string;
-  /** The seq of its first version: by it a thread's checkpoints are ordered, and the newest one is found. */
-  position: number;
-  parentId: string | undefined;
-  seq: number;
-  body: string;
-  metadata: string;
   /** By channel; a channel without a value has a version alone, one that nobody has written yet may have a value alone. */
   channels: ReadonlyMap<string, ChannelEntry>;
-}
+};
 
 /** What several values and writes refer to, read once. */
 export interface ReadParts {
@@ -338,38 +331,7 @@ export interface TokenRow extends TokenCounts {
 }
 
 /** A row of `langgraph_checkpoints`. */
-export interface TurnRow {
-  id: string;
-  graphId: string;
-  nodeName: string;
-  turnType: TurnType;
-  serializedState: string;
-  taskId: string;
-  createdAt: string;
-  seq: number | undefined;
-  /** `none`: the row holds no content, as the saver was told. */
-  stateFormat: "state" | "checkpoint" | "update" | "none";
-  threadId: string | undefined;
-  ns: string | undefined;
-  checkpointId: string | undefined;
-  nodeNs: string | undefined;
-  nodeTaskId: string | undefined;
-  runId: string | undefined;
-  step: number | undefined;
-  attempt: number | undefined;
-  status: TurnStatus | undefined;
-  durable: boolean;
-  inputTokens: number;
-  outputTokens: number;
-  cachedTokens: number;
-  reasoningTokens: number;
-  /** The seq of what is known of the graph that it ran in. */
-  graph: number | undefined;
-  /** Of the node in that graph. */
-  fingerprint: string | undefined;
-  /** What a confidence gate found, JSON. */
-  validation: string | undefined;
-}
+export type TurnRow = RowOf<typeof TURNS>;
 
 /** A turn that a commit could not take along; the commit itself stands (S1.9). */
 export interface LostTurn {
@@ -378,14 +340,7 @@ export interface LostTurn {
   error: unknown;
 }
 
-export interface TaskRow {
-  taskId: string;
-  graphId: string;
-  kind: "run" | "update";
-  /** The first seq of the interval. */
-  seq: number;
-  createdAt: string;
-}
+export type TaskRow = RowOf<typeof TASKS>;
 
 /** The run that a thread's newest checkpoint is of: what led to it since its input. Other branches of the history are no part of it. */
 export interface LastRun {
@@ -602,12 +557,7 @@ export interface SweepPlan {
   stamp: string;
 }
 
-export interface CheckpointName {
-  name: string;
-  ns: string;
-  checkpointId: string;
-  createdAt: string;
-}
+export type CheckpointName = RowOf<typeof NAMES>;
 
 /** The size of the database on disk. */
 export interface FileSpace {

@@ -1,35 +1,13 @@
 import type Database from "better-sqlite3";
-import { EFFECT_COLUMNS, hashOf, plainSealing, TURN_COLUMNS } from "../../src/testing-internal";
+import { EFFECT_ROWS, hashOf, plainSealing, type Rows, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../../src/testing-internal";
 
 type Row = Record<string, any>;
 
-/** In the order in which their checksums take them. */
-const SNAPSHOT = [
-  ...["seq", "checkpoint_ns", "checkpoint_id", "position", "parent_checkpoint_id"],
-  ...["source", "step", "run_id", "created_at"],
-];
-const SIGNED: Readonly<Record<string, (row: Row) => unknown[]>> = {
-  langgraph_snapshots: (row) => [...SNAPSHOT, "delta", "body", "channels", "metadata"].map((column) => row[column] as unknown),
-  langgraph_writes: (row) =>
-    ["seq", "checkpoint_ns", "checkpoint_id", "node_task_id", "task_path", "idx", "entries"].map(
-      (column) => row[column] as unknown,
-    ),
-  langgraph_checkpoints: (row) => {
-    const columns = TURN_COLUMNS.split(", ").filter((column) => !["thread", "checksum"].includes(column));
-    return columns.map((column) => row[column] as unknown);
-  },
-  langgraph_effects: (row) => {
-    const texts = contentOf(String(row["content"]));
-    const columns = EFFECT_COLUMNS.split(", ").filter((column) => !["thread", "content", "checksum"].includes(column));
-    return columns.flatMap((column) => {
-      const value: unknown = row[column];
-      if (column === "status") return [texts.input, value, texts.outcome];
-      return column === "undone_at" ? [texts.undoError, value] : [value];
-    });
-  },
-};
+const SIGNED: ReadonlyMap<string, Rows> = new Map(
+  [SNAPSHOT_ROWS, WRITE_ROWS, TURN_ROWS, EFFECT_ROWS].map((rows) => [rows.table.name, rows as unknown as Rows]),
+);
 
-export const SIGNED_TABLES: readonly string[] = [...Object.keys(SIGNED), "langgraph_chunks", "langgraph_graphs"];
+export const SIGNED_TABLES: readonly string[] = [...SIGNED.keys(), "langgraph_chunks", "langgraph_graphs"];
 
 /** Makes a row's own proof anew, as who may write the file of a database without keys can. @returns false if nobody could */
 export function resign(db: Database.Database, table: string, rowid: number): boolean {
@@ -45,36 +23,17 @@ export function resign(db: Database.Database, table: string, rowid: number): boo
 
 /** Undefined for a row whose columns no checksum is over. */
 export function checksumOf(db: Database.Database, table: string, row: Row): string | undefined {
-  const parts = SIGNED[table]?.(row);
-  if (parts === undefined) return undefined;
-  const usual = table === "langgraph_checkpoints" ? parts.map((part, at) => usualPart(row, part, at)) : parts;
   const threadId = row["thread"] === null ? "" : threadOf(db, row["thread"]);
   try {
-    return plainSealing.checksum(threadId, ...(usual as never[]));
+    return SIGNED.get(table)?.checksum(plainSealing, threadId, row);
   } catch {
     return undefined;
   }
 }
 
-/** A turn's namespace is left out where its other columns tell it. */
-function usualPart(row: Row, part: unknown, at: number): unknown {
-  if (TURN_COLUMNS.split(", ").filter((column) => column !== "thread")[at] !== "node_ns" || part !== null) return part;
-  if (row["node_task_id"] === null || row["thread"] === null) return null;
-  const ns = String(row["checkpoint_ns"] ?? "");
-  return `${ns === "" ? "" : `${ns}|`}${row["node_name"]}:${row["node_task_id"]}`;
-}
-
 function threadOf(db: Database.Database, thread: unknown): string {
   const found = db.prepare("SELECT thread_id FROM langgraph_threads WHERE thread = ?").pluck().get(thread);
   return typeof found === "string" ? found : "";
-}
-
-function contentOf(text: string): { input?: string; outcome?: string; undoError?: string } {
-  try {
-    return JSON.parse(text) as object;
-  } catch {
-    return { input: text, outcome: text };
-  }
 }
 
 /** The address is the hash of the text; whatever refers to the chunk is made to refer to the new one. */

@@ -1,22 +1,14 @@
-import { corrupted, verifyChecksum } from "../checksum";
+import { corrupted } from "../checksum";
+import { ARCHIVED_ROWS } from "../rows";
+import type { ARCHIVE, RawOf } from "../tables";
 import { refuseBack } from "./paging";
 import type { Program, Sql } from "./sql";
 import type { StoredRewind } from "./rewind-records";
 
-/** A row of `langgraph_archive` as SQLite returns it. */
-export interface ArchivedRow {
-  rewind_id: string;
-  thread_id: string;
-  ordinal: number;
-  tbl: string;
-  change: "deleted" | "revived";
-  row: string;
-  checksum: string;
-}
+export type ArchivedRow = RawOf<typeof ARCHIVE>;
 
-export const ARCHIVE_COLUMNS = "rewind_id, thread_id, ordinal, tbl, change, row, checksum";
-const OF_REWIND = `SELECT ${ARCHIVE_COLUMNS} FROM langgraph_archive WHERE rewind_id = ? AND ordinal > ? ORDER BY ordinal LIMIT 100`;
-const ONE = `SELECT ${ARCHIVE_COLUMNS} FROM langgraph_archive WHERE rewind_id = ? AND ordinal = ?`;
+const OF_REWIND = ARCHIVED_ROWS.select("WHERE rewind_id = ? AND ordinal > ? ORDER BY ordinal LIMIT 100");
+const ONE = ARCHIVED_ROWS.select("WHERE rewind_id = ? AND ordinal = ?");
 const SEAL = "UPDATE langgraph_archive SET checksum = ? WHERE rewind_id = ? AND ordinal = ?";
 
 /** Gives the rows of an archive their checksums, which SQL cannot compute. @returns how many there are */
@@ -52,9 +44,7 @@ export function* openArchive(sql: Sql, { id, threadId, entries }: StoredRewind):
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
 export function verifyArchived(sql: Sql, archived: ArchivedRow): void {
-  const { rewind_id: rewindId, thread_id: threadId, ordinal } = archived;
-  const what = `row ${ordinal} of the archive of rewind ${rewindId}`;
-  verifyChecksum(archived.checksum, checksumOf(sql, archived), what, { threadId, rewindId, ordinal });
+  ARCHIVED_ROWS.parse(sql.sealing, archived.thread_id, archived);
 }
 
 /** The next rows of an archive, behind one; none, at its end. */
@@ -65,6 +55,6 @@ function* pageOf(sql: Sql, rewindId: string, after: number): Program<ArchivedRow
   return page;
 }
 
-function checksumOf(sql: Sql, { rewind_id: rewindId, thread_id: threadId, ordinal, tbl, change, row }: ArchivedRow): string {
-  return sql.sealing.checksum(threadId, "archived", rewindId, ordinal, tbl, change, row);
+function checksumOf(sql: Sql, archived: ArchivedRow): string {
+  return ARCHIVED_ROWS.checksum(sql.sealing, archived.thread_id, archived);
 }

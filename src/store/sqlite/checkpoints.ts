@@ -1,3 +1,4 @@
+import { SNAPSHOT_ROWS } from "../rows";
 import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
 import { ofThread } from "../spans";
@@ -18,9 +19,10 @@ import type {
   StoredValue,
 } from "../store";
 import { ChunkReader, storeChunk, storeChunks } from "./chunks";
+import { insertRow } from "./insert-row";
 import { placeList, placeOf, readList } from "./lists";
 import { leadsTo, type Manifest, manifestText } from "./manifest";
-import { insertSnapshot, type Row, SNAPSHOT_COLUMNS, toLiveHead } from "./snapshot-rows";
+import { type RawSnapshot, toLiveHead } from "./snapshot-rows";
 import { refuseBack } from "./paging";
 import { anyOf, mapped } from "../program";
 import type { Program, Sql } from "./sql";
@@ -36,11 +38,10 @@ import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
 import { liveWrites } from "./writes";
 
-const COLUMNS = SNAPSHOT_COLUMNS;
 const LIVE = "superseded_by IS NULL";
-const BY_SEQ = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE seq = ? AND ${LIVE}`;
+const BY_SEQ = SNAPSHOT_ROWS.select(`WHERE seq = ? AND ${LIVE}`);
 /** The newest checkpoint of a namespace is the one that was first saved last. Ids are times, and prove nothing: clocks are set. */
-const LATEST = `SELECT ${COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? ORDER BY position DESC, seq DESC LIMIT 1`;
+const LATEST = SNAPSHOT_ROWS.select("WHERE thread = ? AND checkpoint_ns = ? ORDER BY position DESC, seq DESC LIMIT 1");
 /**
  * From the head back to the input it came of. CROSS JOIN keeps the order: each parent is one look-up. What was done on the grounds of a
  * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
@@ -82,11 +83,12 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   const placed = new Map<string, readonly Segment[]>();
   const manifest = yield* manifestOf(sql, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
   if (known !== undefined) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
-  yield* insertSnapshot(sql, key, {
+  yield* insertRow(sql, key, SNAPSHOT_ROWS, {
     seq,
     ns,
     checkpointId,
     position: known?.position ?? seq,
+    supersededBy: undefined,
     parentId,
     source: checkpoint.source,
     step: checkpoint.step,
@@ -228,7 +230,7 @@ function* damageOf(verify: Program): Program<TurnsError | undefined> {
 
 /** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
 function* verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; source: string }[]): Program<void> {
-  const latest = yield* sql.get<Row>(LATEST, key.thread, "");
+  const latest = yield* sql.get<RawSnapshot>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));
   let head = latest && toLiveHead(sql, key.threadId, latest);
   while (head !== undefined && ids.delete(head.checkpointId)) {
@@ -251,11 +253,11 @@ export function* getCheckpoint(
   if (key === undefined) return undefined;
   const row =
     checkpointId === undefined
-      ? yield* sql.get<Row>(LATEST, key.thread, ns)
-      : yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+      ? yield* sql.get<RawSnapshot>(LATEST, key.thread, ns)
+      : yield* sql.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   if (row === undefined) return undefined;
   const head = toLiveHead(sql, key.threadId, row);
-  sql.heads.add({ ...head, step: row.step });
+  sql.heads.add(head);
   return yield* hydrated(sql, key, head, remembered);
   return undefined;
 }
@@ -269,10 +271,10 @@ const listed = (wanted: { ns: boolean; id: boolean; before: boolean }): string =
     wanted.id ? "s.checkpoint_id = ?3" : "?3 IS NULL",
     wanted.before ? "CASE WHEN p.position IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < p.position END" : "?4 IS NULL",
   ].join(" AND ");
-const V_COLUMNS = COLUMNS.replaceAll(/\w+/g, "v.$&");
+const V_COLUMNS = SNAPSHOT_ROWS.of("v");
 /** Of one namespace, by the index that has its checkpoints in order. */
 const pageOfNamespace = (wanted: Parameters<typeof listed>[0]): string =>
-  `SELECT ${COLUMNS}, position AS place FROM langgraph_snapshots AS s
+  `SELECT ${SNAPSHOT_ROWS.columns}, position AS place FROM langgraph_snapshots AS s
     WHERE thread = ?1 AND ${listed({ ...wanted, before: false }).replace("?4 IS NULL", wanted.before ? "s.checkpoint_id < ?4" : "?4 IS NULL")}
       AND position < ?5 AND s.seq = ${NEWEST_VERSION} ORDER BY position DESC LIMIT ?6`;
 /** Of a thread, or of all, by the table itself: a checkpoint's first version has its place, the newest is read. */
@@ -293,7 +295,7 @@ export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<List
     id: checkpointId !== undefined,
     before: beforeId !== undefined && before === undefined && !isOfRun,
   };
-  const rows = yield* sql.all<Row & { place: number }>(
+  const rows = yield* sql.all<RawSnapshot & { place: number }>(
     key !== undefined && ns !== undefined ? pageOfNamespace(wanted) : pageOf({ ...wanted, thread: key !== undefined }),
     key?.thread ?? null,
     ns ?? null,
@@ -326,7 +328,7 @@ function* positionOf(sql: Sql, { thread }: ThreadKey, ns: string | undefined, ch
 
 export function* hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {
   const key = yield* threadKey(sql, head.threadId);
-  const row = key === undefined ? undefined : yield* sql.get<Row>(BY_SEQ, head.seq);
+  const row = key === undefined ? undefined : yield* sql.get<RawSnapshot>(BY_SEQ, head.seq);
   return key === undefined || row === undefined ? undefined : yield* hydrated(sql, key, head, remembered);
 }
 

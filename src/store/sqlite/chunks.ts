@@ -1,13 +1,14 @@
 import { chunkAddresses } from "../../codec";
 import { corrupted } from "../checksum";
+import { CHUNK_ROWS } from "../rows";
 import type { Chunk, Remembered } from "../store";
-import { CHUNK_IDENTITY } from "./identities";
 import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
 
-const INSERT =
-  "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?) ON CONFLICT (thread, address) DO NOTHING";
+const INSERT = `${CHUNK_ROWS.insert} ON CONFLICT (thread, address) DO NOTHING`;
+/** A chunk needs none: its address is a keyed hash of its contents, and proves them when it is read. */
+const IDENTITY = CHUNK_ROWS.identity({});
 const SEQ = "SELECT seq FROM langgraph_chunks WHERE thread = ? AND address = ?";
 const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
@@ -27,8 +28,8 @@ export function* storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<num
 /** One that is there after all stays as it is. */
 function* insertChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
-  const body = sql.sealing.seal(key.threadId, CHUNK_IDENTITY, chunk.text());
-  const isNew = (yield* sql.run(INSERT, seq, key.thread, chunk.address, body)) > 0;
+  const row = { seq, address: chunk.address, body: chunk.text() };
+  const isNew = (yield* sql.run(INSERT, ...CHUNK_ROWS.values(sql.sealing, key, row))) > 0;
   key.facts.wasChunkNew = isNew;
   if (isNew) return seq;
   return (yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;
@@ -39,7 +40,7 @@ export function* storeChunks(sql: Sql, key: ThreadKey, chunks: readonly Chunk[])
 }
 
 export function openBody(sql: Sql, threadId: string, body: string | Uint8Array): string {
-  return sql.sealing.open(threadId, CHUNK_IDENTITY, body);
+  return sql.sealing.open(threadId, IDENTITY, body);
 }
 
 /** Collects chunks by address, each verified against it, and each read once. */

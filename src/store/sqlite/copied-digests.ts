@@ -1,6 +1,8 @@
 import { extended, finished, newDigest, type RunningDigest } from "../../values/digest";
 import { corrupted } from "../checksum";
+import { LIST_ROWS } from "../rows";
 import { ofThread } from "../spans";
+import type { LISTS, RawOf } from "../tables";
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import type { CopyPath, Pauses } from "./copy-path";
@@ -8,14 +10,10 @@ import type { SqliteSql } from "./engine";
 import type { ThreadKey } from "./thread-key";
 
 export type ListPointer = Extract<Pointer, { kind: "list" }>;
-interface ListRow {
-  seq: number;
-  base: number | null;
-  keep: number;
-}
+type ListRow = RawOf<typeof LISTS>;
 
 const PAGE = 256;
-const LISTS = `SELECT seq, base, keep FROM langgraph_lists WHERE ${ofThread()} ORDER BY seq`;
+const OF_THREAD = LIST_ROWS.select(`WHERE ${ofThread()} ORDER BY seq`);
 const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 
@@ -34,7 +32,7 @@ export class CopiedDigests {
     this.#sql = from;
     this.#source = source;
     this.#target = target;
-    this.#lists = new Map(from.now(from.all<ListRow>(LISTS, source.thread)).map((row) => [row.seq, row]));
+    this.#lists = new Map(from.now(from.all<ListRow>(OF_THREAD, source.thread)).map((row) => [row.seq, row]));
   }
 
   /**

@@ -1,5 +1,7 @@
 import { corrupted } from "../checksum";
+import type { Rows } from "../rows";
 import { firstSeq, seqIn, SPAN, threadOfSeq } from "../spans";
+import type { RawOf, Table } from "../tables";
 import type { SqliteSql } from "./engine";
 import type { Program } from "./sql";
 import type { ThreadKey } from "./thread-key";
@@ -16,14 +18,15 @@ const ROWS_PER_PAGE = 50;
 /** Below every number that SQLite stores exactly for us. */
 export const FROM_START = Number.MIN_SAFE_INTEGER;
 
-/** SQL: a page of the rows of a thread (`?1`) behind a seq (`?2`), in a table that is keyed by seq. */
-export function pageBySeq(table: string, columns = "*"): string {
-  return `SELECT ${columns} FROM ${table} WHERE seq > ?2 AND seq < (?1 + 1) * ${SPAN} ORDER BY seq LIMIT ?3`;
+/** A page of the rows of a thread (`?1`) behind a seq (`?2`). */
+function pageOf(rows: Pick<Rows, "select" | "table">): string {
+  const ofThread = isKeyed(rows) ? `seq < (?1 + 1) * ${SPAN}` : "thread = ?1";
+  return rows.select(`WHERE ${ofThread} AND seq > ?2 ORDER BY seq LIMIT ?3`);
 }
 
-/** {@link pageBySeq} for a table that is keyed, or indexed, by thread and seq. */
-export function pageByThread(table: string, columns = "*"): string {
-  return `SELECT ${columns} FROM ${table} WHERE thread = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`;
+/** Whether the rows of a thread are a range of seqs. */
+function isKeyed({ table }: Pick<Rows, "table">): boolean {
+  return table.ofThread !== undefined && "range" in table.ofThread;
 }
 
 /** From where to where a thread is copied. Each row of the copy has the place in its thread that the source's row has. */
@@ -49,20 +52,11 @@ export class CopyPath {
     throw corrupted(`thread ${threadId}`, "references to rows of its own", `one to row ${seq}`, { threadId });
   }
 
-  /** {@link seq} where a row may refer to none. */
-  seqIfAny(seq: number | null): number | null {
-    return seq === null ? null : this.seq(seq);
-  }
-
-  /** The source's rows, in the order of their seqs. @param select as {@link pageBySeq} gives it */
-  rowsBySeq<T extends { seq: number }>(select: string): Iterable<T> {
+  /** The source's rows of a table, in the order of their seqs. */
+  rows<T extends Table>(rows: Rows<T>): Iterable<RawOf<T>> {
     const { thread } = this.source;
-    return this.pages<T>(select, thread, firstSeq(thread), ({ seq }) => seq);
-  }
-
-  /** @param select as {@link pageByThread} gives it */
-  rowsByThread<T extends { seq: number | null }>(select: string): Iterable<T> {
-    return this.pages<T>(select, this.source.thread, FROM_START, ({ seq }) => seq ?? FROM_START);
+    const first = isKeyed(rows) ? firstSeq(thread) : FROM_START;
+    return this.pages<RawOf<T>>(pageOf(rows), thread, first, (row) => (row as { seq?: number | null }).seq ?? FROM_START);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { isDerivedId } from "../../ids";
 import { corrupted } from "../checksum";
+import { WRITE_ROWS } from "../rows";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
 import { listCheckpoints, readPointer } from "./checkpoints";
 import { headOf } from "./heads";
@@ -9,13 +10,12 @@ import type { Program, Sql } from "./sql";
 import { storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
-import { openWrites, type WriteRow } from "./write-rows";
-import { compareRows, verifyVersions } from "./writes";
+import { compareRows, type RawWrites, verifyVersions } from "./writes";
 
 interface Link {
   channel: string;
   depth: number;
-  checkpoint_id: string;
+  ancestor_id: string;
   seed: string | null;
   /** Of the checkpoint that was made of this one. */
   child_id: string;
@@ -24,7 +24,7 @@ interface Link {
   is_unraised: number;
 }
 /** A link without writes has nulls in their place. */
-type Row = Link & { [K in keyof WriteRow]: WriteRow[K] | null };
+type Row = Link & { [K in keyof RawWrites]: RawWrites[K] | null };
 
 const VERSION = (row: string): string =>
   `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${row}.channels) AS m`;
@@ -59,9 +59,9 @@ const HISTORY = `WITH RECURSIVE
         AND c.seed IS NULL
     LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
   )
-  SELECT p.channel, p.depth, p.checkpoint_id, p.seed, p.child_id, p.child_source,
+  SELECT p.channel, p.depth, p.checkpoint_id AS ancestor_id, p.seed, p.child_id, p.child_source,
       p.child_version IS NOT NULL AND p.child_version IS p.version AS is_unraised,
-      w.seq, w.node_task_id, w.task_path, w.idx, w.entries, w.checksum
+      ${WRITE_ROWS.of("w")}
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
       AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
@@ -94,17 +94,17 @@ export function* deltaHistory(
   for (const row of (yield* sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
     inReplayOrder,
   )) {
-    const link = yield* linkTo(row.checkpoint_id);
+    const link = yield* linkTo(row.ancestor_id);
     // The farthest ancestor comes first, and has the value, or nothing before it.
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
     begun.add(row.channel);
-    if (row.seed !== null) ancestors.set(row.channel, row.checkpoint_id);
+    if (row.seed !== null) ancestors.set(row.channel, row.ancestor_id);
     if (!hasWrites(row)) continue;
     if (row.child_source === "input" && !isInputs(row)) continue;
     if (row.is_unraised === 1 && !tookPending(yield* linkTo(row.child_id), link)) continue;
-    const entries = openWrites(sql, threadId, row, ns, row.checkpoint_id);
+    const { nodeTaskId, entries } = WRITE_ROWS.parse(sql.sealing, threadId, row);
     yield* reader.readFrom(entries);
-    writes.push({ channel: row.channel, nodeTaskId: row.node_task_id, entries });
+    writes.push({ channel: row.channel, nodeTaskId, entries });
   }
   const seeds = new Map<string, StoredValue>();
   for (const [channel, ancestor] of ancestors) {
@@ -137,11 +137,11 @@ const NO_TASK = /-0000-0000-0000-00000000000[01]$/;
  * Whether LangGraph wrote a row for new input. Such a row has the id of no task, and from LangGraph 1.5 on also one derived from the
  * checkpoint.
  */
-function isInputs({ node_task_id: id, checkpoint_id: checkpointId }: Link & WriteRow): boolean {
+function isInputs({ node_task_id: id, checkpoint_id: checkpointId }: Link & RawWrites): boolean {
   return NO_TASK.test(id) || isDerivedId(id, "__input__", checkpointId);
 }
 
-function hasWrites(row: Row): row is Link & WriteRow {
+function hasWrites(row: Row): row is Link & RawWrites {
   return row.node_task_id !== null;
 }
 

@@ -1,5 +1,6 @@
+import { EFFECT_ROWS } from "../rows";
 import type { EffectRow } from "../effects";
-import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
+import { type RawEffect, toEffect } from "./effect-rows";
 import type { OrphanCall } from "./effect-orphans";
 import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-key";
@@ -12,7 +13,7 @@ const BY_LABEL = `${PLAIN} WHERE ${OF_NODE_TASK} AND name = ? AND label = ? ORDE
 /** Of itself SQLite would take the index by label, and read all effects of the name for each call. */
 const BY_INPUT = `${PLAIN} INDEXED BY langgraph_effects_by_input WHERE ${OF_NODE_TASK} AND input_digest = ? AND name = ? ORDER BY seq`;
 const BY_IDS = `${PLAIN} WHERE id IN (SELECT value FROM json_each(?)) AND ${OF_NODE_TASK} AND name = ? ORDER BY seq`;
-const BY_SEQ = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE seq = ?`;
+const BY_SEQ = EFFECT_ROWS.select("WHERE seq = ?");
 
 interface Plain {
   seq: number;

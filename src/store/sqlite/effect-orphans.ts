@@ -1,6 +1,7 @@
+import { EFFECT_ROWS } from "../rows";
 import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
 import type { NewCheckpoint, NewEffect } from "../store";
-import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { isSameContent, parseManifest } from "./manifest";
 import { filtered, mapped } from "../program";
 import type { Program, Sql } from "./sql";
@@ -9,26 +10,27 @@ import { threadIdOf, threadKey } from "./thread-keys";
 
 const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
 /** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
-const OF_EARLIER_ATTEMPTS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
-  AND path = ?2 AND ${IS_OPEN} ORDER BY seq`;
+const OF_EARLIER_ATTEMPTS = EFFECT_ROWS.select(`WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
+  AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
 /** Of itself SQLite would read all effects of the thread for each call; of lost runs there are hardly ever any. */
-const OF_LOST_RUNS = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects INDEXED BY langgraph_effects_unsaved
-  WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?3 AND thread = ?1 AND path = ?2 AND ${IS_OPEN} ORDER BY seq`;
-const OF_NODE_TASK = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ? AND node_task_id = ? ORDER BY seq`;
+const OF_LOST_RUNS = EFFECT_ROWS.select(`INDEXED BY langgraph_effects_unsaved
+  WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?3 AND thread = ?1 AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
+const OF_NODE_TASK = EFFECT_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
 const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
 const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
 const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects INDEXED BY langgraph_effects_unsaved WHERE unsaved_run IS NOT NULL LIMIT 1";
-const OF_UNSAVED = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects
-  WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)`;
+const OF_UNSAVED = EFFECT_ROWS.select(
+  "WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)",
+);
 
 const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL`;
 const SOURCE =
   "SELECT source FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL";
 const TASK_OF_TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
-const OF_ANCHOR = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`;
+const OF_ANCHOR = EFFECT_ROWS.select(`WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`);
 
 export interface OrphanCall extends NewEffect {
   path: string;

@@ -1,3 +1,4 @@
+import { EFFECT_ROWS } from "../rows";
 import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effects";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import { storeChunks } from "./chunks";
@@ -12,7 +13,7 @@ import {
   type OrphanCall,
   rootTaskName,
 } from "./effect-orphans";
-import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { unfinishedRewind } from "./rewind-records";
 import { checkLease } from "./runs";
 import { anyOf } from "../program";
@@ -24,9 +25,9 @@ import { threadIdOf, threadKey } from "./thread-keys";
 import { enterThread } from "./tombstones";
 
 const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
-const BEHIND = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`;
-const OF_THREAD = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE ${ofThread()} AND seq > ?2 ORDER BY seq LIMIT ?3`;
-const BY_ID = `SELECT ${EFFECT_COLUMNS} FROM langgraph_effects WHERE id = ?`;
+const BEHIND = EFFECT_ROWS.select(`WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`);
+const OF_THREAD = EFFECT_ROWS.select(`WHERE ${ofThread()} AND seq > ?2 ORDER BY seq LIMIT ?3`);
+const BY_ID = EFFECT_ROWS.select("WHERE id = ?");
 const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
 const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
 

@@ -1,13 +1,14 @@
 import { corrupted } from "../checksum";
+import { GRAPH_ROWS } from "../rows";
 import type { GraphReference, GraphRow } from "../store";
 import { mapped } from "../program";
+import { insertRow } from "./insert-row";
 import type { Program, Sql } from "./sql";
 import { push } from "./prune-rows";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
-const INSERT = "INSERT INTO langgraph_graphs (seq, thread, digest, document) VALUES (?, ?, ?, ?)";
 const OF_TURNS = `SELECT c.id, c.graph FROM json_each(?) AS j CROSS JOIN langgraph_checkpoints AS c ON c.id = j.value
   WHERE c.thread = ? AND c.graph IS NOT NULL ORDER BY c.seq`;
 const DOCUMENT = "SELECT digest, document FROM langgraph_graphs WHERE thread = ? AND seq = ?";
@@ -25,7 +26,7 @@ export function* graphSeq(sql: Sql, key: ThreadKey, graph: GraphReference | unde
   if (known !== undefined) key.facts.graphs.set(graph.digest, known.seq);
   if (known !== undefined) return known.seq;
   const seq = key.nextSeq();
-  yield* sql.run(INSERT, seq, key.thread, graph.digest, graph.document());
+  yield* insertRow(sql, key, GRAPH_ROWS, { seq, digest: graph.digest, document: graph.document() });
   key.facts.graphs.set(graph.digest, seq);
   return seq;
 }

@@ -1,11 +1,14 @@
+import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointHead } from "../store";
-import { type Row, SNAPSHOT_COLUMNS, toLiveHead } from "./snapshot-rows";
+import { type RawSnapshot, toLiveHead } from "./snapshot-rows";
 import type { Program, Sql } from "./sql";
 import { headKey, type KnownHead } from "./thread-facts";
 import type { ThreadKey } from "./thread-key";
 
 /** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
-export const BY_ID = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1`;
+export const BY_ID = SNAPSHOT_ROWS.select(
+  "WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1",
+);
 
 const GREATEST_ID = "SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ?";
 
@@ -13,10 +16,10 @@ const GREATEST_ID = "SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WH
 export function* knownHead(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {
   const remembered = key.facts.heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return remembered;
-  const row = yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+  const row = yield* sql.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   if (row === undefined) return undefined;
-  const { position, parentId, channels } = toLiveHead(sql, key.threadId, row);
-  return rememberHead(key, { ns, checkpointId, position, parentId, step: row.step, channels, writes: undefined });
+  const { position, parentId, step, channels } = toLiveHead(sql, key.threadId, row);
+  return rememberHead(key, { ns, checkpointId, position, parentId, step, channels, writes: undefined });
 }
 
 /** What saves know of a checkpoint that they are about to save: mostly that it is new, as its id is greater than all others. */
@@ -46,6 +49,6 @@ export function rememberHead({ facts }: ThreadKey, head: KnownHead): KnownHead {
 
 /** What new values go on from is verified as what is read: a damaged row must not be built upon. */
 export function* headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead | undefined> {
-  const row = yield* sql.get<Row>(BY_ID, key.thread, ns, checkpointId);
+  const row = yield* sql.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   return row === undefined ? undefined : toLiveHead(sql, key.threadId, row);
 }

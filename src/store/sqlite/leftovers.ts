@@ -1,7 +1,8 @@
 import { anyOf, filtered } from "../program";
-import { ofThread } from "../spans";
+import { RUN_ROWS } from "../rows";
 import type { RunRow } from "../store";
-import { endRun, RUN_COLUMNS, type Row as RunColumns, toRun } from "./runs";
+import { type LEFTOVERS, type RawOf, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
+import { endRun, type RawRun, toRun } from "./runs";
 import type { Program, Sql } from "./sql";
 
 /** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries included. */
@@ -12,28 +13,15 @@ const STEPS = 5;
 /** Between two looks at the clock. */
 const ROWS_PER_STEP = ROWS_AT_ONCE / STEPS;
 
-/** What has rows of a thread under its number: the key of a row, and which ones are the thread's. */
-const TABLES = [
-  ["langgraph_effects", "seq", ofThread()],
-  ["langgraph_checkpoints", "rowid", "thread = ?1"],
-  ["langgraph_tasks", "thread, seq", "thread = ?1"],
-  ["langgraph_names", "thread, name", "thread = ?1"],
-  ["langgraph_graphs", "seq", ofThread()],
-  ["langgraph_snapshots", "seq", ofThread()],
-  ["langgraph_writes", "seq", ofThread()],
-  ["langgraph_items", "list, pos", ofThread("list")],
-  ["langgraph_lists", "seq", ofThread()],
-  ["langgraph_chunks", "seq", ofThread()],
-] as const;
-const REMOVALS = TABLES.map(
-  ([table, key, isOfThread]) =>
-    `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${isOfThread} LIMIT ?2)`,
-);
+const REMOVALS = THREAD_TABLES.map((table: Table) => {
+  const key = table.key.join(", ");
+  return `DELETE FROM ${table.name} WHERE (${key}) IN (SELECT ${key} FROM ${table.name} WHERE ${rowsOfThread(table)} LIMIT ?2)`;
+});
 const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
   AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
 /** Counts no further than it has to. */
-const COUNTS = TABLES.map(
-  ([table, , isOfThread]) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table} WHERE ${isOfThread} LIMIT ?2)`,
+const COUNTS = THREAD_TABLES.map(
+  (table) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table.name} WHERE ${rowsOfThread(table)} LIMIT ?2)`,
 );
 const LEAVE = "INSERT OR IGNORE INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?)";
 const FORGET = "DELETE FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
@@ -42,13 +30,9 @@ const IS_THERE = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_
 const IS_LEFT = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
 const IN_USE = `SELECT 1 WHERE EXISTS (SELECT 1 FROM langgraph_threads WHERE thread = ?1 AND ?1 > 0)
   OR EXISTS (SELECT 1 FROM langgraph_rewinds WHERE id = ?2 AND ?1 = 0)`;
-const RUN = `SELECT ${RUN_COLUMNS} FROM langgraph_runs WHERE run_id = ?`;
+const RUN = RUN_ROWS.select("WHERE run_id = ?");
 
-export interface Leftover {
-  thread: number;
-  rewind_id: string;
-  run_id: string;
-}
+export type Leftover = RawOf<typeof LEFTOVERS>;
 
 /** Rows of a thread that nobody sees any more, or does not see yet. @param runId of the copy that writes them */
 export function* leaveThread(sql: Sql, thread: number, runId = ""): Program<void> {
@@ -131,7 +115,7 @@ export function* isGone(sql: Sql, leftover: Leftover): Program<boolean> {
 
 function* rubbish(sql: Sql, isAlive: (run: RunRow) => boolean): Program<Leftover[]> {
   return yield* filtered(yield* sql.all<Leftover>(ALL), function* ({ run_id: runId }) {
-    const run = runId === "" ? undefined : yield* sql.get<RunColumns>(RUN, runId);
+    const run = runId === "" ? undefined : yield* sql.get<RawRun>(RUN, runId);
     return run === undefined || !isAlive(toRun(run));
   });
 }

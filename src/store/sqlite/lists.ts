@@ -1,6 +1,8 @@
 import { corrupted } from "../checksum";
+import { ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { PackedList, Pointer, Remembered, Segment, StoredValue } from "../store";
 import { openBody, storeChunk } from "./chunks";
+import { insertRow } from "./insert-row";
 import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-key";
 
@@ -21,8 +23,6 @@ const JOINED = `SELECT count(*), group_concat(body, ',') FROM (SELECT c.body AS 
 const JOINED_MAX = 4_096;
 const ADDRESSES = `SELECT c.address FROM ${ITEMS}`;
 const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ? AND pos < ? ORDER BY pos";
-const NEW_LIST = "INSERT INTO langgraph_lists (seq, thread, base, keep) VALUES (?, ?, ?, ?)";
-const NEW_ITEM = "INSERT INTO langgraph_items (list, pos, seq, chunk) VALUES (?, ?, ?, ?)";
 
 /**
  * Finds the longest prefix of the list that is stored already, in what the caller remembers or in the list that the channel had
@@ -38,7 +38,7 @@ export function* placeList(
 ): Program<readonly Segment[]> {
   const { segments, keep } = rememberedPrefix(key, packed) ?? (yield* storedPrefix(sql, key, packed, before));
   const owner = segments.at(-1);
-  if (owner === undefined) return [yield* newList(sql, key, packed, null, 0)];
+  if (owner === undefined) return [yield* newList(sql, key, packed, undefined, 0)];
   if (key.facts.lists.get(owner.list) === keep) {
     yield* appendItems(sql, key, packed, owner.list, keep);
     return segments;
@@ -84,9 +84,9 @@ function* storedPrefix(
   return { segments: segments.filter(({ from }) => from < keep).map(({ list, from }) => ({ list, from })), keep };
 }
 
-function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | null, keep: number): Program<Segment> {
+function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | undefined, keep: number): Program<Segment> {
   const list = key.nextSeq();
-  yield* sql.run(NEW_LIST, list, key.thread, base, keep);
+  yield* insertRow(sql, key, LIST_ROWS, { seq: list, base, keep });
   yield* appendItems(sql, key, packed, list, keep);
   return { list, from: keep };
 }
@@ -94,7 +94,7 @@ function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | n
 function* appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number, from: number): Program<void> {
   for (let pos = from; pos < packed.length; pos += 1) {
     const chunk = yield* storeChunk(sql, key, packed.chunk(pos));
-    yield* sql.run(NEW_ITEM, list, pos, key.nextSeq(), chunk);
+    yield* insertRow(sql, key, ITEM_ROWS, { list, pos, seq: key.nextSeq(), chunk });
   }
   key.facts.lists.set(list, packed.length);
 }

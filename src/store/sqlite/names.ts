@@ -1,28 +1,19 @@
 import { TurnsError } from "../../errors";
-import { verifyChecksum } from "../checksum";
+import { NAME_ROWS } from "../rows";
 import type { CheckpointName } from "../store";
+import type { NAMES, RawOf } from "../tables";
 import { unknownThread } from "../unknown-thread";
 import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
 
-/** A row of `langgraph_names` as SQLite returns it. */
-export interface RawName {
-  name: string;
-  checkpoint_ns: string;
-  checkpoint_id: string;
-  created_at: string;
-  checksum: string;
-}
+export type RawName = RawOf<typeof NAMES>;
 
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
   ORDER BY position DESC LIMIT 1`;
 const IS_GIVEN = "SELECT 1 FROM langgraph_names WHERE thread = ? AND name = ?";
-const NAME = `INSERT INTO langgraph_names (thread, name, checkpoint_ns, checkpoint_id, created_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
-  ON CONFLICT (thread, name) DO UPDATE SET checkpoint_ns = excluded.checkpoint_ns, checkpoint_id = excluded.checkpoint_id,
-    created_at = excluded.created_at, checksum = excluded.checksum`;
-const LIST = `SELECT name, checkpoint_ns, checkpoint_id, created_at, checksum FROM langgraph_names WHERE thread = ? ORDER BY name`;
+const LIST = NAME_ROWS.select("WHERE thread = ? ORDER BY name");
 const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
 
 /** Gives a checkpoint a name, and takes the name from the checkpoint that had it. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
@@ -39,11 +30,9 @@ export function* nameCheckpoint(
 }
 
 export function* saveName(sql: Sql, key: ThreadKey, given: CheckpointName): Program<CheckpointName> {
-  const { thread, threadId } = key;
-  if ((yield* sql.get(IS_GIVEN, thread, given.name)) === undefined) key.count("others");
+  if ((yield* sql.get(IS_GIVEN, key.thread, given.name)) === undefined) key.count("others");
   else key.touch();
-  const { name, ns, checkpointId, createdAt } = given;
-  yield* sql.run(NAME, thread, name, ns, checkpointId, createdAt, checksumOf(sql, threadId, given));
+  yield* sql.run(NAME_ROWS.save, ...NAME_ROWS.values(sql.sealing, key, given));
   return given;
 }
 
@@ -60,14 +49,7 @@ export function* namesOf(sql: Sql, key: ThreadKey): Program<CheckpointName[]> {
 
 /** The name that a row gives, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
 export function toName(sql: Sql, threadId: string, row: RawName): CheckpointName {
-  const { name, checkpoint_ns: ns, checkpoint_id: checkpointId, created_at: createdAt } = row;
-  const given = { name, ns, checkpointId, createdAt };
-  verifyChecksum(row.checksum, checksumOf(sql, threadId, given), `a name of a checkpoint of thread ${threadId}`, { threadId });
-  return given;
-}
-
-function checksumOf(sql: Sql, threadId: string, { name, ns, checkpointId, createdAt }: CheckpointName): string {
-  return sql.sealing.checksum(threadId, "name", name, ns, checkpointId, createdAt);
+  return NAME_ROWS.parse(sql.sealing, threadId, row);
 }
 
 /** @returns whether there was such a name */

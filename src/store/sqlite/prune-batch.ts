@@ -64,7 +64,7 @@ export function* pruneBatch(
   }
   key.facts = new ThreadFacts();
   key.change({
-    pruned_seq: Math.max(key.row.pruned_seq, current.floor),
+    prunedSeq: Math.max(key.row.prunedSeq, current.floor),
     unswept: key.row.unswept + units.length + current.archives.length,
   });
   const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: key.stamp };

@@ -1,6 +1,7 @@
 import { decode } from "../../codec";
+import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointName } from "../store";
-import { metadataIdentity } from "./identities";
+import type { RawSnapshot } from "./snapshot-rows";
 import { ofThread } from "../spans";
 import type { Program, Sql } from "./sql";
 import { storedNames } from "./stored-json";
@@ -52,7 +53,7 @@ const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHE
   FROM langgraph_writes WHERE ${ofThread()} ORDER BY seq`;
 const TURNS = "SELECT seq, checkpoint_ns, checkpoint_id FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq";
 const NAMES = "SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM langgraph_names WHERE thread = ?";
-const METADATA = "SELECT metadata FROM langgraph_snapshots WHERE seq = ?";
+const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
 const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
 /** The idx of LangGraph's write to `__interrupt__`, and of all regular writes of a node task. */
 const INTERRUPT = -3;
@@ -83,7 +84,7 @@ export function* factsOf(sql: Sql, key: ThreadKey): Program<ThreadFacts> {
     turns,
     asking,
     named: new Set(named.map(({ ns, checkpointId }) => keyOf(ns, checkpointId))),
-    prunedSeq: key.row.pruned_seq,
+    prunedSeq: key.row.prunedSeq,
   };
 }
 
@@ -118,11 +119,11 @@ function* writesOf(sql: Sql, { thread }: ThreadKey): Program<Pick<ThreadFacts, "
 }
 
 /** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
-export function* rootIdOf(sql: Sql, key: ThreadKey, { ns, id, versions }: Stored): Program<string | undefined> {
+export function* rootIdOf(sql: Sql, key: ThreadKey, { versions }: Stored): Program<string | undefined> {
   const version = versions.find(({ archived }) => archived === undefined);
-  const row = version && (yield* sql.get<{ metadata: string | Uint8Array }>(METADATA, version.seq));
-  if (version === undefined || row === undefined) return undefined;
-  const text = sql.sealing.open(key.threadId, metadataIdentity({ seq: version.seq, ns, checkpointId: id }), row.metadata);
+  const row = version && (yield* sql.get<RawSnapshot>(BY_SEQ, version.seq));
+  if (row === undefined) return undefined;
+  const text = SNAPSHOT_ROWS.parse(sql.sealing, key.threadId, row).metadata;
   const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
   const root = parents?.[""];
   return typeof root === "string" ? root : undefined;

@@ -1,14 +1,15 @@
 import { chunkTag } from "../../codec";
 import { mapped } from "../program";
+import { EFFECT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
 import type { PrunePlan } from "../store";
 import { openBody } from "./chunks";
-import { EFFECT_COLUMNS, type RawEffect, toEffect } from "./effect-rows";
-import { toTurn, type RawTurn, TURN_COLUMNS } from "./turn-rows";
+import { type RawEffect, toEffect } from "./effect-rows";
+import { toTurn, type RawTurn } from "./turn-rows";
 import { refuseBack } from "./paging";
 import type { Program, Sql } from "./sql";
 import { malformed, storedRecord } from "./stored-json";
 import type { ThreadKey } from "./thread-key";
-import { openWrites, type PlacedWrites, WRITE_COLUMNS } from "./write-rows";
+import type { RawWrites } from "./writes";
 
 const ARCHIVED_ROW = "a row in the archive of a rewind";
 
@@ -22,12 +23,11 @@ export interface Referring {
 type Visit = (referring: Referring) => void;
 
 const PAGE = 500;
-const page = (columns: string, table: string): string =>
-  `SELECT ${columns} FROM ${table} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
-const SNAPSHOTS = page("seq, channels", "langgraph_snapshots");
-const WRITES = page(WRITE_COLUMNS, "langgraph_writes");
-const TURNS = page(TURN_COLUMNS, "langgraph_checkpoints");
-const EFFECTS = page(EFFECT_COLUMNS, "langgraph_effects");
+const OF_THREAD = `WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
+const SNAPSHOTS = `SELECT seq, channels FROM langgraph_snapshots ${OF_THREAD}`;
+const WRITES = WRITE_ROWS.select(OF_THREAD);
+const TURNS = TURN_ROWS.select(OF_THREAD);
+const EFFECTS = EFFECT_ROWS.select(OF_THREAD);
 /** What every text with a reference contains. */
 export const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
 const ARCHIVES = "SELECT DISTINCT rewind_id FROM langgraph_archive WHERE thread_id = ?";
@@ -46,7 +46,7 @@ export function* storedTexts(sql: Sql, key: ThreadKey, without: PrunePlan | unde
   yield* eachRow<{ seq: number; channels: string }>(sql, key, SNAPSHOTS, gone("snapshots"), (row) => {
     visit({ kind: "manifest", text: row.channels });
   });
-  yield* eachRow<PlacedWrites>(sql, key, WRITES, gone("writes"), (row) => {
+  yield* eachRow<RawWrites>(sql, key, WRITES, gone("writes"), (row) => {
     visit({ kind: "text", text: entriesOf(sql, key, row) });
   });
   yield* eachRow<RawTurn & { seq: number }>(sql, key, TURNS, gone("turns"), (row) => {
@@ -94,7 +94,7 @@ export function* archivedTexts(sql: Sql, key: ThreadKey, archives: readonly stri
       Object.entries(storedRecord(row, ARCHIVED_ROW)).map(([name, value]) => [name, fromHex(value)]),
     );
     if (tbl === "langgraph_snapshots") visit({ kind: "manifest", text: fields["channels"] as string });
-    else if (tbl === "langgraph_writes") visit({ kind: "text", text: entriesOf(sql, key, fields as unknown as PlacedWrites) });
+    else if (tbl === "langgraph_writes") visit({ kind: "text", text: entriesOf(sql, key, fields as unknown as RawWrites) });
     else if (tbl === "langgraph_checkpoints")
       visit({ kind: "text", text: toTurn(sql, fields as unknown as RawTurn, key.threadId).serializedState });
     else if (tbl === "langgraph_effects") effectTexts(sql, key, fields as unknown as RawEffect, visit);
@@ -131,8 +131,8 @@ export function* archivedNumbers(
   return { bases: bases.flat().map(([list, keep]) => ({ list, keep })), chunks: chunks.flat().map(([chunk]) => chunk) };
 }
 
-function entriesOf(sql: Sql, key: ThreadKey, row: PlacedWrites): string {
-  return openWrites(sql, key.threadId, row, row.checkpoint_ns, row.checkpoint_id);
+function entriesOf(sql: Sql, key: ThreadKey, row: RawWrites): string {
+  return WRITE_ROWS.parse(sql.sealing, key.threadId, row).entries;
 }
 
 /** Texts are strings here, also those that look like JSON; only what the archive itself wrote is an object. */

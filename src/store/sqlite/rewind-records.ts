@@ -1,40 +1,17 @@
 import { TurnsError } from "../../errors";
-import { verifyChecksum } from "../checksum";
+import { REWIND_ROWS } from "../rows";
 import type { NewRewind, RewindRow } from "../store";
+import type { RawOf, REWINDS, RowOf } from "../tables";
 import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
 
 /** A rewind with how many rows its archive was given. */
-export interface StoredRewind extends RewindRow {
-  entries: number;
-}
-/** A row of `langgraph_rewinds` as SQLite returns it. */
-export interface RawRewind {
-  id: string;
-  thread_id: string;
-  target_task_id: string;
-  target_seq: number;
-  seq: number;
-  archived: number;
-  created_at: string;
-  taken_back_at: string | null;
-  status: RewindRow["status"];
-  reason: string | null;
-  entries: number;
-  checksum: string;
-}
+export type StoredRewind = RowOf<typeof REWINDS>;
+export type RawRewind = RawOf<typeof REWINDS>;
 
-const COLUMNS =
-  "id, thread_id, target_task_id, target_seq, seq, archived, created_at, taken_back_at, status, reason, entries, checksum";
-const OF_THREAD = `SELECT ${COLUMNS} FROM langgraph_rewinds WHERE thread_id = ? ORDER BY seq`;
-const BY_ID = `SELECT ${COLUMNS} FROM langgraph_rewinds WHERE id = ?`;
-/** A rewind that was begun is on record already. */
-const SAVE = `INSERT INTO langgraph_rewinds (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO UPDATE SET ${COLUMNS.split(", ")
-    .slice(1)
-    .map((column) => `${column} = excluded.${column}`)
-    .join(", ")}`;
+const OF_THREAD = REWIND_ROWS.select("WHERE thread_id = ? ORDER BY seq");
+const BY_ID = REWIND_ROWS.select("WHERE id = ?");
 
 /** For those who need not know how many rows an archive has. */
 export function publicRewind({ entries: _, ...rewind }: StoredRewind): RewindRow {
@@ -98,46 +75,12 @@ export function* changeRewind(sql: Sql, rewindId: string, change: Partial<Stored
   yield* writeRewind(sql, { ...(yield* rewindOf(sql, rewindId)), ...change });
 }
 
+/** A rewind that was begun is on record already. */
 function* writeRewind(sql: Sql, row: StoredRewind): Program<void> {
-  yield* sql.run(
-    SAVE,
-    row.id,
-    row.threadId,
-    row.targetTaskId,
-    row.targetSeq,
-    row.seq,
-    row.archived ? 1 : 0,
-    row.createdAt,
-    row.takenBackAt ?? null,
-    row.status,
-    row.reason ?? null,
-    row.entries,
-    checksumOf(sql, row),
-  );
+  yield* sql.run(REWIND_ROWS.save, ...REWIND_ROWS.values(sql.sealing, { thread: null, threadId: row.threadId }, row));
 }
 
 /** The rewind of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
 export function toRewind(sql: Sql, row: RawRewind): StoredRewind {
-  const rewind: StoredRewind = {
-    id: row.id,
-    threadId: row.thread_id,
-    targetTaskId: row.target_task_id,
-    targetSeq: row.target_seq,
-    seq: row.seq,
-    archived: row.archived === 1,
-    createdAt: row.created_at,
-    takenBackAt: row.taken_back_at ?? undefined,
-    status: row.status,
-    reason: row.reason ?? undefined,
-    entries: row.entries,
-  };
-  const { id: rewindId, threadId } = rewind;
-  verifyChecksum(row.checksum, checksumOf(sql, rewind), `rewind ${rewindId} of thread ${threadId}`, { threadId, rewindId });
-  return rewind;
-}
-
-function checksumOf(sql: Sql, row: StoredRewind): string {
-  const { id, threadId, targetTaskId, targetSeq, seq, archived, createdAt, takenBackAt, status, reason, entries } = row;
-  const numbers = [targetSeq, seq, archived ? 1 : 0, entries];
-  return sql.sealing.checksum(threadId, "rewind", id, targetTaskId, ...numbers, createdAt, takenBackAt, status, reason);
+  return REWIND_ROWS.parse(sql.sealing, row.thread_id, row);
 }

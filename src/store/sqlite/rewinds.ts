@@ -1,6 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
-import { ofThread } from "../spans";
+import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, type Table, VERSIONED } from "../tables";
+import { ARCHIVED_ROWS } from "../rows";
 import { prunedBehind } from "../pruned-behind";
 import { unknownThread } from "../unknown-thread";
 import { effectsBehind } from "./effects";
@@ -13,19 +14,6 @@ import type { ThreadKey } from "./thread-key";
 import { growEpoch, outdate, threadKey } from "./thread-keys";
 import { recount } from "./thread-counts";
 
-/** What a rewind deletes from, and what each is called in the report. */
-const REWOUND = [
-  ["checkpoints", "langgraph_snapshots"],
-  ["writes", "langgraph_writes"],
-  ["turns", "langgraph_checkpoints"],
-  ["values", "langgraph_chunks"],
-  ["tasks", "langgraph_tasks"],
-  ["effects", "langgraph_effects"],
-] as const;
-/** And what goes with them, uncounted; items are found through their lists, so they go first. */
-const ALL_REWOUND = [...REWOUND.map(([, table]) => table), "langgraph_graphs", "langgraph_items", "langgraph_lists"] as const;
-const SUPERSEDABLE = ["langgraph_snapshots", "langgraph_writes"] as const;
-
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
 const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND ${NAMES_NOTHING}`;
@@ -37,13 +25,9 @@ export function* countBehind(sql: Sql, threadId: string, seq: number): Program<R
   const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
   const key = yield* threadKey(sql, threadId);
   if (key === undefined) return counts;
-  for (const [name, table] of REWOUND) {
-    const row = yield* sql.get<{ n: number }>(
-      `SELECT count(*) AS n FROM ${table} WHERE ${within(table)} AND seq > ?2`,
-      key.thread,
-      seq,
-    );
-    counts[name] = row?.n ?? 0;
+  for (const table of REWOUND_AND_COUNTED) {
+    const text = `SELECT count(*) AS n FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`;
+    counts[table.called] = (yield* sql.get<{ n: number }>(text, key.thread, seq))?.n ?? 0;
   }
   return counts;
 }
@@ -60,17 +44,13 @@ export function* rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding
   const counts = yield* countBehind(sql, threadId, targetSeq);
   refuseBehindPruned(key, targetSeq);
   if (plan.archived) yield* archive(sql, plan, key);
-  for (const table of ALL_REWOUND)
-    yield* sql.run(`DELETE FROM ${table} WHERE ${within(table)} AND seq > ?2`, key.thread, targetSeq);
-  for (const table of SUPERSEDABLE) {
-    yield* sql.run(
-      `UPDATE ${table} SET superseded_by = NULL WHERE ${within(table)} AND superseded_by > ?2`,
-      key.thread,
-      targetSeq,
-    );
+  for (const table of REWOUND)
+    yield* sql.run(`DELETE FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, key.thread, targetSeq);
+  for (const table of VERSIONED) {
+    const revive = `UPDATE ${table.name} SET superseded_by = NULL WHERE ${rowsOfThread(table)} AND superseded_by > ?2`;
+    yield* sql.run(revive, key.thread, targetSeq);
   }
-  if (plan.archived)
-    yield* keep(sql, plan, key, { table: "langgraph_names", change: "deleted", which: NAMES_NOTHING, by: "name" });
+  if (plan.archived) yield* keep(sql, plan, key, { table: NAMES, change: "deleted", which: NAMES_NOTHING, by: "name" });
   yield* sql.run(DROP_NAMES, key.thread);
   growEpoch(key);
   outdate(key);
@@ -114,19 +94,12 @@ function* standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId"
   };
 }
 
-const BY_THREAD: ReadonlySet<string> = new Set(["langgraph_tasks", "langgraph_names", "langgraph_checkpoints"]);
-
-/** Rows of a thread; most tables are in the order of seq, so they are a range. The others have an index by thread. */
-function within(table: string): string {
-  if (table === "langgraph_items") return ofThread("list");
-  return BY_THREAD.has(table) ? "thread = ?1" : ofThread();
-}
-
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
 function* topSeq(sql: Sql, key: ThreadKey): Program<number> {
   let top = 0;
-  for (const [, table] of REWOUND) {
-    const row = yield* sql.get<{ seq: number | null }>(`SELECT max(seq) AS seq FROM ${table} WHERE ${within(table)}`, key.thread);
+  for (const table of REWOUND_AND_COUNTED) {
+    const text = `SELECT max(seq) AS seq FROM ${table.name} WHERE ${rowsOfThread(table)}`;
+    const row = yield* sql.get<{ seq: number | null }>(text, key.thread);
     top = Math.max(top, row?.seq ?? 0);
   }
   return top;
@@ -135,8 +108,8 @@ function* topSeq(sql: Sql, key: ThreadKey): Program<number> {
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
 
 function* archive(sql: Sql, plan: Archived, key: ThreadKey): Program<void> {
-  for (const table of ALL_REWOUND) yield* keep(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
-  for (const table of SUPERSEDABLE) {
+  for (const table of REWOUND) yield* keep(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
+  for (const table of VERSIONED) {
     yield* keep(sql, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
   }
 }
@@ -146,18 +119,18 @@ function* keep(
   sql: Sql,
   plan: Archived,
   key: ThreadKey,
-  { table, change, which, by }: { table: string; change: "deleted" | "revived"; which: string; by: string },
+  { table, change, which, by }: { table: Table; change: "deleted" | "revived"; which: string; by: string },
 ): Program<void> {
   yield* sql.run(
-    `INSERT INTO langgraph_archive (rewind_id, thread_id, ordinal, tbl, change, row, checksum)
+    `INSERT INTO langgraph_archive (${ARCHIVED_ROWS.columns})
       SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
-          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${yield* asJson(sql, table)}, ''
-        FROM ${table} WHERE ${within(table)} AND ${which} AND ?2 IS NOT NULL`,
+          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${yield* asJson(sql, table.name)}, ''
+        FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} AND ?2 IS NOT NULL`,
     key.thread,
     plan.targetSeq,
     plan.id,
     plan.threadId,
-    table,
+    table.name,
     change,
   );
 }
@@ -223,7 +196,7 @@ function* restore(sql: Sql, table: string, row: string, inserts: Map<string, str
 }
 
 function* insertOfJson(sql: Sql, table: string): Program<string> {
-  const insert = table === "langgraph_names" ? "INSERT OR IGNORE" : "INSERT";
+  const insert = table === NAMES.name ? "INSERT OR IGNORE" : "INSERT";
   const columns = yield* columnsOf(sql, table);
   const values = columns.map(
     (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
@@ -259,11 +232,11 @@ function* refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): Pr
 
 /** What a prune removed can't be gone back to. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
 function refuseBehindPruned(key: ThreadKey, targetSeq: number): void {
-  if (key.row.pruned_seq > targetSeq) throw prunedBehind(key.threadId);
+  if (key.row.prunedSeq > targetSeq) throw prunedBehind(key.threadId);
 }
 
 /** No rewind reaches behind it: 0 if nothing was pruned, undefined if there is no such thread. */
 export function* prunedSeq(sql: Sql, threadId: string): Program<number | undefined> {
   const key = yield* threadKey(sql, threadId);
-  return key && key.row.pruned_seq;
+  return key && key.row.prunedSeq;
 }

@@ -1,4 +1,5 @@
-import { ARCHIVE_COLUMNS, type ArchivedRow, sealArchived, verifyArchived } from "./archive";
+import { ARCHIVED_ROWS } from "../rows";
+import { type ArchivedRow, sealArchived, verifyArchived } from "./archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
 import type { Program, Sql } from "./sql";
 
@@ -6,14 +7,13 @@ import type { Program, Sql } from "./sql";
 export type ArchivePlace = readonly [rewindId: string, ordinal: number];
 export const ARCHIVE_BEGIN: ArchivePlace = ["", 0];
 
-const STALE = `SELECT ${ARCHIVE_COLUMNS} FROM langgraph_archive
-  WHERE (rewind_id, ordinal) > (?1, ?2) AND CASE tbl
+const STALE = ARCHIVED_ROWS.select(`WHERE (rewind_id, ordinal) > (?1, ?2) AND CASE tbl
     ${SEALED_COLUMNS.map(
       (column) =>
-        `WHEN '${column.table}' THEN substr(json_extract(row, '${pathOf(column)}'), 1, length(${startOf(column)})) <> ${startOf(column)}`,
+        `WHEN '${column.table.name}' THEN substr(json_extract(row, '${pathOf(column)}'), 1, length(${startOf(column)})) <> ${startOf(column)}`,
     ).join("\n    ")}
     ELSE 0 END
-  ORDER BY rewind_id, ordinal LIMIT 1`;
+  ORDER BY rewind_id, ordinal LIMIT 1`);
 
 /** Archived rows are JSON, with bytes as `{"hex": …}`. */
 function pathOf({ column, form }: SealedColumn): string {
@@ -34,7 +34,7 @@ export function* staleArchived(sql: Sql, after: ArchivePlace): Program<ArchivedR
 export function* resealArchived(sql: Sql, after: ArchivePlace): Program<ArchivePlace | undefined> {
   const found = yield* staleArchived(sql, after);
   if (found === undefined) return undefined;
-  const column = SEALED_COLUMNS.find(({ table }) => table === found.tbl) as SealedColumn;
+  const column = SEALED_COLUMNS.find(({ table }) => table.name === found.tbl) as SealedColumn;
   verifyArchived(sql, found);
   const row = JSON.parse(found.row) as Record<string, unknown>;
   const stored = row[column.column] as string | { hex: string };

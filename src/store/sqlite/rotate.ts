@@ -8,9 +8,9 @@ import type { Program, Sql } from "./sql";
 import { threadIdOf } from "./thread-keys";
 import { uptime } from "../../uptime";
 
+const FROM_FIRST: ResealCursor["after"] = [];
 /** How long one transaction goes on: others wait for it. */
 const BATCH_MS = 20;
-const FIRST = [0] as const;
 
 /**
  * Goes through the tables in the order of their rows and seals anew what is not sealed under the current key. Nothing but the key
@@ -25,13 +25,11 @@ export function* reseal(
   currentKey(sql);
   const until = uptime() + BATCH_MS;
   const counts: Partial<ResealCounts> = {};
-  let at: ResealCursor | undefined = after ?? { table: 0, after: FIRST };
+  let at: ResealCursor | undefined = after ?? startOf(0);
   do {
     const column: SealedColumn | undefined = SEALED_COLUMNS[at.table];
     const done: ResealCursor["after"] | undefined =
-      column === undefined
-        ? yield* resealArchived(sql, at.after as ArchivePlace)
-        : yield* resealRow(sql, column, at.after[0] as number);
+      column === undefined ? yield* resealArchived(sql, at.after as ArchivePlace) : yield* resealRow(sql, column, at.after);
     const name = column?.name ?? "archived";
     if (done !== undefined) {
       counts[name] = (counts[name] ?? 0) + 1;
@@ -42,32 +40,41 @@ export function* reseal(
 }
 
 function startOf(table: number): ResealCursor {
-  return { table, after: table < SEALED_COLUMNS.length ? FIRST : ARCHIVE_BEGIN };
+  return { table, after: table < SEALED_COLUMNS.length ? FROM_FIRST : ARCHIVE_BEGIN };
 }
 
-type StaleRow = Record<string, unknown> & { at: number; thread: number; sealed: string | Uint8Array };
+type StaleRow = Record<string, string | number | Uint8Array>;
 
 /**
  * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. What nobody can reach is not opened
  * any more.
  */
-function* nextStale(sql: Sql, { table, column, columns, form }: SealedColumn, after: number): Program<StaleRow | undefined> {
+function* nextStale(
+  sql: Sql,
+  { table, column, form }: SealedColumn,
+  after: ResealCursor["after"],
+): Program<StaleRow | undefined> {
   const start = currentStart(sql, form);
+  const key = table.key.join(", ");
+  const behind = after.length === 0 ? "TRUE" : `(${key}) > (${after.map(() => "?").join(", ")})`;
   return yield* sql.get<StaleRow>(
-    `SELECT ${["rowid AS at", "thread", `${column} AS sealed`, ...columns].join(", ")} FROM ${table}
-      WHERE rowid > ? AND thread NOT IN (SELECT thread FROM langgraph_leftovers) AND substr(${column}, 1, ?) <> ? ORDER BY rowid LIMIT 1`,
-    after,
+    `SELECT * FROM ${table.name} WHERE ${behind} AND thread NOT IN (SELECT thread FROM langgraph_leftovers)
+      AND substr(${column}, 1, ?) <> ? ORDER BY ${key} LIMIT 1`,
+    ...after,
     start.length,
     start,
   );
 }
 
-function* resealRow(sql: Sql, column: SealedColumn, after: number): Program<readonly [number] | undefined> {
-  const row = yield* nextStale(sql, column, after);
+function* resealRow(sql: Sql, sealed: SealedColumn, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
+  const { table, column, identity } = sealed;
+  const row = yield* nextStale(sql, sealed, after);
   if (row === undefined) return undefined;
-  const sealed = resealed(sql, yield* threadIdOf(sql, row.thread), column.identity(row), row.sealed);
-  yield* sql.run(`UPDATE ${column.table} SET ${column.column} = ? WHERE rowid = ?`, sealed, row.at);
-  return [row.at];
+  const now = resealed(sql, yield* threadIdOf(sql, row["thread"] as number), identity(row), row[column] as string | Uint8Array);
+  const at = table.key.map((name) => row[name] as string | number);
+  const key = table.key.map((name) => `${name} = ?`).join(" AND ");
+  yield* sql.run(`UPDATE ${table.name} SET ${column} = ? WHERE ${key}`, now, ...at);
+  return at;
 }
 
 /**
@@ -79,7 +86,7 @@ export function* retireKeys(sql: Sql): Program<{ keyId: string; retired: number 
   const left =
     (yield* staleArchived(sql, ARCHIVE_BEGIN)) !== undefined ||
     (yield* anyOf(SEALED_COLUMNS, function* (column) {
-      return (yield* nextStale(sql, column, 0)) !== undefined;
+      return (yield* nextStale(sql, column, FROM_FIRST)) !== undefined;
     }));
   return { keyId, retired: left ? undefined : yield* retireOtherKeys(sql) };
 }

@@ -1,27 +1,18 @@
+import { plainSealing } from "../../sealing";
 import { leaseLost } from "../lease-lost";
+import { RUN_ROWS } from "../rows";
 import type { Lease, RewindRow, RunRow } from "../store";
+import type { RawOf, RUNS } from "../tables";
 import { unfinishedRewind } from "./rewind-records";
 import type { Program, Sql } from "./sql";
 
-/** A row of `langgraph_runs` as SQLite returns it. */
-export interface Row {
-  run_id: string;
-  thread_id: string;
-  host: string;
-  boot: string;
-  pid: number;
-  pid_start: string;
-  started_at: string;
-  beat_at: number;
-}
+export type RawRun = RawOf<typeof RUNS>;
 
-export const RUN_COLUMNS = "run_id, thread_id, host, boot, pid, pid_start, started_at, beat_at";
-const BEGIN = `INSERT OR REPLACE INTO langgraph_runs (${RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 const BEAT = "UPDATE langgraph_runs SET beat_at = ? WHERE run_id = ?";
 const END = "DELETE FROM langgraph_runs WHERE run_id = ?";
 /** A row that stands under another thread, by damage, keeps nobody from this one. */
 const IS_THERE = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
-const OF_THREAD = `SELECT ${RUN_COLUMNS} FROM langgraph_runs WHERE thread_id = ?`;
+const OF_THREAD = RUN_ROWS.select("WHERE thread_id = ?");
 
 export function* beginRun(
   sql: Sql,
@@ -39,7 +30,7 @@ export function* beginCopyRun(sql: Sql, run: RunRow): Program<void> {
 }
 
 function* insertRun(sql: Sql, run: RunRow): Program<void> {
-  yield* sql.run(BEGIN, run.runId, run.threadId, run.host, run.boot, run.pid, run.pidStart, run.startedAt, run.beatAt);
+  yield* sql.run(RUN_ROWS.save, ...RUN_ROWS.values(plainSealing, { thread: null, threadId: run.threadId }, run));
 }
 
 /** Takes the thread from runs that count as dead: should one of them still be there, its {@link Lease} is lost. */
@@ -71,18 +62,9 @@ export function* endRun(sql: Sql, runId: string): Program<void> {
 }
 
 export function* listRuns(sql: Sql, threadId: string): Program<RunRow[]> {
-  return (yield* sql.all<Row>(OF_THREAD, threadId)).map(toRun);
+  return (yield* sql.all<RawRun>(OF_THREAD, threadId)).map(toRun);
 }
 
-export function toRun(row: Row): RunRow {
-  return {
-    runId: row.run_id,
-    threadId: row.thread_id,
-    host: row.host,
-    boot: row.boot,
-    pid: row.pid,
-    pidStart: row.pid_start,
-    startedAt: row.started_at,
-    beatAt: row.beat_at,
-  };
+export function toRun(row: RawRun): RunRow {
+  return RUN_ROWS.parse(plainSealing, row.thread_id, row);
 }

@@ -1,62 +1,29 @@
 import type { Identity } from "../../sealing";
+import { CHUNK_ROWS, EFFECT_ROWS, type Rows, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
+import { fromSealedText, SEALED_TEXT, toSealedText } from "../sealed-text";
 import type { ResealCounts } from "../store";
-import { CHUNK_IDENTITY, effectIdentity, metadataIdentity, turnIdentity, writesIdentity } from "./identities";
-import { fromSealedText, SEALED_TEXT, toSealedText } from "./sealed-text";
+import type { Column, Table } from "../tables";
 import type { Sql } from "./sql";
 
-/** A column that is sealed, and what the identity of its rows is made of. */
+/** A column that is sealed. */
 export interface SealedColumn {
   name: Exclude<keyof ResealCounts, "archived">;
-  table: string;
+  table: Table;
   column: string;
-  /** Bytes, or text that has them in base64. */
   form: "bytes" | "text";
-  columns: readonly string[];
   identity: (row: Record<string, unknown>) => Identity;
 }
 
-const place = (row: Record<string, unknown>) => ({
-  seq: row["seq"] as number,
-  ns: row["checkpoint_ns"] as string,
-  checkpointId: row["checkpoint_id"] as string,
-});
-const task = (row: Record<string, unknown>) => ({ nodeTaskId: row["node_task_id"] as string, idx: row["idx"] as number });
+export const SEALED_COLUMNS: readonly SealedColumn[] = [SNAPSHOT_ROWS, CHUNK_ROWS, WRITE_ROWS, TURN_ROWS, EFFECT_ROWS].map(
+  sealedIn,
+);
 
-export const SEALED_COLUMNS: readonly SealedColumn[] = [
-  {
-    name: "checkpoints",
-    table: "langgraph_snapshots",
-    column: "metadata",
-    form: "bytes",
-    columns: ["seq", "checkpoint_ns", "checkpoint_id"],
-    identity: (row) => metadataIdentity(place(row)),
-  },
-  { name: "values", table: "langgraph_chunks", column: "body", form: "bytes", columns: [], identity: () => CHUNK_IDENTITY },
-  {
-    name: "writes",
-    table: "langgraph_writes",
-    column: "entries",
-    form: "bytes",
-    columns: ["seq", "checkpoint_ns", "checkpoint_id", "node_task_id", "idx"],
-    identity: (row) => writesIdentity({ ...place(row), ...task(row) }),
-  },
-  {
-    name: "turns",
-    table: "langgraph_checkpoints",
-    column: "serialized_state",
-    form: "text",
-    columns: ["id"],
-    identity: (row) => turnIdentity(row["id"] as string),
-  },
-  {
-    name: "effects",
-    table: "langgraph_effects",
-    column: "content",
-    form: "bytes",
-    columns: ["id"],
-    identity: (row) => effectIdentity(row["id"] as string),
-  },
-];
+function sealedIn(rows: Pick<Rows, "identity"> & { table: { called: SealedColumn["name"] } & Table }): SealedColumn {
+  const [column, form] = Object.entries<Column>(rows.table.columns).flatMap(([name, { sealed }]) =>
+    sealed === undefined ? [] : ([[name, sealed.form]] as const),
+  )[0] ?? ["", "bytes"];
+  return { name: rows.table.called, table: rows.table, column, form, identity: (row) => rows.identity(row) };
+}
 
 /** What a column begins with that is sealed under the current key, and no other does: its key id stands in front. */
 export function currentStart(sql: Sql, form: SealedColumn["form"]): string | Buffer {

@@ -1,31 +1,21 @@
-import { verifyChecksum } from "../checksum";
 import { ownershipChange } from "../ownership";
+import { TASK_ROWS } from "../rows";
 import type { TaskClaim, TaskRow } from "../store";
+import type { RawOf, TASKS } from "../tables";
+import { insertRow } from "./insert-row";
 import type { Program, Sql } from "./sql";
 import type { ThreadFacts } from "./thread-facts";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
 import { renameTaskOfTurns } from "./turn-changes";
 
-/** A row of `langgraph_tasks` as SQLite returns it. */
-export interface RawTask {
-  task_id: string;
-  graph_id: string;
-  kind: TaskRow["kind"];
-  seq: number;
-  created_at: string;
-  checksum: string;
-}
+export type RawTask = RawOf<typeof TASKS>;
 
-const COLUMNS = "task_id, graph_id, kind, seq, created_at, checksum";
-const CURRENT = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? ORDER BY seq DESC LIMIT 1`;
+const CURRENT = TASK_ROWS.select("WHERE thread = ? ORDER BY seq DESC LIMIT 1");
 /** With all that came behind it: by a changed kind one of those might be the one that is looked for. */
-const SINCE_LAST_RUN = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ?1
-  AND seq >= coalesce((SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND kind = 'run'), 0) ORDER BY seq`;
-const ALL = `SELECT ${COLUMNS} FROM langgraph_tasks WHERE thread = ? ORDER BY seq`;
-const OPEN =
-  "INSERT INTO langgraph_tasks (thread, seq, task_id, graph_id, kind, created_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)";
-const RENAME = "UPDATE langgraph_tasks SET task_id = ?, checksum = ? WHERE thread = ? AND seq = ?";
+const SINCE_LAST_RUN = TASK_ROWS.select(`WHERE thread = ?1
+  AND seq >= coalesce((SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND kind = 'run'), 0) ORDER BY seq`);
+const ALL = TASK_ROWS.select("WHERE thread = ? ORDER BY seq");
 
 /** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
 export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt: string): Program<TaskRow> {
@@ -35,14 +25,14 @@ export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt
     const renamed = { ...current, taskId: change.taskId };
     key.touch();
     yield* renameTaskOfTurns(sql, key, current, renamed.taskId);
-    yield* sql.run(RENAME, renamed.taskId, checksumOf(sql, key.threadId, renamed), key.thread, current.seq);
+    yield* sql.run(TASK_ROWS.update, ...TASK_ROWS.changed(sql.sealing, key, renamed));
     key.facts.tasks = { current: renamed, lastRun: lastRun === current ? renamed : lastRun };
     return renamed;
   }
   if (change.type === "open") {
     const { taskId, graphId, kind } = change;
     const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt };
-    yield* insertTask(sql, key, opened);
+    yield* insertRow(sql, key, TASK_ROWS, opened);
     key.facts.tasks = { current: opened, lastRun: kind === "run" ? opened : lastRun };
     return opened;
   }
@@ -57,15 +47,9 @@ function* tasksKnown(sql: Sql, key: ThreadKey): Program<NonNullable<ThreadFacts[
   return key.facts.tasks;
 }
 
-export function* insertTask(sql: Sql, key: ThreadKey, task: TaskRow): Program<void> {
-  const { thread, threadId } = key;
-  key.count("others");
-  const { taskId, graphId, kind, seq, createdAt } = task;
-  yield* sql.run(OPEN, thread, seq, taskId, graphId, kind, createdAt, checksumOf(sql, threadId, task));
-}
-
 export function* currentTask(sql: Sql, key: ThreadKey): Program<TaskRow | undefined> {
-  return toTask(sql, key.threadId, yield* sql.get<RawTask>(CURRENT, key.thread));
+  const row = yield* sql.get<RawTask>(CURRENT, key.thread);
+  return row && toTask(sql, key.threadId, row);
 }
 
 /** The newest interval in which something ran. */
@@ -80,18 +64,10 @@ export function* listTasks(sql: Sql, threadId: string): Program<TaskRow[]> {
 }
 
 export function* tasksOf(sql: Sql, { thread, threadId }: ThreadKey): Program<TaskRow[]> {
-  return (yield* sql.all<RawTask>(ALL, thread)).map((row) => toTask(sql, threadId, row) as TaskRow);
+  return (yield* sql.all<RawTask>(ALL, thread)).map((row) => toTask(sql, threadId, row));
 }
 
 /** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function toTask(sql: Sql, threadId: string, row: RawTask | undefined): TaskRow | undefined {
-  if (row === undefined) return undefined;
-  const { task_id: taskId, graph_id: graphId, kind, seq, created_at: createdAt } = row;
-  const task = { taskId, graphId, kind, seq, createdAt };
-  verifyChecksum(row.checksum, checksumOf(sql, threadId, task), `the task at ${seq} of thread ${threadId}`, { threadId, seq });
-  return task;
-}
-
-function checksumOf(sql: Sql, threadId: string, { taskId, graphId, kind, seq, createdAt }: TaskRow): string {
-  return sql.sealing.checksum(threadId, "task", seq, taskId, graphId, kind, createdAt);
+export function toTask(sql: Sql, threadId: string, row: RawTask): TaskRow {
+  return TASK_ROWS.parse(sql.sealing, threadId, row);
 }

@@ -1,56 +1,40 @@
-import { corrupted } from "../checksum";
 import { TurnsError } from "../../errors";
+import { corrupted } from "../checksum";
+import {
+  EFFECT_ROWS,
+  GRAPH_ROWS,
+  ITEM_ROWS,
+  LIST_ROWS,
+  NAME_ROWS,
+  type Rows,
+  SNAPSHOT_ROWS,
+  TASK_ROWS,
+  TURN_ROWS,
+  WRITE_ROWS,
+} from "../rows";
 import type { CopyOrder } from "../store";
+import { type Column, EFFECTS, fieldOf, ITEMS, type RawOf, type RowOf, type Table, TURNS } from "../tables";
 import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unknownThread } from "../unknown-thread";
-import { CopyPath, FROM_START, pageByThread, pageBySeq, type RowWrite, type RowWrites } from "./copy-path";
-import { EFFECT_COLUMNS, type RawEffect, saveEffect, toEffect } from "./effect-rows";
-import { refuseEncrypted } from "./keys";
-import { manifestText } from "./manifest";
-import { namesOf, saveName } from "./names";
-import { unfinishedRewind } from "./rewind-records";
-import { insertSnapshot, type Row as SnapshotRow, toHead } from "./snapshot-rows";
+import { CopyPath, FROM_START, type RowWrites } from "./copy-path";
+import { saveEffect, toEffect } from "./effect-rows";
 import type { SqliteSql } from "./engine";
+import { insertRow } from "./insert-row";
+import { refuseEncrypted } from "./keys";
+import { manifestText, parseManifest } from "./manifest";
+import { namesOf } from "./names";
+import { unfinishedRewind } from "./rewind-records";
 import type { Program } from "./sql";
-import { insertTask, type RawTask, toTask } from "./tasks";
 import { countedRows } from "./thread-counts";
 import { type ThreadCounts, ThreadKey } from "./thread-key";
-import { insertThread, NO_ROWS, takeNumber, writerOn, threadKey } from "./thread-keys";
-import { copyChunks, type Translation } from "./thread-translation";
+import { insertThread, newThread, NO_ROWS, takeNumber, threadKey, writerOn } from "./thread-keys";
+import { AS_IT_IS, copyChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
-import { type RawTurn, toTurn, TURN_COLUMNS, writeTurn } from "./turn-rows";
-import { insertWrites, openWrites, type PlacedWrites } from "./write-rows";
+import { toTurn, writeTurn } from "./turn-rows";
 
-const TASKS = pageByThread("langgraph_tasks");
-const TURNS = pageByThread("langgraph_checkpoints", TURN_COLUMNS);
-const LISTS = pageBySeq("langgraph_lists");
-const GRAPHS = pageBySeq("langgraph_graphs");
-const SNAPSHOTS = pageBySeq("langgraph_snapshots");
-const WRITES = pageBySeq("langgraph_writes");
-const EFFECTS = pageBySeq("langgraph_effects", EFFECT_COLUMNS);
-const ITEMS = "SELECT pos, seq, chunk FROM langgraph_items WHERE list = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3";
-const ADD_LIST = "INSERT INTO langgraph_lists (seq, thread, base, keep) VALUES (?, ?, ?, ?)";
-const ADD_ITEM = "INSERT INTO langgraph_items (list, pos, seq, chunk) VALUES (?, ?, ?, ?)";
-const ADD_GRAPH = "INSERT INTO langgraph_graphs (seq, thread, digest, document) VALUES (?, ?, ?, ?)";
+const ITEMS_OF_LIST = ITEM_ROWS.select("WHERE list = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3");
 /** What the source's own row counts and its copy has too; rewinds stay behind. */
 const COPIED: readonly (keyof ThreadCounts)[] = ["snapshots", "writes", "turns", "effects"];
-
-interface ListRow {
-  seq: number;
-  base: number | null;
-  keep: number;
-}
-interface ItemRow {
-  pos: number;
-  seq: number;
-  chunk: number;
-}
-interface GraphRow {
-  seq: number;
-  digest: string;
-  document: string;
-}
-type Superseded<T> = T & { superseded_by: number | null };
 
 /** The key of a thread that has no row of its own yet: its rows are counted when it gets one. */
 class UnpublishedKey extends ThreadKey {
@@ -91,16 +75,7 @@ export function* sourceOf(from: SqliteSql, sourceId: string): Program<ThreadKey>
 export function* beginCopy(from: SqliteSql, source: ThreadKey, to: SqliteSql, order: CopyOrder): Program<CopyPath> {
   const { targetId, createdAt, createId } = order;
   yield* refuseTaken(to, targetId);
-  const fields = { thread: yield* takeNumber(to), thread_id: targetId, created_at: createdAt };
-  const target = new UnpublishedKey(writerOn(to), {
-    ...fields,
-    seq: 0,
-    epoch: 0,
-    generation: 0,
-    pruned_seq: 0,
-    unswept: 0,
-    ...NO_ROWS,
-  });
+  const target = new UnpublishedKey(writerOn(to), newThread(to, yield* takeNumber(to), targetId, createdAt));
   return new CopyPath(from, source, to, target, createId);
 }
 
@@ -110,13 +85,13 @@ export function* beginCopy(from: SqliteSql, source: ThreadKey, to: SqliteSql, or
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
 export function* copiedRows(path: CopyPath): RowWrites {
-  yield* copyTasks(path);
+  yield* copyTable(path, TASK_ROWS, AS_IT_IS, (task) => ({ ...task, graphId: graphIdIn(path, task.graphId) }));
   const translation = yield* copyChunks(path);
-  yield* copyLists(path);
-  yield* copyGraphs(path);
-  yield* copySnapshots(path, translation);
+  yield* copyLists(path, translation);
+  yield* copyTable(path, GRAPH_ROWS, translation);
+  yield* copyTable(path, SNAPSHOT_ROWS, translation);
   yield* copyNames(path);
-  yield* copyWrites(path, translation);
+  yield* copyTable(path, WRITE_ROWS, translation);
   yield* copyTurns(path, translation);
   yield* copyEffects(path, translation);
 }
@@ -146,10 +121,9 @@ export function* publishCopy(path: CopyPath): Program {
   }
   if (!to.sealing.encrypted) yield* refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`);
   yield* allowAgain(to, threadId);
-  const { seq, epoch, pruned_seq: prunedSeq, unswept } = source.row;
-  const fields = { thread: target.thread, thread_id: threadId, created_at: target.row.created_at };
-  const place = { seq, epoch, generation: 0, pruned_seq: prunedSeq === 0 ? 0 : path.seq(prunedSeq), unswept };
-  yield* insertThread(to, { ...fields, ...place }, counts);
+  const { seq, epoch, prunedSeq, unswept } = source.row;
+  const place = { seq, epoch, prunedSeq: prunedSeq === 0 ? 0 : path.seq(prunedSeq), unswept };
+  yield* insertThread(to, { ...target.row, ...place, ...counts });
 }
 
 /** The first kind of rows of which the copy has not as many as the source. */
@@ -169,13 +143,33 @@ export function* refuseTaken(sql: SqliteSql, threadId: string): Program {
   });
 }
 
-function* copyTasks(path: CopyPath): RowWrites {
+/** A row of the source as it is in the copy: it has the copy's numbers, and its texts refer to the copy's values. */
+function moved<T extends Table, R extends object>(path: CopyPath, table: T, row: R, translation: Translation): R {
+  const copy = { ...row } as Record<string, unknown>;
+  for (const [name, column] of Object.entries<Column>(table.columns)) {
+    const field = fieldOf(name, column);
+    if (field === undefined || copy[field] === undefined) continue;
+    const value = copy[field];
+    if (column.role === "owner") copy[field] = path.target.threadId;
+    else if (column.seqOf !== undefined) copy[field] = path.seq(value as number);
+    else if (column.refers === "text") copy[field] = translation.text(value as string);
+    else if (column.refers === "manifest") copy[field] = manifestText(translation.channels(parseManifest(value as string)));
+  }
+  return copy as R;
+}
+
+/** Copies the rows of a table. @param change what is the copy's own besides */
+function* copyTable<T extends Table>(
+  path: CopyPath,
+  rows: Rows<T>,
+  translation: Translation,
+  change: (row: RowOf<T>) => RowOf<T> = (row) => row,
+): RowWrites {
   const { from, to, source, target } = path;
-  for (const row of path.rowsByThread<RawTask>(TASKS)) {
-    const task = toTask(from, source.threadId, row);
-    if (task === undefined) continue;
-    const copied = { ...task, seq: path.seq(task.seq), graphId: graphIdIn(path, task.graphId) };
-    yield () => insertTask(to, target, copied);
+  for (const raw of path.rows(rows)) {
+    const row = rows.parse(from.sealing, source.threadId, raw);
+    const copy = change(moved(path, rows.table, row, translation));
+    yield () => insertRow(to, target, rows, copy);
   }
 }
 
@@ -184,85 +178,26 @@ function graphIdIn({ source, target }: CopyPath, graphId: string): string {
   return graphId === source.threadId ? target.threadId : graphId;
 }
 
-function* copyLists(path: CopyPath): RowWrites {
+function* copyLists(path: CopyPath, translation: Translation): RowWrites {
+  yield* copyTable(path, LIST_ROWS, translation);
   const { to, target } = path;
-  for (const { seq, base, keep } of path.rowsBySeq<ListRow>(LISTS)) {
-    const list = path.seq(seq);
-    yield () => to.run(ADD_LIST, list, target.thread, path.seqIfAny(base), keep);
-    for (const item of path.pages<ItemRow>(ITEMS, seq, FROM_START, ({ pos }) => pos)) {
-      yield () => to.run(ADD_ITEM, list, item.pos, path.seq(item.seq), path.seq(item.chunk));
+  for (const { seq: list } of path.rows(LIST_ROWS)) {
+    for (const item of path.pages<RawOf<typeof ITEMS>>(ITEMS_OF_LIST, list, FROM_START, ({ pos }) => pos)) {
+      const copy = moved(path, ITEMS, item, translation);
+      yield () => insertRow(to, target, ITEM_ROWS, copy);
     }
   }
 }
 
-function* copyGraphs(path: CopyPath): RowWrites {
-  const { to, target } = path;
-  for (const { seq, digest, document } of path.rowsBySeq<GraphRow>(GRAPHS)) {
-    yield () => to.run(ADD_GRAPH, path.seq(seq), target.thread, digest, document);
-  }
-}
-
-function* copySnapshots(path: CopyPath, translation: Translation): RowWrites {
-  const { from, to, source, target } = path;
-  for (const row of path.rowsBySeq<SnapshotRow>(SNAPSHOTS)) {
-    const head = toHead(from, source.threadId, row);
-    const copied = {
-      seq: path.seq(row.seq),
-      ns: head.ns,
-      checkpointId: head.checkpointId,
-      position: path.seq(head.position),
-      parentId: head.parentId,
-      source: row.source,
-      step: row.step,
-      runId: row.run_id ?? undefined,
-      createdAt: row.created_at,
-      delta: row.delta ?? undefined,
-      body: head.body,
-      channels: manifestText(translation.channels(head.channels)),
-      metadata: head.metadata,
-    };
-    yield () => insertSnapshot(to, target, copied);
-    yield* supersede(path, "langgraph_snapshots", row);
-  }
-}
-
 function* copyNames({ from, to, source, target }: CopyPath): RowWrites {
-  for (const name of from.now(namesOf(from, source))) yield () => saveName(to, target, name);
-}
-
-function* copyWrites(path: CopyPath, translation: Translation): RowWrites {
-  const { from, to, source, target } = path;
-  for (const row of path.rowsBySeq<Superseded<PlacedWrites>>(WRITES)) {
-    const { checkpoint_ns: ns, checkpoint_id: checkpointId, node_task_id: nodeTaskId, task_path: taskPath, idx } = row;
-    const entries = translation.text(openWrites(from, source.threadId, row, ns, checkpointId));
-    const copied = { seq: path.seq(row.seq), ns, checkpointId, nodeTaskId, taskPath, idx, entries };
-    yield () => insertWrites(to, target, copied);
-    yield* supersede(path, "langgraph_writes", row);
-  }
-}
-
-function* supersede(
-  path: CopyPath,
-  table: "langgraph_snapshots" | "langgraph_writes",
-  { seq, superseded_by: by }: Superseded<{ seq: number }>,
-): Generator<RowWrite> {
-  if (by === null) return;
-  yield () => path.to.run(`UPDATE ${table} SET superseded_by = ? WHERE seq = ?`, path.seq(by), path.seq(seq));
+  for (const name of from.now(namesOf(from, source))) yield () => insertRow(to, target, NAME_ROWS, name);
 }
 
 function* copyTurns(path: CopyPath, translation: Translation): RowWrites {
   const { from, to, source, target } = path;
-  for (const row of path.rowsByThread<RawTurn>(TURNS)) {
-    const turn = toTurn(from, row, source.threadId);
-    const copied = {
-      ...turn,
-      id: path.createId(),
-      serializedState: translation.text(turn.serializedState),
-      graphId: graphIdIn(path, turn.graphId),
-      threadId: target.threadId,
-      seq: path.seq(turn.seq ?? 0),
-      graph: turn.graph === undefined ? undefined : path.seq(turn.graph),
-    };
+  for (const row of path.rows(TURN_ROWS)) {
+    const turn = moved(path, TURNS, toTurn(from, row, source.threadId), translation);
+    const copied = { ...turn, id: path.createId(), graphId: graphIdIn(path, turn.graphId) };
     yield () => writeTurn(to, target.thread, copied);
   }
 }
@@ -270,14 +205,12 @@ function* copyTurns(path: CopyPath, translation: Translation): RowWrites {
 /** What was done for the source is done for its copy, which has nothing to undo: the side effect is the source's. */
 function* copyEffects(path: CopyPath, translation: Translation): RowWrites {
   const { from, to, source, target } = path;
-  for (const row of path.rowsBySeq<RawEffect>(EFFECTS)) {
-    const effect = toEffect(from, source.threadId, row);
+  for (const row of path.rows(EFFECT_ROWS)) {
+    const effect = moved(path, EFFECTS, toEffect(from, source.threadId, row), translation);
     const input = effect.input === undefined ? undefined : translation.text(effect.input);
     const copied = {
       ...effect,
       id: path.createId(),
-      threadId: target.threadId,
-      seq: path.seq(effect.seq),
       triedSeq: undefined,
       input,
       // With encryption digests are the thread's own.

@@ -1,19 +1,25 @@
 import { corrupted } from "../checksum";
-import { ofThread } from "../spans";
+import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
 import type { Program, Sql } from "./sql";
 import type { ThreadCounts, ThreadKey } from "./thread-key";
-import { threadKey } from "./thread-keys";
+import { NO_ROWS, threadKey } from "./thread-keys";
 
-const KINDS = ["snapshots", "writes", "turns", "effects", "others"] as const;
+const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];
+const KINDS = Object.keys(NO_ROWS) as (keyof ThreadCounts)[];
 const ON_RECORD = `SELECT ${KINDS.join(", ")} FROM langgraph_threads WHERE thread = ?`;
+const SUMS = KINDS.map(
+  (kind) =>
+    `${COUNTED_TABLES.filter(({ counted }) => counted === kind)
+      .map(counting)
+      .join(" + ")} AS ${kind}`,
+);
+const COUNTED = `SELECT ${SUMS.join(", ")}`;
+
 /** A turn without a number would be read by nobody. */
-const COUNTED = `SELECT
-  (SELECT count(*) FROM langgraph_snapshots WHERE ${ofThread()}) AS snapshots,
-  (SELECT count(*) FROM langgraph_writes WHERE ${ofThread()}) AS writes,
-  (SELECT count(seq) FROM langgraph_checkpoints WHERE thread = ?1) AS turns,
-  (SELECT count(*) FROM langgraph_effects WHERE ${ofThread()}) AS effects,
-  (SELECT count(*) FROM langgraph_tasks WHERE thread = ?1) + (SELECT count(*) FROM langgraph_names WHERE thread = ?1)
-    + (SELECT count(*) FROM langgraph_rewinds WHERE thread_id = ?2) AS others`;
+function counting(table: Table): string {
+  const rows = table.columns["seq"]?.nullable === true ? "count(seq)" : "count(*)";
+  return `(SELECT ${rows} FROM ${table.name} WHERE ${rowsOfThread(table)})`;
+}
 
 type Numbered = Pick<ThreadKey, "thread" | "threadId">;
 

@@ -1,4 +1,5 @@
 import type { CheckpointHead, TaskRow, TurnRow } from "../store";
+import type { RowOf, TOMBSTONES } from "../tables";
 
 /** So many of each are known of a thread, the ones used last. */
 const HEADS = 24;
@@ -7,10 +8,7 @@ const CHUNKS = 2_048;
 const LISTS = 512;
 
 /** What a tombstone says. */
-export interface Deletion {
-  deleted_at: number;
-  final: number;
-}
+export type Deletion = RowOf<typeof TOMBSTONES>;
 
 /** A checkpoint that this connection has saved or read: what saves go on from. */
 export interface KnownHead {

@@ -2,29 +2,14 @@ import { TurnsError } from "../../errors";
 import type { Program } from "../program";
 import { firstSeq, SPAN } from "../spans";
 import type { TurnRow } from "../store";
+import type { RowOf, Table, THREADS } from "../tables";
 import { ThreadFacts } from "./thread-facts";
 
-/** What a row of `langgraph_threads` says of its thread, and its checksum is over. `seq` is the last number that was taken. */
-export interface ThreadFields {
-  thread: number;
-  thread_id: string;
-  created_at: string;
-  seq: number;
-  epoch: number;
-  generation: number;
-  pruned_seq: number;
-  unswept: number;
-}
+/** The row of a thread. `seq` is the last number that was taken. */
+export type ThreadFields = RowOf<typeof THREADS>;
 /** How many rows there are of the thread. */
-export interface ThreadCounts {
-  snapshots: number;
-  writes: number;
-  turns: number;
-  effects: number;
-  /** Tasks, names and rewinds. */
-  others: number;
-}
-export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "pruned_seq" | "unswept">>;
+export type ThreadCounts = Pick<ThreadFields, NonNullable<Table["counted"]>>;
+export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "prunedSeq" | "unswept">>;
 
 /** A thread's row, as a transaction has written it. */
 export interface WrittenThread {
@@ -37,7 +22,7 @@ export interface ThreadWriter {
   /** Something of the thread changes in the transaction that runs. */
   changes(key: ThreadKey): void;
   turn(thread: number, turn: TurnRow): Program;
-  row(row: Readonly<ThreadFields & ThreadCounts>): Program<WrittenThread>;
+  row(row: Readonly<ThreadFields>): Program<WrittenThread>;
 }
 
 /** What one program left for the end of the transaction could not be written, whichever program runs just now. */
@@ -56,19 +41,19 @@ export class ThreadKey {
   readonly thread: number;
   facts = new ThreadFacts();
   readonly #writer: ThreadWriter;
-  readonly #row: ThreadFields & ThreadCounts;
+  readonly #row: ThreadFields;
   /** Turns that are written at the end of the transaction: one that ends in it as well is written once. */
   #turns: TurnRow[] = [];
   #isChanged = false;
 
-  constructor(writer: ThreadWriter, row: ThreadFields & ThreadCounts) {
+  constructor(writer: ThreadWriter, row: ThreadFields) {
     this.#writer = writer;
     this.#row = row;
-    this.threadId = row.thread_id;
+    this.threadId = row.threadId;
     this.thread = row.thread;
   }
 
-  get row(): Readonly<ThreadFields & ThreadCounts> {
+  get row(): Readonly<ThreadFields> {
     return this.#row;
   }
 
@@ -125,7 +110,7 @@ export class ThreadKey {
   }
 
   /** A part of the transaction was rolled back. */
-  restore(row: ThreadFields & ThreadCounts): void {
+  restore(row: ThreadFields): void {
     Object.assign(this.#row, row);
     this.#turns = [];
     this.facts = new ThreadFacts();

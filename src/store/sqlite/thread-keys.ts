@@ -1,26 +1,20 @@
 import { corrupted } from "../checksum";
+import { THREAD_ROWS } from "../rows";
 import { THREADS_MAX } from "../spans";
+import type { RawOf, THREADS } from "../tables";
 import { refuseEncrypted } from "./keys";
 import type { Program, Sql } from "./sql";
 import { ThreadFacts } from "./thread-facts";
 import { type ThreadCounts, type ThreadFields, ThreadKey, type ThreadWriter, type WrittenThread } from "./thread-key";
 import { writeTurn } from "./turn-rows";
 
-/** A row of `langgraph_threads` as the engine returns it. */
-export interface RawThread extends ThreadFields, ThreadCounts {
-  tag: string;
-  checksum: string;
-}
+export type RawThread = RawOf<typeof THREADS>;
 
 export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
-const FIELDS = "thread, thread_id, tag, created_at, seq, epoch, generation, pruned_seq, unswept";
-const COUNTS = "snapshots, writes, turns, effects, others";
-const COLUMNS = `${FIELDS}, ${COUNTS}, checksum`;
+/** What a thread begins with. */
+const NEW = { seq: 0, epoch: 0, generation: 0, prunedSeq: 0, unswept: 0, ...NO_ROWS };
 /** Either way, so that a damaged id, or a damaged index, does not make a thread look like one that is not there. */
-const OF_ID = `SELECT ${COLUMNS} FROM langgraph_threads WHERE thread_id = ? OR tag = ?`;
-const INSERT = `INSERT INTO langgraph_threads (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-const CHANGE = `UPDATE langgraph_threads SET seq = ?, epoch = ?, generation = ?, pruned_seq = ?, unswept = ?, snapshots = ?, writes = ?,
-  turns = ?, effects = ?, others = ?, checksum = ? WHERE thread = ?`;
+const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
 const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 /** A number that no thread has or had. That of a leftover is still in use. */
@@ -39,12 +33,10 @@ export function writerOn(sql: Sql): ThreadWriter {
   };
 }
 
-function* writeRow(sql: Sql, row: Readonly<ThreadFields & ThreadCounts>): Program<WrittenThread> {
-  const { thread, seq, epoch, generation, pruned_seq: pruned, unswept, snapshots, writes, turns, effects, others } = row;
-  const checksum = threadChecksum(sql, row);
-  const numbers = [seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others];
-  yield* sql.run(CHANGE, ...numbers, checksum, thread);
-  return { thread, checksum };
+function* writeRow(sql: Sql, row: Readonly<ThreadFields>): Program<WrittenThread> {
+  const changed = THREAD_ROWS.changed(sql.sealing, row, row);
+  yield* sql.run(THREAD_ROWS.update, ...changed);
+  return { thread: row.thread, checksum: changed.at(-2) as string };
 }
 
 /** Whether the rows of threads are those that were written. A checksum is over the thread's sequence, which each commit moves on. */
@@ -76,16 +68,7 @@ export function* threadNumbers(sql: Sql, threadId: string): Program<number[]> {
 
 export function* createThread(sql: Sql, threadId: string, createdAt: string): Program<ThreadKey> {
   if (!sql.sealing.encrypted) yield* refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
-  return yield* insertThread(sql, {
-    thread: yield* takeNumber(sql),
-    thread_id: threadId,
-    created_at: createdAt,
-    seq: 0,
-    epoch: 0,
-    generation: 0,
-    pruned_seq: 0,
-    unswept: 0,
-  });
+  return yield* insertThread(sql, newThread(sql, yield* takeNumber(sql), threadId, createdAt));
 }
 
 /** A number for a thread that is about to be. @throws {TurnsError} CHECKPOINT_CORRUPTED if the file doesn't say how many it has had */
@@ -95,15 +78,14 @@ export function* takeNumber(sql: Sql): Program<number> {
   throw corrupted("the file's settings", `how many threads it has had, up to ${THREADS_MAX - 1}`, "none, or another value", {});
 }
 
-export function* insertThread(sql: Sql, fields: ThreadFields, counts: ThreadCounts = NO_ROWS): Program<ThreadKey> {
-  const row = { ...fields, ...counts };
-  const { thread, thread_id: threadId, created_at: createdAt, seq, epoch, generation, pruned_seq: pruned, unswept } = row;
-  const { snapshots, writes, turns, effects, others } = row;
-  const [tag, checksum] = [tagOf(sql, threadId), threadChecksum(sql, row)];
-  const values = [seq, epoch, generation, pruned, unswept, snapshots, writes, turns, effects, others];
-  yield* sql.run(INSERT, thread, threadId, tag, createdAt, ...values, checksum);
+export function newThread(sql: Sql, thread: number, threadId: string, createdAt: string): ThreadFields {
+  return { thread, threadId, tag: tagOf(sql, threadId), createdAt, ...NEW };
+}
+
+export function* insertThread(sql: Sql, row: ThreadFields): Program<ThreadKey> {
+  yield* sql.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(sql.sealing, row, row));
   const key = new ThreadKey(writerOn(sql), row);
-  sql.threads.set(threadId, key);
+  sql.threads.set(row.threadId, key);
   return key;
 }
 
@@ -123,9 +105,9 @@ export function* threadIdOf(sql: Sql, thread: number): Program<string> {
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which are not at hand */
-export function* verifiedThread(sql: Sql, threadId: string, row: RawThread): Program<RawThread> {
-  const isWhole = row.thread_id === threadId && row.tag === tagOf(sql, threadId) && row.checksum === threadChecksum(sql, row);
-  if (isWhole) return row;
+export function* verifiedThread(sql: Sql, threadId: string, row: RawThread): Program<ThreadFields> {
+  const isOwn = row.thread_id === threadId && row.tag === tagOf(sql, threadId);
+  if (isOwn && row.checksum === THREAD_ROWS.checksum(sql.sealing, threadId, row)) return THREAD_ROWS.unverified(threadId, row);
   if (!sql.sealing.encrypted) yield* refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
   throw damaged(threadId, "one with another checksum");
 }
@@ -133,11 +115,6 @@ export function* verifiedThread(sql: Sql, threadId: string, row: RawThread): Pro
 /** A checksum of the id alone; a thread's row is looked up so often that it is remembered. */
 export function tagOf(sql: Sql, threadId: string): string {
   return sql.remembered(threadId, () => sql.sealing.checksum(threadId, "thread"));
-}
-
-function threadChecksum(sql: Sql, row: ThreadFields): string {
-  const { thread, thread_id: threadId, created_at: createdAt, seq, epoch, generation, pruned_seq: prunedSeq, unswept } = row;
-  return sql.sealing.checksum(threadId, "thread", thread, createdAt, seq, epoch, generation, prunedSeq, unswept);
 }
 
 function damaged(threadId: string, found: string): Error {

@@ -1,12 +1,13 @@
 import { corrupted } from "../checksum";
+import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";
 import type { Pointer } from "../store";
 import { ChunkReader } from "./chunks";
 import { CopiedDigests, type ListPointer } from "./copied-digests";
-import { type CopyPath, pageBySeq, type RowWrites } from "./copy-path";
-import { CHUNK_IDENTITY } from "./identities";
+import type { CopyPath, RowWrites } from "./copy-path";
+import { insertRow } from "./insert-row";
 import type { Manifest } from "./manifest";
 import { withReferences } from "./references";
-import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
+import { toHead } from "./snapshot-rows";
 import type { ThreadKey } from "./thread-key";
 
 /** How the contents of a thread become those of its copy. */
@@ -15,15 +16,9 @@ export interface Translation {
   text(text: string): string;
   channels(channels: Manifest): Manifest;
 }
-interface StoredChunk {
-  seq: number;
-  address: string;
-  body: string | Uint8Array;
-}
 
-const CHUNKS = pageBySeq("langgraph_chunks", "seq, address, body");
-const SNAPSHOTS = pageBySeq("langgraph_snapshots");
-const INSERT = "INSERT INTO langgraph_chunks (seq, thread, address, body) VALUES (?, ?, ?, ?)";
+/** Of rows that refer to no values. */
+export const AS_IT_IS: Translation = { text: (text) => text, channels: (channels) => channels };
 
 /** Copies the parts of values. @returns how the rest is to be copied. @throws {TurnsError} CHECKPOINT_CORRUPTED */
 export function* copyChunks(path: CopyPath): RowWrites<Translation> {
@@ -33,8 +28,8 @@ export function* copyChunks(path: CopyPath): RowWrites<Translation> {
 /** Without encryption equal contents have equal addresses on every thread: chunks are copied as they are. */
 function* copyPlainChunks(path: CopyPath): RowWrites<Translation> {
   const { to, target } = path;
-  for (const { seq, address, body } of path.rowsBySeq<StoredChunk>(CHUNKS)) {
-    yield () => to.run(INSERT, path.seq(seq), target.thread, address, body);
+  for (const { seq, address, body } of path.rows(CHUNK_ROWS)) {
+    yield () => insertRow(to, target, CHUNK_ROWS, { seq: path.seq(seq), address, body: body as string });
   }
   const moved = (pointer: Pointer): Pointer => (pointer.kind === "list" ? { ...pointer, list: path.seq(pointer.list) } : pointer);
   return { text: (text) => text, channels: (channels) => withPointers(channels, moved) };
@@ -58,11 +53,11 @@ function* copySealedChunks(path: CopyPath): RowWrites<Translation> {
     addresses.set(old, now);
     return now;
   };
-  for (const { seq, address: old } of path.rowsBySeq<StoredChunk>(CHUNKS)) {
+  for (const { seq, address: old } of path.rows(CHUNK_ROWS)) {
     const text = contents(old);
     const now = addresses.get(old) ?? to.sealing.address(target.threadId, text);
     addresses.set(old, now);
-    yield () => to.run(INSERT, path.seq(seq), target.thread, now, to.sealing.seal(target.threadId, CHUNK_IDENTITY, text));
+    yield () => insertRow(to, target, CHUNK_ROWS, { seq: path.seq(seq), address: now, body: text });
   }
   const known = (old: string): string => addresses.get(old) ?? missing(source, old);
   const digests = yield* CopiedDigests.read(path, yield* listPointers(path));
@@ -78,7 +73,7 @@ function* copySealedChunks(path: CopyPath): RowWrites<Translation> {
 function* listPointers(path: CopyPath): RowWrites<ListPointer[]> {
   const { from, source } = path;
   const lists: ListPointer[] = [];
-  for (const row of path.rowsBySeq<SnapshotRow>(SNAPSHOTS)) {
+  for (const row of path.rows(SNAPSHOT_ROWS)) {
     const { channels } = toHead(from, source.threadId, row);
     for (const { pointer } of channels.values()) if (pointer?.kind === "list") lists.push(pointer);
     yield;

@@ -1,3 +1,4 @@
+import { TURN_ROWS } from "../rows";
 import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
 import { checkLease } from "./runs";
 import { openArchive } from "./archive";
@@ -7,11 +8,11 @@ import { listRewinds } from "./rewind-records";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
 import { updateTurn } from "./turn-changes";
-import { type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+import { type RawTurn, toTurn } from "./turn-rows";
 import { newestOf, turnsOf } from "./turns";
 
 /** What a checksum is over; every row is read, so a page at a time. */
-const PAGE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT 200`;
+const PAGE = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT 200");
 
 export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): Program<void> {
   const { threadId, nodeTaskId, attemptRunId } = of;

@@ -1,6 +1,7 @@
 import { TurnsError } from "../../errors";
-import { verifyChecksum } from "../checksum";
+import { TOMBSTONE_ROWS } from "../rows";
 import type { Lease, SawDeletion } from "../store";
+import type { RawOf, TOMBSTONES } from "../tables";
 import { checkLease } from "./runs";
 import type { Program, Sql } from "./sql";
 import { type Deletion, headKey } from "./thread-facts";
@@ -20,8 +21,7 @@ export interface Entry {
 }
 
 /** Either way, so that a damaged id does not make a deletion look like one that never was. */
-const OF_THREAD = "SELECT thread_id, tag, deleted_at, final, checksum FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
-const BURY = "INSERT OR REPLACE INTO langgraph_tombstones (thread_id, tag, deleted_at, final, checksum) VALUES (?, ?, ?, ?, ?)";
+const OF_THREAD = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
 const REMOVE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
 const EXISTS =
   "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
@@ -36,8 +36,8 @@ const EXISTS =
 export function* enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): Program<ThreadKey> {
   const key = yield* threadKey(sql, threadId);
   const grave = key === undefined ? yield* tombstoneOf(sql, threadId) : yield* deletionKnown(sql, key);
-  if (grave !== undefined && (grave.final === 1 || (yield* isLate(key, entry, grave.deleted_at)))) {
-    throw threadDeleted(threadId, grave.deleted_at, grave.final === 1);
+  if (grave !== undefined && (grave.final || (yield* isLate(key, entry, grave.deletedAt)))) {
+    throw threadDeleted(threadId, grave.deletedAt, grave.final);
   }
   yield* checkLease(sql, entry.lease);
   return key ?? (yield* createThread(sql, threadId, createdAt));
@@ -69,18 +69,18 @@ export function* isThere(sql: Sql, { thread, facts }: ThreadKey, ns: string, che
 
 /** Which deletion of the thread was the last one, 0 for none. */
 export function* deletionOf(sql: Sql, threadId: string): Program<number> {
-  return (yield* tombstoneOf(sql, threadId))?.deleted_at ?? 0;
+  return (yield* tombstoneOf(sql, threadId))?.deletedAt ?? 0;
 }
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
 export function* bury(sql: Sql, threadId: string, deletedAt: number, final: boolean): Program<void> {
-  yield* saveTombstone(sql, threadId, Math.max(deletedAt, (yield* deletionOf(sql, threadId)) + 1), final ? 1 : 0);
+  yield* saveTombstone(sql, threadId, Math.max(deletedAt, (yield* deletionOf(sql, threadId)) + 1), final);
 }
 
 /** The id may be used again, though not by the runs that were at work when it was deleted. */
 export function* allowAgain(sql: Sql, threadId: string): Program<void> {
   const grave = yield* tombstoneOf(sql, threadId);
-  if (grave !== undefined) yield* saveTombstone(sql, threadId, grave.deleted_at, 0);
+  if (grave !== undefined) yield* saveTombstone(sql, threadId, grave.deletedAt, false);
 }
 
 /** @returns whether there was a tombstone */
@@ -89,36 +89,23 @@ export function* removeTombstone(sql: Sql, threadId: string): Program<boolean> {
   return (yield* sql.run(REMOVE, threadId, tagOf(sql, threadId))) > 0;
 }
 
-/** A row of `langgraph_tombstones` as SQLite returns it. */
-export interface RawTombstone {
-  thread_id: string;
-  tag: string;
-  deleted_at: number;
-  final: number;
-  checksum: string;
-}
+export type RawTombstone = RawOf<typeof TOMBSTONES>;
 
-function* tombstoneOf(sql: Sql, threadId: string): Program<RawTombstone | undefined> {
+function* tombstoneOf(sql: Sql, threadId: string): Program<Deletion | undefined> {
   const row = yield* sql.get<RawTombstone>(OF_THREAD, threadId, tagOf(sql, threadId));
-  if (row !== undefined) verifyTombstone(sql, threadId, row);
-  return row;
+  return row && verifiedTombstone(sql, threadId, row);
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function verifyTombstone(sql: Sql, threadId: string, row: RawTombstone): void {
-  const { thread_id: id, tag, deleted_at: deletedAt, final, checksum } = row;
-  const isOwn = id === threadId && tag === tagOf(sql, threadId);
-  const computed = isOwn ? tombstoneChecksum(sql, threadId, deletedAt, final) : "";
-  verifyChecksum(checksum, computed, `the deletion of thread ${JSON.stringify(threadId)}`, { threadId });
+export function verifiedTombstone(sql: Sql, threadId: string, row: RawTombstone): Deletion {
+  return TOMBSTONE_ROWS.parse(sql.sealing, threadId, row);
 }
 
-export function* saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: number): Program<void> {
+export function* saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: boolean): Program<void> {
   sql.threads.delete(threadId);
-  yield* sql.run(BURY, threadId, tagOf(sql, threadId), deletedAt, final, tombstoneChecksum(sql, threadId, deletedAt, final));
-}
-
-function tombstoneChecksum(sql: Sql, threadId: string, deletedAt: number, final: number): string {
-  return sql.sealing.checksum(threadId, "deletion", deletedAt, final);
+  yield* sql.run(REMOVE, threadId, tagOf(sql, threadId));
+  const row = { threadId, tag: tagOf(sql, threadId), deletedAt, final };
+  yield* sql.run(TOMBSTONE_ROWS.insert, ...TOMBSTONE_ROWS.values(sql.sealing, { thread: null, threadId }, row));
 }
 
 function threadDeleted(threadId: string, deletedAt: number, final: boolean): TurnsError {

@@ -1,10 +1,12 @@
+import { TURN_ROWS } from "../rows";
 import type { TaskRow, TurnRow } from "../store";
+import type { ChangesOf, TURNS } from "../tables";
 import type { Program, Sql } from "./sql";
 import type { ThreadKey } from "./thread-key";
 import { threadIdOf, threadKey } from "./thread-keys";
-import { type RawTurn, rewriteTask, rewriteTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+import { type RawTurn, rewriteTurn, toTurn } from "./turn-rows";
 
-const SINCE = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ?`;
+const SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
 
 /** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
 export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
@@ -28,20 +30,7 @@ function bySeq(left: TurnRow, right: TurnRow): number {
 }
 
 /** What may change in a turn that is saved. */
-export type TurnChange = Partial<
-  Pick<
-    TurnRow,
-    | "status"
-    | "durable"
-    | "inputTokens"
-    | "outputTokens"
-    | "cachedTokens"
-    | "reasoningTokens"
-    | "graph"
-    | "fingerprint"
-    | "validation"
-  >
->;
+export type TurnChange = Partial<ChangesOf<typeof TURNS>>;
 
 /**
  * Changes a turn in place, within the caller's transaction.
@@ -66,7 +55,7 @@ export function* renameTaskOfTurns(sql: Sql, key: ThreadKey, { seq, taskId }: Ta
   for (const row of yield* sql.all<RawTurn>(SINCE, key.thread, seq)) {
     if (row.task_id !== taskId) continue;
     const turn = { ...toTurn(sql, row, key.threadId), taskId: newId };
-    yield* rewriteTask(sql, turn);
+    yield* rewriteTurn(sql, turn);
     rememberTurn(key, turn);
   }
 }

@@ -1,3 +1,4 @@
+import { TURN_ROWS } from "../rows";
 import { chunkAddresses } from "../../codec";
 import { plainSealing } from "../../sealing";
 import { NOTHING_REMEMBERED, type StoredCheckpoint, type TurnRow } from "../store";
@@ -13,14 +14,14 @@ import { OpenedFile, pathOf, refuseSecondName } from "./opened-file";
 import { sqlOn, type SqliteSql } from "./engine";
 import type { Program } from "./sql";
 import { turnOf } from "./turn-changes";
-import { type RawTurn, TURN_COLUMNS, writeTurn } from "./turn-rows";
+import { type RawTurn, writeTurn } from "./turn-rows";
 
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
 const IDS_PER_STATEMENT = 900;
 
 /** Not those of a thread that was deleted, nor of a copy that is still being made. */
 const REACHABLE = "(thread IS NULL OR thread NOT IN (SELECT thread FROM langgraph_leftovers))";
-const TURNS = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE ${REACHABLE}`;
+const TURNS = TURN_ROWS.select(`WHERE ${REACHABLE}`);
 const BY_ID = `${TURNS} AND id = ?`;
 /** Of a recorded turn langgraph_tasks has the task and the graph. It has nobody's turns before the task began, and late ones after it ended. */
 const OF_TASKS = `langgraph_tasks AS t CROSS JOIN langgraph_checkpoints AS c ON c.thread = t.thread AND c.seq > t.seq AND c.task_id = t.task_id`;

@@ -1,3 +1,4 @@
+import { TURN_ROWS } from "../rows";
 import { TurnsError } from "../../errors";
 import { namespaceAbove } from "../namespaces";
 import type { Lease, NewAction, NewThought, NewWrites, PackedText, TurnRow, TurnStatus, TurnType } from "../store";
@@ -14,7 +15,7 @@ import { threadKey } from "./thread-keys";
 import { type Entry, enterThread } from "./tombstones";
 import { type SavedApart, turnApart } from "./turn-apart";
 import { insertTurn, turnOf, updateTurn } from "./turn-changes";
-import { type RawTurn, toTurn, TURN_COLUMNS } from "./turn-rows";
+import { type RawTurn, toTurn } from "./turn-rows";
 
 /** The newest first: mostly it is the one. */
 const startedAtStep = (limit: number): string => `SELECT checkpoint_id FROM langgraph_snapshots
@@ -28,14 +29,13 @@ const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND che
   AND node_task_id = '${NULL_TASK}' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
-const OF_NODE_TASK = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints
-  WHERE thread = ? AND node_task_id = ? ORDER BY seq`;
-const BY_ID = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE id = ?`;
-const OF_THREAD = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?`;
+const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
+const BY_ID = TURN_ROWS.select("WHERE id = ?");
+const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
 /** A node whose checkpoint was not kept, nor its run so far ("exit", or no checkpointer), is history when a root checkpoint comes after it. */
-const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
+const OPEN = TURN_ROWS.select(`AS t
   WHERE thread = ?1 AND turn_type = 'Thought'
     AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
       WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND later.seq > t.seq
@@ -46,7 +46,7 @@ const OPEN = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints AS t
       ELSE checkpoint_id = (SELECT checkpoint_id FROM langgraph_snapshots AS s
         WHERE s.thread = ?1 AND s.checkpoint_ns = t.checkpoint_ns AND s.superseded_by IS NULL
         ORDER BY s.position DESC LIMIT 1) END
-  ORDER BY seq`;
+  ORDER BY seq`);
 
 export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> {
   const { nodeTaskId, nodeNs, step } = thought;

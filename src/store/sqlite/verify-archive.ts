@@ -1,16 +1,17 @@
 import { chunkAddresses } from "../../codec";
+import { WRITE_ROWS } from "../rows";
 import { firstSeq, threadOfSeq } from "../spans";
+import { CHUNKS, EFFECTS, ITEMS, REWOUND, SNAPSHOTS, TURNS, WRITES } from "../tables";
 import { type ArchivedRow, verifyArchived } from "./archive";
 import { type RawEffect, toEffect } from "./effect-rows";
 import { type RawTurn, toTurn } from "./turn-rows";
 import { isLeftoverArchive } from "./leftovers";
 import type { Program } from "./sql";
 import type { Owner, VerifyContext, Where } from "./verify-context";
-import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
+import { type RawSnapshot, toHead } from "./snapshot-rows";
 import { openChunk } from "./verify-values";
 import { type Phase, walk } from "./verify-walk";
-import type { StoredWriteRow } from "./verify-writes";
-import { openWrites } from "./write-rows";
+import type { RawWrites } from "./writes";
 
 type Row = Record<string, string | number | null | Uint8Array>;
 
@@ -55,13 +56,13 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   const columns = yield* columnsOf(ctx, tbl);
   const missing = columns.find((column) => row[column] === undefined);
   if (columns.length === 0 || missing !== undefined) return wrong(`a row of ${tbl}`, `one without ${missing ?? "a table"}`);
-  const number = tbl === "langgraph_items" ? threadOfSeq(Number(row["list"])) : row["thread"];
+  const number = tbl === ITEMS.name ? threadOfSeq(Number(row["list"])) : row["thread"];
   if (number !== owner.thread) wrong(`a row of thread number ${owner.thread}`, String(number));
   const { seq } = row;
   if (typeof seq === "number" && !(seq > firstSeq(owner.thread) && seq < rewind.seq)) {
     wrong(`a seq of the thread before the rewind, ${rewind.seq}`, String(seq));
   }
-  const isThere = typeof seq === "number" && tbl !== "langgraph_items" && (yield* isStored(ctx, tbl, owner, seq));
+  const isThere = typeof seq === "number" && tbl !== ITEMS.name && (yield* isStored(ctx, tbl, owner, seq));
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
   const texts = ctx.attempt(threadId, where, () => opened(ctx, owner, tbl, row)) ?? [];
@@ -99,19 +100,17 @@ function opened(ctx: VerifyContext, owner: Owner, table: string, row: Row): stri
   const { sql } = ctx;
   const { threadId } = owner;
   switch (table) {
-    case "langgraph_snapshots": {
-      const { channels } = toHead(sql, threadId, row as unknown as SnapshotRow);
+    case SNAPSHOTS.name: {
+      const { channels } = toHead(sql, threadId, row as unknown as RawSnapshot);
       return [...channels.values()].flatMap(({ pointer }) => (pointer?.kind === "inline" ? [pointer.text] : []));
     }
-    case "langgraph_writes": {
-      const writes = row as unknown as StoredWriteRow;
-      return [openWrites(sql, threadId, writes, writes.checkpoint_ns, writes.checkpoint_id)];
-    }
-    case "langgraph_checkpoints":
+    case WRITES.name:
+      return [WRITE_ROWS.parse(sql.sealing, threadId, row as unknown as RawWrites).entries];
+    case TURNS.name:
       return [toTurn(sql, row as unknown as RawTurn, threadId).serializedState];
-    case "langgraph_chunks":
+    case CHUNKS.name:
       return [openChunk(ctx, owner, row as unknown as Parameters<typeof openChunk>[2])];
-    case "langgraph_effects": {
+    case EFFECTS.name: {
       const { input, outcome } = toEffect(sql, threadId, row as unknown as RawEffect);
       return [input ?? "", outcome ?? ""].filter((text) => chunkAddresses(text).length > 0);
     }
@@ -125,10 +124,9 @@ function* columnsOf(ctx: VerifyContext, table: string): Program<string[]> {
 }
 
 function* isStored(ctx: VerifyContext, table: string, { thread }: Owner, seq: number): Program<boolean> {
-  const known = ["langgraph_snapshots", "langgraph_writes", "langgraph_checkpoints", "langgraph_chunks", "langgraph_lists"];
-  const rest = ["langgraph_tasks", "langgraph_effects", "langgraph_graphs"];
-  if (![...known, ...rest].includes(table)) return false;
-  return (yield* ctx.sql.get(`SELECT 1 FROM ${table} WHERE thread = ? AND seq = ?`, thread, seq)) !== undefined;
+  const described = REWOUND.find(({ name }) => name === table);
+  if (described === undefined || described.columns["thread"] === undefined) return false;
+  return (yield* ctx.sql.get(`SELECT 1 FROM ${described.name} WHERE thread = ? AND seq = ?`, thread, seq)) !== undefined;
 }
 
 /** Addresses of the chunks in a thread's archives, read once for as long as no row of the thread is deleted or brought back. */

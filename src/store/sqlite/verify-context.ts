@@ -1,6 +1,7 @@
 import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
+import { THREAD_ROWS } from "../rows";
 import { isBusy, sqliteCode } from "./failures";
 import { firstSeq, threadOfSeq } from "../spans";
 import { isLeftover } from "./leftovers";
@@ -15,7 +16,7 @@ export type Where = IntegrityProblem["where"];
 /** A thread as the rows of the other tables are held against it. */
 export type Owner = ThreadKey;
 
-const THREAD = "SELECT * FROM langgraph_threads WHERE thread = ?";
+const THREAD = THREAD_ROWS.select("WHERE thread = ?");
 const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /**
@@ -117,7 +118,7 @@ export class VerifyContext {
   *owner(thread: number): Program<Owner | undefined> {
     if (this.#owners.has(thread)) return this.#owners.get(thread);
     const row = yield* this.sql.get<RawThread>(THREAD, thread);
-    const owner = row && new ThreadKey(writerOn(this.sql), row);
+    const owner = row && new ThreadKey(writerOn(this.sql), THREAD_ROWS.unverified(undefined, row));
     this.#owners.set(thread, owner);
     return owner;
   }

@@ -1,19 +1,12 @@
+import { EFFECTS, GRAPHS, type RawOf } from "../tables";
 import { type RawEffect, toEffect } from "./effect-rows";
 import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
 import { type Phase, walkSeqs } from "./verify-walk";
 
-interface GraphRow {
-  seq: number;
-  thread: number;
-  digest: string;
-  document: string;
-}
-
 /** An effect may outlive its turn: what happened outside stays true whatever is rewound here. */
 export function effects(only: number | undefined): Phase[] {
-  const rest = { table: "langgraph_effects", counts: "effects", limit: 20, check: checkEffect } as const;
-  return walkSeqs<RawEffect>(only, "langgraph_effects_by_label", rest);
+  return walkSeqs<RawEffect>(only, EFFECTS, { limit: 20, check: checkEffect });
 }
 
 function* checkEffect(ctx: VerifyContext, row: RawEffect): Program<void> {
@@ -32,9 +25,7 @@ function* checkEffect(ctx: VerifyContext, row: RawEffect): Program<void> {
 export type IsGraph = (digest: string, document: string) => boolean;
 
 export function graphs(only: number | undefined, isGraph: IsGraph): Phase[] {
-  return walkSeqs<GraphRow>(only, "langgraph_graphs_by_digest", {
-    table: "langgraph_graphs",
-    counts: "graphs",
+  return walkSeqs<RawOf<typeof GRAPHS>>(only, GRAPHS, {
     limit: 20,
     *check(ctx, row) {
       const where = { seq: row.seq };

@@ -1,4 +1,5 @@
 import { firstSeq } from "../spans";
+import { KEYED_BY_SEQ } from "../tables";
 import type { Program, Sql } from "./sql";
 import type { Owner, Where } from "./verify-context";
 import { type Phase, type TableWalk, walk } from "./verify-walk";
@@ -13,8 +14,8 @@ export interface TableIndex {
 
 type Stretch = Pick<TableWalk<object>, "keys" | "begin" | "where" | "bound">;
 
-/** The tables whose key is seq. */
-const KEYED = ["langgraph_snapshots", "langgraph_chunks", "langgraph_writes", "langgraph_graphs", "langgraph_effects"];
+/** The tables whose key is seq, of those that have an index besides. */
+const KEYED: readonly string[] = KEYED_BY_SEQ.filter((table) => "byThread" in table).map(({ name }) => name);
 /** The others that have rows of a thread and an index besides their key. Which rows those are an index tells; that none is missing, the counts on record. */
 const OTHERS: Readonly<Record<string, (only: Owner) => Stretch>> = {
   langgraph_threads: ({ thread }) => ({ keys: ["rowid"], where: "thread = ?", bound: [thread] }),

@@ -1,17 +1,9 @@
 import { firstSeq, threadOfSeq } from "../spans";
+import { KEYED_BY_SEQ } from "../tables";
 import type { Program, Sql } from "./sql";
 
 /** Bits of one page. A page is there only if one of its numbers was seen; each thread has at least one, so pages are small. */
 const PAGE_BITS = 1 << 12;
-/** The tables whose key is seq. */
-const KEYED = [
-  "langgraph_snapshots",
-  "langgraph_chunks",
-  "langgraph_lists",
-  "langgraph_writes",
-  "langgraph_graphs",
-  "langgraph_effects",
-] as const;
 /** The others, each by the best index there is. Elements of lists and rewinds have none by seq, so not every number is looked for. */
 const COUNTED: readonly [table: string, where: string, bound: (seq: number) => number[]][] = [
   ["langgraph_checkpoints", "seq = ? AND thread = ?", (seq) => [seq, threadOfSeq(seq)]],
@@ -44,7 +36,7 @@ export class SeqSet {
    * @returns what they are called; undefined if there are none
    */
   *others(sql: Sql, seq: number, table: string): Program<string | undefined> {
-    for (const other of KEYED) {
+    for (const { name: other } of KEYED_BY_SEQ) {
       if (other !== table && (yield* sql.get(`SELECT 1 FROM ${other} WHERE seq = ?`, seq)) !== undefined)
         return `a row of ${other}`;
     }

@@ -1,8 +1,9 @@
 import type { Pointer } from "../store";
+import { SNAPSHOTS } from "../tables";
 import { mapped } from "../program";
 import { firstSeq } from "../spans";
 import { isBusy, sqliteCode } from "./failures";
-import { type Row as SnapshotRow, toHead } from "./snapshot-rows";
+import { type RawSnapshot, toHead } from "./snapshot-rows";
 import type { Program } from "./sql";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { ListDigests } from "./verify-digests";
@@ -11,28 +12,22 @@ import { checkVersions } from "./verify-versions";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;
 
-const TABLE = "langgraph_snapshots";
+const TABLE = SNAPSHOTS.name;
 const STORED = `SELECT 1 FROM ${TABLE} WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
-const KEY = ["checkpoint_ns", "checkpoint_id"] as const;
 const ELSEWHERE = `SELECT seq FROM ${TABLE} WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND position <> ?4
   UNION ALL SELECT seq FROM ${TABLE} WHERE thread = ?1 AND checkpoint_ns = ?2 AND position = ?4 AND checkpoint_id <> ?3 LIMIT 1`;
 
 /** By seq, which is thread by thread, so each digest of a list continues from the one before. */
 export function snapshots(only: number | undefined): Phase[] {
   const digests = new ListDigests();
-  return walkSeqs<SnapshotRow>(only, "langgraph_snapshots_by_thread", {
-    table: TABLE,
-    counts: "checkpoints",
-    limit: 8,
-    check: (ctx, row) => checkSnapshot(ctx, row, digests),
-  });
+  return walkSeqs<RawSnapshot>(only, SNAPSHOTS, { limit: 8, check: (ctx, row) => checkSnapshot(ctx, row, digests) });
 }
 
 export function whereOf(row: { seq: number; checkpoint_ns: string; checkpoint_id: string }): Record<string, string | number> {
   return { seq: row.seq, checkpointNs: row.checkpoint_ns, checkpointId: row.checkpoint_id };
 }
 
-function* checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDigests): Program<boolean> {
+function* checkSnapshot(ctx: VerifyContext, row: RawSnapshot, digests: ListDigests): Program<boolean> {
   const where = whereOf(row);
   const known = yield* ctx.owner(row.thread);
   const lists = known === undefined ? [] : listsIn(ctx, known, row);
@@ -41,7 +36,7 @@ function* checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDiges
   const owner = yield* ctx.entered(row, where);
   if (owner === undefined) return false;
   const head = ctx.attempt(owner.threadId, where, () => toHead(ctx.sql, owner.threadId, row));
-  yield* checkVersions(ctx, owner, TABLE, KEY, row, where);
+  yield* checkVersions(ctx, owner, SNAPSHOTS, row, where);
   yield* checkParent(ctx, owner, row, where);
   yield* checkPosition(ctx, owner, row, where);
   if (head === undefined) return false;
@@ -59,7 +54,7 @@ function* checkSnapshot(ctx: VerifyContext, row: SnapshotRow, digests: ListDiges
 }
 
 /** Without a word about what does not verify: that is told once, when the row's lists are through. */
-function listsIn(ctx: VerifyContext, owner: Owner, row: SnapshotRow): ListPointer[] {
+function listsIn(ctx: VerifyContext, owner: Owner, row: RawSnapshot): ListPointer[] {
   try {
     const pointers = [...toHead(ctx.sql, owner.threadId, row).channels.values()].map(({ pointer }) => pointer);
     return pointers.filter((pointer) => pointer?.kind === "list");
@@ -83,7 +78,7 @@ function* outcomeOf(ctx: VerifyContext, owner: Owner, pointer: ListPointer, dige
 }
 
 /** All versions of a checkpoint have one position, no other checkpoint has it, and it's the seq of the first of them. */
-function* checkPosition(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): Program<void> {
+function* checkPosition(ctx: VerifyContext, owner: Owner, row: RawSnapshot, where: Where): Program<void> {
   const { thread, checkpoint_ns: ns, checkpoint_id: id, position } = row;
   const other = yield* ctx.sql.get<{ seq: number }>(ELSEWHERE, thread, ns, id, position);
   const isPossible = position > firstSeq(thread) && position <= row.seq;
@@ -92,10 +87,10 @@ function* checkPosition(ctx: VerifyContext, owner: Owner, row: SnapshotRow, wher
   ctx.problem("sequence", owner.threadId, where, "the position at which the checkpoint was first saved", found);
 }
 
-function* checkParent(ctx: VerifyContext, owner: Owner, row: SnapshotRow, where: Where): Program<void> {
+function* checkParent(ctx: VerifyContext, owner: Owner, row: RawSnapshot, where: Where): Program<void> {
   const parent = row.parent_checkpoint_id;
   if (parent === null || (yield* ctx.sql.get(STORED, row.thread, row.checkpoint_ns, parent)) !== undefined) return;
-  const tell = owner.row.pruned_seq > 0 ? "remark" : "problem";
+  const tell = owner.row.prunedSeq > 0 ? "remark" : "problem";
   ctx[tell]("reference", owner.threadId, where, `checkpoint ${parent}, its parent`, "none of that id");
 }
 

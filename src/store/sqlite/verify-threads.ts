@@ -6,12 +6,9 @@ import type { Program } from "./sql";
 import { type RawTask, toTask } from "./tasks";
 import { miscounted } from "./thread-counts";
 import { type RawThread, verifiedThread } from "./thread-keys";
-import { type RawTombstone, verifyTombstone } from "./tombstones";
+import { type RawTombstone, verifiedTombstone } from "./tombstones";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";
-
-type TaskRow = RawTask & { thread: number };
-type NameRow = RawName & { thread: number };
 
 interface ThreadCount {
   greatest: number;
@@ -122,7 +119,7 @@ export function tombstones(only: Owner | undefined): Phase {
     limit: 100,
     check(ctx, row) {
       const { thread_id: threadId, deleted_at: deletedAt } = row;
-      ctx.attempt(threadId, {}, () => verifyTombstone(ctx.sql, threadId, row));
+      ctx.attempt(threadId, {}, () => verifiedTombstone(ctx.sql, threadId, row));
       if (!isId(threadId)) ctx.problem("format", undefined, {}, "a thread id", "none");
       if (!(deletedAt > 0)) ctx.problem("format", threadId, {}, "the time of a deletion", String(deletedAt));
     },
@@ -131,7 +128,7 @@ export function tombstones(only: Owner | undefined): Phase {
 
 export function tasks(only: number | undefined): Phase {
   const range = only === undefined ? { keys: ["thread", "seq"] } : { keys: ["seq"], where: "thread = ?", bound: [only] };
-  return walk<TaskRow>({
+  return walk<RawTask>({
     table: "langgraph_tasks",
     counts: "tasks",
     ...range,
@@ -149,7 +146,7 @@ export function tasks(only: number | undefined): Phase {
 
 export function names(only: number | undefined): Phase {
   const range = only === undefined ? { keys: ["thread", "name"] } : { keys: ["name"], where: "thread = ?", bound: [only] };
-  return walk<NameRow>({
+  return walk<RawName>({
     table: "langgraph_names",
     counts: "names",
     ...range,

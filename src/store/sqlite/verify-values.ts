@@ -1,36 +1,22 @@
 import { corrupted } from "../checksum";
+import { LIST_ROWS } from "../rows";
 import { firstSeq, threadOfSeq } from "../spans";
+import { CHUNKS, ITEMS, LISTS, type RawOf } from "../tables";
 import { openBody } from "./chunks";
 import type { Program } from "./sql";
 import type { Owner, VerifyContext } from "./verify-context";
 import { type Phase, walk, walkSeqs } from "./verify-walk";
 
-interface ChunkRow {
-  seq: number;
-  thread: number;
-  address: string;
-  body: string | Uint8Array;
-}
-interface ListRow {
-  seq: number;
-  thread: number;
-  base: number | null;
-  keep: number;
-}
-interface ItemRow {
-  list: number;
-  pos: number;
-  seq: number;
-  chunk: number;
-}
+type ChunkRow = RawOf<typeof CHUNKS>;
+type ListRow = RawOf<typeof LISTS>;
+type ItemRow = RawOf<typeof ITEMS>;
 
-const LIST = "SELECT seq, thread, base, keep FROM langgraph_lists WHERE seq = ?";
+const LIST = LIST_ROWS.select("WHERE seq = ?");
 const ITEM = "SELECT seq FROM langgraph_items WHERE list = ? AND pos = ?";
 const CHUNK_THREAD = "SELECT thread FROM langgraph_chunks WHERE seq = ?";
 
 export function chunks(only: number | undefined): Phase[] {
-  const table = "langgraph_chunks";
-  return walkSeqs<ChunkRow>(only, "langgraph_chunks_by_address", { table, counts: "values", limit: 8, check: checkChunk });
+  return walkSeqs<ChunkRow>(only, CHUNKS, { limit: 8, check: checkChunk });
 }
 
 function* checkChunk(ctx: VerifyContext, row: ChunkRow): Program<void> {
@@ -52,7 +38,7 @@ export function openChunk(ctx: VerifyContext, { threadId }: Owner, { seq, addres
 }
 
 export function lists(only: number | undefined): Phase[] {
-  return walkSeqs<ListRow>(only, undefined, { table: "langgraph_lists", counts: "lists", limit: 100, check: checkList });
+  return walkSeqs<ListRow>(only, LISTS, { limit: 100, check: checkList });
 }
 
 function* checkList(ctx: VerifyContext, row: ListRow): Program<void> {
@@ -77,8 +63,8 @@ function* isShort(ctx: VerifyContext, { seq, keep }: ListRow, base: ListRow): Pr
 
 export function items(only: number | undefined): Phase {
   const range = only === undefined ? {} : { begin: [firstSeq(only), -1], where: "list < ?", bound: [firstSeq(only + 1)] };
-  const keys = ["list", "pos"];
-  return walk<ItemRow>({ table: "langgraph_items", counts: "items", keys, ...range, limit: 200, check: checkItem });
+  const { name: table, called: counts, key: keys } = ITEMS;
+  return walk<ItemRow>({ table, counts, keys, ...range, limit: 200, check: checkItem });
 }
 
 function* checkItem(ctx: VerifyContext, row: ItemRow): Program<void> {

@@ -1,23 +1,17 @@
+import type { RawOf, VERSIONED } from "../tables";
 import type { Program } from "./sql";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 
-interface Versioned {
-  seq: number;
-  thread: number;
-  superseded_by: number | null;
-}
-
-/** Of the rows with one key all but one are superseded, each by the next one. @param key columns, with the thread */
-export function* checkVersions<R extends Versioned>(
+/** Of the versions of one thing all but one are superseded, each by the next one. */
+export function* checkVersions<T extends (typeof VERSIONED)[number]>(
   ctx: VerifyContext,
   owner: Owner,
-  table: string,
-  key: readonly (keyof R & string)[],
-  row: R,
+  { name: table, versionsOf }: T,
+  row: RawOf<T>,
   where: Where,
 ): Program<void> {
-  const same = ["thread", ...key].map((column) => `${column} = ?`).join(" AND ");
-  const values = [row.thread, ...key.map((column) => row[column] as string | number)];
+  const same = versionsOf.map((column) => `${column} = ?`).join(" AND ");
+  const values = versionsOf.map((column) => (row as Record<string, string | number>)[column] as string | number);
   if (row.superseded_by === null) {
     const newer = yield* ctx.sql.get<{ seq: number }>(
       `SELECT seq FROM ${table} WHERE ${same} AND superseded_by IS NULL AND seq > ? LIMIT 1`,

@@ -1,5 +1,6 @@
 import type { VerifyCounts } from "../integrity";
 import { firstSeq } from "../spans";
+import type { Table } from "../tables";
 import { isBehind } from "./paging";
 import type { Program } from "./sql";
 import type { VerifyContext } from "./verify-context";
@@ -91,19 +92,18 @@ function isAhead(after: readonly Key[], at: readonly Key[]): boolean {
 /**
  * Goes through a table whose key is seq: all of it, or what is a thread's. That is its range, and rows that carry its number and are
  * elsewhere: the indexes give them for rows of the thread.
- *
- * @param index begins with the thread
  */
 export function walkSeqs<R extends { seq: number; thread: number }>(
   only: number | undefined,
-  index: string | undefined,
-  rest: Pick<TableWalk<R>, "table" | "counts" | "limit" | "check">,
+  described: Table & { called: keyof VerifyCounts },
+  rest: Pick<TableWalk<R>, "limit" | "check">,
 ): Phase[] {
-  if (only === undefined) return [walk<R>({ ...rest, keys: ["seq"] })];
+  const { name: table, called: counts, byThread } = described;
+  if (only === undefined) return [walk<R>({ ...rest, table, counts, keys: ["seq"] })];
   const [first, end] = [firstSeq(only), firstSeq(only + 1)];
   // A lower bound in `where` would compete with the key that the walk goes on behind.
-  const inRange = walk<R>({ ...rest, keys: ["seq"], begin: [first - 1], where: "seq < ?", bound: [end] });
-  if (index === undefined) return [inRange];
-  const elsewhere = `seq IN (SELECT seq FROM ${rest.table} INDEXED BY ${index} WHERE thread = ? AND (seq < ? OR seq >= ?))`;
-  return [inRange, walk<R>({ ...rest, keys: ["seq"], where: elsewhere, bound: [only, first, end] })];
+  const inRange = walk<R>({ ...rest, table, counts, keys: ["seq"], begin: [first - 1], where: "seq < ?", bound: [end] });
+  if (byThread === undefined) return [inRange];
+  const elsewhere = `seq IN (SELECT seq FROM ${table} INDEXED BY ${byThread} WHERE thread = ? AND (seq < ? OR seq >= ?))`;
+  return [inRange, walk<R>({ ...rest, table, counts, keys: ["seq"], where: elsewhere, bound: [only, first, end] })];
 }

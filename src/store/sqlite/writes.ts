@@ -1,19 +1,23 @@
 import { corrupted } from "../checksum";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
+import { WRITE_ROWS } from "../rows";
+import type { RawOf, WRITES } from "../tables";
 import { compareWrites, type WritePlace } from "../writes-order";
 import { storeChunks } from "./chunks";
+import { insertRow } from "./insert-row";
 import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
 import { headKey, writesKey } from "./thread-facts";
 import type { ThreadKey } from "./thread-key";
 import { enterThread, isThere } from "./tombstones";
 import { settleAction } from "./turns";
-import { insertWrites, openWrites, type WriteRow } from "./write-rows";
+
+export type RawWrites = RawOf<typeof WRITES>;
 
 const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
 /** Of superseded writes the place alone: they may be large. */
-const ALL = `SELECT seq, node_task_id, task_path, idx, superseded_by, CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries, checksum
-  FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
+const PLACES = WRITE_ROWS.columns.replace("entries", "CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries");
+const ALL = `SELECT ${PLACES} FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
 const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
   AND superseded_by IS NULL`;
 
@@ -41,7 +45,8 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
     if (!isFirst) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
     head?.writes?.add(writesKey(nodeTaskId, idx));
     yield* storeChunks(sql, key, entries.parts);
-    yield* insertWrites(sql, key, { seq, ns, checkpointId, nodeTaskId, taskPath, idx, entries: entries.text });
+    const place = { ns, checkpointId, nodeTaskId, taskPath, idx };
+    yield* insertRow(sql, key, WRITE_ROWS, { seq, ...place, supersededBy: undefined, entries: entries.text });
   }
   const settled = batch.settle === undefined ? undefined : yield* settleAction(sql, key, batch, batch.settle);
   return { seq: key.newestSeq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
@@ -52,7 +57,8 @@ export function* liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: 
   return (yield* verifyVersions(sql, key, ns, checkpointId))
     .filter(({ superseded_by: by }) => by === null)
     .toSorted(compareRows)
-    .map((row) => ({ nodeTaskId: row.node_task_id, entries: openWrites(sql, key.threadId, row, ns, checkpointId) }));
+    .map((row) => WRITE_ROWS.parse(sql.sealing, key.threadId, row))
+    .map(({ nodeTaskId, entries }) => ({ nodeTaskId, entries }));
 }
 
 /** {@link compareWrites} on rows. */
@@ -60,14 +66,10 @@ export function compareRows(left: PlacedRow, right: PlacedRow): number {
   return compareWrites(placeOf(left), placeOf(right));
 }
 
-type PlacedRow = Pick<WriteRow, "task_path" | "node_task_id" | "idx">;
+type PlacedRow = Pick<RawWrites, "task_path" | "node_task_id" | "idx">;
 
 function placeOf({ task_path: taskPath, node_task_id: nodeTaskId, idx }: PlacedRow): WritePlace {
   return { taskPath, nodeTaskId, idx };
-}
-
-interface Version extends WriteRow {
-  superseded_by: number | null;
 }
 
 /**
@@ -75,8 +77,13 @@ interface Version extends WriteRow {
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED if one is marked as what it is not
  */
-export function* verifyVersions(sql: Sql, { thread, threadId }: ThreadKey, ns: string, checkpointId: string): Program<Version[]> {
-  const rows = yield* sql.all<Version>(ALL, thread, ns, checkpointId);
+export function* verifyVersions(
+  sql: Sql,
+  { thread, threadId }: ThreadKey,
+  ns: string,
+  checkpointId: string,
+): Program<RawWrites[]> {
+  const rows = yield* sql.all<RawWrites>(ALL, thread, ns, checkpointId);
   const next = new Map<string, number>();
   for (const { seq, node_task_id: nodeTaskId, idx, superseded_by: by } of rows.toReversed()) {
     const place = `${idx} ${nodeTaskId}`;

@@ -1,16 +1,10 @@
+import type { ThreadCounts } from "../thread-key";
+import { NO_ROWS } from "../thread-keys";
 import { THREADS_MAX } from "../../spans";
 import type { SqliteSql } from "../engine";
 import type { Pages } from "./pages";
 import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./tables";
 
-/** What `langgraph_threads` counted of a thread in the source, by its number. */
-export interface CountedRows {
-  snapshots: number;
-  writes: number;
-  turns: number;
-  effects: number;
-  others: number;
-}
 /** A row that could not be taken along, by its table and key. */
 export interface RefusedRow {
   table: string;
@@ -21,7 +15,7 @@ export interface RefusedRow {
 export interface Copied {
   /** By table. */
   rows: ReadonlyMap<string, number>;
-  counted: ReadonlyMap<number, CountedRows>;
+  counted: ReadonlyMap<number, ThreadCounts>;
   refused: readonly RefusedRow[];
   /** How many threads the source has had, by what it says and by the numbers of its threads. */
   threads: number;
@@ -35,7 +29,7 @@ const BATCH = 500;
 /** Writes all rows that can be read into a new file, whatever they say: they are judged there. */
 export async function copyRows(pages: Pages, tables: readonly SourceTable[], sql: SqliteSql, gaps: TableGap[]): Promise<Copied> {
   const rows = new Map<string, number>();
-  const counted = new Map<number, CountedRows>();
+  const counted = new Map<number, ThreadCounts>();
   const refused: RefusedRow[] = [];
   let threads = 0;
   for (const table of tables) {
@@ -99,15 +93,9 @@ function plain(value: SourceRow[string] | undefined): string | number | null {
   return typeof value === "string" || typeof value === "number" ? value : null;
 }
 
-function countedOf(row: SourceRow): CountedRows {
-  const count = (kind: keyof CountedRows): number => Number(row[kind]);
-  return {
-    snapshots: count("snapshots"),
-    writes: count("writes"),
-    turns: count("turns"),
-    effects: count("effects"),
-    others: count("others"),
-  };
+function countedOf(row: SourceRow): ThreadCounts {
+  const kinds = Object.keys(NO_ROWS) as (keyof ThreadCounts)[];
+  return Object.fromEntries(kinds.map((kind) => [kind, Number(row[kind])])) as unknown as ThreadCounts;
 }
 
 /** A new file has that row. */

@@ -5,7 +5,9 @@ import { NOTHING_REMEMBERED } from "../../store";
 import { deltaHistory } from "../delta";
 import type { SqliteSql } from "../engine";
 import { changeRewind } from "../rewind-records";
-import { insertTask } from "../tasks";
+import { TASK_ROWS } from "../../rows";
+import { type Table, VERSIONED } from "../../tables";
+import { insertRow } from "../insert-row";
 import { threadIdOf, threadKey } from "../thread-keys";
 import type { IsGraph } from "../verify-effects";
 import { inOne } from "./in-one";
@@ -14,15 +16,9 @@ import { succeeds } from "./repair-threads";
 
 /** What is missing somewhere shows in what refers to it, and so on; the longest chain is one of lists. */
 const ROUNDS_MAX = 1_000;
-const NEXT = (table: string, key: string): string => `(SELECT min(n.seq) FROM ${table} AS n WHERE n.thread = ${table}.thread
-  AND ${key
-    .split(", ")
-    .map((column) => `n.${column} = ${table}.${column}`)
-    .join(" AND ")} AND n.seq > ${table}.seq)`;
-const VERSIONED = [
-  ["langgraph_snapshots", "checkpoint_ns, checkpoint_id"],
-  ["langgraph_writes", "checkpoint_ns, checkpoint_id, node_task_id, idx"],
-] as const;
+const NEXT = ({ name, versionsOf = [] }: Table): string =>
+  `(SELECT min(n.seq) FROM ${name} AS n WHERE ${versionsOf.map((column) => `n.${column} = ${name}.${column}`).join(" AND ")}
+    AND n.seq > ${name}.seq)`;
 const FIRST_TURN = "SELECT task_id, graph_id, created_at FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq LIMIT 1";
 const DELTAS = `SELECT seq, thread, checkpoint_ns AS ns, checkpoint_id AS checkpointId, delta FROM langgraph_snapshots
   WHERE delta IS NOT NULL AND superseded_by IS NULL ORDER BY seq`;
@@ -82,7 +78,7 @@ function cutBehind(sql: SqliteSql, { where, threadId = "", expected }: Integrity
   const key = isThere ? sql.now(threadKey(sql, threadId)) : undefined;
   if (key === undefined) return false;
   const { thread } = key;
-  key.change({ pruned_seq: Math.max(key.row.pruned_seq, seq - 1) });
+  key.change({ prunedSeq: Math.max(key.row.prunedSeq, seq - 1) });
   cuts.cutAt.set(thread, Math.max(seq - 1, cuts.cutAt.get(thread) ?? 0));
   cuts.lost.push({
     table: "langgraph_snapshots",
@@ -101,7 +97,7 @@ function ownedAgain(sql: SqliteSql, { where, threadId = "" }: IntegrityProblem, 
   const { thread } = key;
   const turn = sql.now(sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, thread));
   const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: first, kind: "run" as const };
-  sql.now(insertTask(sql, key, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }));
+  sql.now(insertRow(sql, key, TASK_ROWS, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }));
   cuts.lost.push({
     table: "langgraph_tasks",
     threadId,
@@ -124,18 +120,19 @@ function withoutArchive(sql: SqliteSql, problem: IntegrityProblem, rewindId: str
 
 /** Which version supersedes which follows from their numbers, unless the one that did is lost: then the older one is none either. */
 function superseded(sql: SqliteSql, cuts: Cuts): void {
-  for (const [table, key] of VERSIONED) {
+  for (const table of VERSIONED) {
+    const next = NEXT(table);
     const outlived = sql.now(
       sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
-        `SELECT seq, thread, checkpoint_id FROM ${table} WHERE superseded_by IS NOT NULL AND ${NEXT(table, key)} IS NULL`,
+        `SELECT seq, thread, checkpoint_id FROM ${table.name} WHERE superseded_by IS NOT NULL AND ${next} IS NULL`,
       ),
     );
     for (const { seq, thread, checkpoint_id: checkpointId } of outlived) {
-      sql.now(sql.run(`DELETE FROM ${table} WHERE seq = ?`, seq));
-      const why = "an older version, whose newer one is lost";
-      cuts.lost.push({ table, threadId: sql.now(threadIdOf(sql, thread)) || undefined, where: { seq, checkpointId }, why });
+      sql.now(sql.run(`DELETE FROM ${table.name} WHERE seq = ?`, seq));
+      const [threadId, where] = [sql.now(threadIdOf(sql, thread)) || undefined, { seq, checkpointId }];
+      cuts.lost.push({ table: table.name, threadId, where, why: "an older version, whose newer one is lost" });
     }
-    sql.now(sql.run(`UPDATE ${table} SET superseded_by = ${NEXT(table, key)} WHERE superseded_by IS NOT ${NEXT(table, key)}`));
+    sql.now(sql.run(`UPDATE ${table.name} SET superseded_by = ${next} WHERE superseded_by IS NOT ${next}`));
   }
 }
 

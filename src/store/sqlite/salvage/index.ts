@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, existsSync, openSync, rmSync, statSync } from "node:fs";
 import type { EncryptionOption } from "../../../sealing";
-import { ofThread } from "../../spans";
+import { rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
 import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "../../salvage";
 import { openFile } from "../connection";
 import type { SqliteDatabase } from "../driver";
@@ -11,11 +11,11 @@ import { saveRewind, unfinishedRewind } from "../rewind-records";
 import { sqlOn, type SqliteSql } from "../engine";
 import { currentTask } from "../tasks";
 import { miscounted, recount } from "../thread-counts";
-import type { ThreadKey } from "../thread-key";
+import type { ThreadCounts, ThreadKey } from "../thread-key";
 import { threadKey } from "../thread-keys";
 import { removeLeftovers } from "../leftovers";
 import type { IsGraph } from "../verify-effects";
-import { type Copied, copyRows, type CountedRows } from "./copy";
+import { type Copied, copyRows } from "./copy";
 import { type Cuts, cutToWhole } from "./cut";
 import { inOne } from "./in-one";
 import { Pages } from "./pages";
@@ -33,13 +33,11 @@ export interface SalvageFileOptions {
 const THREADS = "UPDATE langgraph_settings SET value = ? WHERE name = 'threads'";
 const WRAPPED = "SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' LIMIT 1";
 const ALL = "SELECT thread_id FROM langgraph_threads ORDER BY thread";
-const REMOVALS = [
-  ...["snapshots", "writes", "checkpoints", "tasks", "names", "effects", "graphs", "lists", "chunks"].map((name) => ({
-    table: `langgraph_${name}`,
-    which: "thread = ?1",
-  })),
-  { table: "langgraph_items", which: ofThread("list") },
-];
+/** By the number that each row carries, wherever it stands. */
+const REMOVALS = THREAD_TABLES.map((table: Table) => ({
+  table: table.name,
+  which: table.columns["thread"] === undefined ? rowsOfThread(table) : "thread = ?1",
+}));
 
 /**
  * Rescues into a new file what is whole in a damaged one, which is only read.
@@ -127,7 +125,7 @@ function markDamaged(sql: SqliteSql, { counted }: Copied, { rebuilt }: RepairedT
     const { thread } = key;
     if (sql.now(miscounted(sql, key)) !== undefined) sql.now(recount(sql, key));
     const isRebuilt = rebuilt.has(thread);
-    const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as CountedRows, key.row);
+    const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as ThreadCounts, key.row);
     const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
     if (isWhole) return [];
     const acknowledge = mayRepeat(missing) ? mark(sql, key, missing) : undefined;
@@ -135,7 +133,7 @@ function markDamaged(sql: SqliteSql, { counted }: Copied, { rebuilt }: RepairedT
   });
 }
 
-function missingOf(before: CountedRows, now: CountedRows): NonNullable<DamagedThread["missing"]> {
+function missingOf(before: ThreadCounts, now: ThreadCounts): NonNullable<DamagedThread["missing"]> {
   return {
     checkpoints: before.snapshots - now.snapshots,
     writes: before.writes - now.writes,

@@ -1,3 +1,4 @@
+import { ARCHIVE, REWINDS, SETTINGS, type Table, THREAD_TABLES, TOMBSTONES } from "../../tables";
 import type { IntegrityProblem, VerifyCounts } from "../../integrity";
 import { lookedAt, type SqliteSql } from "../engine";
 import { startVerify } from "../verify";
@@ -5,21 +6,8 @@ import type { IsGraph } from "../verify-effects";
 
 type Where = IntegrityProblem["where"];
 
-/** By what a problem names a row of each table. */
-const KEYS: Record<string, readonly [table: string, columns: Readonly<Record<string, string>>]> = {
-  langgraph_snapshots: ["langgraph_snapshots", { seq: "seq" }],
-  langgraph_writes: ["langgraph_writes", { seq: "seq" }],
-  langgraph_chunks: ["langgraph_chunks", { seq: "seq" }],
-  langgraph_lists: ["langgraph_lists", { seq: "seq" }],
-  langgraph_items: ["langgraph_items", { list: "list", pos: "pos" }],
-  langgraph_checkpoints: ["langgraph_checkpoints", { id: "id" }],
-  langgraph_effects: ["langgraph_effects", { id: "id" }],
-  langgraph_graphs: ["langgraph_graphs", { seq: "seq" }],
-  langgraph_tasks: ["langgraph_tasks", { thread: "thread", seq: "seq" }],
-  langgraph_names: ["langgraph_names", { thread: "thread", name: "name" }],
-  langgraph_rewinds: ["langgraph_rewinds", { id: "id" }],
-  langgraph_settings: ["langgraph_settings", { name: "name" }],
-};
+/** A thread without its own row is nothing; salvage looks after those rows by itself. */
+const REMOVABLE: readonly Table[] = [...THREAD_TABLES, REWINDS, SETTINGS, TOMBSTONES];
 
 /** Everything that is wrong with a file, at once; between its steps others have their turn. */
 export async function problemsOf(
@@ -45,15 +33,13 @@ export async function problemsOf(
 
 /** Removes the row that a problem is about. @returns false if it was gone already, or a problem is about none */
 export function removeRow(sql: SqliteSql, { table, where, threadId }: IntegrityProblem): boolean {
-  if (table === "langgraph_tombstones")
-    return sql.now(sql.run("DELETE FROM langgraph_tombstones WHERE thread_id = ?", threadId ?? "")) > 0;
-  if (table === "langgraph_archive") return removeArchive(sql, where);
-  const [name, columns] = KEYS[table] ?? [];
-  if (name === undefined || columns === undefined) return false;
-  const keys = Object.entries(columns);
-  if (keys.some(([key]) => where[key] === undefined)) return false;
-  const text = `DELETE FROM ${name} WHERE ${keys.map(([, column]) => `${column} IS ?`).join(" AND ")}`;
-  return sql.now(sql.run(text, ...keys.map(([key]) => where[key] ?? null))) > 0;
+  if (table === ARCHIVE.name) return removeArchive(sql, where);
+  const described = REMOVABLE.find(({ name }) => name === table);
+  const keys = described?.id ?? described?.key ?? [];
+  const named: Where = { ...where, ...(described === TOMBSTONES ? { thread_id: threadId ?? "" } : {}) };
+  if (described === undefined || keys.some((key) => named[key] === undefined)) return false;
+  const text = `DELETE FROM ${described.name} WHERE ${keys.map((key) => `${key} IS ?`).join(" AND ")}`;
+  return sql.now(sql.run(text, ...keys.map((key) => named[key] ?? null))) > 0;
 }
 
 /** An archive is of use as a whole, or not at all. */

@@ -1,36 +1,30 @@
+import { SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS } from "../../rows";
 import { firstSeq, ofThread } from "../../spans";
+import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
 import type { SqliteSql } from "../engine";
 import { countedRows } from "../thread-counts";
-import { insertThread, NO_ROWS, type RawThread, verifiedThread } from "../thread-keys";
-import { type Row, SNAPSHOT_COLUMNS, toHead } from "../snapshot-rows";
-import { type RawTurn, toTurn, TURN_COLUMNS } from "../turn-rows";
+import { insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../thread-keys";
+import { type RawSnapshot, toHead } from "../snapshot-rows";
+import { type RawTurn, toTurn } from "../turn-rows";
 
-const THREADS = "SELECT * FROM langgraph_threads";
+const THREADS = THREAD_ROWS.select("");
 const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";
-const TABLES = ["langgraph_snapshots", "langgraph_writes", "langgraph_checkpoints", "langgraph_tasks", "langgraph_effects"];
-const NUMBERS = `${TABLES.map((table) => `SELECT thread FROM ${table}`).join(" UNION ")} EXCEPT SELECT thread FROM langgraph_threads`;
+const COUNTED = THREAD_TABLES.filter((table: Table) => table.counted !== undefined);
+const NUMBERS = `${COUNTED.map(({ name }) => `SELECT thread FROM ${name}`).join(" UNION ")} EXCEPT SELECT thread FROM langgraph_threads`;
 /** Wherever the id of a thread is written besides in its own row: by default it is the graph's name, too. */
 const CANDIDATES = `SELECT graph_id AS id FROM langgraph_checkpoints WHERE thread = ?1 UNION SELECT graph_id FROM langgraph_tasks
   WHERE thread = ?1 UNION SELECT thread_id FROM langgraph_rewinds UNION SELECT thread_id FROM langgraph_archive LIMIT 10000`;
-const SNAPSHOTS = `SELECT ${SNAPSHOT_COLUMNS} FROM langgraph_snapshots WHERE thread = ? ORDER BY seq LIMIT 20`;
-const TURNS = `SELECT ${TURN_COLUMNS} FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq LIMIT 20`;
+const SNAPSHOTS = SNAPSHOT_ROWS.select("WHERE thread = ? ORDER BY seq LIMIT 20");
+const TURNS = TURN_ROWS.select("WHERE thread = ? ORDER BY seq LIMIT 20");
 const EPOCH = `SELECT max(coalesce((SELECT max(epoch) FROM langgraph_effects WHERE thread = ?1), 0),
   coalesce((SELECT sum(1 + (taken_back_at IS NOT NULL)) FROM langgraph_rewinds WHERE thread_id = ?2), 0)) + 1 AS epoch`;
-const KEYED = [
-  "langgraph_snapshots",
-  "langgraph_chunks",
-  "langgraph_lists",
-  "langgraph_writes",
-  "langgraph_graphs",
-  "langgraph_effects",
-];
+const NUMBERED = [...THREAD_TABLES, REWINDS].filter((table: Table) => table.columns["seq"] !== undefined);
+const SEQS = NUMBERED.map(
+  (table) => `SELECT max(seq) AS seq FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${ofThread()}`,
+).join(" UNION ALL ");
 /** The newest seq of a thread's rows. */
-const NEWEST = `SELECT max(seq) AS seq FROM (${KEYED.map((table) => `SELECT max(seq) AS seq FROM ${table} WHERE ${ofThread()}`).join(" UNION ALL ")}
-  UNION ALL SELECT max(seq) FROM langgraph_items WHERE ${ofThread("list")} AND ${ofThread()}
-  UNION ALL SELECT max(seq) FROM langgraph_checkpoints WHERE thread = ?1 AND ${ofThread()}
-  UNION ALL SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND ${ofThread()}
-  UNION ALL SELECT max(tried_seq) FROM langgraph_effects WHERE ${ofThread()} AND ${ofThread("tried_seq")}
-  UNION ALL SELECT max(seq) FROM langgraph_rewinds WHERE thread_id = ?2 AND ${ofThread()})`;
+const NEWEST = `SELECT max(seq) AS seq FROM (${SEQS}
+  UNION ALL SELECT max(tried_seq) FROM langgraph_effects WHERE ${ofThread()} AND ${ofThread("tried_seq")})`;
 
 export interface RepairedThreads {
   /** Numbers of threads whose row was made anew, and the ids they were found to have. */
@@ -52,7 +46,7 @@ export function repairThreads(sql: SqliteSql, createdAt: string): RepairedThread
     const seq = isWhole(sql, row) ? newestOf(sql, row.thread, row.thread_id) : undefined;
     if (seq !== undefined && seq <= row.seq) continue;
     sql.now(sql.run(DELETE, row.thread));
-    if (seq !== undefined) sql.now(insertThread(sql, { ...row, seq }, row));
+    if (seq !== undefined) sql.now(insertThread(sql, { ...THREAD_ROWS.unverified(undefined, row), seq }));
     else ids.set(row.thread, row.thread_id);
   }
   for (const [thread] of sql.now(sql.rows<[number]>(NUMBERS))) {
@@ -66,8 +60,7 @@ export function repairThreads(sql: SqliteSql, createdAt: string): RepairedThread
     const epoch = sql.now(sql.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
     const [seq, prunedSeq] = [newestOf(sql, thread, id), firstSeq(thread)];
     const counts = sql.now(countedRows(sql, { thread, threadId: id })) ?? NO_ROWS;
-    const fields = { thread, thread_id: id, created_at: createdAt, seq, epoch, generation: 0, pruned_seq: prunedSeq, unswept: 1 };
-    sql.now(insertThread(sql, fields, counts));
+    sql.now(insertThread(sql, { ...newThread(sql, thread, id, createdAt), seq, epoch, prunedSeq, unswept: 1, ...counts }));
     rebuilt.set(thread, id);
   }
   return { rebuilt, nameless };
@@ -85,7 +78,7 @@ function newestOf(sql: SqliteSql, thread: number, threadId: string): number {
 
 function isProven(sql: SqliteSql, thread: number, threadId: string): boolean {
   return (
-    sql.now(sql.all<Row>(SNAPSHOTS, thread)).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
+    sql.now(sql.all<RawSnapshot>(SNAPSHOTS, thread)).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
     sql.now(sql.all<RawTurn>(TURNS, thread)).some((row) => succeeds(() => toTurn(sql, row, threadId)))
   );
 }
