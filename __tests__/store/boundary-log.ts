@@ -34,6 +34,9 @@ interface Seen {
   attempts: Map<string, string>;
 }
 
+type Work = (...args: unknown[]) => unknown;
+type Transaction = Work & { immediate: Work };
+
 /**
  * A saver on a handle that tells each of its transactions when it has ended, and a second connection that sees what is committed. `log`
  * has both in their order: `> a` where the body of node `a` begins, and what each transaction committed.
@@ -58,24 +61,26 @@ export class BoundaryLog {
       if (/^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT)/.test(String(sql))) this.begun.push(String(sql));
     };
     this.db = new Database(this.path, { verbose });
+    const transaction = this.db.transaction.bind(this.db) as (work: Work) => Transaction;
+    let isTold = false;
+    // Before the saver is made: it makes its transaction once.
+    const told = (work: Work): unknown => {
+      const own = transaction(work);
+      const immediate = (...args: unknown[]): unknown => {
+        try {
+          return own.immediate(...args);
+        } finally {
+          if (isTold) this.#committed();
+        }
+      };
+      return Object.assign((...args: unknown[]): unknown => own(...args), { immediate });
+    };
+    Object.defineProperty(this.db, "transaction", { value: told });
     this.saver = new TurnSaver(this.db, { logger: quiet, ...options });
     this.begun.length = 0;
     this.witness = new Database(this.path, { readonly: true });
     this.#seen = this.#look();
-    const transaction = this.db.transaction.bind(this.db);
-    const told = (fn: () => unknown): unknown => {
-      const own = transaction(fn);
-      return Object.assign(() => own(), {
-        immediate: () => {
-          try {
-            return own.immediate();
-          } finally {
-            this.#committed();
-          }
-        },
-      });
-    };
-    Object.defineProperty(this.db, "transaction", { value: told });
+    isTold = true;
   }
 
   /** Transactions that saved anything of a graph; not those that only say that a run begins or ends. */
