@@ -231,10 +231,10 @@ function* atOnce<T>(work: () => T): Program<T> {
   return work();
 }
 
-/** For a failpoint, which must fail by nothing but its handler. */
+/** For a failpoint, which must fail by nothing but its handler. It may lie within a transaction. */
 function effectToTell(sql: SqliteSql, id: string): unknown {
   try {
-    return sql.now(sql.transaction(getEffect(sql, id)));
+    return sql.now(getEffect(sql, id));
   } catch {
     return undefined;
   }
