@@ -188,9 +188,10 @@ describe("a run that failed beside a nested graph that still works", () => {
       const inner = new StateGraph(State).addNode("slow", slow).addEdge(START, "slow").compile();
       const graph = new StateGraph(State)
         .addNode("fails", async () => {
-          await pause(5);
           if (!broken) return {};
           broken = false;
+          // Not before the body beside it runs: it starts when its own commits are done.
+          while (running === 0) await pause(1);
           throw new Error("it failed");
         })
         .addNode("beside", nested ? inner : slow)
