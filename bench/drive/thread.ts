@@ -7,16 +7,27 @@ import type { Contender } from "./contenders";
 import { NodeRuns } from "./node-runs";
 import type { Script, Step } from "./script";
 
+/** From a call to the end of its promise. The calls of a step overlap, so its whole time is less than their sum. */
 export interface StepTimes {
   put: number;
   putWrites: number;
   thought: number;
   action: number;
-  /** All of it. */
+  /** From the first call to the end of the last. */
   step: number;
 }
 
-/** One thread of one saver, driven step by step as LangGraph would drive it. */
+/** A node at work: what it will write, and the run by which its recorder knows it. */
+interface Running {
+  step: Step;
+  run: string | undefined;
+}
+
+/**
+ * One thread of one saver, driven boundary by boundary as LangGraph drives it with durability "async": the end of a node, its writes, the next
+ * checkpoint and the start of the next node are handed in together. LangGraph waits for the start alone; a step waits for all of them, so
+ * that its time has all of their work. Between two steps a node is at work.
+ */
 export class Thread {
   readonly id: string;
   readonly contender: Contender;
@@ -27,6 +38,7 @@ export class Thread {
   /** The first checkpoint a node started from. */
   #firstId: string | undefined;
   #last: Step | undefined;
+  #running: Running | undefined;
   #isResumed = false;
 
   constructor(parts: { contender: Contender; saver: BaseCheckpointSaver; path: string; script: Script; id?: string }) {
@@ -54,6 +66,7 @@ export class Thread {
   }
 
   async end(): Promise<void> {
+    await this.finish();
     await this.#runs?.graphEnds();
     if (this.#runs !== undefined && !this.#isResumed) await this.#checkTurns();
   }
@@ -65,16 +78,42 @@ export class Thread {
     if (!found || action?.turnType !== "Action" || !action.durable) throw new Error(`${this.contender.name} recorded no turns`);
   }
 
+  /** The boundary before a step: ends the node that runs, saves the step's checkpoint and starts its node. */
   async save(step: Step): Promise<StepTimes> {
+    const begun = performance.now();
+    const running = this.#running;
+    this.#running = undefined;
     this.#last = step;
     const runs = step.metadata.source === "input" ? undefined : this.#runs;
     if (runs !== undefined) this.#firstId ??= step.checkpoint.id;
-    let run = "";
-    const put = await timed(() => this.saver.put(this.config(step.parentId), step.checkpoint, step.metadata, step.newVersions));
-    const thought = runs === undefined ? 0 : await timed(async () => (run = await runs.nodeStarts(step)));
-    const action = runs === undefined ? 0 : await timed(() => runs.nodeEnds(run, step));
-    const putWrites = await timed(() => this.saver.putWrites(this.config(step.checkpoint.id), step.writes, step.task.id));
-    return { put, putWrites, thought, action, step: put + thought + action + putWrites };
+    let run: string | undefined;
+    const action = await this.#nodeEnds(running);
+    const [putWrites, put, thought] = await Promise.all([
+      this.#putWrites(running),
+      timed(() => this.saver.put(this.config(step.parentId), step.checkpoint, step.metadata, step.newVersions)),
+      runs === undefined ? 0 : timed(async () => (run = await runs.nodeStarts(step))),
+    ]);
+    this.#running = { step, run };
+    return { put, putWrites, thought, action, step: performance.now() - begun };
+  }
+
+  /** Ends the node that runs, with nothing behind it. */
+  async finish(): Promise<void> {
+    const running = this.#running;
+    this.#running = undefined;
+    await this.#nodeEnds(running);
+    await this.#putWrites(running);
+  }
+
+  async #nodeEnds(running: Running | undefined): Promise<number> {
+    const [runs, run] = [this.#runs, running?.run];
+    return running === undefined || runs === undefined || run === undefined ? 0 : timed(() => runs.nodeEnds(run, running.step));
+  }
+
+  async #putWrites(running: Running | undefined): Promise<number> {
+    if (running === undefined) return 0;
+    const { checkpoint, writes, task } = running.step;
+    return timed(() => this.saver.putWrites(this.config(checkpoint.id), writes, task.id));
   }
 
   async getTuple(checkpointId?: string): Promise<CheckpointTuple> {

@@ -24,8 +24,8 @@ export function documentText(run: {
     [
       "Medians, with quartiles in parentheses; the savers took turns within one run, so the ratios say more than the times.",
       "Files and their pages were in the operating system's cache. A ratio above 1× is in favour of the saver of its row.",
-      '"Whole step" is `put`, Thought, Action and `putWrites`; for savers without turns `put` and `putWrites`. A saver that is not',
-      "attached still derives Thoughts from checkpoints.",
+      '"Whole step" is Action, `putWrites`, `put` and Thought, handed in together as LangGraph does between two nodes, until all are saved; for',
+      "savers without turns `putWrites` and `put`. Their own times overlap. A saver that is not attached still derives Thoughts from checkpoints.",
     ].join("\n"),
     run.absent.length === 0 ? "" : `Did not take part: ${run.absent.join("; ")}.`,
     summaryText(run.results).trimEnd(),

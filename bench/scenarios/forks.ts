@@ -53,6 +53,7 @@ async function history(thread: Thread, messages: number): Promise<string[]> {
     ids.push(step.checkpoint.id);
     await thread.save(step);
   }
+  await thread.finish();
   return ids;
 }
 
@@ -88,7 +89,10 @@ async function fork(thread: Thread, fromId: string, workload: Workload, index: n
   };
   const { put, step: whole } = await thread.save(first);
   const metadata = { source: "loop" as const, step: step + 1, parents: {} };
-  const putOfChild = await timed(() => thread.saver.put(thread.config(forked.id), child, metadata, newVersions));
+  const rest = await timed(async () => {
+    await thread.finish();
+    await thread.saver.put(thread.config(forked.id), child, metadata, newVersions);
+  });
   samples.add("put of the fork", id, put);
-  samples.add("whole fork, without its getTuple", id, whole + putOfChild);
+  samples.add("whole fork, without its getTuple", id, whole + rest);
 }
