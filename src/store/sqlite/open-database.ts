@@ -15,8 +15,8 @@ type BetterSqlite3 = new (path: string, options?: OpenOptions) => SqliteDatabase
 
 /** Each gives the function that opens files, or throws why there is none. */
 const LOADERS: Readonly<Record<DriverName, () => Open>> = { "better-sqlite3": betterSqlite3, "node:sqlite": nodeSqlite };
-/** Those that were tried, and work. */
-const LOADED = new Map<DriverName, Open>();
+/** The classes of databases that were tried, and work. */
+const WORKING = new WeakSet<object>();
 
 /**
  * Opens a database file with the driver that was asked for, or with the first that is there.
@@ -43,9 +43,7 @@ function opener(wanted: DriverName | undefined): Open {
   const tried: { driver: DriverName; error: unknown }[] = [];
   for (const driver of wanted === undefined ? DRIVERS : [wanted]) {
     try {
-      const open = LOADED.get(driver) ?? LOADERS[driver]();
-      LOADED.set(driver, open);
-      return open;
+      return LOADERS[driver]();
     } catch (error) {
       tried.push({ driver, error });
     }
@@ -57,7 +55,8 @@ function betterSqlite3(): Open {
   const loaded = ownRequire()("better-sqlite3") as BetterSqlite3 | { default: BetterSqlite3 };
   const Database = "default" in loaded ? loaded.default : loaded;
   // Its binary is loaded with the first database: one that is missing, or was compiled for another Node, shows only then.
-  new Database(":memory:").close();
+  if (!WORKING.has(Database)) new Database(":memory:").close();
+  WORKING.add(Database);
   return (path, options) => new Database(path, options);
 }
 
@@ -65,13 +64,18 @@ function nodeSqlite(): Open {
   // Only asked for, never imported: a Node that has none must load this package too.
   const sqlite = process.getBuiltinModule?.("node:sqlite") as { DatabaseSync: DatabaseSync } | undefined;
   if (sqlite === undefined) throw new Error(`Node ${process.versions.node} has none`);
-  const probe = new sqlite.DatabaseSync(":memory:", {});
+  if (!WORKING.has(sqlite.DatabaseSync)) refuseOld(sqlite.DatabaseSync);
+  WORKING.add(sqlite.DatabaseSync);
+  return (path, options) => NodeDatabase.open(sqlite.DatabaseSync, path, options);
+}
+
+function refuseOld(Database: DatabaseSync): void {
+  const probe = new Database(":memory:", {});
   try {
     if (!isNodeDatabase(probe) || !keepsTexts(new NodeDatabase(probe))) throw tooOld();
   } finally {
     probe.close();
   }
-  return (path, options) => NodeDatabase.open(sqlite.DatabaseSync, path, options);
 }
 
 /** Brings a handle of `node:sqlite` behind the store's interface. @throws {TurnsError} DRIVER_UNAVAILABLE if its Node is too old */
