@@ -2,8 +2,9 @@ import { chunkAddresses } from "../../codec";
 import { corrupted } from "../checksum";
 import { CHUNK_ROWS } from "../rows";
 import type { Chunk, Remembered } from "../store";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-keys";
 
 const INSERT = `${CHUNK_ROWS.insert} ON CONFLICT (thread, address) DO NOTHING`;

@@ -3,9 +3,9 @@ import { TurnsError } from "../../errors";
 import type { Awaitable } from "../store";
 import { CommitInDoubt, StaleFacts } from "../engine";
 import { refuseRetiredKey } from "./keys";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import { type Sql, LeftUnwritten, type WrittenThread } from "../session";
 import { TookAllBack } from "./turn-apart";
-import { LeftUnwritten, type WrittenThread } from "./thread-key";
 import { areWritten } from "./thread-keys";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */

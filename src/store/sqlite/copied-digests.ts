@@ -7,7 +7,7 @@ import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import type { CopyPath, Pauses } from "./copy-path";
 import type { SqliteSql } from "./engine";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 
 export type ListPointer = Extract<Pointer, { kind: "list" }>;
 type ListRow = RawOf<typeof LISTS>;

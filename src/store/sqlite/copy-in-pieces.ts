@@ -8,7 +8,7 @@ import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } 
 import { mainFileOf, snapshotOf } from "./read-snapshot";
 import { beatRun, beginCopyRun } from "./runs";
 import { sqlOn, type SqliteSql } from "./engine";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import { beginCopy, copiedRows, copyAtOnce, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "./thread-copy";
 import { threadKey } from "./thread-keys";
 

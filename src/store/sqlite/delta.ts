@@ -6,9 +6,10 @@ import { listCheckpoints, readPointer } from "./checkpoints";
 import { headOf } from "./heads";
 import { ChunkReader } from "./chunks";
 import { isSameContent } from "./manifest";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { storedRecord } from "./stored-json";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-keys";
 import { compareRows, type RawWrites, verifyVersions } from "./writes";
 

@@ -2,8 +2,9 @@ import { EFFECT_ROWS } from "../rows";
 import type { EffectRow } from "../effects";
 import { type RawEffect, toEffect } from "./effect-rows";
 import type { OrphanCall } from "./effect-orphans";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 
 /** An undone effect is history: its node task may do the deed again. */
 const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS NOT 'done'";

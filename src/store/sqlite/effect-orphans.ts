@@ -3,9 +3,9 @@ import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLE
 import type { NewCheckpoint, NewEffect } from "../store";
 import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { isSameContent, parseManifest } from "./manifest";
-import { filtered, mapped } from "../program";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import { filtered, mapped, type Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 import { threadIdOf, threadKey } from "./thread-keys";
 
 const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;

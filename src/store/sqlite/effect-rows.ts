@@ -1,8 +1,9 @@
 import type { EffectRow } from "../effects";
 import { EFFECT_ROWS } from "../rows";
 import type { EFFECTS, RawOf } from "../tables";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 
 export type RawEffect = RawOf<typeof EFFECTS>;
 

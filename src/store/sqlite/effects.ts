@@ -16,11 +16,11 @@ import {
 import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import { unfinishedRewind } from "./rewind-records";
 import { checkLease } from "./runs";
-import { anyOf } from "../program";
+import { anyOf, type Program } from "../program";
 import { ofThread } from "../spans";
-import type { Program, Sql } from "./sql";
+import type { Sql } from "../session";
 import { claimTask } from "./tasks";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 import { threadIdOf, threadKey } from "./thread-keys";
 import { enterThread } from "./tombstones";
 

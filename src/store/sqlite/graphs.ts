@@ -1,11 +1,11 @@
 import { corrupted } from "../checksum";
 import { GRAPH_ROWS } from "../rows";
 import type { GraphReference, GraphRow } from "../store";
-import { mapped } from "../program";
+import { mapped, type Program } from "../program";
 import { insertRow } from "./insert-row";
-import type { Program, Sql } from "./sql";
+import type { Sql } from "../session";
 import { push } from "./prune-rows";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-keys";
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";

@@ -1,9 +1,9 @@
 import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointHead } from "../store";
 import { type RawSnapshot, toLiveHead } from "./snapshot-rows";
-import type { Program, Sql } from "./sql";
-import { headKey, type KnownHead } from "./thread-facts";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { headKey, type KnownHead, type ThreadKey } from "../thread-state";
 
 /** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
 export const BY_ID = SNAPSHOT_ROWS.select(

@@ -1,7 +1,8 @@
 import type { Rows } from "../rows";
 import type { RowOf, Table } from "../tables";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 
 /** A new row of a thread, counted in the thread's own. */
 export function* insertRow<T extends Table>(sql: Sql, key: ThreadKey, rows: Rows<T>, row: RowOf<T>): Program {

@@ -1,6 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { FoundInDatabase } from "../../sealing";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 
 /** The database's secret is stored once per master key, each wrapped under it, as `key:<id>`. */
 const SECRETS = "SELECT value FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";

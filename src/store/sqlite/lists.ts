@@ -3,8 +3,9 @@ import { ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { PackedList, Pointer, Remembered, Segment, StoredValue } from "../store";
 import { openBody, storeChunk } from "./chunks";
 import { insertRow } from "./insert-row";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;
 

@@ -3,8 +3,9 @@ import { NAME_ROWS } from "../rows";
 import type { CheckpointName } from "../store";
 import type { NAMES, RawOf } from "../tables";
 import { unknownThread } from "../unknown-thread";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-keys";
 
 export type RawName = RawOf<typeof NAMES>;

@@ -2,9 +2,10 @@ import type { PruneCounts, PrunePlan, PruneUnit, PruneWish } from "../store";
 import { deleteUnusedGraphs } from "./graphs";
 import { planOf } from "./prune-plan";
 import { ofThread } from "../spans";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { changeRewind } from "./rewind-records";
-import { ThreadFacts } from "./thread-facts";
+import { ThreadFacts } from "../thread-state";
 import { threadKey } from "./thread-keys";
 
 const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";

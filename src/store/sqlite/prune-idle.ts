@@ -1,7 +1,8 @@
 import type { PruneCounts, RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
 import { listRuns } from "./runs";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { threadKey } from "./thread-keys";
 import { deleteThread } from "./threads";
 

@@ -3,9 +3,10 @@ import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointName } from "../store";
 import type { RawSnapshot } from "./snapshot-rows";
 import { ofThread } from "../spans";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { storedNames } from "./stored-json";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 
 /** A stored version of a checkpoint. */
 export interface Version {

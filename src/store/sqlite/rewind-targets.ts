@@ -1,4 +1,5 @@
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { threadKey } from "./thread-keys";
 
 const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;

@@ -8,9 +8,10 @@ import { effectsBehind } from "./effects";
 import { openArchive, sealArchive } from "./archive";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns, listRuns } from "./runs";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { listTasks } from "./tasks";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 import { growEpoch, outdate, threadKey } from "./thread-keys";
 import { recount } from "./thread-counts";
 

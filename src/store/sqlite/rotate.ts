@@ -3,8 +3,8 @@ import type { ResealCounts, ResealCursor } from "../store";
 import { retireOtherKeys } from "./keys";
 import { ARCHIVE_BEGIN, type ArchivePlace, resealArchived, staleArchived } from "./rotate-archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
-import { anyOf } from "../program";
-import type { Program, Sql } from "./sql";
+import { anyOf, type Program } from "../program";
+import type { Sql } from "../session";
 import { threadIdOf } from "./thread-keys";
 import { uptime } from "../../uptime";
 

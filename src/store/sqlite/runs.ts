@@ -4,7 +4,8 @@ import { RUN_ROWS } from "../rows";
 import type { Lease, RewindRow, RunRow } from "../store";
 import type { RawOf, RUNS } from "../tables";
 import { unfinishedRewind } from "./rewind-records";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 
 export type RawRun = RawOf<typeof RUNS>;
 

@@ -1,5 +1,5 @@
 import type { NewCheckpoint, NewValue, PackedValue } from "../store";
-import type { Sql } from "./sql";
+import type { Sql } from "../session";
 
 /**
  * In an encrypted database no value stands in the manifest, which stays readable for the queries that follow versions: what would

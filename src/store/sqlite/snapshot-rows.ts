@@ -3,7 +3,7 @@ import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointHead } from "../store";
 import type { RawOf, SNAPSHOTS } from "../tables";
 import { parseManifest } from "./manifest";
-import type { Sql } from "./sql";
+import type { Sql } from "../session";
 
 export type RawSnapshot = RawOf<typeof SNAPSHOTS>;
 

@@ -3,9 +3,10 @@ import { TASK_ROWS } from "../rows";
 import type { TaskClaim, TaskRow } from "../store";
 import type { RawOf, TASKS } from "../tables";
 import { insertRow } from "./insert-row";
-import type { Program, Sql } from "./sql";
-import type { ThreadFacts } from "./thread-facts";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadFacts } from "../thread-state";
+import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-keys";
 import { renameTaskOfTurns } from "./turn-changes";
 

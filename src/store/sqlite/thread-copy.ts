@@ -24,13 +24,13 @@ import { refuseEncrypted } from "./keys";
 import { manifestText, parseManifest } from "./manifest";
 import { namesOf } from "./names";
 import { unfinishedRewind } from "./rewind-records";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import { countedRows } from "./thread-counts";
-import { type ThreadCounts, ThreadKey } from "./thread-key";
-import { insertThread, newThread, NO_ROWS, takeNumber, threadKey, writerOn } from "./thread-keys";
+import { type ThreadCounts, ThreadKey } from "../thread-state";
+import { insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "./thread-keys";
 import { AS_IT_IS, copyChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
-import { toTurn, writeTurn } from "./turn-rows";
+import { toTurn, turnValues } from "../turn-rows";
 
 const ITEMS_OF_LIST = ITEM_ROWS.select("WHERE list = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3");
 /** What the source's own row counts and its copy has too; rewinds stay behind. */
@@ -75,7 +75,7 @@ export function* sourceOf(from: SqliteSql, sourceId: string): Program<ThreadKey>
 export function* beginCopy(from: SqliteSql, source: ThreadKey, to: SqliteSql, order: CopyOrder): Program<CopyPath> {
   const { targetId, createdAt, createId } = order;
   yield* refuseTaken(to, targetId);
-  const target = new UnpublishedKey(writerOn(to), newThread(to, yield* takeNumber(to), targetId, createdAt));
+  const target = new UnpublishedKey(to.changed, newThread(to, yield* takeNumber(to), targetId, createdAt));
   return new CopyPath(from, source, to, target, createId);
 }
 
@@ -198,7 +198,7 @@ function* copyTurns(path: CopyPath, translation: Translation): RowWrites {
   for (const row of path.rows(TURN_ROWS)) {
     const turn = moved(path, TURNS, toTurn(from, row, source.threadId), translation);
     const copied = { ...turn, id: path.createId(), graphId: graphIdIn(path, turn.graphId) };
-    yield () => writeTurn(to, target.thread, copied);
+    yield () => to.run(TURN_ROWS.insert, ...turnValues(to, target.thread, copied));
   }
 }
 

@@ -1,7 +1,8 @@
 import { corrupted } from "../checksum";
 import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
-import type { Program, Sql } from "./sql";
-import type { ThreadCounts, ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadCounts, ThreadKey } from "../thread-state";
 import { NO_ROWS, threadKey } from "./thread-keys";
 
 const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];

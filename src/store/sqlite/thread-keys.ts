@@ -3,10 +3,10 @@ import { THREAD_ROWS } from "../rows";
 import { THREADS_MAX } from "../spans";
 import type { RawOf, THREADS } from "../tables";
 import { refuseEncrypted } from "./keys";
-import type { Program, Sql } from "./sql";
-import { ThreadFacts } from "./thread-facts";
-import { type ThreadCounts, type ThreadFields, ThreadKey, type ThreadWriter, type WrittenThread } from "./thread-key";
-import { writeTurn } from "./turn-rows";
+import type { Program } from "../program";
+import type { Sql, WrittenThread } from "../session";
+import { ThreadFacts } from "../thread-state";
+import { type ThreadCounts, type ThreadFields, ThreadKey } from "../thread-state";
 
 export type RawThread = RawOf<typeof THREADS>;
 
@@ -21,23 +21,6 @@ const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
   coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
   WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
-
-/** What writes the rows of keys at the end of a transaction. */
-export function writerOn(sql: Sql): ThreadWriter {
-  return {
-    changes: (key) => {
-      sql.changes(key);
-    },
-    turn: (thread, turn) => writeTurn(sql, thread, turn),
-    row: (row) => writeRow(sql, row),
-  };
-}
-
-function* writeRow(sql: Sql, row: Readonly<ThreadFields>): Program<WrittenThread> {
-  const changed = THREAD_ROWS.changed(sql.sealing, row, row);
-  yield* sql.run(THREAD_ROWS.update, ...changed);
-  return { thread: row.thread, checksum: changed.at(-2) as string };
-}
 
 /** Whether the rows of threads are those that were written. A checksum is over the thread's sequence, which each commit moves on. */
 export function* areWritten(sql: Sql, rows: readonly WrittenThread[]): Program<boolean> {
@@ -56,7 +39,7 @@ export function* threadKey(sql: Sql, threadId: string): Program<ThreadKey | unde
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  const key = new ThreadKey(writerOn(sql), yield* verifiedThread(sql, threadId, row));
+  const key = new ThreadKey(sql.changed, yield* verifiedThread(sql, threadId, row));
   sql.threads.set(threadId, key);
   return key;
 }
@@ -84,7 +67,7 @@ export function newThread(sql: Sql, thread: number, threadId: string, createdAt:
 
 export function* insertThread(sql: Sql, row: ThreadFields): Program<ThreadKey> {
   yield* sql.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(sql.sealing, row, row));
-  const key = new ThreadKey(writerOn(sql), row);
+  const key = new ThreadKey(sql.changed, row);
   sql.threads.set(row.threadId, key);
   return key;
 }

@@ -8,7 +8,7 @@ import { insertRow } from "./insert-row";
 import type { Manifest } from "./manifest";
 import { withReferences } from "./references";
 import { toHead } from "./snapshot-rows";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 
 /** How the contents of a thread become those of its copy. */
 export interface Translation {

@@ -3,12 +3,13 @@ import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
 import { checkLease } from "./runs";
 import { openArchive } from "./archive";
 import { refuseBack } from "./paging";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { listRewinds } from "./rewind-records";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-keys";
 import { updateTurn } from "./turn-changes";
-import { type RawTurn, toTurn } from "./turn-rows";
+import { type RawTurn, toTurn } from "../turn-rows";
 import { newestOf, turnsOf } from "./turns";
 
 /** What a checksum is over; every row is read, so a page at a time. */

@@ -3,9 +3,9 @@ import { TOMBSTONE_ROWS } from "../rows";
 import type { Lease, SawDeletion } from "../store";
 import type { RawOf, TOMBSTONES } from "../tables";
 import { checkLease } from "./runs";
-import type { Program, Sql } from "./sql";
-import { type Deletion, headKey } from "./thread-facts";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { type Deletion, headKey, type ThreadKey } from "../thread-state";
 import { createThread, tagOf, threadKey } from "./thread-keys";
 
 /** What a save says about where it belongs. */

@@ -1,10 +1,11 @@
 import { TURN_ROWS } from "../rows";
 import type { TaskRow, TurnRow } from "../store";
 import type { ChangesOf, TURNS } from "../tables";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 import { threadIdOf, threadKey } from "./thread-keys";
-import { type RawTurn, rewriteTurn, toTurn } from "./turn-rows";
+import { type RawTurn, changedTurn, toTurn } from "../turn-rows";
 
 const SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
 
@@ -45,17 +46,17 @@ export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Progra
   key?.touch();
   if (key !== undefined) rememberTurn(key, now);
   if (key?.replaceTurn(now) === true) return now;
-  yield* rewriteTurn(sql, now);
+  yield* sql.run(TURN_ROWS.update, ...changedTurn(sql, now));
   return now;
 }
 
 /** The turns that were recorded under the first name of a task get its new one: a turn's task is always one of its thread's. */
 export function* renameTaskOfTurns(sql: Sql, key: ThreadKey, { seq, taskId }: TaskRow, newId: string): Program {
-  yield* key.flush();
+  yield* sql.flushTurns(key);
   for (const row of yield* sql.all<RawTurn>(SINCE, key.thread, seq)) {
     if (row.task_id !== taskId) continue;
     const turn = { ...toTurn(sql, row, key.threadId), taskId: newId };
-    yield* rewriteTurn(sql, turn);
+    yield* sql.run(TURN_ROWS.update, ...changedTurn(sql, turn));
     rememberTurn(key, turn);
   }
 }

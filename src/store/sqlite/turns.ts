@@ -4,18 +4,17 @@ import { namespaceAbove } from "../namespaces";
 import type { Lease, NewAction, NewThought, NewWrites, PackedText, TurnRow, TurnStatus, TurnType } from "../store";
 import { graphSeq } from "./graphs";
 import { checkLease } from "./runs";
-import { answered } from "../program";
-import type { Program, Sql } from "./sql";
+import { answered, type Program } from "../program";
+import type { Sql } from "../session";
 import { storeChunks } from "./chunks";
 import { knownHead } from "./heads";
 import { claimTask } from "./tasks";
-import { writesKey } from "./thread-facts";
-import type { ThreadKey } from "./thread-key";
+import { writesKey, type ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-keys";
 import { type Entry, enterThread } from "./tombstones";
 import { type SavedApart, turnApart } from "./turn-apart";
 import { insertTurn, turnOf, updateTurn } from "./turn-changes";
-import { type RawTurn, toTurn } from "./turn-rows";
+import { type RawTurn, toTurn } from "../turn-rows";
 
 /** The newest first: mostly it is the one. */
 const startedAtStep = (limit: number): string => `SELECT checkpoint_id FROM langgraph_snapshots
@@ -96,7 +95,7 @@ export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> 
 export function* turnsOf(sql: Sql, key: ThreadKey, nodeTaskId: string): Program<readonly TurnRow[]> {
   const remembered = key.facts.turns.get(nodeTaskId);
   if (remembered !== undefined) return remembered;
-  yield* key.flush();
+  yield* sql.flushTurns(key);
   const rows = yield* sql.all<RawTurn>(OF_NODE_TASK, key.thread, nodeTaskId);
   const turns = rows.map((row) => toTurn(sql, row, key.threadId));
   key.facts.turns.set(nodeTaskId, turns);

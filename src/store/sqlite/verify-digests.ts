@@ -2,8 +2,8 @@ import { extended, finished, newDigest, type RunningDigest } from "../../values/
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import { segmentsOf } from "./lists";
-import type { Program } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { ThreadKey } from "../thread-state";
 import type { VerifyContext } from "./verify-context";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;

@@ -2,7 +2,7 @@ import { isId } from "../../ids";
 import { firstSeq, ofThread, SPAN, THREADS_MAX } from "../spans";
 import { sealedKeyId } from "../../sealing";
 import { type RawName, toName } from "./names";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import { type RawTask, toTask } from "./tasks";
 import { miscounted } from "./thread-counts";
 import { type RawThread, verifiedThread } from "./thread-keys";

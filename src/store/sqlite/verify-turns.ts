@@ -1,6 +1,6 @@
 import type { TurnRow } from "../store";
-import type { Program } from "./sql";
-import { type RawTurn, toTurn } from "./turn-rows";
+import type { Program } from "../program";
+import { type RawTurn, toTurn } from "../turn-rows";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { isStored } from "./verify-snapshots";
 import { type Phase, walk } from "./verify-walk";

@@ -3,7 +3,7 @@ import { LIST_ROWS } from "../rows";
 import { firstSeq, threadOfSeq } from "../spans";
 import { CHUNKS, ITEMS, LISTS, type RawOf } from "../tables";
 import { openBody } from "./chunks";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import type { Owner, VerifyContext } from "./verify-context";
 import { type Phase, walk, walkSeqs } from "./verify-walk";
 

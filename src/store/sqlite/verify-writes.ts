@@ -1,6 +1,6 @@
 import { WRITE_ROWS } from "../rows";
 import { WRITES } from "../tables";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import type { VerifyContext } from "./verify-context";
 import { isStored, whereOf } from "./verify-snapshots";
 import { checkVersions } from "./verify-versions";

@@ -1,6 +1,7 @@
 import { unknownThread } from "../unknown-thread";
 import type { VerifyStep } from "../integrity";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { threadNumbers } from "./thread-keys";
 import { archives } from "./verify-archive";
 import { type Owner, VerifyContext } from "./verify-context";

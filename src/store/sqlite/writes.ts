@@ -5,10 +5,10 @@ import type { RawOf, WRITES } from "../tables";
 import { compareWrites, type WritePlace } from "../writes-order";
 import { storeChunks } from "./chunks";
 import { insertRow } from "./insert-row";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { claimTask } from "./tasks";
-import { headKey, writesKey } from "./thread-facts";
-import type { ThreadKey } from "./thread-key";
+import { headKey, writesKey, type ThreadKey } from "../thread-state";
 import { enterThread, isThere } from "./tombstones";
 import { settleAction } from "./turns";
 

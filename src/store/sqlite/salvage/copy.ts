@@ -1,4 +1,4 @@
-import type { ThreadCounts } from "../thread-key";
+import type { ThreadCounts } from "../../thread-state";
 import { NO_ROWS } from "../thread-keys";
 import { THREADS_MAX } from "../../spans";
 import type { SqliteSql } from "../engine";

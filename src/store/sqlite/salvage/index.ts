@@ -11,7 +11,7 @@ import { saveRewind, unfinishedRewind } from "../rewind-records";
 import { sqlOn, type SqliteSql } from "../engine";
 import { currentTask } from "../tasks";
 import { miscounted, recount } from "../thread-counts";
-import type { ThreadCounts, ThreadKey } from "../thread-key";
+import type { ThreadCounts, ThreadKey } from "../../thread-state";
 import { threadKey } from "../thread-keys";
 import { removeLeftovers } from "../leftovers";
 import type { IsGraph } from "../verify-effects";

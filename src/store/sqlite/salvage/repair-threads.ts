@@ -5,7 +5,7 @@ import type { SqliteSql } from "../engine";
 import { countedRows } from "../thread-counts";
 import { insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../thread-keys";
 import { type RawSnapshot, toHead } from "../snapshot-rows";
-import { type RawTurn, toTurn } from "../turn-rows";
+import { type RawTurn, toTurn } from "../../turn-rows";
 
 const THREADS = THREAD_ROWS.select("");
 const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";

@@ -1,9 +1,11 @@
-import type { Sealing } from "../../sealing";
-import type { Engine } from "../engine";
-import type { Bound, Program } from "../program";
-import type { ThreadKey, WrittenThread } from "./thread-key";
+import type { Sealing } from "../sealing";
+import type { Engine } from "./engine";
+import type { Bound, Program } from "./program";
+import { THREAD_ROWS, TURN_ROWS } from "./rows";
+import type { ThreadKey } from "./thread-state";
+import { turnValues } from "./turn-rows";
 
-export type { Program } from "../program";
+export type { Program } from "./program";
 
 /** So many tags of threads are remembered. */
 const TAGS_MAX = 1_000;
@@ -11,6 +13,19 @@ const TAGS_MAX = 1_000;
 const THREADS = 256;
 /** And so many places of checkpoints. */
 const HEADS = 64;
+
+/** A thread's row, as a transaction has written it. */
+export interface WrittenThread {
+  thread: number;
+  checksum: string;
+}
+
+/** What one program left for the end of the transaction could not be written, whichever program runs just now. */
+export class LeftUnwritten extends Error {
+  constructor(override readonly cause: unknown) {
+    super("a turn could not be written", { cause });
+  }
+}
 
 /** What programs work with: the statements of their transaction, and what is known from earlier ones. Texts are constants: values are always bound. */
 export class Sql {
@@ -28,7 +43,7 @@ export class Sql {
   /** Why the turns of the program that runs are left out, if they are. */
   leftOut: { error: unknown } | undefined;
   /** Threads that the transaction which runs has changed. */
-  readonly #changed = new Set<ThreadKey>();
+  readonly changed = new Set<ThreadKey>();
   /** The checkpoints that this connection has saved or read last. */
   readonly heads = new RecentHeads();
   readonly #tags = new Map<string, string>();
@@ -97,25 +112,37 @@ export class Sql {
       const result = yield* work;
       yield* this.flush();
       written.length = 0;
-      for (const key of this.#changed) written.push(yield* key.write());
+      for (const key of this.changed) written.push(yield* this.#writeThread(key));
       this.engine.hasWritten();
       isDone = true;
       return result;
     } finally {
-      this.#changed.clear();
+      this.changed.clear();
       if (!isDone) this.forget();
       else if (this.threads.size > THREADS) this.threads.clear();
     }
   }
 
-  /** A thread has changed in the transaction that runs. */
-  changes(key: ThreadKey): void {
-    this.#changed.add(key);
-  }
-
   /** Writes what programs have left for the end of the transaction, for one that reads it from the database. */
   *flush(): Program {
-    for (const key of this.#changed) yield* key.flush();
+    for (const key of this.changed) yield* this.flushTurns(key);
+  }
+
+  /** {@link flush} of one thread. @throws {LeftUnwritten} */
+  *flushTurns(key: ThreadKey): Program {
+    try {
+      for (const turn of key.takeTurns()) yield* this.run(TURN_ROWS.insert, ...turnValues(this, key.thread, turn));
+    } catch (error) {
+      throw new LeftUnwritten(error);
+    }
+  }
+
+  *#writeThread(key: ThreadKey): Program<WrittenThread> {
+    key.written();
+    const { row } = key;
+    const values = THREAD_ROWS.changed(this.sealing, row, row);
+    yield* this.run(THREAD_ROWS.update, ...values);
+    return { thread: row.thread, checksum: values.at(-2) as string };
   }
 
   /** What is known now of threads, apart from what can be read again. @returns what brings it back after a part was rolled back */
@@ -125,7 +152,7 @@ export class Sql {
       for (const [threadId, key] of this.threads) {
         const row = rows.get(key);
         if (row !== undefined) key.restore(row);
-        else if (this.#changed.delete(key)) this.threads.delete(threadId);
+        else if (this.changed.delete(key)) this.threads.delete(threadId);
       }
     };
   }
