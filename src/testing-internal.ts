@@ -73,7 +73,7 @@ export { LogWatch } from "./store/sqlite/log-watch";
 export { migrate, type Migration, migrationChecksum } from "./store/sqlite/migrate";
 export { sqliteMigrations } from "./store/sqlite/migrations.generated";
 export { NodeDatabase } from "./store/sqlite/node-driver";
-export { sqliteCodeName, sqliteFailure } from "./store/sqlite/node-failures";
+export { sqliteCodeName, sqliteFailure } from "./store/ops/graphs";
 export { type DriverName, DRIVERS, openDatabase } from "./store/sqlite/open-database";
 export { withReferences } from "./store/sqlite/references";
 export type { PackedValue, RewindRow, RunRow, Store, StoredValue, TaskClaim, TaskRow, TurnRow } from "./store/store";

@@ -1,7 +1,8 @@
 import type { Sealing } from "../sealing";
 import type { Engine } from "./engine";
 import type { Bound, Program } from "./program";
-import { THREAD_ROWS, TURN_ROWS } from "./rows";
+import { type Rows, THREAD_ROWS, TURN_ROWS } from "./rows";
+import type { RowOf, Table } from "./tables";
 import type { ThreadKey } from "./thread-state";
 import { turnValues } from "./turn-rows";
 
@@ -86,6 +87,13 @@ export class Sql {
   /** {@link all}, each row as an array: for results of thousands of rows. */
   *rows<T extends unknown[]>(text: string, ...values: Bound[]): Program<T[]> {
     return (yield { text, values, returns: "arrays" }) as T[];
+  }
+
+  /** A new row of a thread, counted in the thread's own. */
+  *insert<T extends Table>(key: ThreadKey, rows: Rows<T>, row: RowOf<T>): Program {
+    const { counted }: Table = rows.table;
+    if (counted !== undefined) key.count(counted);
+    yield* this.run(rows.insert, ...rows.values(this.sealing, key, row));
   }
 
   /** A thread's tag, computed once. */

@@ -1,4 +1,4 @@
-import { type Manifest, parseManifest } from "./manifest";
+import { type Manifest, parseManifest } from "../ops/heads";
 import { keyOf, manifestTextOf, push, type Stored, type ThreadFacts, type Version } from "./prune-rows";
 import type { Program } from "../program";
 import type { Sql } from "../session";

@@ -1,7 +1,7 @@
 import { chunkAddresses } from "../../codec";
 import type { PrunePlan } from "../store";
-import { openBody } from "./chunks";
-import { parseManifest } from "./manifest";
+import { openBody } from "../ops/values";
+import { parseManifest } from "../ops/heads";
 import { archivedNumbers, archivedTexts, archivesOf, REFERENCE, type Referring, storedTexts } from "./prune-texts";
 import { refuseBack } from "./paging";
 import type { Program } from "../program";

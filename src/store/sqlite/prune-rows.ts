@@ -1,7 +1,7 @@
 import { decode } from "../../codec";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointName } from "../store";
-import type { RawSnapshot } from "./snapshot-rows";
+import type { RawSnapshot } from "../ops/heads";
 import { ofThread } from "../spans";
 import type { Program } from "../program";
 import type { Sql } from "../session";

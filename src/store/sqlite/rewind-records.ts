@@ -5,7 +5,7 @@ import type { RawOf, REWINDS, RowOf } from "../tables";
 import type { Program } from "../program";
 import type { Sql } from "../session";
 import type { ThreadKey } from "../thread-state";
-import { threadKey } from "./thread-keys";
+import { threadKey } from "../ops/thread-rows";
 
 /** A rewind with how many rows its archive was given. */
 export type StoredRewind = RowOf<typeof REWINDS>;

@@ -17,17 +17,15 @@ import { type Column, EFFECTS, fieldOf, ITEMS, type RawOf, type RowOf, type Tabl
 import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unknownThread } from "../unknown-thread";
 import { CopyPath, FROM_START, type RowWrites } from "./copy-path";
-import { saveEffect, toEffect } from "./effect-rows";
+import { saveEffect, toEffect } from "../ops/effect-rows";
 import type { SqliteSql } from "./engine";
-import { insertRow } from "./insert-row";
-import { refuseEncrypted } from "./keys";
-import { manifestText, parseManifest } from "./manifest";
-import { namesOf } from "./names";
+import { refuseEncrypted } from "../ops/keys";
+import { manifestText, parseManifest } from "../ops/heads";
+import { namesOf } from "../ops/names";
 import { unfinishedRewind } from "./rewind-records";
 import type { Program } from "../program";
-import { countedRows } from "./thread-counts";
+import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "../ops/thread-rows";
 import { type ThreadCounts, ThreadKey } from "../thread-state";
-import { insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "./thread-keys";
 import { AS_IT_IS, copyChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
 import { toTurn, turnValues } from "../turn-rows";
@@ -169,7 +167,7 @@ function* copyTable<T extends Table>(
   for (const raw of path.rows(rows)) {
     const row = rows.parse(from.sealing, source.threadId, raw);
     const copy = change(moved(path, rows.table, row, translation));
-    yield () => insertRow(to, target, rows, copy);
+    yield () => to.insert(target, rows, copy);
   }
 }
 
@@ -184,13 +182,13 @@ function* copyLists(path: CopyPath, translation: Translation): RowWrites {
   for (const { seq: list } of path.rows(LIST_ROWS)) {
     for (const item of path.pages<RawOf<typeof ITEMS>>(ITEMS_OF_LIST, list, FROM_START, ({ pos }) => pos)) {
       const copy = moved(path, ITEMS, item, translation);
-      yield () => insertRow(to, target, ITEM_ROWS, copy);
+      yield () => to.insert(target, ITEM_ROWS, copy);
     }
   }
 }
 
 function* copyNames({ from, to, source, target }: CopyPath): RowWrites {
-  for (const name of from.now(namesOf(from, source))) yield () => insertRow(to, target, NAME_ROWS, name);
+  for (const name of from.now(namesOf(from, source))) yield () => to.insert(target, NAME_ROWS, name);
 }
 
 function* copyTurns(path: CopyPath, translation: Translation): RowWrites {

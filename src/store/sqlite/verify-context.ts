@@ -8,7 +8,7 @@ import { isLeftover } from "./leftovers";
 import type { Program } from "../program";
 import type { Sql } from "../session";
 import { ThreadKey } from "../thread-state";
-import type { RawThread } from "./thread-keys";
+import type { RawThread } from "../ops/thread-rows";
 import { SeqSet } from "./verify-seqs";
 import { uptime } from "../../uptime";
 

@@ -1,7 +1,6 @@
 import { extended, finished, newDigest, type RunningDigest } from "../../values/digest";
 import type { Pointer } from "../store";
-import { openBody } from "./chunks";
-import { segmentsOf } from "./lists";
+import { openBody, segmentsOf } from "../ops/values";
 import type { Program } from "../program";
 import type { ThreadKey } from "../thread-state";
 import type { VerifyContext } from "./verify-context";

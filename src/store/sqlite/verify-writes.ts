@@ -5,7 +5,7 @@ import type { VerifyContext } from "./verify-context";
 import { isStored, whereOf } from "./verify-snapshots";
 import { checkVersions } from "./verify-versions";
 import { type Phase, walkSeqs } from "./verify-walk";
-import type { RawWrites } from "./writes";
+import type { RawWrites } from "../ops/put-writes";
 
 export function writes(only: number | undefined): Phase[] {
   return walkSeqs<RawWrites>(only, WRITES, { limit: 20, check: checkWrites });

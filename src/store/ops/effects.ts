@@ -1,8 +1,10 @@
-import { EFFECT_ROWS } from "../rows";
 import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effects";
-import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
-import { storeChunks } from "./chunks";
+import { anyOf, type Program } from "../program";
+import { EFFECT_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { ofThread } from "../spans";
 import { KnownEffects } from "./effect-known";
+import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import {
   adoptEdited,
   adoptOrphans,
@@ -13,16 +15,14 @@ import {
   type OrphanCall,
   rootTaskName,
 } from "./effect-orphans";
-import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
-import { unfinishedRewind } from "./rewind-records";
-import { checkLease } from "./runs";
-import { anyOf, type Program } from "../program";
-import { ofThread } from "../spans";
-import type { Sql } from "../session";
-import { claimTask } from "./tasks";
+import { unfinishedRewind } from "../sqlite/rewind-records";
+import { enterThread } from "../sqlite/tombstones";
+import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import type { ThreadKey } from "../thread-state";
-import { threadIdOf, threadKey } from "./thread-keys";
-import { enterThread } from "./tombstones";
+import { storeChunks } from "./values";
+import { checkLease } from "./runs";
+import { claimTask } from "./tasks";
+import { threadIdOf, threadKey } from "./thread-rows";
 
 const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
 const BEHIND = EFFECT_ROWS.select(`WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`);

@@ -1,6 +1,6 @@
-import type { LostTurn, TurnRow } from "../store";
 import type { Program } from "../program";
 import { type Sql, LeftUnwritten } from "../session";
+import type { LostTurn, TurnRow } from "../store";
 
 /** A turn that rode along with a commit: saved or lost. */
 export interface SavedApart {

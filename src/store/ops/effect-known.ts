@@ -1,10 +1,10 @@
-import { EFFECT_ROWS } from "../rows";
 import type { EffectRow } from "../effects";
-import { type RawEffect, toEffect } from "./effect-rows";
-import type { OrphanCall } from "./effect-orphans";
 import type { Program } from "../program";
+import { EFFECT_ROWS } from "../rows";
 import type { Sql } from "../session";
 import type { ThreadKey } from "../thread-state";
+import type { OrphanCall } from "./effect-orphans";
+import { type RawEffect, toEffect } from "./effect-rows";
 
 /** An undone effect is history: its node task may do the deed again. */
 const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS NOT 'done'";

@@ -1,12 +1,12 @@
-import { type CommitName, failpoint, type FailpointDetails } from "../../failpoints";
-import { TurnsError } from "../../errors";
-import type { Awaitable } from "../store";
-import { CommitInDoubt, StaleFacts } from "../engine";
-import { refuseRetiredKey } from "./keys";
-import type { Program } from "../program";
-import { type Sql, LeftUnwritten, type WrittenThread } from "../session";
-import { TookAllBack } from "./turn-apart";
-import { areWritten } from "./thread-keys";
+import { TurnsError } from "../errors";
+import { type CommitName, failpoint, type FailpointDetails } from "../failpoints";
+import { CommitInDoubt, StaleFacts } from "./engine";
+import type { Program } from "./program";
+import { type Sql, LeftUnwritten, type WrittenThread } from "./session";
+import { refuseRetiredKey } from "./ops/keys";
+import { TookAllBack } from "./ops/turn-apart";
+import type { Awaitable } from "./store";
+import { areWritten } from "./ops/thread-rows";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;

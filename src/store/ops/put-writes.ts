@@ -1,16 +1,15 @@
 import { corrupted } from "../checksum";
-import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
-import { WRITE_ROWS } from "../rows";
-import type { RawOf, WRITES } from "../tables";
-import { compareWrites, type WritePlace } from "../writes-order";
-import { storeChunks } from "./chunks";
-import { insertRow } from "./insert-row";
 import type { Program } from "../program";
+import { WRITE_ROWS } from "../rows";
 import type { Sql } from "../session";
 import { claimTask } from "./tasks";
-import { headKey, writesKey, type ThreadKey } from "../thread-state";
-import { enterThread, isThere } from "./tombstones";
+import { enterThread, isThere } from "../sqlite/tombstones";
 import { settleAction } from "./turns";
+import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
+import type { RawOf, WRITES } from "../tables";
+import { headKey, writesKey, type ThreadKey } from "../thread-state";
+import { compareWrites, type WritePlace } from "../writes-order";
+import { storeChunks } from "./values";
 
 export type RawWrites = RawOf<typeof WRITES>;
 
@@ -46,7 +45,7 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
     head?.writes?.add(writesKey(nodeTaskId, idx));
     yield* storeChunks(sql, key, entries.parts);
     const place = { ns, checkpointId, nodeTaskId, taskPath, idx };
-    yield* insertRow(sql, key, WRITE_ROWS, { seq, ...place, supersededBy: undefined, entries: entries.text });
+    yield* sql.insert(key, WRITE_ROWS, { seq, ...place, supersededBy: undefined, entries: entries.text });
   }
   const settled = batch.settle === undefined ? undefined : yield* settleAction(sql, key, batch, batch.settle);
   return { seq: key.newestSeq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };

@@ -1,11 +1,11 @@
-import { TURN_ROWS } from "../rows";
-import type { TaskRow, TurnRow } from "../store";
-import type { ChangesOf, TURNS } from "../tables";
 import type { Program } from "../program";
+import { TURN_ROWS } from "../rows";
 import type { Sql } from "../session";
+import type { TurnRow, TaskRow } from "../store";
+import type { ChangesOf, TURNS } from "../tables";
 import type { ThreadKey } from "../thread-state";
-import { threadIdOf, threadKey } from "./thread-keys";
-import { type RawTurn, changedTurn, toTurn } from "../turn-rows";
+import { changedTurn, toTurn, type RawTurn } from "../turn-rows";
+import { threadKey, threadIdOf } from "./thread-rows";
 
 const SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
 

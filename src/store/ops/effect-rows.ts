@@ -1,8 +1,8 @@
 import type { EffectRow } from "../effects";
-import { EFFECT_ROWS } from "../rows";
-import type { EFFECTS, RawOf } from "../tables";
 import type { Program } from "../program";
+import { EFFECT_ROWS } from "../rows";
 import type { Sql } from "../session";
+import type { RawOf, EFFECTS } from "../tables";
 import type { ThreadKey } from "../thread-state";
 
 export type RawEffect = RawOf<typeof EFFECTS>;

@@ -1,11 +1,11 @@
 import { plainSealing } from "../../sealing";
 import { leaseLost } from "../lease-lost";
+import type { Program } from "../program";
 import { RUN_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { unfinishedRewind } from "../sqlite/rewind-records";
 import type { Lease, RewindRow, RunRow } from "../store";
 import type { RawOf, RUNS } from "../tables";
-import { unfinishedRewind } from "./rewind-records";
-import type { Program } from "../program";
-import type { Sql } from "../session";
 
 export type RawRun = RawOf<typeof RUNS>;
 

@@ -1,12 +1,12 @@
 import { TurnsError } from "../../errors";
+import type { Program } from "../program";
 import { NAME_ROWS } from "../rows";
+import type { Sql } from "../session";
 import type { CheckpointName } from "../store";
 import type { NAMES, RawOf } from "../tables";
-import { unknownThread } from "../unknown-thread";
-import type { Program } from "../program";
-import type { Sql } from "../session";
 import type { ThreadKey } from "../thread-state";
-import { threadKey } from "./thread-keys";
+import { unknownThread } from "../unknown-thread";
+import { threadKey } from "./thread-rows";
 
 export type RawName = RawOf<typeof NAMES>;
 

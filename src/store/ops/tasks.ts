@@ -1,14 +1,12 @@
 import { ownershipChange } from "../ownership";
+import type { Program } from "../program";
 import { TASK_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { renameTaskOfTurns } from "./turn-changes";
 import type { TaskClaim, TaskRow } from "../store";
 import type { RawOf, TASKS } from "../tables";
-import { insertRow } from "./insert-row";
-import type { Program } from "../program";
-import type { Sql } from "../session";
-import type { ThreadFacts } from "../thread-state";
-import type { ThreadKey } from "../thread-state";
-import { threadKey } from "./thread-keys";
-import { renameTaskOfTurns } from "./turn-changes";
+import type { ThreadFacts, ThreadKey } from "../thread-state";
+import { threadKey } from "./thread-rows";
 
 export type RawTask = RawOf<typeof TASKS>;
 
@@ -33,7 +31,7 @@ export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt
   if (change.type === "open") {
     const { taskId, graphId, kind } = change;
     const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt };
-    yield* insertRow(sql, key, TASK_ROWS, opened);
+    yield* sql.insert(key, TASK_ROWS, opened);
     key.facts.tasks = { current: opened, lastRun: kind === "run" ? opened : lastRun };
     return opened;
   }

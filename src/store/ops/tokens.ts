@@ -1,15 +1,15 @@
-import { TURN_ROWS } from "../rows";
-import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
-import { checkLease } from "./runs";
-import { openArchive } from "./archive";
-import { refuseBack } from "./paging";
 import type { Program } from "../program";
+import { TURN_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { listRewinds } from "./rewind-records";
+import { openArchive } from "../sqlite/archive";
+import { refuseBack } from "../sqlite/paging";
+import { listRewinds } from "../sqlite/rewind-records";
+import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
 import type { ThreadKey } from "../thread-state";
-import { threadKey } from "./thread-keys";
-import { updateTurn } from "./turn-changes";
 import { type RawTurn, toTurn } from "../turn-rows";
+import { checkLease } from "./runs";
+import { threadKey } from "./thread-rows";
+import { updateTurn } from "./turn-changes";
 import { newestOf, turnsOf } from "./turns";
 
 /** What a checksum is over; every row is read, so a page at a time. */

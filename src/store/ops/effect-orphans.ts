@@ -1,12 +1,12 @@
-import { EFFECT_ROWS } from "../rows";
 import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
-import type { NewCheckpoint, NewEffect } from "../store";
-import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
-import { isSameContent, parseManifest } from "./manifest";
 import { filtered, mapped, type Program } from "../program";
+import { EFFECT_ROWS } from "../rows";
 import type { Sql } from "../session";
+import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import type { NewCheckpoint, NewEffect } from "../store";
 import type { ThreadKey } from "../thread-state";
-import { threadIdOf, threadKey } from "./thread-keys";
+import { isSameContent, parseManifest } from "./heads";
+import { threadIdOf, threadKey } from "./thread-rows";
 
 const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
 /** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */

@@ -1,17 +1,16 @@
 import { isDerivedId } from "../../ids";
 import { corrupted } from "../checksum";
-import { WRITE_ROWS } from "../rows";
-import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
-import { listCheckpoints, readPointer } from "./checkpoints";
-import { headOf } from "./heads";
-import { ChunkReader } from "./chunks";
-import { isSameContent } from "./manifest";
 import type { Program } from "../program";
+import { WRITE_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { storedRecord } from "./stored-json";
+import { storedRecord } from "../sqlite/stored-json";
+import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
 import type { ThreadKey } from "../thread-state";
-import { threadKey } from "./thread-keys";
-import { compareRows, type RawWrites, verifyVersions } from "./writes";
+import { listCheckpoints, readPointer } from "./read-checkpoints";
+import { ChunkReader } from "./values";
+import { headOf, isSameContent } from "./heads";
+import { threadKey } from "./thread-rows";
+import { compareRows, type RawWrites, verifyVersions } from "./put-writes";
 
 interface Link {
   channel: string;
