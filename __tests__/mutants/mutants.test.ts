@@ -3,7 +3,37 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { AIMessage } from "@langchain/core/messages";
 import { effect } from "langgraph-checkpoint-turns";
-import { BEAT_EXPIRY_MS, copyOf, decode, decodeOfficial, type EffectRow, encode, type Failpoint, type FailpointDetails, isAlive, matches, NO_COPY, openSqliteStore, planToPoint, pointOf, type RewindRow, type RunRow, runsOfThisProcess, sameAs, setFailpointHandler, stateOfTurn, type Store, type TaskRow, thisProcess, Tracer, type TurnRow, type TurnsError, withoutBookkeeping, effectFailures, rewindFailures } from "../../src/testing-internal";
+import {
+  BEAT_EXPIRY_MS,
+  copyOf,
+  decode,
+  decodeOfficial,
+  effectFailures,
+  type EffectRow,
+  encode,
+  type Failpoint,
+  type FailpointDetails,
+  isAlive,
+  matches,
+  NO_COPY,
+  openSqliteStore,
+  planToPoint,
+  pointOf,
+  rewindFailures,
+  type RewindRow,
+  type RunRow,
+  runsOfThisProcess,
+  sameAs,
+  setFailpointHandler,
+  stateOfTurn,
+  type Store,
+  type TaskRow,
+  thisProcess,
+  Tracer,
+  type TurnRow,
+  type TurnsError,
+  withoutBookkeeping,
+} from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
 import { choresOn, config, type Deed, deeds } from "../support/undo-world";
 
