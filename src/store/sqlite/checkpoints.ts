@@ -32,7 +32,6 @@ import { countedThread } from "./thread-counts";
 import type { ThreadKey } from "./thread-key";
 import { threadIdOf, threadKey } from "./thread-keys";
 import { BY_ID, headOf, knownHead, rememberHead, savedBefore } from "./heads";
-import { headKey } from "./thread-facts";
 import { enterThread, isThere } from "./tombstones";
 import { turnApart } from "./turn-apart";
 import { insertThought } from "./turns";
@@ -77,7 +76,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   });
   yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = key.nextSeq();
-  const known = yield* savedBefore(sql, key, ns, checkpointId);
+  const { head: known, writes } = yield* savedBefore(sql, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const placed = new Map<string, readonly Segment[]>();
@@ -108,7 +107,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     parentId,
     step: checkpoint.step,
     channels: manifest,
-    writes: known === undefined && !key.facts.writtenEarly.has(headKey(ns, checkpointId)) ? new Set() : known?.writes,
+    writes,
   });
   const planned = yield* mapped(checkpoint.planned, (thought) =>
     turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(sql, thought)),

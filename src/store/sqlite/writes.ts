@@ -4,6 +4,7 @@ import { WRITE_ROWS } from "../rows";
 import type { RawOf, WRITES } from "../tables";
 import { compareWrites, type WritePlace } from "../writes-order";
 import { storeChunks } from "./chunks";
+import { writtenEarly } from "./heads";
 import { insertRow } from "./insert-row";
 import type { Program, Sql } from "./sql";
 import { claimTask } from "./tasks";
@@ -38,7 +39,7 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
   });
   yield* claimTask(sql, key, batch.claim, batch.createdAt);
   const head = key.facts.heads.get(headKey(ns, checkpointId));
-  if (head === undefined) key.facts.writtenEarly.add(headKey(ns, checkpointId));
+  if (head === undefined) writtenEarly(key, ns, checkpointId);
   for (const { idx, entries } of batch.rows) {
     const seq = key.nextSeq();
     const isFirst = head?.writes?.has(writesKey(nodeTaskId, idx)) === false;
