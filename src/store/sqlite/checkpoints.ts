@@ -6,6 +6,7 @@ import type {
   ChannelVersion,
   CheckpointHead,
   CheckpointQuery,
+  EarlyOutcome,
   LastRun,
   ListedHead,
   NewCheckpoint,
@@ -33,8 +34,8 @@ import type { ThreadKey } from "./thread-key";
 import { threadIdOf, threadKey } from "./thread-keys";
 import { BY_ID, headOf, knownHead, rememberHead, savedBefore } from "./heads";
 import { enterThread, isThere } from "./tombstones";
-import { turnApart } from "./turn-apart";
-import { insertThought } from "./turns";
+import { type SavedApart, turnApart } from "./turn-apart";
+import { insertThought, settleAction } from "./turns";
 import { liveWrites } from "./writes";
 
 const LIVE = "superseded_by IS NULL";
@@ -59,6 +60,8 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, de
     FROM branch ORDER BY depth`;
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
+const HAS_WRITES = `SELECT 1 FROM langgraph_writes
+  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND node_task_id = ? AND superseded_by IS NULL LIMIT 1`;
 
 export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<SavedCheckpoint> {
   const { threadId, ns, checkpointId } = checkpoint;
@@ -112,7 +115,20 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   const planned = yield* mapped(checkpoint.planned, (thought) =>
     turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(sql, thought)),
   );
-  return { seq, generation: key.generation, placed, lost: planned.flatMap(({ lost }) => lost ?? []) };
+  const settled = yield* mapped(checkpoint.outcomes, (outcome) => settleEarly(sql, key, checkpoint, outcome));
+  const lost = [...planned, ...settled].flatMap((saved) => saved?.lost ?? []);
+  return { seq, generation: key.generation, placed, actions: settled.flatMap((saved) => saved?.turn ?? []), lost };
+}
+
+/** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */
+function* settleEarly(
+  sql: Sql,
+  key: ThreadKey,
+  { ns, checkpointId }: NewCheckpoint,
+  outcome: EarlyOutcome,
+): Program<SavedApart | undefined> {
+  if ((yield* sql.get(HAS_WRITES, key.thread, ns, checkpointId, outcome.nodeTaskId)) === undefined) return undefined;
+  return yield* settleAction(sql, key, outcome, outcome.settle);
 }
 
 /**
