@@ -36,15 +36,13 @@ export class ThreadFacts {
   /** Whether all effects of the thread have been verified. */
   isJournalVerified = false;
   readonly heads = new Recent<string, KnownHead>(HEADS);
-  /** Checkpoints that got writes before they were saved. */
-  readonly writtenEarly = new Set<string>();
   /** The turns of node tasks that have not ended yet, oldest first. */
   readonly turns = new Recent<string, readonly TurnRow[]>(NODE_TASKS);
   /** The seqs of chunks by address. */
   readonly chunks = new Recent<string, number>(CHUNKS);
   /** The chunk that was stored last was new, so the next one probably is: it is inserted without a look whether it is there. */
   wasChunkNew = false;
-  /** By namespace the greatest id that any checkpoint of it has, or had; null for none. */
+  /** By namespace the greatest id that any checkpoint of it has, or had, saved or with writes alone; null for none. */
   readonly greatestIds = new Recent<string, string | null>(HEADS);
   /** The lengths of lists. */
   readonly lists = new Recent<number, number>(LISTS);

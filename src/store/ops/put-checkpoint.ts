@@ -2,13 +2,22 @@ import { anyOf, mapped, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Sql } from "../session";
 import { enterThread, isThere } from "../sqlite/tombstones";
-import type { NewCheckpoint, NewValue, PackedValue, ChannelVersion, Pointer, SavedCheckpoint, Segment } from "../store";
-import { type ThreadKey, headKey } from "../thread-state";
+import type {
+  EarlyOutcome,
+  NewCheckpoint,
+  NewValue,
+  PackedValue,
+  ChannelVersion,
+  Pointer,
+  SavedCheckpoint,
+  Segment,
+} from "../store";
+import type { ThreadKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { knownHead, rememberHead, savedBefore, leadsTo, type Manifest, manifestText } from "./heads";
 import { claimTask } from "./tasks";
-import { turnApart } from "./turn-apart";
-import { insertThought } from "./turns";
+import { type SavedApart, turnApart } from "./turn-apart";
+import { insertThought, settleAction } from "./turns";
 import { storeChunk, storeChunks, placeList, placeOf } from "./values";
 
 /**
@@ -33,6 +42,8 @@ export function withoutInline(sql: Sql, checkpoint: NewCheckpoint): NewCheckpoin
 export const LIVE = "superseded_by IS NULL";
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
+const HAS_WRITES = `SELECT 1 FROM langgraph_writes
+  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND node_task_id = ? AND superseded_by IS NULL LIMIT 1`;
 
 export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<SavedCheckpoint> {
   const { threadId, ns, checkpointId } = checkpoint;
@@ -50,7 +61,7 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
   });
   yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
   const seq = key.nextSeq();
-  const known = yield* savedBefore(sql, key, ns, checkpointId);
+  const { head: known, writes } = yield* savedBefore(sql, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const placed = new Map<string, readonly Segment[]>();
@@ -81,12 +92,25 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     parentId,
     step: checkpoint.step,
     channels: manifest,
-    writes: known === undefined && !key.facts.writtenEarly.has(headKey(ns, checkpointId)) ? new Set() : known?.writes,
+    writes,
   });
   const planned = yield* mapped(checkpoint.planned, (thought) =>
     turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(sql, thought)),
   );
-  return { seq, generation: key.generation, placed, lost: planned.flatMap(({ lost }) => lost ?? []) };
+  const settled = yield* mapped(checkpoint.outcomes, (outcome) => settleEarly(sql, key, checkpoint, outcome));
+  const lost = [...planned, ...settled].flatMap((saved) => saved?.lost ?? []);
+  return { seq, generation: key.generation, placed, actions: settled.flatMap((saved) => saved?.turn ?? []), lost };
+}
+
+/** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */
+function* settleEarly(
+  sql: Sql,
+  key: ThreadKey,
+  { ns, checkpointId }: NewCheckpoint,
+  outcome: EarlyOutcome,
+): Program<SavedApart | undefined> {
+  if ((yield* sql.get(HAS_WRITES, key.thread, ns, checkpointId, outcome.nodeTaskId)) === undefined) return undefined;
+  return yield* settleAction(sql, key, outcome, outcome.settle);
 }
 
 /**

@@ -4,6 +4,7 @@ import { WRITE_ROWS } from "../rows";
 import type { Sql } from "../session";
 import { claimTask } from "./tasks";
 import { enterThread, isThere } from "../sqlite/tombstones";
+import { writtenEarly } from "./heads";
 import { settleAction } from "./turns";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
 import type { RawOf, WRITES } from "../tables";
@@ -37,7 +38,7 @@ export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; t
   });
   yield* claimTask(sql, key, batch.claim, batch.createdAt);
   const head = key.facts.heads.get(headKey(ns, checkpointId));
-  if (head === undefined) key.facts.writtenEarly.add(headKey(ns, checkpointId));
+  if (head === undefined) writtenEarly(key, ns, checkpointId);
   for (const { idx, entries } of batch.rows) {
     const seq = key.nextSeq();
     const isFirst = head?.writes?.has(writesKey(nodeTaskId, idx)) === false;

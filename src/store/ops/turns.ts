@@ -225,7 +225,7 @@ export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
 export function* settleAction(
   sql: Sql,
   key: ThreadKey,
-  writes: NewWrites,
+  writes: Pick<NewWrites, "nodeTaskId" | "createdAt">,
   settle: NonNullable<NewWrites["settle"]>,
 ): Program<SavedApart | undefined> {
   const turns = yield* turnsOf(sql, key, writes.nodeTaskId);
@@ -244,7 +244,7 @@ export function* settleAction(
 function* settled(
   sql: Sql,
   key: ThreadKey,
-  writes: NewWrites,
+  writes: Pick<NewWrites, "createdAt">,
   settle: NonNullable<NewWrites["settle"]>,
   { thought, action }: { thought: TurnRow; action: TurnRow | undefined },
 ): Program<TurnRow> {
