@@ -1,6 +1,6 @@
 /** Copies of this tree in .tmp/, with a node_modules of their own that starts as this one's. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -26,7 +26,8 @@ export function copyTree(copy) {
 export function installInto(copy, packages, limitMs) {
   const modules = path.join(copy, "node_modules");
   rmSync(modules, { recursive: true, force: true });
-  execFileSync("cp", ["-al", path.join(root, "node_modules"), modules]);
+  // Where this one is a link, a copy of the link would let npm change the packages behind it.
+  execFileSync("cp", ["-al", realpathSync(path.join(root, "node_modules")), modules]);
   // npm writes this one in place, and would change it here too.
   const listing = path.join(modules, ".package-lock.json");
   rmSync(listing, { force: true });

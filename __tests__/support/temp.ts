@@ -1,12 +1,28 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+const MEMORY = "/dev/shm";
+const ROOM_NEEDED = 4 * 2 ** 30;
 const folders: string[] = [];
+
+/**
+ * Files of tests are kept in memory where there is room: a disk takes milliseconds for each sync, and most tests commit hundreds of times.
+ * `TMPDIR` chooses another place: `TMPDIR=/tmp npm test` runs on a disk.
+ */
+function place(): string {
+  if (process.env["TMPDIR"]) return tmpdir();
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY);
+    return bavail * bsize >= ROOM_NEEDED ? MEMORY : tmpdir();
+  } catch {
+    return tmpdir();
+  }
+}
 
 /** A path in a fresh folder; the folder goes when the tests of the file have ended, or the process where there are none. */
 export function tempFile(name = "agent.db"): string {
-  const folder = mkdtempSync(join(tmpdir(), "turns-"));
+  const folder = mkdtempSync(join(place(), "turns-"));
   folders.push(folder);
   return join(folder, name);
 }

@@ -36,39 +36,51 @@ function backingOff(saver: TurnSaver, deeds: string[], initialInterval: number) 
     .compile({ checkpointer: saver });
 }
 
+// These tests wait for seconds of real time, so they wait at once.
 describe("a run keeps its thread while it is quiet", () => {
-  for (const kind of ["a runner's", "an attached graph's"] as const) {
-    test(`S3.2 S3.5 ${kind} run that waits for a retry: no other saver runs, resumes or rewinds the thread`, async () => {
-      const at = world();
-      const other = TurnSaver.fromPath(at.path, { durability: "normal" });
-      const deeds: string[] = [];
-      const graph = backingOff(at.saver, deeds, 6_000);
-      const others = new GraphRunner(backingOff(other, deeds, 1));
-      await others.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
-      const run =
-        kind === "a runner's"
-          ? new GraphRunner(graph).invoke({ log: [] }, { threadId: "t", taskId: "one" })
-          : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t", task_id: "one" } });
-      await until(
-        async () =>
-          (await other.listTurns("t")).filter(({ taskId, status }) => taskId === "one" && status === "error").length === 1,
-      );
-      await pause(3_500);
-      expect(await others.status("t")).toMatchObject({ running: true, resumable: false, reason: { code: "THREAD_RUNNING" } });
-      expect(await refusal(others.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING" });
-      expect(await refusal(others.invoke({ log: [] }, { threadId: "t", onUnfinished: "abandon" }))).toMatchObject({
-        code: "THREAD_RUNNING",
-      });
-      expect(await refusal(others.rewind({ threadId: "t", toTask: "zero" }))).toMatchObject({ code: "THREAD_RUNNING" });
-      expect(await run).toEqual({ log: ["pay", "end", "pay", "end"] });
-      expect(deeds).toEqual(["pay", "pay"]);
-      expect(await other.isRunning("t")).toBe(false);
-      expect((await at.saver.verify()).ok).toBe(true);
-      at.saver.close();
-      other.close();
-    });
+  const quiet: TurnSaver[] = [];
+  // What is loaded when it is needed, as verify() is, can't be loaded within a concurrent test.
+  afterAll(async () => {
+    for (const saver of quiet) {
+      expect((await saver.verify()).ok).toBe(true);
+      saver.close();
+    }
+  });
 
-    test(`S3.2 ${kind} run whose router at the start is slow`, async () => {
+  for (const kind of ["a runner's", "an attached graph's"] as const) {
+    test.concurrent(
+      `S3.2 S3.5 ${kind} run that waits for a retry: no other saver runs, resumes or rewinds the thread`,
+      async () => {
+        const at = world();
+        const other = TurnSaver.fromPath(at.path, { durability: "normal" });
+        const deeds: string[] = [];
+        const graph = backingOff(at.saver, deeds, 6_000);
+        const others = new GraphRunner(backingOff(other, deeds, 1));
+        await others.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
+        const run =
+          kind === "a runner's"
+            ? new GraphRunner(graph).invoke({ log: [] }, { threadId: "t", taskId: "one" })
+            : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t", task_id: "one" } });
+        await until(
+          async () =>
+            (await other.listTurns("t")).filter(({ taskId, status }) => taskId === "one" && status === "error").length === 1,
+        );
+        await pause(3_500);
+        expect(await others.status("t")).toMatchObject({ running: true, resumable: false, reason: { code: "THREAD_RUNNING" } });
+        expect(await refusal(others.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING" });
+        expect(await refusal(others.invoke({ log: [] }, { threadId: "t", onUnfinished: "abandon" }))).toMatchObject({
+          code: "THREAD_RUNNING",
+        });
+        expect(await refusal(others.rewind({ threadId: "t", toTask: "zero" }))).toMatchObject({ code: "THREAD_RUNNING" });
+        expect(await run).toEqual({ log: ["pay", "end", "pay", "end"] });
+        expect(deeds).toEqual(["pay", "pay"]);
+        expect(await other.isRunning("t")).toBe(false);
+        quiet.push(at.saver);
+        other.close();
+      },
+    );
+
+    test.concurrent(`S3.2 ${kind} run whose router at the start is slow`, async () => {
       const at = world();
       const other = TurnSaver.fromPath(at.path, { durability: "normal" });
       let go = (): void => {};
@@ -256,7 +268,7 @@ describe("a run that counted as over, and was not", () => {
     return { at, runs, others };
   }
 
-  test("goes on if nobody had to do with the thread meanwhile", async () => {
+  test.concurrent("goes on if nobody had to do with the thread meanwhile", async () => {
     const { at, runs, others } = await lapsed();
     await Promise.all([runs.nodeStarted("t", "", "run"), runs.nodeStarted("t", "", "run")]);
     expect(await others.isRunning("t")).toBe(true);
@@ -268,7 +280,7 @@ describe("a run that counted as over, and was not", () => {
     others.close();
   });
 
-  test.each(["of this saver", "of another"])("S3.5 does not start a node beside another run, %s", async (whose) => {
+  test.concurrent.each(["of this saver", "of another"])("S3.5 does not start a node beside another run, %s", async (whose) => {
     const { at, runs, others } = await lapsed();
     const release = await (whose === "of another" ? others : runs).reserve("t");
     expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({
@@ -283,7 +295,7 @@ describe("a run that counted as over, and was not", () => {
     others.close();
   });
 
-  test.each(["of this saver", "of another"])(
+  test.concurrent.each(["of this saver", "of another"])(
     "S3.5 does not start a node when another run has come and gone, %s",
     async (whose) => {
       const { at, runs, others } = await lapsed();
@@ -296,7 +308,7 @@ describe("a run that counted as over, and was not", () => {
     },
   );
 
-  test("S3.5 does not start a node on a thread that was rewound since", async () => {
+  test.concurrent("S3.5 does not start a node on a thread that was rewound since", async () => {
     const { at, runs, others } = await lapsed();
     await others.put(
       { configurable: { thread_id: "t", checkpoint_ns: "", task_id: "later" } },
