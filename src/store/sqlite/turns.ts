@@ -29,7 +29,8 @@ const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND che
   AND node_task_id = '${NULL_TASK}' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
-const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
+/** The plus, here and below, keeps SQLite to the index by node task: for the order of `seq` it would read all turns of the thread. */
+const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY +seq");
 const BY_ID = TURN_ROWS.select("WHERE id = ?");
 const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
@@ -38,7 +39,7 @@ const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
 const OPEN = TURN_ROWS.select(`AS t
   WHERE thread = ?1 AND turn_type = 'Thought'
     AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
-      WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND later.seq > t.seq
+      WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND +later.seq > t.seq
         AND (later.turn_type = 'Thought' OR later.durable = 1 OR later.status <> 'ok'))
     AND CASE WHEN checkpoint_id IS NULL
       THEN seq > (SELECT coalesce(max(s.seq), 0) FROM langgraph_snapshots AS s
