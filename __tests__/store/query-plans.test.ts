@@ -14,7 +14,7 @@ async function statementsOfTurns(db: Database.Database): Promise<string[]> {
   db.prepare = ((text: string) => {
     prepared.add(text);
     return prepare(text);
-  }) as typeof db.prepare;
+  });
   const saver = new TurnSaver(db, { logger: quiet });
   const graph = chain(saver, async () => void (await effect("mail", () => "sent")));
   const runner = new GraphRunner(graph);
@@ -22,7 +22,7 @@ async function statementsOfTurns(db: Database.Database): Promise<string[]> {
   await runner.status("x");
   await runner.resume({ threadId: "x" });
   expect((await saver.verify()).ok).toBe(true);
-  db.prepare = prepare as typeof db.prepare;
+  db.prepare = prepare;
   return [...prepared].filter((text) => text.includes(TURNS));
 }
 
