@@ -11,10 +11,10 @@ const BY_NODE_TASK = /\bnode_task_id = /;
 async function statementsOfTurns(db: Database.Database): Promise<string[]> {
   const prepared = new Set<string>();
   const prepare = db.prepare.bind(db);
-  db.prepare = ((text: string) => {
+  db.prepare = (text: string) => {
     prepared.add(text);
     return prepare(text);
-  });
+  };
   const saver = new TurnSaver(db, { logger: quiet });
   const graph = chain(saver, async () => void (await effect("mail", () => "sent")));
   const runner = new GraphRunner(graph);
