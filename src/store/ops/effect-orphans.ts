@@ -29,7 +29,7 @@ const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langg
   WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL`;
 const SOURCE =
   "SELECT source FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL";
-const TASK_OF_TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
+const TASK_OF_TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY +seq DESC LIMIT 1";
 const OF_ANCHOR = EFFECT_ROWS.select(`WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`);
 
 export interface OrphanCall extends NewEffect {

@@ -28,7 +28,7 @@ const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <=
 const BEHIND = EFFECT_ROWS.select(`WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`);
 const OF_THREAD = EFFECT_ROWS.select(`WHERE ${ofThread()} AND seq > ?2 ORDER BY seq LIMIT ?3`);
 const BY_ID = EFFECT_ROWS.select("WHERE id = ?");
-const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY seq DESC LIMIT 1";
+const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY +seq DESC LIMIT 1";
 const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
 
 /**

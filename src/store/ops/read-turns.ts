@@ -11,11 +11,11 @@ const BY_ID = TURN_ROWS.select("WHERE id = ?");
 const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
-/** A node whose checkpoint was not kept, nor its run so far ("exit", or no checkpointer), is history when a root checkpoint comes after it. */
+/** The plus keeps SQLite to the index by node task. A node whose checkpoint was not kept, nor its run so far ("exit", or no checkpointer), is history when a root checkpoint comes after it. */
 const OPEN = TURN_ROWS.select(`AS t
   WHERE thread = ?1 AND turn_type = 'Thought'
     AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
-      WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND later.seq > t.seq
+      WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND +later.seq > t.seq
         AND (later.turn_type = 'Thought' OR later.durable = 1 OR later.status <> 'ok'))
     AND CASE WHEN checkpoint_id IS NULL
       THEN seq > (SELECT coalesce(max(s.seq), 0) FROM langgraph_snapshots AS s

@@ -27,7 +27,8 @@ const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND che
   AND node_task_id = '${NULL_TASK}' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
-const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
+/** The plus keeps SQLite to the index by node task: for the order of `seq` it would read all turns of the thread. */
+const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY +seq");
 
 export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> {
   const { nodeTaskId, nodeNs, step } = thought;
