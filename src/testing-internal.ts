@@ -55,8 +55,8 @@ export {
   unwrapSecret,
   wrapSecret,
 } from "./sealing";
-export { encodeParts as encodeSealedParts } from "./sealing/parts";
-export { sha256 } from "./sealing/sha256";
+export { encodeParts as encodeSealedParts } from "./sealing/sealing";
+export { sha256 } from "./sealing/sealing";
 export type { EffectRow } from "./store/effects";
 export { EFFECT_ROWS, type Rows, SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS, WRITE_ROWS } from "./store/rows";
 export { ALL_TABLES, type Column, type RawOf, type Table, type THREADS } from "./store/tables";
