@@ -2,6 +2,7 @@ import { extended, finished, newDigest, type RunningDigest } from "../../values/
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import { segmentsOf } from "./lists";
+import { isBusy, sqliteCode } from "./failures";
 import type { Program } from "./sql";
 import type { ThreadKey } from "./thread-key";
 import type { VerifyContext } from "./verify-context";
@@ -11,8 +12,6 @@ interface Prefix {
   length: number;
   running: RunningDigest;
 }
-/** What is wrong with a list, or its digest. */
-type Outcome = { digest: string } | { broken: string };
 
 const PAGE = 256;
 const LISTS_MAX = 256;
@@ -28,18 +27,28 @@ const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chu
 export class ListDigests {
   readonly #prefixes = new Map<string, Prefix[]>();
 
-  /** @returns undefined if the step is over before the list is; asked again, it goes on where it was */
-  *outcome(ctx: VerifyContext, key: ThreadKey, pointer: ListPointer): Program<Outcome | undefined> {
+  /** @returns what a list is instead, empty if it's right; undefined if the step is over before: asked again, it continues there */
+  *flaw(ctx: VerifyContext, key: ThreadKey, pointer: ListPointer): Program<string | undefined> {
+    try {
+      return yield* this.#flaw(ctx, key, pointer);
+    } catch (error) {
+      if (isBusy(error)) throw error;
+      const code = sqliteCode(error);
+      return `elements that do not open (${code !== "" ? code : error instanceof Error ? error.name : "Error"})`;
+    }
+  }
+
+  *#flaw(ctx: VerifyContext, key: ThreadKey, pointer: ListPointer): Program<string | undefined> {
     const segments = yield* segmentsOf(ctx.sql, key, pointer);
     const ends = [0, ...segments.map(({ upto }) => upto)];
     const isWhole = segments.every(({ from }, index) => from === ends[index]) && ends.at(-1) === pointer.length;
-    if (!isWhole) return { broken: `stretches that end at ${ends.join(", ")}` };
+    if (!isWhole) return `stretches that end at ${ends.join(", ")}`;
     let known = this.#longest(key, segments);
     for (const { list, from, upto } of segments) {
       while (known.length >= from && known.length < upto) {
         const end = Math.min(known.length + PAGE, upto);
         const rows = yield* ctx.sql.rows<[string | Uint8Array]>(BODIES, list, known.length, end, key.thread);
-        if (rows.length < end - known.length) return { broken: `${known.length + rows.length} or fewer` };
+        if (rows.length < end - known.length) return `${known.length + rows.length} or fewer`;
         const texts = rows.map(([body]) => openBody(ctx.sql, key.threadId, body));
         known = { length: end, running: extended(known.running, texts) };
         const isOver = ctx.isOver && end < pointer.length;
@@ -47,7 +56,8 @@ export class ListDigests {
         if (isOver) return undefined;
       }
     }
-    return { digest: finished(known.running, (text) => ctx.sql.sealing.address(key.threadId, text)) };
+    const digest = finished(known.running, (text) => ctx.sql.sealing.address(key.threadId, text));
+    return digest === pointer.digest ? "" : `elements with digest ${digest.slice(0, 12)}…`;
   }
 
   #longest(key: ThreadKey, segments: readonly { list: number; from: number; upto: number }[]): Prefix {

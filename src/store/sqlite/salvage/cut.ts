@@ -9,7 +9,7 @@ import { TASK_ROWS } from "../../rows";
 import { type Table, VERSIONED } from "../../tables";
 import { insertRow } from "../insert-row";
 import { threadIdOf, threadKey } from "../thread-keys";
-import type { IsGraph } from "../verify-effects";
+import type { IsGraph } from "../verify-rows";
 import { inOne } from "./in-one";
 import { problemsOf, removeArchive, removeRow } from "./judge";
 import { succeeds } from "./repair-threads";

@@ -14,7 +14,7 @@ import { miscounted, recount } from "../thread-counts";
 import type { ThreadCounts, ThreadKey } from "../thread-key";
 import { threadKey } from "../thread-keys";
 import { removeLeftovers } from "../leftovers";
-import type { IsGraph } from "../verify-effects";
+import type { IsGraph } from "../verify-rows";
 import { type Copied, copyRows } from "./copy";
 import { type Cuts, cutToWhole } from "./cut";
 import { inOne } from "./in-one";

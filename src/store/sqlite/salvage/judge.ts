@@ -2,7 +2,7 @@ import { ARCHIVE, REWINDS, SETTINGS, type Table, THREAD_TABLES, TOMBSTONES } fro
 import type { IntegrityProblem, VerifyCounts } from "../../integrity";
 import { lookedAt, type SqliteSql } from "../engine";
 import { startVerify } from "../verify";
-import type { IsGraph } from "../verify-effects";
+import type { IsGraph } from "../verify-rows";
 
 type Where = IntegrityProblem["where"];
 
