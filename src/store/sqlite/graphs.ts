@@ -4,7 +4,7 @@ import type { GraphReference, GraphRow } from "../store";
 import { mapped } from "../program";
 import { insertRow } from "./insert-row";
 import type { Program, Sql } from "./sql";
-import { push } from "./prune-rows";
+import { push } from "./prune-facts";
 import type { ThreadKey } from "./thread-key";
 import { threadKey } from "./thread-keys";
 
