@@ -1,5 +1,6 @@
 import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../store";
 import { ofThread } from "../spans";
+import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./graphs";
 import { planOf } from "./prune-plan";
 import { changeRewind, unfinishedRewind } from "./rewind-records";
@@ -22,7 +23,6 @@ const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND st
   AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
     WHERE s.thread = coalesce((SELECT t.thread FROM langgraph_threads AS t WHERE t.thread_id = langgraph_effects.anchor_thread), ?1)
       AND s.checkpoint_ns = '' AND s.checkpoint_id = langgraph_effects.anchor)`;
-const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
 
 const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
   CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
