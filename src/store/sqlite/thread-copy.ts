@@ -28,7 +28,7 @@ import type { Program } from "./sql";
 import { countedRows } from "./thread-counts";
 import { type ThreadCounts, ThreadKey } from "./thread-key";
 import { insertThread, newThread, NO_ROWS, takeNumber, threadKey, writerOn } from "./thread-keys";
-import { AS_IT_IS, copyChunks, type Translation } from "./thread-translation";
+import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
 import { allowAgain } from "./tombstones";
 import { toTurn, writeTurn } from "./turn-rows";
 

@@ -1,4 +1,5 @@
 import { isId } from "../../ids";
+import { finished } from "../../values/digest";
 import type { VerifyCounts } from "../integrity";
 import { type AnyRows, LIST_ROWS } from "../rows";
 import { firstSeq, ofThread, SPAN, threadOfSeq } from "../spans";
@@ -20,6 +21,8 @@ import {
   VERSIONED,
   WRITES,
 } from "../tables";
+import { isBusy, sqliteCode } from "./failures";
+import { type ListPointer, ListDigests } from "./list-digests";
 import { type RawRewind, toRewind } from "./rewind-records";
 import { type AnyRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
 import type { Program } from "./sql";
@@ -27,7 +30,6 @@ import { miscounted } from "./thread-counts";
 import { type RawThread, verifiedThread } from "./thread-keys";
 import { type RawTombstone, verifiedTombstone } from "./tombstones";
 import { type Owner, type Phase, type Place, stretchesOf, type VerifyContext, walk, type Where } from "./verify-context";
-import { ListDigests } from "./verify-digests";
 
 /** Whether a document is the one that was stored under the digest. */
 export type IsGraph = (digest: string, document: string) => boolean;
@@ -146,18 +148,40 @@ function* checkVersions<T extends (typeof VERSIONED)[number]>(
     at.problem("superseded", "the next version, which supersedes it", `seq ${by}, which is not that`);
 }
 
-type ListFlaw = Extract<References["pointers"][number], { kind: "list" }> & { found: string };
-
-/** The lists of a checkpoint that aren't what it saw; undefined if they take longer. */
-function* listFlaws(ctx: VerifyContext, owner: Owner, raw: AnyRow, digests: ListDigests): Program<ListFlaw[] | undefined> {
-  const flaws: ListFlaw[] = [];
+/** The lists of a checkpoint that aren't what it saw; undefined if they take longer than the step. */
+function* listFlaws(
+  ctx: VerifyContext,
+  owner: Owner,
+  raw: AnyRow,
+  digests: ListDigests,
+): Program<(ListPointer & { found: string })[] | undefined> {
+  const flaws: (ListPointer & { found: string })[] = [];
   for (const pointer of pointersOf(ctx, owner, raw)) {
     if (pointer.kind !== "list") continue;
-    const found = yield* digests.flaw(ctx, owner, pointer);
+    const found = yield* foundInstead(ctx, owner, pointer, digests);
     if (found === undefined) return undefined;
     if (found !== "") flaws.push({ ...pointer, found });
   }
   return flaws;
+}
+
+/** What a list is instead, empty if it's right; undefined if it takes longer. */
+function* foundInstead(
+  ctx: VerifyContext,
+  owner: Owner,
+  pointer: ListPointer,
+  digests: ListDigests,
+): Program<string | undefined> {
+  try {
+    const running = yield* digests.of(ctx.sql, owner, pointer, () => ctx.isOver);
+    if (running === undefined || "broken" in running) return running?.broken;
+    const digest = finished(running, (text) => ctx.sql.sealing.address(owner.threadId, text));
+    return digest === pointer.digest ? "" : `elements with digest ${digest.slice(0, 12)}…`;
+  } catch (error) {
+    if (isBusy(error)) throw error;
+    const code = sqliteCode(error);
+    return `elements that do not open (${code !== "" ? code : error instanceof Error ? error.name : "Error"})`;
+  }
 }
 
 /** Without a word about what does not verify: that is told once, when the row's lists are through. */
