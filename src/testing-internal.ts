@@ -64,8 +64,7 @@ export { ownershipChange, type OwnershipChange, taskSpans } from "./store/owners
 export { Commits } from "./store/sqlite/commits";
 export { adapted, openFile } from "./store/sqlite/connection";
 export type { NodeSqliteDatabase, SqliteDatabase } from "./store/sqlite/driver";
-export { meaningOf } from "./store/sqlite/failure-meanings";
-export { isBusy, sqliteCode, translated } from "./store/sqlite/failures";
+export { isBusy, meaningOf, sqliteCode, translated } from "./store/sqlite/failures";
 export { openSqliteStore, setEngineWrapper } from "./store/sqlite";
 export { CommitInDoubt, type Engine as StorageEngine, StaleFacts } from "./store/engine";
 export type { Program } from "./store/program";
