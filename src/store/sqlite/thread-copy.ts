@@ -26,7 +26,7 @@ import { unfinishedRewind } from "./rewind-records";
 import type { Program } from "../program";
 import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "../ops/thread-rows";
 import { type ThreadCounts, ThreadKey } from "../thread-state";
-import { AS_IT_IS, copyChunks, type Translation } from "./thread-translation";
+import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
 import { allowAgain } from "./tombstones";
 import { toTurn, turnValues } from "../turn-rows";
 

@@ -1,17 +1,15 @@
-import { extended, finished, newDigest, type RunningDigest } from "../../values/digest";
+import { extended, newDigest, type RunningDigest } from "../../values/digest";
 import type { Pointer } from "../store";
 import { openBody, segmentsOf } from "../ops/values";
 import type { Program } from "../program";
+import type { Sql } from "../session";
 import type { ThreadKey } from "../thread-state";
-import type { VerifyContext } from "./verify-context";
 
-type ListPointer = Extract<Pointer, { kind: "list" }>;
+export type ListPointer = Extract<Pointer, { kind: "list" }>;
 interface Prefix {
   length: number;
   running: RunningDigest;
 }
-/** What is wrong with a list, or its digest. */
-type Outcome = { digest: string } | { broken: string };
 
 const PAGE = 256;
 const LISTS_MAX = 256;
@@ -21,15 +19,23 @@ const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chu
 
 /**
  * Digests of lists as manifests name them, one for every length that some checkpoint saw. A list mostly grows, and manifests come in
- * the order of their saving, so each digest goes on from the one before, and every element is hashed about once. What was hashed
+ * the order of their saving, so each digest continues from the one before, and every element is hashed about once. What was hashed
  * counts while the thread's generation does: a rewind may put other elements where those were.
  */
 export class ListDigests {
   readonly #prefixes = new Map<string, Prefix[]>();
 
-  /** @returns undefined if the step is over before the list is; asked again, it goes on where it was */
-  *outcome(ctx: VerifyContext, key: ThreadKey, pointer: ListPointer): Program<Outcome | undefined> {
-    const segments = yield* segmentsOf(ctx.sql, key, pointer);
+  /**
+   * @param isOver whether to stop after a page of elements
+   * @returns undefined if it was stopped: asked again, it continues there
+   */
+  *of(
+    sql: Sql,
+    key: ThreadKey,
+    pointer: ListPointer,
+    isOver: () => boolean,
+  ): Program<RunningDigest | { broken: string } | undefined> {
+    const segments = yield* segmentsOf(sql, key, pointer);
     const ends = [0, ...segments.map(({ upto }) => upto)];
     const isWhole = segments.every(({ from }, index) => from === ends[index]) && ends.at(-1) === pointer.length;
     if (!isWhole) return { broken: `stretches that end at ${ends.join(", ")}` };
@@ -37,16 +43,16 @@ export class ListDigests {
     for (const { list, from, upto } of segments) {
       while (known.length >= from && known.length < upto) {
         const end = Math.min(known.length + PAGE, upto);
-        const rows = yield* ctx.sql.rows<[string | Uint8Array]>(BODIES, list, known.length, end, key.thread);
+        const rows = yield* sql.rows<[string | Uint8Array]>(BODIES, list, known.length, end, key.thread);
         if (rows.length < end - known.length) return { broken: `${known.length + rows.length} or fewer` };
-        const texts = rows.map(([body]) => openBody(ctx.sql, key.threadId, body));
+        const texts = rows.map(([body]) => openBody(sql, key.threadId, body));
         known = { length: end, running: extended(known.running, texts) };
-        const isOver = ctx.isOver && end < pointer.length;
-        if (isOver || end === upto) this.#remember(key, list, known);
-        if (isOver) return undefined;
+        const isStopped = end < pointer.length && isOver();
+        if (isStopped || end === upto) this.#remember(key, list, known);
+        if (isStopped) return undefined;
       }
     }
-    return { digest: finished(known.running, (text) => ctx.sql.sealing.address(key.threadId, text)) };
+    return known.running;
   }
 
   #longest(key: ThreadKey, segments: readonly { list: number; from: number; upto: number }[]): Prefix {

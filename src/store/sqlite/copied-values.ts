@@ -1,11 +1,12 @@
+import { chunkAddresses, chunkTag } from "../../codec";
+import { finished } from "../../values/digest";
 import { corrupted } from "../checksum";
 import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";
 import type { Pointer } from "../store";
 import { ChunkReader } from "../ops/values";
-import { CopiedDigests, type ListPointer } from "./copied-digests";
 import type { CopyPath, RowWrites } from "./copy-path";
+import { ListDigests, type ListPointer } from "./list-digests";
 import { type Manifest, toHead } from "../ops/heads";
-import { withReferences } from "./references";
 import type { ThreadKey } from "../thread-state";
 
 /** How the contents of a thread become those of its copy. */
@@ -58,25 +59,42 @@ function* copySealedChunks(path: CopyPath): RowWrites<Translation> {
     yield () => to.insert(target, CHUNK_ROWS, { seq: path.seq(seq), address: now, body: text });
   }
   const known = (old: string): string => addresses.get(old) ?? missing(source, old);
-  const digests = yield* CopiedDigests.read(path, yield* listPointers(path));
+  const digests = yield* copiedDigests(path);
   const moved = (pointer: Pointer): Pointer => {
     if (pointer.kind === "inline") return pointer;
     if (pointer.kind === "whole") return { ...pointer, address: known(pointer.address) };
-    return { ...pointer, list: path.seq(pointer.list), digest: digests.of(pointer) };
+    return { ...pointer, list: path.seq(pointer.list), digest: digests.get(digestKey(pointer)) ?? "" };
   };
   return { text: (text) => withReferences(text, known), channels: (channels) => withPointers(channels, moved) };
 }
 
-/** Every list value of the source, whose digest the copy needs. */
-function* listPointers(path: CopyPath): RowWrites<ListPointer[]> {
-  const { from, source } = path;
-  const lists: ListPointer[] = [];
+/** The digest that each list value of the source has in the copy, where addresses have other keys. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+function* copiedDigests(path: CopyPath): RowWrites<ReadonlyMap<string, string>> {
+  const { from, to, source, target } = path;
+  const digests = new ListDigests();
+  const copied = new Map<string, string>();
   for (const row of path.rows(SNAPSHOT_ROWS)) {
-    const { channels } = toHead(from, source.threadId, row);
-    for (const { pointer } of channels.values()) if (pointer?.kind === "list") lists.push(pointer);
+    for (const { pointer } of toHead(from, source.threadId, row).channels.values()) {
+      if (pointer?.kind !== "list" || copied.has(digestKey(pointer))) continue;
+      let running = from.now(digests.of(from, source, pointer, () => true));
+      for (; running === undefined; running = from.now(digests.of(from, source, pointer, () => true))) yield;
+      if ("broken" in running || finished(running, (text) => from.sealing.address(source.threadId, text)) !== pointer.digest) {
+        const { threadId } = source;
+        const [expected, data] = [`the ${pointer.length} elements that were saved`, { threadId, list: pointer.list }];
+        throw corrupted(`a list value of thread ${threadId}`, expected, "others", data);
+      }
+      copied.set(
+        digestKey(pointer),
+        finished(running, (text) => to.sealing.address(target.threadId, text)),
+      );
+    }
     yield;
   }
-  return lists;
+  return copied;
+}
+
+function digestKey({ list, length, digest }: ListPointer): string {
+  return `${list} ${length} ${digest}`;
 }
 
 function withPointers(channels: Manifest, moved: (pointer: Pointer) => Pointer): Manifest {
@@ -91,4 +109,28 @@ function missing(source: ThreadKey, address: string): never {
     threadId,
     address,
   });
+}
+
+const REFERENCE = /\{"~":"chunk","v":"([\w-]{43})"\}/g;
+
+/**
+ * The text with every reference leading elsewhere. Data can look like a reference and is none, and only the codec can tell: each
+ * candidate is given a number for an address, and what the codec then finds are the references.
+ *
+ * @param translate from the old address to the new one
+ * @throws {TurnsError} UNDECODABLE_VALUE
+ */
+export function withReferences(text: string, translate: (address: string) => string): string {
+  let count = 0;
+  const numbered = text.replace(REFERENCE, () => chunkTag(numberAddress(count++)));
+  if (count === 0) return text;
+  const found = new Set(chunkAddresses(numbered));
+  let index = 0;
+  return text.replace(REFERENCE, (candidate, address: string) =>
+    found.has(numberAddress(index++)) ? chunkTag(translate(address)) : candidate,
+  );
+}
+
+function numberAddress(index: number): string {
+  return String(index).padStart(43, "0");
 }

@@ -1,7 +1,4 @@
-import { decode } from "../../codec";
-import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointName } from "../store";
-import type { RawSnapshot } from "../ops/heads";
 import { ofThread } from "../spans";
 import type { Program } from "../program";
 import type { Sql } from "../session";
@@ -31,7 +28,7 @@ export interface Stored {
 }
 
 /** All that the decision needs to know of a thread. Values are not read. */
-export interface ThreadFacts {
+export interface PruneFacts {
   key: ThreadKey;
   /** By {@link keyOf}, in the order of their first version. */
   checkpoints: ReadonlyMap<string, Stored>;
@@ -54,8 +51,6 @@ const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHE
   FROM langgraph_writes WHERE ${ofThread()} ORDER BY seq`;
 const TURNS = "SELECT seq, checkpoint_ns, checkpoint_id FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq";
 const NAMES = "SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM langgraph_names WHERE thread = ?";
-const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
-const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
 /** The idx of LangGraph's write to `__interrupt__`, and of all regular writes of a node task. */
 const INTERRUPT = -3;
 const REGULAR = 0;
@@ -67,7 +62,7 @@ export function keyOf(ns: string, id: string): string {
   return `${ns}\0${id}`;
 }
 
-export function* factsOf(sql: Sql, key: ThreadKey): Program<ThreadFacts> {
+export function* factsOf(sql: Sql, key: ThreadKey): Program<PruneFacts> {
   const checkpoints = new Map<string, Stored>();
   const rows = [...(yield* sql.rows<Row>(ARCHIVED, key.threadId)), ...(yield* sql.rows<Row>(SNAPSHOTS, key.thread))];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
@@ -105,7 +100,7 @@ function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
   });
 }
 
-function* writesOf(sql: Sql, { thread }: ThreadKey): Program<Pick<ThreadFacts, "writes" | "asking">> {
+function* writesOf(sql: Sql, { thread }: ThreadKey): Program<Pick<PruneFacts, "writes" | "asking">> {
   const writes = new Map<string, number[]>();
   const asked = new Map<string, string>();
   const answered = new Set<string>();
@@ -119,23 +114,16 @@ function* writesOf(sql: Sql, { thread }: ThreadKey): Program<Pick<ThreadFacts, "
   return { writes, asking: new Set(asking) };
 }
 
-/** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
-export function* rootIdOf(sql: Sql, key: ThreadKey, { versions }: Stored): Program<string | undefined> {
-  const version = versions.find(({ archived }) => archived === undefined);
-  const row = version && (yield* sql.get<RawSnapshot>(BY_SEQ, version.seq));
-  if (row === undefined) return undefined;
-  const text = SNAPSHOT_ROWS.parse(sql.sealing, key.threadId, row).metadata;
-  const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
-  const root = parents?.[""];
-  return typeof root === "string" ? root : undefined;
-}
-
-export function* manifestTextOf(sql: Sql, version: Version): Program<string> {
-  return version.archived ?? (yield* sql.get<{ channels: string }>(MANIFEST, version.seq))?.channels ?? "{}";
-}
-
 export function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   const list = map.get(key);
   if (list === undefined) map.set(key, [value]);
   else list.push(value);
+}
+
+export function liveVersion({ versions }: Stored): Version | undefined {
+  return versions.find(({ live }) => live);
+}
+
+export function liveOrNewest(stored: Stored): Version {
+  return (liveVersion(stored) ?? stored.versions.at(-1)) as Version;
 }
