@@ -5,7 +5,6 @@ import { openArchive } from "../sqlite/archive";
 import { eachRow } from "../sqlite/paging";
 import { listRewinds } from "../sqlite/rewind-records";
 import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
-import type { ThreadKey } from "../thread-state";
 import { checkLease } from "./runs";
 import { threadKey } from "./thread-rows";
 import { TURNS } from "../tables";
