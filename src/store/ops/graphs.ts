@@ -36,7 +36,7 @@ export function* graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly str
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
   for (const { id, graph } of yield* sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
-    push(turns, graph, id);
+    turns.set(graph, [...(turns.get(graph) ?? []), id]);
   }
   return yield* mapped(turns, function* ([seq, ids]) {
     const row = yield* sql.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);

@@ -118,17 +118,17 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, expecte
     "rows that fit those in the file",
     "Nothing of it was saved. Another row has this id, or a trigger that somebody added refuses it.",
   ],
-  [
-    "",
-    "STORE_FAILED",
-    "the operation to succeed",
-    "Nothing of it was saved; what was saved before is intact. Check disk space and the file system, then go on.",
-  ],
 ];
+const OTHER = [
+  "",
+  "STORE_FAILED",
+  "the operation to succeed",
+  "Nothing of it was saved; what was saved before is intact. Check disk space and the file system, then go on.",
+] as const;
 
 export function meaningOf(sqlite: string): Meaning {
   const found = MEANINGS.find(([codes]) => codes.split(" ").some((code) => sqlite.startsWith(`SQLITE_${code}`)));
-  const [, code, expected, remedy] = found ?? MEANINGS.at(-1);
+  const [, code, expected, remedy] = found ?? OTHER;
   return { code, expected, remedy };
 }
 

@@ -7,6 +7,7 @@ import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "
 import { openFile } from "../connection";
 import type { SqliteDatabase } from "../driver";
 import { translated } from "../failures";
+import { tooNew } from "../migrate";
 import { sqliteMigrations } from "../migrations.generated";
 import { unlockDatabase } from "../unlock-file";
 import { saveRewind, unfinishedRewind } from "../rewind-records";
@@ -215,14 +216,7 @@ function refuseNewer(file: string, applied: readonly SourceRow[]): void {
   const newest = sqliteMigrations.at(-1)?.version ?? 0;
   const others = applied.filter((row) => sqliteMigrations.every(({ name }) => name !== row["name"]));
   const found = Math.max(0, ...others.map((row) => Number(row["version"])));
-  if (found <= newest) return;
-  throw new TurnsError("SCHEMA_TOO_NEW", {
-    what: `database ${file}`,
-    expected: `schema version ${newest} or older`,
-    found: `schema version ${found}`,
-    remedy: "Update langgraph-checkpoint-turns to the version that wrote this file, or newer. Nothing was changed.",
-    data: { file, found, newest },
-  });
+  if (found > newest) throw tooNew(file, found);
 }
 
 function targetExists(file: string): TurnsError {
