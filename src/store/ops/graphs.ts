@@ -2,7 +2,6 @@ import { corrupted } from "../checksum";
 import { mapped, type Program } from "../program";
 import { GRAPH_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { push } from "../sqlite/prune-facts";
 import type { GraphReference, GraphRow } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-rows";
