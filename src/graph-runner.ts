@@ -4,9 +4,14 @@ import type { Effects } from "./effects/effects";
 import { ofNode } from "./guards/fingerprint";
 import { nodePathOf } from "./guards/path";
 import { CheckpointFile } from "./report/checkpoint-file";
-import { unfinishedRewind } from "./rewind/unfinished";
-import type { FinishRequest, RewindReport, RewindRequest, TakeBackReport } from "./rewind/plan";
-import type { CompensationReport } from "./rewind/summary";
+import {
+  type CompensationReport,
+  type FinishRequest,
+  type RewindReport,
+  type RewindRequest,
+  type TakeBackReport,
+  unfinishedRewind,
+} from "./rewind/plan";
 import { checkedCall, checkThread } from "./runner/call-options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
 import { attachOptionsOf, type CheckedRunnerOptions, checkedRunnerOptions, type GraphRunnerOptions } from "./runner/options";

@@ -31,7 +31,7 @@ export type { RunDeletionReport } from "./retention/runs";
 export type { NamedCheckpoint, NameRequest } from "./retention/names";
 export type { VacuumReport } from "./retention/space";
 export type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
-export type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./rewind/summary";
+export type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./rewind/plan";
 export type { Undo, UndoCall, Undos } from "./rewind/undos";
 export type { UndoStatus } from "./store/effects";
 export type {
@@ -53,7 +53,7 @@ export type { FollowedSaver, FollowOptions, ProgressFollower } from "./report/fo
 export type { FromThreadOptions, ProgressSource } from "./report/from-thread";
 export type { PhaseChange } from "./report/phase-changes";
 export type { Phase, PhaseStatus, PhaseTokens, Progress, ResumeInfo } from "./report/progress";
-export type { ResumePoint } from "./report/resume-point";
+export type { ResumePoint } from "./report/progress";
 export type { AttachOptions } from "./turns/attach";
 export type { GraphDifference, NodeChange } from "./guards/compare";
 export type { ChannelFingerprint } from "./guards/channels";

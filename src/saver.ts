@@ -30,7 +30,7 @@ import type { Retention } from "./retention/retention";
 import { deleteForRuns, type RunDeletionReport } from "./retention/runs";
 import { removeLeftovers, type SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
 import { loaded, loadedRecord, type UserSerde } from "./serde";
-import type { CheckpointRewindRequest, FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
+import type { CheckpointRewindRequest, CompensationReport, FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 import { rotateKeys, type RotationReport } from "./rotate-keys";
 import {
   abandonRewind,
@@ -41,7 +41,6 @@ import {
   rewindToCheckpoint,
   takeBackRewind,
 } from "./rewind/rewind";
-import type { CompensationReport } from "./rewind/summary";
 import type { Undos } from "./rewind/undos";
 import { addressOf, checkedId, configurableOf } from "./run-config";
 import type { RunNames } from "./run-names";

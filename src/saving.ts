@@ -26,6 +26,7 @@ import type {
   TurnRow,
   When,
 } from "./store/store";
+import { EarlyOutcomes } from "./turns/early-outcomes";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/planned";
 import { toPublicTurn } from "./turns/public-turn";
@@ -70,6 +71,7 @@ interface Begun {
 export class Saving {
   readonly #parts: SavingParts;
   readonly #missing = new MissingCheckpoints();
+  readonly #early = new EarlyOutcomes();
   #warnedOfPlanned = false;
 
   constructor(parts: SavingParts) {
@@ -100,12 +102,13 @@ export class Saving {
         serde === undefined
           ? commit({ values: kept.channel_values, metadata: described })
           : serde.inOrder(serde.channels(kept.channel_values, described), commit);
-      const { seq, lost } = saved instanceof Promise ? await saved : saved;
+      const { seq, actions, lost } = saved instanceof Promise ? await saved : saved;
       settled?.();
       this.#missing.delete(at);
       this.#parts.runs.touch(threadId);
       const { step, source } = metadata;
       this.#parts.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
+      for (const action of actions) this.#parts.events.tell("turn", toPublicTurn(action));
       this.#report(threadId, lost);
       if (ns === "") this.#parts.retention?.saved(threadId, isEnd(checkpoint, metadata));
     } catch (error) {
@@ -161,6 +164,7 @@ export class Saving {
         createdAt,
         graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
         planned: isRecorded ? [] : this.#planned(config, at, checkpoint, metadata, claim.taskId, createdAt),
+        outcomes: this.#early.take(at),
       },
       isRecorded ? "boundary" : "now",
     );
@@ -182,6 +186,7 @@ export class Saving {
     try {
       this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);
+      const isEarly = !this.#parts.isRecorded(config) && !this.#parts.seen.has(at.ns, at.checkpointId);
       const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.namesOf(config, at), at, task, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
@@ -189,6 +194,7 @@ export class Saving {
           { ...at, ...begun, ...task },
           stored,
           settlement,
+          isEarly,
           claim,
           this.#timeOf(config),
           this.#parts.isRecorded(config) ? "boundary" : "now",
@@ -213,25 +219,28 @@ export class Saving {
     at: SavedAt & Begun & { nodeTaskId: string; taskPath: string },
     writes: readonly PendingWrite[],
     settlement: ReturnType<typeof settlementOf>,
+    isEarly: boolean,
     claim: TaskClaim,
     createdAt: string,
     when: When,
   ): ReturnType<Store["putWrites"]> {
     const update = this.#updateOf(at, writes, settlement);
+    const settle = this.#parts.redaction.recordsTurns
+      ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
+      : undefined;
+    if (isEarly && settle !== undefined) this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
     const saved = this.#parts.store.putWrites(
       {
         ...at,
         rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
         claim,
         createdAt,
-        settle: this.#parts.redaction.recordsTurns
-          ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
-          : undefined,
+        settle,
       },
       when,
     );
     // The Action is there already, mostly: then its content is not asked for.
-    if (saved instanceof Promise && when === "now") quietly(update.hold);
+    if (isEarly || (saved instanceof Promise && when === "now")) quietly(update.hold);
     return saved;
   }
 

@@ -31,8 +31,8 @@ export { normalised } from "./guards/normalise";
 export { nodePathOf } from "./guards/path";
 export { recordedGraph } from "./guards/recorded";
 export { validated } from "./guards/verdict";
-export { withFailure } from "./report/failure-notes";
-export { fromInline, fromQuote, toInline, toQuote } from "./report/inline-text";
+export { withFailure } from "./report/phase-changes";
+export { fromInline, fromQuote, toInline, toQuote } from "./report/markdown";
 export { parseFile, parseProgress } from "./report/parse";
 export { checkedProgress, type Phase, type PhaseTokens, type Progress, type ResumeInfo, sumOf } from "./report/progress";
 export { renderInto, renderProgress } from "./report/render";
@@ -55,8 +55,8 @@ export {
   unwrapSecret,
   wrapSecret,
 } from "./sealing";
-export { encodeParts as encodeSealedParts } from "./sealing/parts";
-export { sha256 } from "./sealing/sha256";
+export { encodeParts as encodeSealedParts } from "./sealing/sealing";
+export { sha256 } from "./sealing/sealing";
 export type { EffectRow } from "./store/effects";
 export { EFFECT_ROWS, type Rows, SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS, WRITE_ROWS } from "./store/rows";
 export { ALL_TABLES, type Column, type RawOf, type Table, type THREADS } from "./store/tables";
@@ -73,7 +73,7 @@ export { LogWatch } from "./store/sqlite/log-watch";
 export { migrate, type Migration, migrationChecksum } from "./store/sqlite/migrate";
 export { sqliteMigrations } from "./store/sqlite/migrations.generated";
 export { NodeDatabase } from "./store/sqlite/node-driver";
-export { sqliteCodeName, sqliteFailure } from "./store/sqlite/node-failures";
+export { sqliteCodeName, sqliteFailure } from "./store/ops/graphs";
 export { type DriverName, DRIVERS, openDatabase } from "./store/sqlite/open-database";
 export { withReferences } from "./store/sqlite/references";
 export type { PackedValue, RewindRow, RunRow, Store, StoredValue, TaskClaim, TaskRow, TurnRow } from "./store/store";

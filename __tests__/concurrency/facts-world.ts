@@ -8,6 +8,7 @@ export type Task =
   | { do: "step"; id: number; task: string; note: string }
   | { do: "again"; note: string }
   | { do: "write"; node: number; note: string }
+  | { do: "write early"; id: number; node: number; note: string }
   | { do: "rewind"; task: string }
   | { do: "prune"; keepLast: number }
   | { do: "delete" }
@@ -53,10 +54,10 @@ async function work(saver: TurnSaver, task: Task): Promise<void> {
       });
       return;
     case "write":
-      if (head === undefined) return;
-      await putWrites(saver, { id: Number(head.checkpoint.id.slice(-12)) }, `0000000${task.node}-0000-5000-8000-000000000000`, [
-        ["log", [task.note, "y".repeat(300)]],
-      ]);
+      if (head !== undefined) await write(saver, Number(head.checkpoint.id.slice(-12)), task);
+      return;
+    case "write early":
+      await write(saver, task.id, task);
       return;
     case "rewind":
       await saver.rewind({ threadId: "thread", toTask: task.task });
@@ -72,6 +73,10 @@ async function work(saver: TurnSaver, task: Task): Promise<void> {
       return;
     case "look":
   }
+}
+
+async function write(saver: TurnSaver, id: number, { node, note }: { node: number; note: string }): Promise<void> {
+  await putWrites(saver, { id }, `0000000${node}-0000-5000-8000-000000000000`, [["log", [note, "y".repeat(300)]]]);
 }
 
 function numberOf(head: CheckpointTuple | undefined): number {

@@ -24,6 +24,15 @@ const taskName = fc.constantFrom("one", "two", "three");
 const task: fc.Arbitrary<Task> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant("step" as const), id: fc.constant(0), task: taskName, note }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("write" as const), node: fc.integer({ min: 0, max: 2 }), note }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("write early" as const),
+      id: fc.constant(0),
+      node: fc.integer({ min: 0, max: 2 }),
+      note,
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("again" as const), note }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("rewind" as const), task: taskName }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("prune" as const), keepLast: fc.integer({ min: 1, max: 3 }) }) },
@@ -37,8 +46,9 @@ function moves(savers: number): fc.Arbitrary<Move[]> {
   return fc.array(fc.record({ by, task, beside }), { minLength: 4, maxLength: 18 });
 }
 
-/** Ids are given when a step is made, so that no two steps share one. */
+/** Ids are given when a step is made, so that no two steps share one. Early writes are to the checkpoint that the next step saves. */
 function numbered(one: Task): Task {
+  if (one.do === "write early") return { ...one, id: checkpoints + 1 };
   return one.do === "step" ? { ...one, id: (checkpoints += 1) } : one;
 }
 
@@ -77,6 +87,27 @@ describe("nobody ever goes by what another has changed", () => {
       { numRuns: runs(12, 150) },
     );
   }, 600_000);
+
+  test("S7.6 S1.9 a write replaces one that came before its checkpoint, whoever else writes in between", async () => {
+    const path = tempFile();
+    const [own, other] = [openOn(path), openOn(path)];
+    const write = (saver: TurnSaver, by: Task["do"], text: string) =>
+      perform(saver, { do: by, id: 2, node: 0, note: text } as Task);
+    const step = (saver: TurnSaver, id: number) => perform(saver, { do: "step", id, task: "one", note: "x" });
+    await step(own, 1);
+    await write(own, "write early", "before its checkpoint");
+    await perform(other, { do: "name", name: "forget what you know" });
+    await step(own, 2);
+    await write(own, "write", "after it");
+    expect(
+      (await own.getTuple({ configurable: { thread_id: "thread" } }))?.pendingWrites?.map(
+        ([, , value]) => (value as string[])[0],
+      ),
+    ).toEqual(["after it"]);
+    expect((await own.verify()).problems).toEqual([]);
+    own.close();
+    other.close();
+  });
 
   test("S7.6 two savers on one handle, which somebody else writes to as well", async () => {
     await fc.assert(

@@ -54,11 +54,13 @@ export interface Repair {
   then: "repair" | "resume" | "answer";
 }
 
-export const repairPlans = (durability: RepairPlan["durability"]): fc.Arbitrary<RepairPlan> =>
+/** @param answersLate then a change in place comes later than a subgraph's first checkpoint, or sooner, and nobody promises which */
+export const repairPlans = (durability: RepairPlan["durability"], answersLate: boolean): fc.Arbitrary<RepairPlan> =>
   fc.record({
     tasks: fc
       .array(fc.constantFrom(...KINDS), { minLength: 2, maxLength: 4 })
-      .map((kinds) => kinds.map((kind, at) => (ONCE.includes(kind) && kinds.indexOf(kind) < at ? "plain" : kind))),
+      .map((kinds) => kinds.map((kind, at) => (ONCE.includes(kind) && kinds.indexOf(kind) < at ? "plain" : kind)))
+      .map((kinds) => kinds.map((kind) => (answersLate && kind === "in place" && kinds.includes("subgraph") ? "plain" : kind))),
     joined: fc.boolean(),
     durability: fc.constant(durability),
     repairs: fc.array(
@@ -86,13 +88,54 @@ const State: any = Annotation.Root({
 const both = (item: string): any => ({ log: [item], delta: [item] });
 const nameOf = (index: number): string => `n${index}`;
 
+/**
+ * What LangGraph has asked a saver for. An engine may answer late, and LangGraph hands in a checkpoint only when the one before is saved,
+ * while the nodes of a graph that isn't attached run on.
+ */
+class Requests {
+  readonly #handedIn = new Set<string>();
+  #underWay = 0;
+
+  constructor(saver: any) {
+    const { put } = saver;
+    saver.put = (...args: any[]) => {
+      this.#handedIn.add(args[1].id);
+      return put.apply(saver, args);
+    };
+    for (const name of ["put", "putWrites", "getTuple"]) {
+      const method = saver[name];
+      saver[name] = async (...args: any[]) => {
+        this.#underWay += 1;
+        return method.apply(saver, args).finally(() => (this.#underWay -= 1));
+      };
+    }
+  }
+
+  /** Whether a checkpoint has been handed in, and so can't be changed by a body any more. */
+  has(checkpointId: string): boolean {
+    return this.#handedIn.has(checkpointId);
+  }
+
+  /** When nothing has been under way for a moment. */
+  async calm(): Promise<void> {
+    for (let calm = 0; calm < 8; calm = this.#underWay === 0 ? calm + 1 : 0) {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+}
+
 /** Bodies that have begun, and how many come to their end or their question before a failure may abort what is left. */
 class Bodies {
   readonly ran: string[] = [];
   #over = 0;
   readonly #siblings: number;
+  readonly #requests: Requests;
+  /** With durability "exit" no checkpoint is saved before the run ends. */
+  readonly #isSavedBefore: boolean;
 
-  constructor(tasks: readonly Kind[]) {
+  constructor({ tasks, durability }: RepairPlan, requests: Requests) {
+    this.#requests = requests;
+    this.#isSavedBefore = durability !== "exit";
     const counts = { plain: 1, asks: 1, "in place": 1, sends: 3, subgraph: 2, "fails once": 0 };
     this.#siblings = tasks.reduce((total, kind) => total + counts[kind], 0);
   }
@@ -102,11 +145,18 @@ class Bodies {
     this.#over += 1;
   }
 
-  /** Waits for all siblings, and a moment more for what they save. */
+  /** Does something that changes a checkpoint's values in place, but not before the checkpoint has been handed in. */
+  async changes(config: any, change: () => void): Promise<void> {
+    const checkpointId = config.configurable.checkpoint_map[""];
+    while (this.#isSavedBefore && !this.#requests.has(checkpointId)) await new Promise((resolve) => setTimeout(resolve, 1));
+    change();
+  }
+
+  /** Waits for all siblings, and for what they save. */
   async fails(name: string): Promise<void> {
     this.ran.push(name);
     while (this.#over < this.#siblings) await new Promise((resolve) => setTimeout(resolve, 1));
-    await new Promise((resolve) => setTimeout(resolve, 8));
+    await this.#requests.calm();
   }
 }
 
@@ -117,7 +167,7 @@ export function variantsFor({ tasks }: RepairPlan): readonly Variant[] {
 
 /** Runs the graph until it stops with tasks pending, repairs it, and goes on to its end; notes all that can be seen on the way. */
 export async function runRepairs(lab: Lab, plan: RepairPlan): Promise<void> {
-  const bodies = new Bodies(plan.tasks);
+  const bodies = new Bodies(plan, new Requests(lab.saver));
   const graph = lab.compile(build(plan, bodies));
   const config = { ...thread(), durability: plan.durability };
   await step(lab, graph, "input", () => graph.invoke({ ...both("in"), box: { given: "x".repeat(200) } }, config));
@@ -224,9 +274,9 @@ function bodyOf(kind: Exclude<Kind, "sends">, name: string, bodies: Bodies): any
         return both(name);
       };
     case "in place":
-      return (state: any) => {
+      return async (state: any, config: any) => {
+        await bodies.changes(config, () => (state.box[`changed by ${name}`] = true));
         bodies.ends(name);
-        state.box[`changed by ${name}`] = true;
         return { log: [name] };
       };
     case "asks":

@@ -12,7 +12,7 @@ describe.each(engines)("S6.1 random repairs of graphs with pending tasks, $name"
     "S6.1 end as on MemorySaver, with values, next, history and results, durability %s",
     async (durability) => {
       await fc.assert(
-        fc.asyncProperty(repairPlans(durability), (plan) =>
+        fc.asyncProperty(repairPlans(durability, engine.answersLate), (plan) =>
           expectSame("invoke", (lab) => runRepairs(lab, plan), variantsFor(plan), engine),
         ),
         { numRuns: NUM_RUNS },

@@ -8,6 +8,8 @@ import { tempFile } from "./temp";
 export interface Engine {
   /** For titles: `describe.each(engines)("$name", (engine) => …)`. */
   readonly name: string;
+  /** Whether a save may be answered after what LangGraph does next. */
+  readonly answersLate: boolean;
   /** Where a new, empty store can be: a path, or an address. It goes when the tests of the file have ended. */
   place(): string;
   /** A saver on the store at a place, or, if none is given, on one that goes with the saver. */
@@ -16,6 +18,7 @@ export interface Engine {
 
 const sqlite = (driver: DriverName): Engine => ({
   name: `SQLite, ${driver}`,
+  answersLate: process.env["TURNS_HOSTILE"] === "1",
   place: () => tempFile(),
   open: (options, place = ":memory:") => TurnSaver.fromPath(place, { ...options, driver }),
 });
@@ -33,6 +36,7 @@ export function isThere(driver: DriverName): boolean {
 /** SQLite behind an engine that answers later, calls facts stale and loses connections: what stands above an engine must not notice. */
 const hostile: Engine = {
   name: "hostile",
+  answersLate: true,
   place: () => tempFile(),
   open: (options, place = ":memory:") => {
     setEngineWrapper((engine) => new HostileEngine(engine, (opened += 1)));

@@ -393,6 +393,53 @@ describe("turns: what is recorded", () => {
     saver.close();
   });
 
+  test.each(["async", "sync", "exit"] as const)(
+    "not attached: what has ended or asks isn't in flight, durability %s",
+    async (durability) => {
+      const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+      const told: string[] = [];
+      saver.events.on("turn", (turn) => void told.push(line(turn)));
+      const graph = new StateGraph(State)
+        .addNode("a", () => ({ log: ["a"] }))
+        .addNode("asks", () => ({ log: [interrupt<string, string>("well?")] }))
+        .addEdge(START, "a")
+        .addEdge(START, "asks")
+        .compile({ checkpointer: saver });
+      await graph.invoke({ log: [] }, { ...config, durability });
+      const turns = await saver.listTurns("t");
+      expect(turns.map(line).toSorted()).toEqual(["A a ok*", "A asks interrupted", "T a", "T asks"]);
+      expect(told.toSorted()).toEqual(["A a ok*", "A asks interrupted"]);
+      const action = turns.find(({ turnType, nodeName }) => turnType === "Action" && nodeName === "a");
+      expect(await saver.turnState(action as Turn)).toEqual({ log: ["a"] });
+      expect(await saver.inFlight("t")).toEqual([]);
+      saver.close();
+    },
+  );
+
+  test("not attached: each Thought has its Action while somebody else holds the file's lock", async () => {
+    const path = tempFile();
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    const other = new Database(path);
+    const node = (name: string) => () => ({ log: [name] });
+    const holds = (): object => {
+      other.exec("BEGIN IMMEDIATE");
+      setTimeout(() => other.exec("COMMIT"), 60);
+      return { log: ["a"] };
+    };
+    const graph = new StateGraph(State)
+      .addNode({ a: holds, b: node("b"), c: node("c"), d: node("d") })
+      .addEdge(START, "a")
+      .addEdge("a", "b")
+      .addEdge("b", "c")
+      .addEdge("c", "d")
+      .compile({ checkpointer: saver });
+    await graph.invoke({ log: [] }, config);
+    const turns = (await saver.listTurns("t")).map(line);
+    expect(turns.toSorted()).toEqual(["A a ok*", "A b ok*", "A c ok*", "A d ok*", "T a", "T b", "T c", "T d"]);
+    other.close();
+    saver.close();
+  });
+
   test('durability "exit" keeps nothing on a crash: it warns, and turns are recorded all the same', async () => {
     const warnings: string[] = [];
     const saver = TurnSaver.fromPath(":memory:", { logger: { ...quiet, warn: (_data, message) => void warnings.push(message) } });

@@ -1,7 +1,6 @@
 import { types } from "node:util";
 import { INSTANCE_CLASSES } from "./classes";
 import { mayHideContent } from "./hidden";
-import { MARKER } from "./marker";
 import { parentOf } from "./prototypes";
 
 const ARGUMENTS = "lc_kwargs";
@@ -10,7 +9,8 @@ const TRACEABLE: ReadonlySet<unknown> = new Set<unknown>([
   Object.prototype,
   ...INSTANCE_CLASSES.filter(({ args }) => args === undefined || args === ARGUMENTS).map(({ make }) => parentOf(make())),
 ]);
-const SHAPES_MAX = 1_000;
+/** How many shapes with the same prototype are looked through for an equal one. */
+const SHAPES_MAX = 32;
 
 /**
  * What a private copy looks like, without its primitives: prototype, keys, and the same of its parts. Messages of one kind have one
@@ -18,30 +18,23 @@ const SHAPES_MAX = 1_000;
  * another in one list of slots. A thousand messages are compared at every save, and what that costs is reading memory.
  */
 export class Shape {
-  /**
-   * @param keys undefined for a list
-   * @param kids what is at each key: a primitive (undefined), a part, or the name of the instance's property that an argument is
-   */
+  /** @param keys undefined for a list */
   constructor(
-    readonly id: number,
     readonly prototype: unknown,
     readonly keys: readonly string[] | undefined,
-    readonly kids: readonly (Shape | Alias | undefined)[],
+    readonly kids: readonly Kid[],
   ) {}
 }
 
-/** An argument that is the same object as the instance's property of that name: compared there already. */
-class Alias {
-  constructor(readonly property: string) {}
-}
+/** What is at a key: a part, or a primitive, or (a name) an argument that is the same object as the instance's property of that name. */
+type Kid = Shape | string | undefined;
 
 type Owner = Readonly<Record<string, unknown>>;
 
 /** Takes copies apart; equal shapes become one, up to a limit. */
 export class Tracer {
-  readonly #shapes = new Map<string, Shape>();
-  readonly #prototypes = new Map<unknown, number>();
-  #nextId = 0;
+  /** By prototype, the one that was used last first. */
+  readonly #shapes = new Map<unknown, Shape[]>();
 
   /**
    * @param slots takes the copy's primitives, at its end
@@ -58,14 +51,15 @@ export class Tracer {
     const prototype: unknown = Object.getPrototypeOf(copy);
     const isList = prototype === Array.prototype;
     if (!isList && !TRACEABLE.has(prototype)) return undefined;
-    const keys = isList ? undefined : Object.keys(copy);
-    const kids: (Shape | Alias | undefined)[] = [];
-    for (const [key, value] of Object.entries(copy) as [string, unknown][]) {
+    const keys = Object.keys(copy);
+    const kids: Kid[] = [];
+    for (const key of keys) {
+      const value = (copy as Owner)[key];
       if (typeof value !== "object" || value === null) {
         slots.push(value);
         kids.push(undefined);
       } else if (owner !== undefined && Object.hasOwn(owner, key) && owner[key] === value) {
-        kids.push(new Alias(key));
+        kids.push(key);
       } else {
         const isArguments = prototype !== Object.prototype && key === ARGUMENTS;
         const kid = this.#object(value, isArguments ? (copy as Owner) : undefined, slots);
@@ -73,24 +67,26 @@ export class Tracer {
         kids.push(kid);
       }
     }
-    return this.#shared(prototype, keys, kids);
+    return this.#shared(prototype, isList ? undefined : keys, kids);
   }
 
-  #shared(prototype: unknown, keys: readonly string[] | undefined, kids: readonly (Shape | Alias | undefined)[]): Shape {
-    const names = kids.map((kid) => (kid === undefined ? "" : kid instanceof Alias ? `=${kid.property}` : kid.id));
-    const name = JSON.stringify([this.#numberOf(prototype), keys ?? null, names]);
-    const known = this.#shapes.get(name);
-    if (known !== undefined) return known;
-    const shape = new Shape(this.#nextId++, prototype, keys, kids);
-    if (this.#shapes.size < SHAPES_MAX) this.#shapes.set(name, shape);
+  #shared(prototype: unknown, keys: readonly string[] | undefined, kids: readonly Kid[]): Shape {
+    let shapes = this.#shapes.get(prototype);
+    if (shapes === undefined) this.#shapes.set(prototype, (shapes = []));
+    const at = shapes.findIndex((shape) => isEqual(shape.kids, kids) && isEqual(shape.keys ?? [], keys ?? []));
+    const shape = shapes[at] ?? new Shape(prototype, keys, kids);
+    if (at === 0) return shape;
+    if (at > 0) shapes.splice(at, 1);
+    else if (shapes.length >= SHAPES_MAX) shapes.pop();
+    shapes.unshift(shape);
     return shape;
   }
+}
 
-  #numberOf(prototype: unknown): number {
-    const number = this.#prototypes.get(prototype) ?? this.#prototypes.size;
-    this.#prototypes.set(prototype, number);
-    return number;
-  }
+function isEqual(left: readonly unknown[], right: readonly unknown[]): boolean {
+  if (left.length !== right.length) return false;
+  for (let index = 0; index < left.length; index += 1) if (left[index] !== right[index]) return false;
+  return true;
 }
 
 /**
@@ -99,21 +95,23 @@ export class Tracer {
  * would refuse them; nothing of them can be saved.
  *
  * @param at where the copy's slots begin
+ * @param adopts whether the slots take over the value's own strings: those of equal strings that are one object are compared without
+ *   reading them
  * @returns where they end; -1 if the value differs
  */
-export function matches(shape: Shape, slots: readonly unknown[], at: number, value: unknown): number {
+export function matches(shape: Shape, slots: unknown[], at: number, value: unknown, adopts = false): number {
   if (typeof value !== "object" || value === null) return -1;
   try {
-    return isLike(shape, slots, at, value as Owner, undefined);
+    return isLike(shape, slots, at, value as Owner, undefined, adopts);
   } catch {
     return -1;
   }
 }
 
-function isLike(shape: Shape, slots: readonly unknown[], at: number, value: Owner, owner: Owner | undefined): number {
+function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner: Owner | undefined, adopts: boolean): number {
   const { prototype, keys, kids } = shape;
   if (Object.getPrototypeOf(value) !== prototype) return -1;
-  if (keys === undefined) return isLikeList(kids, slots, at, value as unknown as readonly unknown[]);
+  if (keys === undefined) return isLikeList(kids, slots, at, value as unknown as readonly unknown[], adopts);
   let index = 0;
   let next = at;
   // The one form of reading all properties that V8 does without a list of them.
@@ -122,24 +120,24 @@ function isLike(shape: Shape, slots: readonly unknown[], at: number, value: Owne
     const kid = kids[index];
     const part = value[key];
     if (kid === undefined) {
-      if (!isSame(slots[next], part)) return -1;
+      if (slots[next] !== part || part === 0) {
+        if (!Object.is(slots[next], part)) return -1;
+      }
+      if (adopts) slots[next] = part;
       next += 1;
-    } else if (kid instanceof Shape) {
+    } else if (typeof kid === "string") {
+      if (owner === undefined || owner[kid] !== part) return -1;
+    } else {
       if (typeof part !== "object" || part === null) return -1;
-      next = isLike(kid, slots, next, part as Owner, value);
+      next = isLike(kid, slots, next, part as Owner, value, adopts);
       if (next < 0) return -1;
-    } else if (owner === undefined || owner[kid.property] !== part) return -1;
+    }
     index += 1;
   }
-  return index === keys.length && !isMarked(shape, value, owner) ? next : -1;
+  return index === keys.length && (prototype !== Object.prototype || !isMarked(keys, value, owner)) ? next : -1;
 }
 
-function isLikeList(
-  kids: readonly (Shape | Alias | undefined)[],
-  slots: readonly unknown[],
-  at: number,
-  value: readonly unknown[],
-): number {
+function isLikeList(kids: readonly Kid[], slots: unknown[], at: number, value: readonly unknown[], adopts: boolean): number {
   const { length } = value;
   if (!Array.isArray(value) || length !== kids.length) return -1;
   if (length === 0) return hasNoProperties(value) ? at : -1;
@@ -152,19 +150,15 @@ function isLikeList(
     if (part === undefined && !Object.hasOwn(value, index)) return -1;
     if (kid instanceof Shape) {
       if (typeof part !== "object" || part === null) return -1;
-      next = isLike(kid, slots, next, part as Owner, undefined);
+      next = isLike(kid, slots, next, part as Owner, undefined, adopts);
       if (next < 0) return -1;
     } else {
-      if (!isSame(slots[next], part)) return -1;
+      if (!Object.is(slots[next], part)) return -1;
+      if (adopts) slots[next] = part;
       next += 1;
     }
   }
   return next;
-}
-
-/** `Object.is`, for what mostly is the same string. */
-function isSame(own: unknown, part: unknown): boolean {
-  return own === part ? own !== 0 || Object.is(own, part) : Object.is(own, part);
 }
 
 /** Without making a list of them, as `Object.keys` would. */
@@ -173,10 +167,8 @@ function hasNoProperties(value: object): boolean {
   return true;
 }
 
-/** What is not enumerable may still count for the codec: that the value is an `arguments` object, the marker, and arguments within arguments. */
-function isMarked({ prototype, keys }: Shape, value: Owner, owner: Owner | undefined): boolean {
-  if (prototype !== Object.prototype) return false;
-  if (mayHideContent(keys as readonly string[]) && types.isArgumentsObject(value)) return true;
-  if (value[MARKER] !== undefined && keys?.includes(MARKER) !== true) return true;
-  return owner !== undefined && value[ARGUMENTS] !== undefined && keys?.includes(ARGUMENTS) !== true;
+/** What is not enumerable may still count for the codec: that the value is an `arguments` object, and arguments within arguments. */
+function isMarked(keys: readonly string[], value: Owner, owner: Owner | undefined): boolean {
+  if (mayHideContent(keys) && value["length"] !== undefined && types.isArgumentsObject(value)) return true;
+  return owner !== undefined && value[ARGUMENTS] !== undefined && !keys.includes(ARGUMENTS);
 }

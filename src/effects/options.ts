@@ -43,6 +43,19 @@ export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idem
   idempotent: boolean;
 };
 
+/** Where a call of `effect()` stands, by what LangGraph's config says (internals, section 4). */
+export interface EffectPlace {
+  threadId: string;
+  nodeNs: string;
+  nodeTaskId: string;
+  /** The newest checkpoint of the outermost graph. */
+  rootCheckpointId: string | undefined;
+  /** Those of the graphs inside it that the node is in, by their namespaces. */
+  innerCheckpointIds: Readonly<Record<string, string>>;
+  /** The run that the caller is, a node's or a tool's. */
+  runId: string | undefined;
+}
+
 const isFunction = (value: unknown): boolean => typeof value === "function";
 const id = z.custom<string>(isId, ID_RULE);
 

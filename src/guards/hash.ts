@@ -1,4 +1,4 @@
-import { sha256 } from "../sealing/sha256";
+import { sha256 } from "../sealing/sealing";
 
 /** 132 bits of a SHA-256 in base64url: drift is no attack, and every turn carries one. */
 const LENGTH = 22;

@@ -1,10 +1,8 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { checkedOptions } from "../options";
 import { ID_RULE, isId } from "../ids";
-import { taskSpans, type TaskSpan } from "../store/ownership";
+import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
-import type { RewindEffects } from "./summary";
 
 export interface RewindRequest {
   threadId: string;
@@ -65,7 +63,7 @@ export interface RewindPlan {
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === "string");
 const id = z.custom<string>(isId, ID_RULE);
 
-const requestSchema = z.strictObject({
+export const requestSchema = z.strictObject({
   threadId: id,
   toTask: id,
   tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
@@ -74,25 +72,10 @@ const requestSchema = z.strictObject({
   allowUncompensated: z.boolean().optional(),
 });
 
-const checkpointSchema = requestSchema
+export const checkpointSchema = requestSchema
   .pick({ threadId: true, archive: true, allowUncompensated: true })
   .extend({ checkpointNs: z.string().optional(), checkpointId: id, reason: id });
-const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
-
-/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
-export function checkedRequest(request: RewindRequest): RewindRequest {
-  return checkedOptions(requestSchema, request);
-}
-
-/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
-export function checkedCheckpointRequest(request: CheckpointRewindRequest): CheckpointRewindRequest {
-  return checkedOptions(checkpointSchema, request);
-}
-
-/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
-export function checkedFinish(request: FinishRequest): FinishRequest {
-  return checkedOptions(finishSchema, request);
-}
+export const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
 
 /**
  * The task that owns a point, and the tasks that something goes of: those that began behind it, and the one that is cut.
@@ -198,3 +181,70 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
     data: { threadId, pid, host, startedAt, ...(leftBehind === 0 ? {} : { leftBehind }) },
   });
 }
+
+/**
+ * What a rewind makes of an effect behind its target.
+ *
+ * - `undo`: its undo is called
+ * - `done-already`: it has been undone before
+ * - `none-needed`: it says that it needs no undo
+ * - `failed`: it did not happen
+ * - `inherited`: its thread is a copy, and the deed is the source's
+ * - `missing`: it names no undo; `unregistered`: the undo it names is not known here
+ * - `in-doubt`: nobody knows whether it happened, and its undo is not for such effects
+ * - `undo-in-doubt`: its undo was called, nobody knows how that ended, and it can neither be asked nor called again
+ * - `running`: somebody is doing it just now
+ */
+export type UndoVerdict =
+  | "undo"
+  | "done-already"
+  | "none-needed"
+  | "failed"
+  | "inherited"
+  | "missing"
+  | "unregistered"
+  | "in-doubt"
+  | "undo-in-doubt"
+  | "running";
+
+/** An effect behind the target of a rewind. */
+export interface EffectSummary {
+  id: string;
+  name: string;
+  /** Which of the effects of this name in its node task. */
+  label: string;
+  node: string;
+  taskId: string;
+  status: "done" | "failed" | "failed-for-good" | "running" | "in-doubt";
+  /** The name of its undo, `false` if it needs none, undefined if nothing was said. */
+  undo: string | false | undefined;
+  verdict: UndoVerdict;
+}
+
+/** What would become of the effects behind a task if the thread were rewound to it. */
+export interface CompensationReport {
+  threadId: string;
+  toTask: string;
+  /** Whether a rewind would leave nothing behind that it cannot undo. */
+  covered: boolean;
+  /** The part of the effects that happened (or may have) that is taken care of; 1 if there are none. */
+  coverage: number;
+  /** In the order in which they are undone: newest first. */
+  effects: readonly EffectSummary[];
+}
+
+/** What a rewind did to the effects behind its target (a dry run: would do), newest first. */
+export interface RewindEffects {
+  undone: readonly EffectSummary[];
+  /** Undone before: by an earlier call of this rewind, or by one that was given up or taken back. */
+  undoneBefore: readonly EffectSummary[];
+  /** Left as they are, because `allowUncompensated` said so. */
+  withoutUndo: readonly EffectSummary[];
+  /** They need no undo, or did not happen. */
+  needNone: readonly EffectSummary[];
+  /** Done for the thread that this one is a copy of. */
+  inherited: readonly EffectSummary[];
+}
+
+/** For those who refuse it in rooms that don't speak to the store. */
+export { unfinishedRewind } from "../store/unfinished-rewind";

@@ -1,8 +1,13 @@
-export { encryptedSealing } from "./encrypted";
-export { sealedKeyId } from "./envelope";
-export type { KeyInput, MasterKey, ResolvedKeys } from "./keys";
-export { encryptionSchema, resolveKeys, type EncryptionOption, type KeyProvider, type KeySet } from "./options";
-export { plainSealing } from "./plain";
-export type { Identity, Part, Sealing } from "./sealing";
-export { createDatabaseSecret, unwrapSecret, wrapSecret } from "./secret";
-export { sealedKeyIds, unlock, type FoundInDatabase, type Unlocked } from "./unlock";
+export { encryptedSealing, sealedKeyId } from "./encrypted";
+export { type EncryptionOption, encryptionSchema, type KeyInput, type KeyProvider, type KeySet, type MasterKey } from "./keys";
+export { type ResolvedKeys, resolveKeys } from "./keys";
+export { type Identity, type Part, plainSealing, type Sealing } from "./sealing";
+export {
+  createDatabaseSecret,
+  type FoundInDatabase,
+  sealedKeyIds,
+  unlock,
+  type Unlocked,
+  unwrapSecret,
+  wrapSecret,
+} from "./unlock";

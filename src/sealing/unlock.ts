@@ -1,11 +1,8 @@
-import { timingSafeEqual } from "node:crypto";
+import { randomBytes, timingSafeEqual } from "node:crypto";
 import { TurnsError } from "../errors";
-import { encryptedSealing } from "./encrypted";
-import { sealedKeyId } from "./envelope";
+import { deriveKey, encryptedSealing, headerOf, openBytes, sealBytes, sealedKeyId } from "./encrypted";
 import type { MasterKey, ResolvedKeys } from "./keys";
-import { plainSealing } from "./plain";
-import type { Sealing } from "./sealing";
-import { corruptedSecret, createDatabaseSecret, unwrapSecret, wrapSecret } from "./secret";
+import { encodeParts, plainSealing, type Sealing, unknownKey } from "./sealing";
 
 /** What the storage layer finds when it opens a database. */
 export interface FoundInDatabase {
@@ -55,11 +52,8 @@ export function unlock(keys: ResolvedKeys | undefined, { wrapped, empty }: Found
 }
 
 function unlocked(keys: ResolvedKeys, secret: Buffer, isNew: boolean): Unlocked {
-  return { sealing: encryptedSealing(keys, secret), toStore: isNew ? wrap(secret, keys.current) : undefined };
-}
-
-function wrap(secret: Buffer, master: MasterKey): { keyId: string; wrapped: Buffer } {
-  return { keyId: master.id, wrapped: wrapSecret(secret, master) };
+  const toStore = isNew ? { keyId: keys.current.id, wrapped: wrapSecret(secret, keys.current) } : undefined;
+  return { sealing: encryptedSealing(keys, secret), toStore };
 }
 
 function encrypted(keyIds: readonly string[]): TurnsError {
@@ -78,5 +72,52 @@ function notEncrypted(): TurnsError {
     expected: "an encrypted or an empty one, because the option `encryption` is given",
     found: "texts stored without encryption",
     remedy: "Open it without `encryption`, or start a new file: a database is encrypted from its first row or not at all.",
+  });
+}
+
+const WHAT = "the secret of this database";
+/** Rows begin with "turns": a secret never opens as one, nor one as a secret. */
+const ASSOCIATED = encodeParts(["turns database secret"]);
+const NO_SALT = new Uint8Array(0);
+
+/** 32 random bytes, drawn once per database: the root of its addresses and checksums, whichever master key is current. */
+export function createDatabaseSecret(): Buffer {
+  return randomBytes(32);
+}
+
+/** The secret as it is stored: encrypted under a master key, with the key's id in front (see `sealedKeyId`). */
+export function wrapSecret(secret: Uint8Array, master: MasterKey): Buffer {
+  return sealBytes(deriveKey(master.key, NO_SALT, "wrap"), headerOf(master.id), ASSOCIATED, secret);
+}
+
+/**
+ * The secret that was wrapped. Because every database has one, this is also where a wrong key is noticed.
+ *
+ * @throws {TurnsError} UNKNOWN_KEY if the key it was wrapped under is not given
+ * @throws {TurnsError} WRONG_KEY if the key of that id is another one, or the wrapped bytes were changed
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if the bytes are no wrapped secret
+ */
+export function unwrapSecret(wrapped: Uint8Array, keys: ResolvedKeys): Buffer {
+  const keyId = sealedKeyId(wrapped);
+  if (keyId === undefined) throw corruptedSecret(`${wrapped.length} bytes that are not in the sealed format`);
+  const master = keys.byId.get(keyId);
+  if (master === undefined) throw unknownKey(keyId, WHAT, [...keys.byId.keys()]);
+  const secret = openBytes(deriveKey(master.key, NO_SALT, "wrap"), ASSOCIATED, wrapped);
+  if (secret !== undefined) return secret;
+  throw new TurnsError("WRONG_KEY", {
+    what: `the encryption key ${JSON.stringify(keyId)}`,
+    expected: "the key this database was sealed with under that id",
+    found: "a key that does not open it",
+    remedy: "Pass the right key. If it is certain to be right, the stored secret was changed: restore the file from a copy.",
+    data: { keyId },
+  });
+}
+
+function corruptedSecret(found: string): TurnsError {
+  return new TurnsError("CHECKPOINT_CORRUPTED", {
+    what: WHAT,
+    expected: "one secret, wrapped under each of its keys",
+    found,
+    remedy: "The stored data was changed outside this package. Restore the file from a copy.",
   });
 }

@@ -1,4 +1,4 @@
-import { describe, TurnsError } from "../errors";
+import { TurnsError, describe } from "../errors";
 import type { Lease, RunRow } from "./store";
 
 /** @param holder who runs the thread by now */

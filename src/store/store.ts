@@ -116,6 +116,8 @@ export interface SavedCheckpoint {
   generation: string;
   /** Where the list values are, by channel. */
   placed: ReadonlyMap<string, readonly Segment[]>;
+  /** Actions that {@link NewCheckpoint.outcomes} made. */
+  actions: readonly TurnRow[];
   lost: readonly LostTurn[];
 }
 
@@ -168,6 +170,13 @@ export interface NewCheckpoint {
   graphRuns: readonly string[];
   /** Thoughts to record for node tasks that come next; only when no recorder does it better. */
   planned: readonly NewThought[];
+  /** How tasks of this checkpoint ended whose writes were handed in before it, oldest first. */
+  outcomes: readonly EarlyOutcome[];
+}
+
+/** What {@link NewWrites} say of their node task's Action. */
+export interface EarlyOutcome extends Pick<NewWrites, "nodeTaskId" | "createdAt"> {
+  settle: NonNullable<NewWrites["settle"]>;
 }
 
 /**

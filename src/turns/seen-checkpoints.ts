@@ -31,6 +31,10 @@ export class SeenCheckpoints {
     told.comes();
   }
 
+  has(ns: string, checkpointId: string): boolean {
+    return this.#seen.findLast((seen) => seen.checkpointId === checkpointId && seen.ns === ns) !== undefined;
+  }
+
   /**
    * Resolves when the checkpoint that a node task starts from is there, or won't come: with durability "exit" none is saved before the
    * run ends. It resolves in the macrotask that hands the checkpoint in, so that the Thought is committed with it.
@@ -38,14 +42,14 @@ export class SeenCheckpoints {
    * @param saving resolves when nothing of the thread is on its way to the disk; undefined if nothing is
    */
   async startOf(task: NodeTaskInfo, saving: () => Promise<void> | undefined): Promise<void> {
-    for (let idle = 0; idle < IDLE_TURNS && !this.#has(task);) {
+    for (let idle = 0; idle < IDLE_TURNS && !this.#hasStartOf(task);) {
       const onTheWay = saving();
       if (onTheWay === undefined) idle += 1;
       await Promise.race([this.#next.coming, endOfMacrotask(onTheWay)]);
     }
   }
 
-  #has(task: NodeTaskInfo): boolean {
+  #hasStartOf(task: NodeTaskInfo): boolean {
     for (let ns = namespaceAbove(task.nodeNs); ; ns = namespaceAbove(ns)) {
       const isStart = (seen: Seen): boolean =>
         seen.ns === ns && seen.step === task.step - 1 && startsFrom(task, seen.checkpointId);

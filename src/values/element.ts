@@ -43,7 +43,7 @@ export function isStill(element: Element, value: unknown, encodeValue: () => str
   }
   const { trace } = element;
   return (
-    (trace !== null && matches(trace.shape, trace.slots, 0, value) >= 0) ||
+    (trace !== null && matches(trace.shape, trace.slots as unknown[], 0, value) >= 0) ||
     isStillPrivate(own, value, () => textOf(element), encodeValue)
   );
 }

@@ -2,7 +2,8 @@ import { corrupted } from "../checksum";
 import { ARCHIVED_ROWS } from "../rows";
 import type { ARCHIVE, RawOf } from "../tables";
 import { refuseBack } from "./paging";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import type { StoredRewind } from "./rewind-records";
 
 export type ArchivedRow = RawOf<typeof ARCHIVE>;

@@ -4,10 +4,10 @@ import { LIST_ROWS } from "../rows";
 import { ofThread } from "../spans";
 import type { LISTS, RawOf } from "../tables";
 import type { Pointer } from "../store";
-import { openBody } from "./chunks";
+import { openBody } from "../ops/values";
 import type { CopyPath, Pauses } from "./copy-path";
 import type { SqliteSql } from "./engine";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 
 export type ListPointer = Extract<Pointer, { kind: "list" }>;
 type ListRow = RawOf<typeof LISTS>;

@@ -6,11 +6,11 @@ import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
 import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
 import { mainFileOf, snapshotOf } from "./read-snapshot";
-import { beatRun, beginCopyRun } from "./runs";
+import { beatRun, beginCopyRun } from "../ops/runs";
 import { sqlOn, type SqliteSql } from "./engine";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import { beginCopy, copiedRows, copyAtOnce, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "./thread-copy";
-import { threadKey } from "./thread-keys";
+import { threadKey } from "../ops/thread-rows";
 
 /** A piece ends with whichever comes first. Writing rows takes about twice as long as reading them. */
 const READ_MS = 5;

@@ -3,8 +3,8 @@ import type { Rows } from "../rows";
 import { firstSeq, seqIn, SPAN, threadOfSeq } from "../spans";
 import type { RawOf, Table } from "../tables";
 import type { SqliteSql } from "./engine";
-import type { Program } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { ThreadKey } from "../thread-state";
 
 /** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */
 export type RowWrite = () => Program<unknown>;

@@ -4,7 +4,7 @@ import type { Awaitable } from "../store";
 import type { Commits } from "./commits";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
 import { isBusy, sqliteCode, translated } from "./failures";
-import { Sql } from "./sql";
+import { Sql } from "../session";
 import type { Sealing } from "../../sealing";
 
 const CHANGES_ROWS = /^(INSERT|UPDATE|DELETE) /;

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { BackupPages, NodeSqliteDatabase, SqliteDatabase, SqliteTransaction } from "./driver";
-import { sqliteFailure } from "./node-failures";
+import { sqliteFailure } from "../ops/graphs";
 import { NodeStatement } from "./node-statement";
 
 const MEMORY = ":memory:";

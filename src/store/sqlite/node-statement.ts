@@ -1,5 +1,5 @@
 import type { NodeSqliteStatement, SqliteStatement } from "./driver";
-import { sqliteFailure } from "./node-failures";
+import { sqliteFailure } from "../ops/graphs";
 
 type Row = Record<string, unknown>;
 

@@ -1,11 +1,12 @@
 import type { PruneCounts, PrunePlan, PruneUnit, PruneWish } from "../store";
-import { deleteUnusedGraphs } from "./graphs";
+import { deleteUnusedGraphs } from "../ops/graphs";
 import { planOf } from "./prune-plan";
 import { ofThread } from "../spans";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { changeRewind } from "./rewind-records";
-import { ThreadFacts } from "./thread-facts";
-import { threadKey } from "./thread-keys";
+import { ThreadFacts } from "../thread-state";
+import { threadKey } from "../ops/thread-rows";
 
 const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
 const DELETE = {

@@ -1,6 +1,7 @@
-import { type Manifest, parseManifest } from "./manifest";
+import { type Manifest, parseManifest } from "../ops/heads";
 import { keyOf, manifestTextOf, push, type Stored, type ThreadFacts, type Version } from "./prune-rows";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 
 /** LangGraph's own channels, which are emptied when they are read and are never delta channels. */
 const OWN_CHANNEL = /^(__|branch:|join:)/;

@@ -1,7 +1,8 @@
 import { SETTLED_AS_HISTORY } from "../effects";
 import { liveVersion } from "./prune-keep";
 import { keyOf, type ThreadFacts } from "./prune-rows";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 
 /** Of whatever thread: a node may run a graph on another one, and what that did is of this checkpoint too. */
 const HAS_EFFECTS = `SELECT 1 FROM langgraph_threads AS t CROSS JOIN langgraph_effects AS e ON e.thread = t.thread AND e.anchor = ?

@@ -1,8 +1,9 @@
 import type { PruneCounts, RunRow } from "../store";
 import { unfinishedRewind } from "./rewind-records";
-import { listRuns } from "./runs";
-import type { Program, Sql } from "./sql";
-import { threadKey } from "./thread-keys";
+import { listRuns } from "../ops/runs";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { threadKey } from "../ops/thread-rows";
 import { deleteThread } from "./threads";
 
 const LAST_SAVED = `SELECT max(

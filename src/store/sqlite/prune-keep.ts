@@ -1,6 +1,7 @@
 import type { PruneCriteria } from "../store";
 import { keyOf, push, rootIdOf, type Stored, type ThreadFacts } from "./prune-rows";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 
 /**
  * Which checkpoints stay for their own sake: of the root namespace the newest (first saved last, and saved last)

@@ -1,11 +1,12 @@
 import { chunkAddresses } from "../../codec";
 import type { PrunePlan } from "../store";
-import { openBody } from "./chunks";
-import { parseManifest } from "./manifest";
+import { openBody } from "../ops/values";
+import { parseManifest } from "../ops/heads";
 import { archivedNumbers, archivedTexts, archivesOf, REFERENCE, type Referring, storedTexts } from "./prune-texts";
 import { refuseBack } from "./paging";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 
 const PAGE = 1_000;
 const CHUNKS = `SELECT seq, address, typeof(body) = 'blob' OR instr(body, ?4) > 0 FROM langgraph_chunks

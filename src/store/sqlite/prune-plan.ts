@@ -5,8 +5,9 @@ import { addEdited } from "./prune-edits";
 import { keepBelow, keptByCriteria, liveVersion, type Places, placesOf } from "./prune-keep";
 import { factsOf, keyOf, type Stored, type ThreadFacts } from "./prune-rows";
 import { unfinishedRewind } from "./rewind-records";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
 
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
 

@@ -1,11 +1,12 @@
 import { decode } from "../../codec";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { CheckpointName } from "../store";
-import type { RawSnapshot } from "./snapshot-rows";
+import type { RawSnapshot } from "../ops/heads";
 import { ofThread } from "../spans";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import { storedNames } from "./stored-json";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 
 /** A stored version of a checkpoint. */
 export interface Version {

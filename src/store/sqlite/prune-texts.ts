@@ -1,15 +1,15 @@
 import { chunkTag } from "../../codec";
-import { mapped } from "../program";
+import { mapped, type Program } from "../program";
 import { EFFECT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
 import type { PrunePlan } from "../store";
-import { openBody } from "./chunks";
-import { type RawEffect, toEffect } from "./effect-rows";
-import { toTurn, type RawTurn } from "./turn-rows";
+import { openBody } from "../ops/values";
+import { type RawEffect, toEffect } from "../ops/effect-rows";
+import { toTurn, type RawTurn } from "../turn-rows";
 import { refuseBack } from "./paging";
-import type { Program, Sql } from "./sql";
+import type { Sql } from "../session";
 import { malformed, storedRecord } from "./stored-json";
-import type { ThreadKey } from "./thread-key";
-import type { RawWrites } from "./writes";
+import type { ThreadKey } from "../thread-state";
+import type { RawWrites } from "../ops/put-writes";
 
 const ARCHIVED_ROW = "a row in the archive of a rewind";
 

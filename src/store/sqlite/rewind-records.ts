@@ -2,9 +2,10 @@ import { TurnsError } from "../../errors";
 import { REWIND_ROWS } from "../rows";
 import type { NewRewind, RewindRow } from "../store";
 import type { RawOf, REWINDS, RowOf } from "../tables";
-import type { Program, Sql } from "./sql";
-import type { ThreadKey } from "./thread-key";
-import { threadKey } from "./thread-keys";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
+import { threadKey } from "../ops/thread-rows";
 
 /** A rewind with how many rows its archive was given. */
 export type StoredRewind = RowOf<typeof REWINDS>;

@@ -1,5 +1,6 @@
-import type { Program, Sql } from "./sql";
-import { threadKey } from "./thread-keys";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { threadKey } from "../ops/thread-rows";
 
 const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
 /** LangGraph's task id for writes that are no node's: what a Command brought as input. */

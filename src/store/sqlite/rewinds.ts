@@ -4,15 +4,15 @@ import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, type Table, VERSIONE
 import { ARCHIVED_ROWS } from "../rows";
 import { prunedBehind } from "../pruned-behind";
 import { unknownThread } from "../unknown-thread";
-import { effectsBehind } from "./effects";
+import { effectsBehind } from "../ops/effects";
 import { openArchive, sealArchive } from "./archive";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
-import { clearRuns, listRuns } from "./runs";
-import type { Program, Sql } from "./sql";
-import { listTasks } from "./tasks";
-import type { ThreadKey } from "./thread-key";
-import { growEpoch, outdate, threadKey } from "./thread-keys";
-import { recount } from "./thread-counts";
+import { clearRuns, listRuns } from "../ops/runs";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { listTasks } from "../ops/tasks";
+import type { ThreadKey } from "../thread-state";
+import { growEpoch, outdate, threadKey, recount } from "../ops/thread-rows";
 
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;

@@ -1,7 +1,8 @@
 import { ARCHIVED_ROWS } from "../rows";
 import { type ArchivedRow, sealArchived, verifyArchived } from "./archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 
 /** Where in a rewind's archive; the rows of a rewind are numbered. */
 export type ArchivePlace = readonly [rewindId: string, ordinal: number];

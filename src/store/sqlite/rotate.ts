@@ -1,11 +1,11 @@
 import { TurnsError } from "../../errors";
 import type { ResealCounts, ResealCursor } from "../store";
-import { retireOtherKeys } from "./keys";
+import { retireOtherKeys } from "../ops/keys";
 import { ARCHIVE_BEGIN, type ArchivePlace, resealArchived, staleArchived } from "./rotate-archive";
 import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
-import { anyOf } from "../program";
-import type { Program, Sql } from "./sql";
-import { threadIdOf } from "./thread-keys";
+import { anyOf, type Program } from "../program";
+import type { Sql } from "../session";
+import { threadIdOf } from "../ops/thread-rows";
 import { uptime } from "../../uptime";
 
 const FROM_FIRST: ResealCursor["after"] = [];

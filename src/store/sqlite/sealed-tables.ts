@@ -3,7 +3,7 @@ import { CHUNK_ROWS, EFFECT_ROWS, type Rows, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROW
 import { fromSealedText, SEALED_TEXT, toSealedText } from "../sealed-text";
 import type { ResealCounts } from "../store";
 import type { Column, Table } from "../tables";
-import type { Sql } from "./sql";
+import type { Sql } from "../session";
 
 /** A column that is sealed. */
 export interface SealedColumn {

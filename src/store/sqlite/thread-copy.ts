@@ -17,20 +17,18 @@ import { type Column, EFFECTS, fieldOf, ITEMS, type RawOf, type RowOf, type Tabl
 import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unknownThread } from "../unknown-thread";
 import { CopyPath, FROM_START, type RowWrites } from "./copy-path";
-import { saveEffect, toEffect } from "./effect-rows";
+import { saveEffect, toEffect } from "../ops/effect-rows";
 import type { SqliteSql } from "./engine";
-import { insertRow } from "./insert-row";
-import { refuseEncrypted } from "./keys";
-import { manifestText, parseManifest } from "./manifest";
-import { namesOf } from "./names";
+import { refuseEncrypted } from "../ops/keys";
+import { manifestText, parseManifest } from "../ops/heads";
+import { namesOf } from "../ops/names";
 import { unfinishedRewind } from "./rewind-records";
-import type { Program } from "./sql";
-import { countedRows } from "./thread-counts";
-import { type ThreadCounts, ThreadKey } from "./thread-key";
-import { insertThread, newThread, NO_ROWS, takeNumber, threadKey, writerOn } from "./thread-keys";
+import type { Program } from "../program";
+import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "../ops/thread-rows";
+import { type ThreadCounts, ThreadKey } from "../thread-state";
 import { AS_IT_IS, copyChunks, type Translation } from "./thread-translation";
 import { allowAgain } from "./tombstones";
-import { toTurn, writeTurn } from "./turn-rows";
+import { toTurn, turnValues } from "../turn-rows";
 
 const ITEMS_OF_LIST = ITEM_ROWS.select("WHERE list = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3");
 /** What the source's own row counts and its copy has too; rewinds stay behind. */
@@ -75,7 +73,7 @@ export function* sourceOf(from: SqliteSql, sourceId: string): Program<ThreadKey>
 export function* beginCopy(from: SqliteSql, source: ThreadKey, to: SqliteSql, order: CopyOrder): Program<CopyPath> {
   const { targetId, createdAt, createId } = order;
   yield* refuseTaken(to, targetId);
-  const target = new UnpublishedKey(writerOn(to), newThread(to, yield* takeNumber(to), targetId, createdAt));
+  const target = new UnpublishedKey(to.changed, newThread(to, yield* takeNumber(to), targetId, createdAt));
   return new CopyPath(from, source, to, target, createId);
 }
 
@@ -169,7 +167,7 @@ function* copyTable<T extends Table>(
   for (const raw of path.rows(rows)) {
     const row = rows.parse(from.sealing, source.threadId, raw);
     const copy = change(moved(path, rows.table, row, translation));
-    yield () => insertRow(to, target, rows, copy);
+    yield () => to.insert(target, rows, copy);
   }
 }
 
@@ -184,13 +182,13 @@ function* copyLists(path: CopyPath, translation: Translation): RowWrites {
   for (const { seq: list } of path.rows(LIST_ROWS)) {
     for (const item of path.pages<RawOf<typeof ITEMS>>(ITEMS_OF_LIST, list, FROM_START, ({ pos }) => pos)) {
       const copy = moved(path, ITEMS, item, translation);
-      yield () => insertRow(to, target, ITEM_ROWS, copy);
+      yield () => to.insert(target, ITEM_ROWS, copy);
     }
   }
 }
 
 function* copyNames({ from, to, source, target }: CopyPath): RowWrites {
-  for (const name of from.now(namesOf(from, source))) yield () => insertRow(to, target, NAME_ROWS, name);
+  for (const name of from.now(namesOf(from, source))) yield () => to.insert(target, NAME_ROWS, name);
 }
 
 function* copyTurns(path: CopyPath, translation: Translation): RowWrites {
@@ -198,7 +196,7 @@ function* copyTurns(path: CopyPath, translation: Translation): RowWrites {
   for (const row of path.rows(TURN_ROWS)) {
     const turn = moved(path, TURNS, toTurn(from, row, source.threadId), translation);
     const copied = { ...turn, id: path.createId(), graphId: graphIdIn(path, turn.graphId) };
-    yield () => writeTurn(to, target.thread, copied);
+    yield () => to.run(TURN_ROWS.insert, ...turnValues(to, target.thread, copied));
   }
 }
 

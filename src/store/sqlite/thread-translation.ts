@@ -1,14 +1,12 @@
 import { corrupted } from "../checksum";
 import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";
 import type { Pointer } from "../store";
-import { ChunkReader } from "./chunks";
+import { ChunkReader } from "../ops/values";
 import { CopiedDigests, type ListPointer } from "./copied-digests";
 import type { CopyPath, RowWrites } from "./copy-path";
-import { insertRow } from "./insert-row";
-import type { Manifest } from "./manifest";
+import { type Manifest, toHead } from "../ops/heads";
 import { withReferences } from "./references";
-import { toHead } from "./snapshot-rows";
-import type { ThreadKey } from "./thread-key";
+import type { ThreadKey } from "../thread-state";
 
 /** How the contents of a thread become those of its copy. */
 export interface Translation {
@@ -29,7 +27,7 @@ export function* copyChunks(path: CopyPath): RowWrites<Translation> {
 function* copyPlainChunks(path: CopyPath): RowWrites<Translation> {
   const { to, target } = path;
   for (const { seq, address, body } of path.rows(CHUNK_ROWS)) {
-    yield () => insertRow(to, target, CHUNK_ROWS, { seq: path.seq(seq), address, body: body as string });
+    yield () => to.insert(target, CHUNK_ROWS, { seq: path.seq(seq), address, body: body as string });
   }
   const moved = (pointer: Pointer): Pointer => (pointer.kind === "list" ? { ...pointer, list: path.seq(pointer.list) } : pointer);
   return { text: (text) => text, channels: (channels) => withPointers(channels, moved) };
@@ -57,7 +55,7 @@ function* copySealedChunks(path: CopyPath): RowWrites<Translation> {
     const text = contents(old);
     const now = addresses.get(old) ?? to.sealing.address(target.threadId, text);
     addresses.set(old, now);
-    yield () => insertRow(to, target, CHUNK_ROWS, { seq: path.seq(seq), address: now, body: text });
+    yield () => to.insert(target, CHUNK_ROWS, { seq: path.seq(seq), address: now, body: text });
   }
   const known = (old: string): string => addresses.get(old) ?? missing(source, old);
   const digests = yield* CopiedDigests.read(path, yield* listPointers(path));

@@ -2,10 +2,11 @@ import { corrupted } from "../checksum";
 import type { RunRow, ThreadRow } from "../store";
 import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
 import { refuseBack } from "./paging";
-import { clearRuns, listRuns } from "./runs";
-import type { Program, Sql } from "./sql";
-import { tasksOf } from "./tasks";
-import { threadNumbers, threadKey } from "./thread-keys";
+import { clearRuns, listRuns } from "../ops/runs";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { tasksOf } from "../ops/tasks";
+import { threadNumbers, threadKey } from "../ops/thread-rows";
 import { bury, removeTombstone } from "./tombstones";
 
 interface Row {

@@ -2,11 +2,11 @@ import { TurnsError } from "../../errors";
 import { TOMBSTONE_ROWS } from "../rows";
 import type { Lease, SawDeletion } from "../store";
 import type { RawOf, TOMBSTONES } from "../tables";
-import { checkLease } from "./runs";
-import type { Program, Sql } from "./sql";
-import { type Deletion, headKey } from "./thread-facts";
-import type { ThreadKey } from "./thread-key";
-import { createThread, tagOf, threadKey } from "./thread-keys";
+import { checkLease } from "../ops/runs";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { type Deletion, headKey, type ThreadKey } from "../thread-state";
+import { createThread, tagOf, threadKey } from "../ops/thread-rows";
 
 /** What a save says about where it belongs. */
 export interface Entry {

@@ -2,19 +2,19 @@ import { TURN_ROWS } from "../rows";
 import { chunkAddresses } from "../../codec";
 import { plainSealing } from "../../sealing";
 import { NOTHING_REMEMBERED, type StoredCheckpoint, type TurnRow } from "../store";
-import { readChunks } from "./chunks";
+import { readChunks } from "../ops/values";
 import { adapted, waitingForOthers } from "./connection";
 import { CutWatch } from "./cut-watch";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
-import { getCheckpoint } from "./checkpoints";
+import { getCheckpoint } from "../ops/read-checkpoints";
 import { translated } from "./failures";
-import { refuseEncrypted } from "./keys";
+import { refuseEncrypted } from "../ops/keys";
 import { migrate } from "./migrate";
 import { OpenedFile, pathOf, refuseSecondName } from "./opened-file";
 import { sqlOn, type SqliteSql } from "./engine";
-import type { Program } from "./sql";
-import { turnOf } from "./turn-changes";
-import { type RawTurn, writeTurn } from "./turn-rows";
+import type { Program } from "../program";
+import { turnOf } from "../ops/turn-changes";
+import { type RawTurn, turnValues } from "../turn-rows";
 
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
 const IDS_PER_STATEMENT = 900;
@@ -70,7 +70,7 @@ export class SqliteTurnLog {
   insert(turn: Omit<TurnRow, "seq">): void {
     this.#transaction(() => {
       this.#sql.now(refuseEncrypted(this.#sql, `turn ${JSON.stringify(turn.id)}`));
-      this.#sql.now(writeTurn(this.#sql, null, { ...turn, seq: undefined }));
+      this.#sql.now(this.#sql.run(TURN_ROWS.insert, ...turnValues(this.#sql, null, { ...turn, seq: undefined })));
     });
   }
 

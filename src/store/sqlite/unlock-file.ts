@@ -1,7 +1,7 @@
 import { type EncryptionOption, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
 import { waitingForOthers } from "./connection";
 import type { SqliteSql } from "./engine";
-import { foundKeys, storeSecret, wrappedKeys } from "./keys";
+import { foundKeys, storeSecret, wrappedKeys } from "../ops/keys";
 
 /**
  * Makes out with which keys a database is read and written, and gives {@link Sql} its sealing: at once, or when the promise resolves

@@ -3,15 +3,15 @@ import { WRITE_ROWS } from "../rows";
 import { firstSeq, threadOfSeq } from "../spans";
 import { CHUNKS, EFFECTS, ITEMS, REWOUND, SNAPSHOTS, TURNS, WRITES } from "../tables";
 import { type ArchivedRow, verifyArchived } from "./archive";
-import { type RawEffect, toEffect } from "./effect-rows";
-import { type RawTurn, toTurn } from "./turn-rows";
+import { type RawEffect, toEffect } from "../ops/effect-rows";
+import { type RawTurn, toTurn } from "../turn-rows";
 import { isLeftoverArchive } from "./leftovers";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import type { Owner, VerifyContext, Where } from "./verify-context";
-import { type RawSnapshot, toHead } from "./snapshot-rows";
+import { type RawSnapshot, toHead } from "../ops/heads";
 import { openChunk } from "./verify-values";
 import { type Phase, walk } from "./verify-walk";
-import type { RawWrites } from "./writes";
+import type { RawWrites } from "../ops/put-writes";
 
 type Row = Record<string, string | number | null | Uint8Array>;
 

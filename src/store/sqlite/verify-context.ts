@@ -5,9 +5,10 @@ import { THREAD_ROWS } from "../rows";
 import { isBusy, sqliteCode } from "./failures";
 import { firstSeq, threadOfSeq } from "../spans";
 import { isLeftover } from "./leftovers";
-import type { Program, Sql } from "./sql";
-import { ThreadKey } from "./thread-key";
-import { type RawThread, writerOn } from "./thread-keys";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { ThreadKey } from "../thread-state";
+import type { RawThread } from "../ops/thread-rows";
 import { SeqSet } from "./verify-seqs";
 import { uptime } from "../../uptime";
 
@@ -118,7 +119,7 @@ export class VerifyContext {
   *owner(thread: number): Program<Owner | undefined> {
     if (this.#owners.has(thread)) return this.#owners.get(thread);
     const row = yield* this.sql.get<RawThread>(THREAD, thread);
-    const owner = row && new ThreadKey(writerOn(this.sql), THREAD_ROWS.unverified(undefined, row));
+    const owner = row && new ThreadKey(this.sql.changed, THREAD_ROWS.unverified(undefined, row));
     this.#owners.set(thread, owner);
     return owner;
   }

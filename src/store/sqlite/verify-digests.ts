@@ -1,9 +1,8 @@
 import { extended, finished, newDigest, type RunningDigest } from "../../values/digest";
 import type { Pointer } from "../store";
-import { openBody } from "./chunks";
-import { segmentsOf } from "./lists";
-import type { Program } from "./sql";
-import type { ThreadKey } from "./thread-key";
+import { openBody, segmentsOf } from "../ops/values";
+import type { Program } from "../program";
+import type { ThreadKey } from "../thread-state";
 import type { VerifyContext } from "./verify-context";
 
 type ListPointer = Extract<Pointer, { kind: "list" }>;

@@ -1,6 +1,6 @@
 import { EFFECTS, GRAPHS, type RawOf } from "../tables";
-import { type RawEffect, toEffect } from "./effect-rows";
-import type { Program } from "./sql";
+import { type RawEffect, toEffect } from "../ops/effect-rows";
+import type { Program } from "../program";
 import type { VerifyContext } from "./verify-context";
 import { type Phase, walkSeqs } from "./verify-walk";
 

@@ -1,6 +1,7 @@
 import { type Migration, migrationChecksum } from "./migrate";
 import { sqliteMigrations } from "./migrations.generated";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import type { Phase } from "./verify-walk";
 
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";

@@ -1,6 +1,7 @@
 import { firstSeq } from "../spans";
 import { KEYED_BY_SEQ } from "../tables";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 import type { Owner, Where } from "./verify-context";
 import { type Phase, type TableWalk, walk } from "./verify-walk";
 

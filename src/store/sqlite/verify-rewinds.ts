@@ -1,5 +1,5 @@
 import { type RawRewind, toRewind } from "./rewind-records";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import { firstSeq } from "../spans";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";

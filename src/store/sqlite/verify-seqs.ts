@@ -1,6 +1,7 @@
 import { firstSeq, threadOfSeq } from "../spans";
 import { KEYED_BY_SEQ } from "../tables";
-import type { Program, Sql } from "./sql";
+import type { Program } from "../program";
+import type { Sql } from "../session";
 
 /** Bits of one page. A page is there only if one of its numbers was seen; each thread has at least one, so pages are small. */
 const PAGE_BITS = 1 << 12;

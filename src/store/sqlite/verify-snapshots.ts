@@ -1,10 +1,9 @@
 import type { Pointer } from "../store";
 import { SNAPSHOTS } from "../tables";
-import { mapped } from "../program";
+import { mapped, type Program } from "../program";
 import { firstSeq } from "../spans";
 import { isBusy, sqliteCode } from "./failures";
-import { type RawSnapshot, toHead } from "./snapshot-rows";
-import type { Program } from "./sql";
+import { type RawSnapshot, toHead } from "../ops/heads";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { ListDigests } from "./verify-digests";
 import { type Phase, walkSeqs } from "./verify-walk";

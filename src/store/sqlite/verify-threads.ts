@@ -1,11 +1,10 @@
 import { isId } from "../../ids";
 import { firstSeq, ofThread, SPAN, THREADS_MAX } from "../spans";
 import { sealedKeyId } from "../../sealing";
-import { type RawName, toName } from "./names";
-import type { Program } from "./sql";
-import { type RawTask, toTask } from "./tasks";
-import { miscounted } from "./thread-counts";
-import { type RawThread, verifiedThread } from "./thread-keys";
+import { type RawName, toName } from "../ops/names";
+import type { Program } from "../program";
+import { type RawTask, toTask } from "../ops/tasks";
+import { miscounted, type RawThread, verifiedThread } from "../ops/thread-rows";
 import { type RawTombstone, verifiedTombstone } from "./tombstones";
 import { isTime, type Owner, type VerifyContext } from "./verify-context";
 import { type Phase, walk } from "./verify-walk";

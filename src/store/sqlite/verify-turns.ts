@@ -1,12 +1,12 @@
 import type { TurnRow } from "../store";
-import type { Program } from "./sql";
-import { type RawTurn, toTurn } from "./turn-rows";
+import type { Program } from "../program";
+import { type RawTurn, toTurn } from "../turn-rows";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 import { isStored } from "./verify-snapshots";
 import { type Phase, walk } from "./verify-walk";
 
 const TABLE = "langgraph_checkpoints";
-const THOUGHT = `SELECT 1 FROM ${TABLE} WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought' AND attempt = ? AND seq < ?`;
+const THOUGHT = `SELECT 1 FROM ${TABLE} WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought' AND attempt = ? AND +seq < ?`;
 const GRAPH = "SELECT 1 FROM langgraph_graphs WHERE seq = ? AND thread = ?";
 
 /** Turns of `CheckpointPersister` belong to no thread, and are looked at with all threads. */

@@ -2,8 +2,8 @@ import { corrupted } from "../checksum";
 import { LIST_ROWS } from "../rows";
 import { firstSeq, threadOfSeq } from "../spans";
 import { CHUNKS, ITEMS, LISTS, type RawOf } from "../tables";
-import { openBody } from "./chunks";
-import type { Program } from "./sql";
+import { openBody } from "../ops/values";
+import type { Program } from "../program";
 import type { Owner, VerifyContext } from "./verify-context";
 import { type Phase, walk, walkSeqs } from "./verify-walk";
 

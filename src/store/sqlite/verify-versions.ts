@@ -1,5 +1,5 @@
 import type { RawOf, VERSIONED } from "../tables";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import type { Owner, VerifyContext, Where } from "./verify-context";
 
 /** Of the versions of one thing all but one are superseded, each by the next one. */

@@ -2,7 +2,7 @@ import type { VerifyCounts } from "../integrity";
 import { firstSeq } from "../spans";
 import type { Table } from "../tables";
 import { isBehind } from "./paging";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import type { VerifyContext } from "./verify-context";
 
 type Key = string | number;

@@ -1,11 +1,11 @@
 import { WRITE_ROWS } from "../rows";
 import { WRITES } from "../tables";
-import type { Program } from "./sql";
+import type { Program } from "../program";
 import type { VerifyContext } from "./verify-context";
 import { isStored, whereOf } from "./verify-snapshots";
 import { checkVersions } from "./verify-versions";
 import { type Phase, walkSeqs } from "./verify-walk";
-import type { RawWrites } from "./writes";
+import type { RawWrites } from "../ops/put-writes";
 
 export function writes(only: number | undefined): Phase[] {
   return walkSeqs<RawWrites>(only, WRITES, { limit: 20, check: checkWrites });

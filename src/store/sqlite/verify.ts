@@ -1,7 +1,8 @@
 import { unknownThread } from "../unknown-thread";
 import type { VerifyStep } from "../integrity";
-import type { Program, Sql } from "./sql";
-import { threadNumbers } from "./thread-keys";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { threadNumbers } from "../ops/thread-rows";
 import { archives } from "./verify-archive";
 import { type Owner, VerifyContext } from "./verify-context";
 import { effects, graphs, type IsGraph } from "./verify-effects";

@@ -1,5 +1,5 @@
-import type { ThreadCounts } from "../thread-key";
-import { NO_ROWS } from "../thread-keys";
+import type { ThreadCounts } from "../../thread-state";
+import { NO_ROWS } from "../../ops/thread-rows";
 import { THREADS_MAX } from "../../spans";
 import type { SqliteSql } from "../engine";
 import type { Pages } from "./pages";

@@ -2,13 +2,12 @@ import type { IntegrityProblem } from "../../integrity";
 import { firstSeq } from "../../spans";
 import type { LostItem } from "../../salvage";
 import { NOTHING_REMEMBERED } from "../../store";
-import { deltaHistory } from "../delta";
+import { deltaHistory } from "../../ops/delta";
 import type { SqliteSql } from "../engine";
 import { changeRewind } from "../rewind-records";
 import { TASK_ROWS } from "../../rows";
 import { type Table, VERSIONED } from "../../tables";
-import { insertRow } from "../insert-row";
-import { threadIdOf, threadKey } from "../thread-keys";
+import { threadIdOf, threadKey } from "../../ops/thread-rows";
 import type { IsGraph } from "../verify-effects";
 import { inOne } from "./in-one";
 import { problemsOf, removeArchive, removeRow } from "./judge";
@@ -97,7 +96,7 @@ function ownedAgain(sql: SqliteSql, { where, threadId = "" }: IntegrityProblem, 
   const { thread } = key;
   const turn = sql.now(sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, thread));
   const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: first, kind: "run" as const };
-  sql.now(insertRow(sql, key, TASK_ROWS, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }));
+  sql.now(sql.insert(key, TASK_ROWS, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() }));
   cuts.lost.push({
     table: "langgraph_tasks",
     threadId,

@@ -1,5 +1,5 @@
 import type { SqliteSql } from "../engine";
-import type { Program } from "../sql";
+import type { Program } from "../../program";
 
 /** Runs work, which runs programs of its own, in one transaction. Rows are removed by statements that no program knows of. */
 export function inOne<T>(sql: SqliteSql, work: () => T): T {

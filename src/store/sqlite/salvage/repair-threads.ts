@@ -2,10 +2,9 @@ import { SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS } from "../../rows";
 import { firstSeq, ofThread } from "../../spans";
 import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
 import type { SqliteSql } from "../engine";
-import { countedRows } from "../thread-counts";
-import { insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../thread-keys";
-import { type RawSnapshot, toHead } from "../snapshot-rows";
-import { type RawTurn, toTurn } from "../turn-rows";
+import { countedRows, insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../../ops/thread-rows";
+import { type RawSnapshot, toHead } from "../../ops/heads";
+import { type RawTurn, toTurn } from "../../turn-rows";
 
 const THREADS = THREAD_ROWS.select("");
 const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";

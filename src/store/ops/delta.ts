@@ -1,0 +1,179 @@
+import { isDerivedId } from "../../ids";
+import { corrupted } from "../checksum";
+import type { Program } from "../program";
+import { WRITE_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { storedRecord } from "../sqlite/stored-json";
+import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
+import type { ThreadKey } from "../thread-state";
+import { listCheckpoints, readPointer } from "./read-checkpoints";
+import { ChunkReader } from "./values";
+import { headOf, isSameContent } from "./heads";
+import { threadKey } from "./thread-rows";
+import { compareRows, type RawWrites, verifyVersions } from "./put-writes";
+
+interface Link {
+  channel: string;
+  depth: number;
+  ancestor_id: string;
+  seed: string | null;
+  /** Of the checkpoint that was made of this one. */
+  child_id: string;
+  child_source: string;
+  /** 1 if that checkpoint has the channel at this one's version. */
+  is_unraised: number;
+}
+/** A link without writes has nulls in their place. */
+type Row = Link & { [K in keyof RawWrites]: RawWrites[K] | null };
+
+const VERSION = (row: string): string =>
+  `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${row}.channels) AS m`;
+
+/**
+ * One query for all channels: up the parent chain, per channel until an ancestor that stored a value, and the writes on the way.
+ *
+ * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
+ * from the same checkpoint does not change what the older branch reads. A child in which the channel has its parent's version took
+ * nothing (a time travel's fork, langgraphjs#2737), unless it is an `updateState`: LangGraph 1.4.17 applies pending writes there without
+ * raising versions. Whether it did, {@link tookPending} tells. New input took what LangGraph wrote for it ({@link isInputs}), and dropped
+ * what the parent's tasks had written. An `updateState` on a checkpoint that already had a child took its own write alone.
+ *
+ * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps it from
+ * looking writes up by seq, which reads all of the thread's for every link. There cannot be more links than checkpoints, which ends
+ * the walk should a damaged file contain a cycle, or give links twice.
+ */
+const HISTORY = `WITH RECURSIVE
+  wanted(channel) AS (SELECT value FROM json_each(?4)),
+  chain(channel, depth, checkpoint_id, parent_id, seq, source, version, seed, child_id, child_seq, child_source, child_version) AS (
+    SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source,
+        ${VERSION("s")} WHERE m.key = w.channel), NULL, NULL, NULL, NULL, NULL
+      FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
+      WHERE s.thread = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
+    UNION ALL
+    SELECT c.channel, c.depth + 1, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source,
+        ${VERSION("p")} WHERE m.key = c.channel),
+        (SELECT m.value FROM json_each(p.channels) AS m WHERE m.key = c.channel AND m.type = 'array'),
+        c.checkpoint_id, c.seq, c.source, c.version
+      FROM chain AS c CROSS JOIN langgraph_snapshots AS p
+      WHERE p.thread = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
+        AND c.seed IS NULL
+    LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1) * (SELECT count(*) FROM wanted)
+  )
+  SELECT p.channel, p.depth, p.checkpoint_id AS ancestor_id, p.seed, p.child_id, p.child_source,
+      p.child_version IS NOT NULL AND p.child_version IS p.version AS is_unraised,
+      ${WRITE_ROWS.of("w")}
+    FROM chain AS p
+    LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
+      AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
+      AND (p.child_version IS NULL OR p.child_version IS NOT p.version OR p.child_source = 'update')
+      AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
+        WHERE sibling.thread = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
+          AND sibling.seq < p.child_seq), 0))
+    WHERE p.depth > 0`;
+
+export function* deltaHistory(
+  sql: Sql,
+  threadId: string,
+  ns: string,
+  checkpointId: string,
+  channels: readonly string[],
+  remembered: Remembered,
+): Program<DeltaHistory> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined) return { writes: [], seeds: new Map(), generation: "", chunks: new Map() };
+  const reader = new ChunkReader(sql, key, remembered);
+  const ancestors = new Map<string, string>();
+  const writes = [];
+  const links = new Map<string, CheckpointHead>();
+  const linkTo = function* (id: string): Program<CheckpointHead> {
+    const link = links.get(id) ?? (yield* verifiedLink(sql, key, ns, id));
+    links.set(id, link);
+    return link;
+  };
+  const begun = new Set<string>();
+  for (const row of (yield* sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
+    inReplayOrder,
+  )) {
+    const link = yield* linkTo(row.ancestor_id);
+    // The farthest ancestor comes first, and has the value, or nothing before it.
+    if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
+    begun.add(row.channel);
+    if (row.seed !== null) ancestors.set(row.channel, row.ancestor_id);
+    if (!hasWrites(row)) continue;
+    if (row.child_source === "input" && !isInputs(row)) continue;
+    if (row.is_unraised === 1 && !tookPending(yield* linkTo(row.child_id), link)) continue;
+    const { nodeTaskId, entries } = WRITE_ROWS.parse(sql.sealing, threadId, row);
+    yield* reader.readFrom(entries);
+    writes.push({ channel: row.channel, nodeTaskId, entries });
+  }
+  const seeds = new Map<string, StoredValue>();
+  for (const [channel, ancestor] of ancestors) {
+    // Read again as a whole, and by that verified: a small value stands in the row itself.
+    const [head] = yield* listCheckpoints(sql, {
+      threadId,
+      ns,
+      checkpointId: ancestor,
+      beforeId: undefined,
+      isOfRun: false,
+      after: undefined,
+      limit: 1,
+    });
+    const pointer = head?.channels.get(channel)?.pointer;
+    if (pointer !== undefined) seeds.set(channel, yield* readPointer(sql, key, pointer, reader, remembered));
+  }
+  return { writes, seeds, generation: key.generation, chunks: reader.texts };
+}
+
+/** Channel by channel, from the farthest ancestor on, and on each as LangGraph applied the writes. Not SQL: a database may sort texts otherwise. */
+function inReplayOrder(left: Row, right: Row): number {
+  if (left.channel !== right.channel) return left.channel < right.channel ? -1 : 1;
+  return right.depth - left.depth || (hasWrites(left) && hasWrites(right) ? compareRows(left, right) : 0);
+}
+
+/** The task id of what no task wrote. With durability "exit" a step stands in front, and 1 in the last place where that step is 0. */
+const NO_TASK = /-0000-0000-0000-00000000000[01]$/;
+
+/**
+ * Whether LangGraph wrote a row for new input. Such a row has the id of no task, and from LangGraph 1.5 on also one derived from the
+ * checkpoint.
+ */
+function isInputs({ node_task_id: id, checkpoint_id: checkpointId }: Link & RawWrites): boolean {
+  return NO_TASK.test(id) || isDerivedId(id, "__input__", checkpointId);
+}
+
+function hasWrites(row: Row): row is Link & RawWrites {
+  return row.node_task_id !== null;
+}
+
+/**
+ * Whether a checkpoint has taken in the pending writes of its parent's tasks. LangGraph then notes that their nodes have seen what
+ * triggered them; nodes that a Send triggers see nothing, but their packets are gone, or have written something, at the same version.
+ */
+function tookPending(child: CheckpointHead, parent: CheckpointHead): boolean {
+  for (const [channel, { version, pointer }] of child.channels) {
+    const above = parent.channels.get(channel);
+    if (pointer !== undefined && version === above?.version && !isSameContent(pointer, above?.pointer)) return true;
+  }
+  const before = versionsSeen(parent);
+  return Object.entries(versionsSeen(child)).some(([node, seen]) =>
+    Object.entries(seen).some(([channel, version]) => before[node]?.[channel] !== version),
+  );
+}
+
+function versionsSeen({ body }: CheckpointHead): Readonly<Record<string, Readonly<Record<string, unknown>>>> {
+  const seen = storedRecord(body, "the versions that nodes have seen")["versions_seen"];
+  return (seen ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+/** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */
+function* verifiedLink(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead> {
+  const head = yield* headOf(sql, key, ns, checkpointId);
+  yield* verifyVersions(sql, key, ns, checkpointId);
+  if (head !== undefined) return head;
+  throw corrupted(`a value of thread ${key.threadId}`, `checkpoint ${checkpointId}, an ancestor`, "none", { ns, checkpointId });
+}
+
+function cutOff(threadId: string, { ns, parentId }: CheckpointHead): Error {
+  const what = `a value of thread ${threadId} that is put together from the writes of ancestors`;
+  return corrupted(what, `checkpoint ${parentId}, where it goes on`, "none", { threadId, ns, checkpointId: parentId });
+}

@@ -1,0 +1,86 @@
+import type { EffectRow } from "../effects";
+import type { Program } from "../program";
+import { EFFECT_ROWS } from "../rows";
+import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
+import type { OrphanCall } from "./effect-orphans";
+import { type RawEffect, toEffect } from "./effect-rows";
+
+/** An undone effect is history: its node task may do the deed again. */
+const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS NOT 'done'";
+const ANY = `SELECT 1 FROM langgraph_effects WHERE ${OF_NODE_TASK} LIMIT 1`;
+const PLAIN = "SELECT seq, id, label, input_digest FROM langgraph_effects";
+const BY_LABEL = `${PLAIN} WHERE ${OF_NODE_TASK} AND name = ? AND label = ? ORDER BY seq`;
+/** Of itself SQLite would take the index by label, and read all effects of the name for each call. */
+const BY_INPUT = `${PLAIN} INDEXED BY langgraph_effects_by_input WHERE ${OF_NODE_TASK} AND input_digest = ? AND name = ? ORDER BY seq`;
+const BY_IDS = `${PLAIN} WHERE id IN (SELECT value FROM json_each(?)) AND ${OF_NODE_TASK} AND name = ? ORDER BY seq`;
+const BY_SEQ = EFFECT_ROWS.select("WHERE seq = ?");
+
+interface Plain {
+  seq: number;
+  id: string;
+  label: string;
+  input_digest: string | null;
+}
+
+/**
+ * The effects in the journal of a call's node task. A node may have thousands, and each call asks: so they are looked up, not read
+ * through, and only the one that is found is opened and verified.
+ */
+export class KnownEffects {
+  readonly #sql: Sql;
+  readonly #key: ThreadKey;
+  readonly #call: OrphanCall;
+
+  constructor(sql: Sql, key: ThreadKey, call: OrphanCall) {
+    this.#sql = sql;
+    this.#key = key;
+    this.#call = call;
+  }
+
+  *any(): Program<boolean> {
+    return (yield* this.#sql.get(ANY, this.#key.thread, this.#call.nodeTaskId)) !== undefined;
+  }
+
+  /** The effect that the call is, or tries again. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+  *matching(): Program<EffectRow | undefined> {
+    return yield* this.#opened(yield* this.#matching());
+  }
+
+  /** An effect without input that failed in this attempt: a new one of its name may be a further try, or another deed. */
+  *failedTwin(): Program<EffectRow | undefined> {
+    if (this.#call.labelled || this.#call.inputDigest !== undefined) return undefined;
+    return yield* this.#opened((yield* this.#unhappy()).find((row) => row.input_digest === null && row.label.startsWith("#")));
+  }
+
+  *#matching(): Program<Plain | undefined> {
+    const { labelled, label, inputDigest, taken } = this.#call;
+    const sameLabel = yield* this.#all(BY_LABEL, label);
+    if (labelled) return sameLabel[0];
+    const again = (yield* this.#unhappy()).find((row) => inputDigest !== undefined && row.input_digest === inputDigest);
+    if (again !== undefined) return again;
+    let takenRows: Set<string> | undefined;
+    const isFree = (row: Plain): boolean => !(takenRows ??= new Set(taken.values())).has(row.id);
+    const ordinal = sameLabel.find(isFree);
+    if (inputDigest === undefined || ordinal?.input_digest === inputDigest) return ordinal;
+    const { thread } = this.#key;
+    const { nodeTaskId, name } = this.#call;
+    return (yield* this.#sql.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name)).find(isFree) ?? ordinal;
+  }
+
+  /** Those that failed in this attempt, or are in doubt. */
+  *#unhappy(): Program<Plain[]> {
+    const { unhappy, nodeTaskId, name } = this.#call;
+    if (unhappy.length === 0) return [];
+    return yield* this.#sql.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.#key.thread, nodeTaskId, name);
+  }
+
+  *#all(text: string, last: string): Program<Plain[]> {
+    return yield* this.#sql.all<Plain>(text, this.#key.thread, this.#call.nodeTaskId, this.#call.name, last);
+  }
+
+  *#opened(row: Plain | undefined): Program<EffectRow | undefined> {
+    const raw = row && (yield* this.#sql.get<RawEffect>(BY_SEQ, row.seq));
+    return raw && toEffect(this.#sql, this.#key.threadId, raw);
+  }
+}

@@ -1,0 +1,281 @@
+import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
+import { filtered, mapped, type Program } from "../program";
+import { EFFECT_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import type { NewCheckpoint, NewEffect } from "../store";
+import type { ThreadKey } from "../thread-state";
+import { isSameContent, parseManifest } from "./heads";
+import { threadIdOf, threadKey } from "./thread-rows";
+
+const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
+/** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
+const OF_EARLIER_ATTEMPTS = EFFECT_ROWS.select(`WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
+  AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
+/** Of itself SQLite would read all effects of the thread for each call; of lost runs there are hardly ever any. */
+const OF_LOST_RUNS = EFFECT_ROWS.select(`INDEXED BY langgraph_effects_unsaved
+  WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?3 AND thread = ?1 AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
+const OF_NODE_TASK = EFFECT_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
+const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
+const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
+const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
+const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects INDEXED BY langgraph_effects_unsaved WHERE unsaved_run IS NOT NULL LIMIT 1";
+const OF_UNSAVED = EFFECT_ROWS.select(
+  "WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)",
+);
+
+const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL`;
+const SOURCE =
+  "SELECT source FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND superseded_by IS NULL";
+const TASK_OF_TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY +seq DESC LIMIT 1";
+const OF_ANCHOR = EFFECT_ROWS.select(`WHERE thread = ?1 AND path = ?2 AND anchor = ?3 AND ${IS_OPEN} ORDER BY seq`);
+
+export interface OrphanCall extends NewEffect {
+  path: string;
+  inputDigest: string | undefined;
+  /** The task that this call certainly belongs to. */
+  taskId: string | undefined;
+  unsavedRun: string | undefined;
+}
+
+/**
+ * LangGraph derives a node task's id from the checkpoint it starts from. Where a checkpoint was not kept, the same work comes again
+ * under another id: in a graph without a checkpointer, after the node around it began anew; and with durability "exit", after a crash,
+ * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it. So it is when
+ * somebody repairs the state (`updateState`) and resumes: with the node that failed, and with those beside it that had ended, if the
+ * edit was made as the node before them all, because then LangGraph runs them again.
+ *
+ * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph, unless
+ * the state was edited. Where neither can tell, nobody knows whether the call is the same deed.
+ *
+ * @returns an effect that may be this call's, if nobody can know
+ */
+export function* adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  const lost = yield* lostEffects(sql, key, call);
+  const ours = yield* filtered(lost, function* (row) {
+    return (yield* taskOf(sql, row, call)) === call.taskId;
+  });
+  const orphans = [...(yield* earlierCalls(sql, key, call)), ...ours].toSorted((left, right) => left.seq - right.seq);
+  const edited = yield* beforeEdit(sql, key, call);
+  const known = knownTwin(orphans, call) ?? editedTwin(edited, call);
+  if (known !== undefined) {
+    yield* book(sql, key, known.nodeTaskId, call);
+    return undefined;
+  }
+  return orphans.find((row) => isUndecided(row, call)) ?? edited.find((row) => isComparable(row, call) === false);
+}
+
+/**
+ * For a call that its node task has nothing of, behind calls that it has: what was edited may have been the input of those, so that they
+ * took nothing over, or not from this effect's node task. Only this one effect is booked.
+ *
+ * @returns an effect that may be this call's, if nobody can know
+ */
+export function* adoptEdited(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  const edited = yield* beforeEdit(sql, key, call);
+  const known = editedTwin(edited, call);
+  if (known === undefined) return edited.find((row) => isComparable(row, call) === false);
+  yield* saveEffect(sql, key, booked(known, call));
+  return undefined;
+}
+
+/** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
+export function* lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  for (const row of yield* lostEffects(sql, key, call)) {
+    if (row.status === "failed" || row.name !== call.name) continue;
+    const isSame = row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest);
+    if (isSame && (yield* taskOf(sql, row, call)) !== call.taskId) return row;
+  }
+  return undefined;
+}
+
+/** On the thread of the outermost graph: a thread that one of its nodes runs a graph on has tasks of its own. */
+function* taskOf(sql: Sql, row: EffectRow, { rootThreadId }: OrphanCall): Program<string> {
+  return (yield* rootTaskName(sql, rootThreadId, row.run)) ?? row.taskId;
+}
+
+/** The task of a root node task, by its turn. */
+export function* rootTaskName(sql: Sql, rootThreadId: string, run: string): Program<string | undefined> {
+  const root = yield* threadKey(sql, rootThreadId);
+  return root && (yield* sql.get<{ task_id: string }>(TASK_OF_TURN, root.thread, rootTaskOf(run)))?.task_id;
+}
+
+/**
+ * A checkpoint has been saved: what these runs have done in its graph before is not lost any more, with one of the root all they have
+ * done. But where the root checkpoint around it is not saved, the run is begun anew from before it.
+ */
+export function* runsAreSaved(
+  sql: Sql,
+  { thread }: ThreadKey,
+  { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">,
+): Program<void> {
+  if (graphRuns.length === 0 || sql.unsavedEffects === false) return;
+  sql.unsavedEffects = (yield* sql.get(ANY_UNSAVED)) !== undefined;
+  if (!sql.unsavedEffects) return;
+  for (const row of yield* sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
+    const key = (yield* threadKey(sql, yield* threadIdOf(sql, row.thread))) as ThreadKey;
+    const isInside =
+      row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(sql, key, row.anchor, key.threadId));
+    if (ns === "" || isInside) yield* saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
+  }
+}
+
+export function* isSavedRoot(sql: Sql, key: ThreadKey, anchor: string | null, rootThreadId: string): Program<boolean> {
+  const root = rootThreadId === key.threadId ? key : yield* threadKey(sql, rootThreadId);
+  return root !== undefined && (yield* sql.get(SAVED, root.thread, "", anchor)) !== undefined;
+}
+
+/** Whether a graph that is inside another one, and goes on from a checkpoint of its own, would go on from before this one. */
+export function* isLostInside(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+  return (yield* sql.get(SAVED, thread, ns, checkpointId)) === undefined && (yield* sql.get(ANY_OF_NS, thread, ns)) !== undefined;
+}
+
+function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
+  const isThere = ({ spot }: EffectRow): boolean => spot === call.spot;
+  const equal = orphans.filter((row) => hasSameInput(row, call));
+  return equal.find(isThere) ?? equal[0] ?? orphans.find(isThere);
+}
+
+/** An edit is a step of its own; what was sent keeps its index. */
+function editedTwin(edited: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
+  const equal = edited.filter((row) => hasSameInput(row, call));
+  return equal.find(({ spot }) => sendsOf(spot) === sendsOf(call.spot)) ?? equal[0];
+}
+
+/** Same effect, at another point of the course, and no inputs that tell: a node of a loop, or the course is another one. */
+function isUndecided(row: EffectRow, call: OrphanCall): boolean {
+  return isComparable(row, call) === false && stepsOf(row.spot) !== stepsOf(call.spot);
+}
+
+function hasSameInput({ name, inputDigest }: EffectRow, call: OrphanCall): boolean {
+  return name === call.name && inputDigest !== undefined && inputDigest === call.inputDigest;
+}
+
+/** Whether inputs tell if an effect that happened, or may have, is this call's; undefined for one that is not in question. */
+function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall): boolean | undefined {
+  if (name !== call.name || status === "failed") return undefined;
+  return inputDigest !== undefined && call.inputDigest !== undefined;
+}
+
+/** Of node tasks that had failed, or had ended beside one, when somebody edited the state that they ran on. */
+function* beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+  const root = call.rootThreadId === key.threadId ? key : yield* threadKey(sql, call.rootThreadId);
+  if (root === undefined || call.anchor === undefined) return [];
+  const ids = yield* editedInto(sql, root, call.anchor, call.path.split("|", 1)[0] as string);
+  const rows = yield* mapped(ids, (id) => sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id));
+  return rows.flat().map((row) => toEffect(sql, key.threadId, row));
+}
+
+interface Root {
+  source: string;
+  parent: string | null;
+  channels: string;
+}
+
+/** Whether the call's node task is due on a checkpoint that somebody edited. */
+export function* isEdited(sql: Sql, { rootThreadId, anchor }: OrphanCall): Program<boolean> {
+  const root = anchor === undefined ? undefined : yield* threadKey(sql, rootThreadId);
+  return root !== undefined && (yield* sql.get<Pick<Root, "source">>(SOURCE, root.thread, anchor ?? ""))?.source === "update";
+}
+
+/** The checkpoints that somebody edited into this one, newest first, as far as the node is due for the same visit on them. */
+function* editedInto(sql: Sql, root: ThreadKey, checkpointId: string, node: string): Program<string[]> {
+  const ids: string[] = [];
+  let edit = yield* sql.get<Root>(ROOT, root.thread, checkpointId);
+  // A damaged file may contain a cycle.
+  while (edit?.source === "update" && edit.parent !== null && !ids.includes(edit.parent)) {
+    const before = yield* sql.get<Root>(ROOT, root.thread, edit.parent);
+    if (before === undefined || leadsBack(sql, root, node, edit, before)) break;
+    ids.push(edit.parent);
+    edit = before;
+  }
+  return ids;
+}
+
+/**
+ * Whether the edit was made as this node (`asNode`), which says that its visit has ended, and has led to its next one. LangGraph notes
+ * nowhere as which node an edit was made, but a conditional edge writes the name of the node that it leaves. An edge without a
+ * condition back to its own node would never end.
+ */
+function leadsBack(sql: Sql, root: ThreadKey, node: string, edit: Root, before: Root): boolean {
+  const channel = `branch:to:${node}`;
+  const now = parseManifest(edit.channels).get(channel);
+  if (now?.pointer === undefined) return false;
+  const then = parseManifest(before.channels).get(channel);
+  if (now.version === then?.version && isSameContent(now.pointer, then?.pointer)) return false;
+  const name = JSON.stringify(node);
+  if (now.pointer.kind === "inline") return now.pointer.text === name;
+  return now.pointer.kind === "whole" && now.pointer.address === sql.sealing.address(root.threadId, name);
+}
+
+function* book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): Program<void> {
+  for (const raw of yield* sql.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
+    yield* saveEffect(sql, key, booked(toEffect(sql, key.threadId, raw), call));
+  }
+}
+
+function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, rootThreadId, run, spot, unsavedRun }: OrphanCall): EffectRow {
+  const anchorThread = rootThreadId === row.threadId ? undefined : rootThreadId;
+  return { ...row, nodeNs, nodeTaskId, anchor, anchorThread, run, spot, unsavedRun };
+}
+
+/** Of earlier attempts of the same node tasks, in graphs that they have begun anew. */
+function* earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+  if (!call.nodeNs.includes("|")) return [];
+  const root = rootTaskOf(call.run);
+  const rows = yield* sql.all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`);
+  const others = rows.map((row) => toEffect(sql, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+  return yield* filtered(others, (row) => isOfGraphBegunAnew(sql, key, row, call));
+}
+
+/**
+ * Whether a graph around the effect was begun anew since, or keeps no checkpoints. A graph that went on gives its node tasks the ids
+ * that they had: where those differ, the two are different visits of one node. Graphs around the attempts that the two have in common
+ * are the same run, of which with durability "exit" nothing is kept either.
+ *
+ * A graph with `checkpointer: true` begins with an input at each visit, and its namespace has no ids, nor have the graphs around it in it:
+ * which visit it is, the place in the course of those tells.
+ */
+function* isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: OrphanCall): Program<boolean> {
+  const before = row.nodeNs.split("|");
+  const now = call.nodeNs.split("|");
+  const tasks = before.filter((segment) => !isNumber(segment)).length;
+  // On a thread of its own a graph's namespaces begin with its own nodes, and the attempts around it with the outermost one.
+  let task = call.spot.split("|").length - tasks;
+  const common = commonAttempts(row.run, call.run);
+  for (let depth = 1; depth < before.length; depth += 1) {
+    if (before[depth - 1] !== now[depth - 1]) return false;
+    // A number counts the graphs that a node calls, and is a part of the namespace of that graph.
+    if (isNumber(before[depth])) continue;
+    task += 1;
+    if (task <= common || isCalledAt(row.spot, task)) continue;
+    if (before[depth - 1]?.includes(":") === false && !isNumber(before[depth - 1])) {
+      if (before[depth]?.includes(":") === false) continue;
+      if (!isSamePlace(row.spot, call.spot, task)) return false;
+    }
+    const graph = before.slice(0, depth).join("|");
+    if ((yield* sql.get(ANY_OF_NS, key.thread, graph)) === undefined) return true;
+    if ((yield* sql.get(BEGUN_SINCE, key.thread, graph, row.seq)) !== undefined) return true;
+  }
+  return false;
+}
+
+/** Whether two tasks are inside of the same ones, so many of them. */
+function isSamePlace(spot: string, other: string, tasks: number): boolean {
+  const around = (each: string): string => each.split("|").slice(0, tasks).join("|");
+  return around(spot) === around(other);
+}
+
+const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment ?? "");
+
+/** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
+function* lostEffects(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+  const rows = yield* sql.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun);
+  const others = rows.map((row) => toEffect(sql, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+  return yield* filtered(others, function* (row) {
+    if (rootTaskOf(row.run) === rootTaskOf(call.run)) return true;
+    return !(yield* isSavedRoot(sql, key, row.anchor ?? null, call.rootThreadId));
+  });
+}

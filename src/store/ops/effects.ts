@@ -1,0 +1,317 @@
+import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effects";
+import { anyOf, type Program } from "../program";
+import { EFFECT_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { ofThread } from "../spans";
+import { KnownEffects } from "./effect-known";
+import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
+import {
+  adoptEdited,
+  adoptOrphans,
+  isEdited,
+  isLostInside,
+  isSavedRoot,
+  lostTwin,
+  type OrphanCall,
+  rootTaskName,
+} from "./effect-orphans";
+import { unfinishedRewind } from "../sqlite/rewind-records";
+import { enterThread } from "../sqlite/tombstones";
+import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
+import type { ThreadKey } from "../thread-state";
+import { storeChunks } from "./values";
+import { checkLease } from "./runs";
+import { claimTask } from "./tasks";
+import { threadIdOf, threadKey } from "./thread-rows";
+
+const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
+const BEHIND = EFFECT_ROWS.select(`WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`);
+const OF_THREAD = EFFECT_ROWS.select(`WHERE ${ofThread()} AND seq > ?2 ORDER BY seq LIMIT ?3`);
+const BY_ID = EFFECT_ROWS.select("WHERE id = ?");
+const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND node_task_id = ? ORDER BY +seq DESC LIMIT 1";
+const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
+
+/**
+ * Finds the effect in the journal, or commits its intent. An effect is found by node task, name and label, whatever the thread's
+ * epoch: a rewind deletes what it undoes, so what is still there did happen. A call whose label is but an ordinal may also be found by
+ * its input, since effects that run side by side can come in another order next time.
+ */
+export function* beginEffect(sql: Sql, call: NewEffect): Program<EffectBeginning> {
+  // A transaction that the lock has thrown back is run again.
+  call.taken.delete(call.id);
+  const beginning = yield* beginningOf(sql, call);
+  if (beginning.kind === "begun" || beginning.kind === "found") call.taken.set(call.id, beginning.row.id);
+  return beginning;
+}
+
+function* beginningOf(sql: Sql, call: NewEffect): Program<EffectBeginning> {
+  const key = yield* enterThread(sql, call.threadId, call.startedAt, {
+    begins: call.claim.kind === "begin",
+    *belongs({ thread }) {
+      return (yield* sql.get(TURN, thread, call.nodeTaskId)) !== undefined;
+    },
+    refersTo: call.anchor,
+    sawDeletion: call.sawDeletion,
+    lease: call.lease,
+  });
+  yield* verifyJournal(sql, key);
+  const input = call.input?.();
+  const inputDigest = input && sql.sealing.address(call.threadId, input.text);
+  const { known, undecided } = yield* knownEffects(sql, key, yield* orphanCall(sql, key, call, inputDigest));
+  const row = yield* known.matching();
+  if (row === undefined) {
+    const failed = yield* known.failedTwin();
+    if (failed !== undefined) return { kind: "unclear", row: failed };
+    if (undecided !== undefined) return { kind: "lost", row: undecided };
+    if (input !== undefined) yield* storeChunks(sql, key, input.parts);
+    return { kind: "begun", row: yield* insert(sql, key, call, { input: input?.text, inputDigest }) };
+  }
+  const differs = row.inputDigest !== undefined && inputDigest !== undefined && row.inputDigest !== inputDigest;
+  if (differs && !call.anyInput && row.status !== "failed") return { kind: "changed", row };
+  if (row.status !== "failed") return { kind: "found", row };
+  if (differs && input !== undefined) yield* storeChunks(sql, key, input.parts);
+  const { idempotent, undo } = call;
+  // It did not happen, so it may be repaired; with another input it is another deed to its receiver.
+  const anew = (): Partial<EffectRow> => ({ input: input?.text, inputDigest, key: nextKey(sql, key, row.key) });
+  const renewed = { idempotent, undo, ...(differs ? anew() : {}) };
+  return { kind: "begun", row: yield* begunAgain(sql, key, { ...row, ...renewed }, call, row.triedSeq === undefined) };
+}
+
+/** What the node task has in the journal, or what it takes over from where its graph was begun before. */
+function* knownEffects(
+  sql: Sql,
+  key: ThreadKey,
+  call: OrphanCall,
+): Program<{ known: KnownEffects; undecided: EffectRow | undefined }> {
+  const known = new KnownEffects(sql, key, call);
+  const isNew = function* (): Program<boolean> {
+    return (yield* known.matching()) === undefined && (yield* known.failedTwin()) === undefined;
+  };
+  let undecided: EffectRow | undefined;
+  if (!(yield* known.any())) undecided = yield* adoptOrphans(sql, key, call);
+  else if ((yield* isEdited(sql, call)) && (yield* isNew())) undecided = yield* adoptEdited(sql, key, call);
+  return { known, undecided: undecided ?? (yield* lostTwin(sql, key, call)) };
+}
+
+function* orphanCall(sql: Sql, key: ThreadKey, call: NewEffect, inputDigest: string | undefined): Program<OrphanCall> {
+  return {
+    ...call,
+    path: pathOf(call.nodeNs),
+    inputDigest,
+    taskId: (yield* rootTaskName(sql, call.rootThreadId, call.run)) ?? (yield* turnsTask(sql, key, call)) ?? call.claim.taskId,
+    unsavedRun: yield* unsavedRun(sql, key, call),
+  };
+}
+
+/** Of a run that nothing was saved of since this node task became due, or since one around it did in a graph that had been saved. */
+function* unsavedRun(
+  sql: Sql,
+  key: ThreadKey,
+  { anchor, innerAnchors, rootThreadId, graphRun }: NewEffect,
+): Program<string | undefined> {
+  if (anchor === undefined) return undefined;
+  if (!(yield* isSavedRoot(sql, key, anchor, rootThreadId))) return graphRun;
+  const isLost = yield* anyOf(Object.entries(innerAnchors), ([ns, id]) => isLostInside(sql, key, ns, id));
+  return isLost ? graphRun : undefined;
+}
+
+function* insert(
+  sql: Sql,
+  key: ThreadKey,
+  call: NewEffect,
+  { input, inputDigest }: Pick<EffectRow, "input" | "inputDigest">,
+): Program<EffectRow> {
+  const { epoch } = key.row;
+  const { threadId, nodeNs, nodeTaskId, name } = call;
+  const path = pathOf(nodeNs);
+  const { label, key: effectKey } = yield* naming(sql, key, epoch, call);
+  key.count("effects");
+  return yield* saveEffect(sql, key, {
+    id: call.id,
+    threadId,
+    epoch,
+    taskId: yield* taskOf(sql, key, call),
+    seq: key.nextSeq(),
+    nodeName: path.slice(path.lastIndexOf("|") + 1),
+    nodeNs,
+    nodeTaskId,
+    path,
+    spot: call.spot,
+    anchor: call.anchor,
+    anchorThread: call.rootThreadId === threadId ? undefined : call.rootThreadId,
+    run: call.run,
+    unsavedRun: yield* unsavedRun(sql, key, call),
+    name,
+    label,
+    key: effectKey,
+    idempotent: call.idempotent,
+    undo: call.undo,
+    inputDigest,
+    input,
+    status: "intent",
+    outcome: undefined,
+    tries: 1,
+    triedSeq: undefined,
+    process: call.process,
+    startedAt: call.startedAt,
+    endedAt: undefined,
+    settledBy: undefined,
+    undoStatus: undefined,
+    undoError: undefined,
+    undoneAt: undefined,
+    inherited: false,
+  });
+}
+
+/**
+ * An ordinal may be taken by an effect that was met in another order; then the next free one is the label. Node task ids repeat after a
+ * rewind, and with them all that the key is made of but the epoch; after an undo that no rewind has followed, not even that.
+ */
+function* naming(sql: Sql, key: ThreadKey, epoch: number, call: NewEffect): Program<{ label: string; key: string }> {
+  const { nodeTaskId, name, labelled } = call;
+  const count = function* (label: string): Program<number> {
+    return (yield* sql.get<{ n: number }>(OF_LABEL, key.thread, nodeTaskId, name, label))?.n ?? 0;
+  };
+  let label = call.label;
+  let earlier = yield* count(label);
+  for (let number = Number(label.slice(1)) + 1; !labelled && earlier > 0; number += 1) {
+    label = `#${number}`;
+    earlier = yield* count(label);
+  }
+  const again = earlier === 0 ? [] : [earlier];
+  return { label, key: sql.sealing.checksum(key.threadId, "effect key", key.thread, epoch, nodeTaskId, name, label, ...again) };
+}
+
+/** The task of its turn; without turns that of the run. Asked before the row takes its seq, because it may begin a task. */
+function* taskOf(sql: Sql, key: ThreadKey, call: NewEffect): Program<string> {
+  return (yield* turnsTask(sql, key, call)) ?? (yield* claimTask(sql, key, call.claim, call.startedAt)).taskId;
+}
+
+function* turnsTask(sql: Sql, key: ThreadKey, call: NewEffect): Program<string | undefined> {
+  for (const nodeTaskId of [call.nodeTaskId, rootTaskOf(call.run)]) {
+    const turn = yield* sql.get<{ task_id: string }>(TURN, key.thread, nodeTaskId);
+    if (turn !== undefined) return turn.task_id;
+  }
+  return undefined;
+}
+
+function nextKey(sql: Sql, key: ThreadKey, before: string): string {
+  return sql.sealing.checksum(key.threadId, "effect key", key.thread, before);
+}
+
+/**
+ * What did not happen is begun where its new try stands, in the order of everything and in its task: a rewind to between its tries
+ * forgets it, and undos run against the order of the deeds. What may have happened in an earlier try stays there until it is known that
+ * the new one did it, so that a doubt is never forgotten with it.
+ *
+ * What a copied thread tries again is its own deed. It gets a key of its own, unless the source may have done it under the old one: then
+ * another key would make it a second deed.
+ */
+function* begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow> {
+  const { process, startedAt } = call;
+  const begun = { status: "intent", tries: row.tries + 1, process, startedAt, endedAt: undefined, outcome: undefined } as const;
+  const own = row.inherited && surelyNot ? { key: nextKey(sql, key, row.key) } : {};
+  const taskId = yield* taskOf(sql, key, call);
+  const seq = key.nextSeq();
+  const place = surelyNot ? { taskId, seq, triedSeq: undefined } : { triedSeq: seq };
+  return yield* saveEffect(sql, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
+}
+
+/** Puts what its last try has done where that try stands; see {@link begunAgain}. */
+function* placed(sql: Sql, { thread }: ThreadKey, row: EffectRow): Program<EffectRow> {
+  const { triedSeq } = row;
+  if (triedSeq === undefined) return row;
+  const taskId = (yield* sql.get<{ task_id: string }>(TASK_AT, thread, triedSeq))?.task_id ?? row.taskId;
+  return { ...row, seq: triedSeq, triedSeq: undefined, taskId };
+}
+
+export function* retryEffect(sql: Sql, seen: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow | undefined> {
+  yield* checkLease(sql, call.lease);
+  const found = yield* effectOf(sql, seen.id);
+  if (found?.row.tries !== seen.tries || found.row.status !== seen.status) return undefined;
+  const { status, triedSeq } = found.row;
+  return yield* begunAgain(sql, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
+}
+
+/**
+ * What is done stays done, whoever comes late and says otherwise. Who did it has the last word on the try that was its own, also if it
+ * has lost its lease: it knows. But what somebody has begun since, or undone, is not overwritten: that one acted upon the doubt.
+ */
+export function* settleEffect(sql: Sql, effectId: string, settlement: EffectSettlement): Program<EffectRow | undefined> {
+  const found = yield* effectOf(sql, effectId);
+  if (found === undefined) return undefined;
+  const { key, row } = found;
+  const { status, seen, replaces, outcome, endedAt, settledBy } = settlement;
+  if (settledBy === SETTLED_AS_HISTORY) return yield* saveEffect(sql, key, { ...row, settledBy });
+  if (row.status === "done" && replaces !== undefined && row.outcome === replaces) {
+    if (outcome !== undefined) yield* storeChunks(sql, key, outcome.parts);
+    return yield* saveEffect(sql, key, { ...row, outcome: outcome?.text, settledBy });
+  }
+  if (row.status === "done" || (seen !== undefined && !isOpen(row, seen, status))) return row;
+  if (outcome !== undefined) yield* storeChunks(sql, key, outcome.parts);
+  const ended = status === "intent" ? undefined : endedAt;
+  const settled = { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy };
+  if (status === "done") return yield* saveEffect(sql, key, yield* placed(sql, key, settled));
+  // A person knows it of all tries.
+  return yield* saveEffect(sql, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
+}
+
+/** Whether this try is still the newest and its outcome not known, or only from somebody who can have been mistaken. */
+function isOpen(row: EffectRow, seen: Pick<EffectRow, "tries" | "undoStatus">, status: EffectSettlement["status"]): boolean {
+  if (row.tries !== seen.tries || row.undoStatus !== seen.undoStatus) return false;
+  return row.status === "intent" || (row.status === "failed" && status === "done");
+}
+
+/** What is undone stays undone, whoever comes late and says otherwise. */
+export function* settleUndo(
+  sql: Sql,
+  effectId: string,
+  { status, error, at, lease }: UndoOutcome,
+  guard?: (found: EffectRow, unfinished: RewindRow | undefined) => void,
+): Program<EffectRow | undefined> {
+  yield* checkLease(sql, lease);
+  const found = yield* effectOf(sql, effectId);
+  if (found === undefined) return undefined;
+  guard?.(found.row, yield* unfinishedRewind(sql, found.key.threadId));
+  if (found.row.undoStatus === "done") return found.row;
+  const undoneAt = status === "done" ? at : undefined;
+  const row = { ...found.row, undoStatus: status, undoError: error, undoneAt };
+  return yield* saveEffect(sql, found.key, status === undefined ? row : yield* placed(sql, found.key, row));
+}
+
+export function* getEffect(sql: Sql, effectId: string): Program<EffectRow | undefined> {
+  return (yield* effectOf(sql, effectId))?.row;
+}
+
+export function* listEffects(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<EffectRow[]> {
+  const key = yield* threadKey(sql, query.threadId);
+  if (key === undefined) return [];
+  return (yield* sql.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)).map((row) =>
+    toEffect(sql, key.threadId, row),
+  );
+}
+
+export function* effectsBehind(sql: Sql, threadId: string, seq: number): Program<EffectRow[]> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined) return [];
+  yield* verifyJournal(sql, key);
+  return (yield* sql.all<RawEffect>(BEHIND, key.thread, seq)).map((row) => toEffect(sql, threadId, row));
+}
+
+/**
+ * An effect whose row is damaged would not be found, and done again. So all of a thread's are verified when one is first looked for, and
+ * each that others could have written since when it is found.
+ *
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
+function* verifyJournal(sql: Sql, key: ThreadKey): Program {
+  if (key.facts.isJournalVerified) return;
+  for (const row of yield* sql.all<RawEffect>(OF_THREAD, key.thread, 0, -1)) toEffect(sql, key.threadId, row);
+  key.facts.isJournalVerified = true;
+}
+
+function* effectOf(sql: Sql, effectId: string): Program<{ key: ThreadKey; row: EffectRow } | undefined> {
+  const raw = yield* sql.get<RawEffect>(BY_ID, effectId);
+  const key = raw && (yield* threadKey(sql, yield* threadIdOf(sql, raw.thread)));
+  return raw === undefined || key === undefined ? undefined : { key, row: toEffect(sql, key.threadId, raw) };
+}

@@ -1,0 +1,59 @@
+import { TurnsError } from "../../errors";
+import type { FoundInDatabase } from "../../sealing";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+
+/** The database's secret is stored once per master key, each wrapped under it, as `key:<id>`. */
+const SECRETS = "SELECT value FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";
+const SECRET = "SELECT 1 FROM langgraph_settings WHERE name = ?";
+const STORE = "INSERT INTO langgraph_settings (name, value) VALUES (?, ?)";
+const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' AND name <> ?";
+/** Nothing was ever saved: what was deleted may still be readable in pages that are free. */
+const UNUSED = `SELECT 1 FROM langgraph_settings WHERE name = 'threads' AND value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
+
+/** What the database says of its keys. */
+export function* foundKeys(sql: Sql): Program<FoundInDatabase> {
+  const wrapped = yield* wrappedKeys(sql);
+  return { wrapped, empty: wrapped.length === 0 && (yield* sql.get(UNUSED)) !== undefined };
+}
+
+/** The database's secret under each of its keys. */
+export function* wrappedKeys(sql: Sql): Program<Uint8Array[]> {
+  const secrets = yield* sql.all<{ value: unknown }>(SECRETS);
+  return secrets.map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
+}
+
+export function* storeSecret(sql: Sql, keyId: string, wrapped: Uint8Array): Program {
+  yield* sql.run(STORE, `key:${keyId}`, wrapped);
+}
+
+/** Refuses to write texts as they are into a file that another process has made an encrypted one. @throws {TurnsError} ENCRYPTED */
+export function* refuseEncrypted(sql: Sql, what: string): Program {
+  if ((yield* sql.get(SECRETS)) === undefined) return;
+  throw new TurnsError("ENCRYPTED", {
+    what,
+    expected: "a database without encryption",
+    found: "an encrypted one, and no keys",
+    remedy: "Nothing was saved. Use a TurnSaver with the option `encryption`, or another file.",
+  });
+}
+
+/** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
+export function* refuseRetiredKey(sql: Sql): Program {
+  const { keyId } = sql.sealing;
+  if (keyId === undefined || sql.isKeyCurrent) return;
+  if ((yield* sql.get(SECRET, `key:${keyId}`)) !== undefined) return void (sql.isKeyCurrent = true);
+  throw new TurnsError("UNKNOWN_KEY", {
+    what: `the encryption key ${JSON.stringify(keyId)}`,
+    expected: "a key that this database still uses",
+    found: "one that rotateKeys() has retired",
+    remedy: "Nothing was saved. Open the database again with the key that is current now.",
+    data: { keyId },
+  });
+}
+
+/** Forgets all keys but the current one. Only where nothing is sealed under them any more. @returns how many */
+export function* retireOtherKeys(sql: Sql): Program<number> {
+  sql.isKeyCurrent = false;
+  return yield* sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`);
+}

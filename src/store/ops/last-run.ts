@@ -1,0 +1,80 @@
+import { TurnsError } from "../../errors";
+import { corrupted } from "../checksum";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import type { LastRun } from "../store";
+import type { ThreadKey } from "../thread-state";
+import { type RawSnapshot, toLiveHead, headOf } from "./heads";
+import { LIVE } from "./put-checkpoint";
+import { LATEST } from "./read-checkpoints";
+import { lastRunTask } from "./tasks";
+import { countedThread } from "./thread-rows";
+
+/**
+ * From the head back to the input it came of. CROSS JOIN keeps the order: each parent is one look-up. What was done on the grounds of a
+ * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
+ * A chain of parents that is longer than the thread has no end, or a damaged index gives its links twice.
+ */
+const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, depth, next, next_seq) AS (
+  SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, seq, 0, NULL, NULL FROM langgraph_snapshots
+    WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY position DESC LIMIT 1)
+  UNION ALL SELECT s.checkpoint_id, s.position, s.parent_checkpoint_id, s.source, s.seq, depth + 1, branch.source, branch.seq
+    FROM branch CROSS JOIN langgraph_snapshots AS s
+    ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
+    WHERE branch.source <> 'input' LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ''))
+  SELECT id, parent, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
+      SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
+        AND o.position > branch.position AND o.seq < next_seq)) AS led
+    FROM branch ORDER BY depth`;
+
+export function* lastRun(sql: Sql, threadId: string): Program<LastRun | undefined> {
+  const key = yield* countedThread(sql, threadId);
+  if (key === undefined) return undefined;
+  const task = yield* lastRunTask(sql, key);
+  const branch = yield* sql.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
+    LAST_BRANCH,
+    key.thread,
+  );
+  const damage = yield* damageOf(verifyBranch(sql, key, branch));
+  const first = branch.at(-1);
+  const input = first?.source === "input" ? first : undefined;
+  if (task === undefined && first === undefined) return undefined;
+  let behind = 0;
+  const changes = branch.flatMap(({ id, parent, source, seq, led }) => {
+    behind += led;
+    return source === "update" || source === "fork" ? [{ id, parentId: parent ?? undefined, seq, behind }] : [];
+  });
+  return {
+    taskId: task?.taskId,
+    graphId: task?.graphId,
+    inputId: input?.id,
+    sinceSeq: input?.seq ?? task?.seq ?? first?.seq ?? 0,
+    branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
+    changes,
+    damage,
+  };
+}
+
+function* damageOf(verify: Program): Program<TurnsError | undefined> {
+  try {
+    yield* verify;
+    return undefined;
+  } catch (error) {
+    if (TurnsError.is(error, "CHECKPOINT_CORRUPTED")) return error;
+    throw error;
+  }
+}
+
+/** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+function* verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; source: string }[]): Program<void> {
+  const latest = yield* sql.get<RawSnapshot>(LATEST, key.thread, "");
+  const ids = new Set(branch.map(({ id }) => id));
+  let head = latest && toLiveHead(sql, key.threadId, latest);
+  while (head !== undefined && ids.delete(head.checkpointId)) {
+    head = head.parentId === undefined ? undefined : yield* headOf(sql, key, "", head.parentId);
+  }
+  if (ids.size === 0 && (head === undefined || branch.at(-1)?.source === "input")) return;
+  throw corrupted(`the newest run of thread ${key.threadId}`, "an unbroken line of checkpoints", "another one", {
+    threadId: key.threadId,
+  });
+}

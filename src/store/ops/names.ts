@@ -1,0 +1,72 @@
+import { TurnsError } from "../../errors";
+import type { Program } from "../program";
+import { NAME_ROWS } from "../rows";
+import type { Sql } from "../session";
+import type { CheckpointName } from "../store";
+import type { NAMES, RawOf } from "../tables";
+import type { ThreadKey } from "../thread-state";
+import { unknownThread } from "../unknown-thread";
+import { threadKey } from "./thread-rows";
+
+export type RawName = RawOf<typeof NAMES>;
+
+const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
+  WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
+  ORDER BY position DESC LIMIT 1`;
+const IS_GIVEN = "SELECT 1 FROM langgraph_names WHERE thread = ? AND name = ?";
+const LIST = NAME_ROWS.select("WHERE thread = ? ORDER BY name");
+const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
+
+/** Gives a checkpoint a name, and takes the name from the checkpoint that had it. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
+export function* nameCheckpoint(
+  sql: Sql,
+  at: { threadId: string; ns: string; checkpointId: string | undefined },
+  name: string,
+  createdAt: string,
+): Program<CheckpointName> {
+  const key = yield* threadKey(sql, at.threadId);
+  const found = key && (yield* sql.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null));
+  if (key === undefined || found === undefined) throw unknownCheckpoint(at);
+  return yield* saveName(sql, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
+}
+
+export function* saveName(sql: Sql, key: ThreadKey, given: CheckpointName): Program<CheckpointName> {
+  if ((yield* sql.get(IS_GIVEN, key.thread, given.name)) === undefined) key.count("others");
+  else key.touch();
+  yield* sql.run(NAME_ROWS.save, ...NAME_ROWS.values(sql.sealing, key, given));
+  return given;
+}
+
+/** @throws {TurnsError} THREAD_NOT_FOUND */
+export function* listNames(sql: Sql, threadId: string): Program<CheckpointName[]> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined) throw unknownThread(threadId);
+  return yield* namesOf(sql, key);
+}
+
+export function* namesOf(sql: Sql, key: ThreadKey): Program<CheckpointName[]> {
+  return (yield* sql.all<RawName>(LIST, key.thread)).map((row) => toName(sql, key.threadId, row));
+}
+
+/** The name that a row gives, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function toName(sql: Sql, threadId: string, row: RawName): CheckpointName {
+  return NAME_ROWS.parse(sql.sealing, threadId, row);
+}
+
+/** @returns whether there was such a name */
+export function* unnameCheckpoint(sql: Sql, threadId: string, name: string): Program<boolean> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined || (yield* sql.run(UNNAME, key.thread, name)) === 0) return false;
+  key.count("others", -1);
+  return true;
+}
+
+function unknownCheckpoint(at: { threadId: string; ns: string; checkpointId: string | undefined }): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `naming a checkpoint of thread ${JSON.stringify(at.threadId)}`,
+    expected: at.checkpointId === undefined ? "a namespace with checkpoints" : `checkpoint ${at.checkpointId}`,
+    found: "none",
+    remedy: "saver.list(config) shows which checkpoints there are.",
+    data: { ...at },
+  });
+}

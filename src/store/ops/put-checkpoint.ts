@@ -1,0 +1,188 @@
+import { anyOf, mapped, type Program } from "../program";
+import { SNAPSHOT_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { enterThread, isThere } from "../sqlite/tombstones";
+import type {
+  EarlyOutcome,
+  NewCheckpoint,
+  NewValue,
+  PackedValue,
+  ChannelVersion,
+  Pointer,
+  SavedCheckpoint,
+  Segment,
+} from "../store";
+import type { ThreadKey } from "../thread-state";
+import { runsAreSaved } from "./effect-orphans";
+import { knownHead, rememberHead, savedBefore, leadsTo, type Manifest, manifestText } from "./heads";
+import { claimTask } from "./tasks";
+import { type SavedApart, turnApart } from "./turn-apart";
+import { insertThought, settleAction } from "./turns";
+import { storeChunk, storeChunks, placeList, placeOf } from "./values";
+
+/**
+ * In an encrypted database no value stands in the manifest, which stays readable for the queries that follow versions: what would
+ * be small enough becomes a chunk of its own.
+ */
+export function withoutInline(sql: Sql, checkpoint: NewCheckpoint): NewCheckpoint {
+  const { sealing } = sql;
+  if (!sealing.encrypted) return checkpoint;
+  const outside = (packed: PackedValue): PackedValue => {
+    if (packed.kind !== "inline") return packed;
+    const { text } = packed;
+    return { kind: "whole", chunk: { address: sealing.address(checkpoint.threadId, text), text: () => text }, parts: [] };
+  };
+  const values = checkpoint.values.map((value): NewValue => ({
+    ...value,
+    packed: () => outside(value.packed()),
+  }));
+  return { ...checkpoint, values };
+}
+
+export const LIVE = "superseded_by IS NULL";
+const SUPERSEDE =
+  "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
+const HAS_WRITES = `SELECT 1 FROM langgraph_writes
+  WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND node_task_id = ? AND superseded_by IS NULL LIMIT 1`;
+
+export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<SavedCheckpoint> {
+  const { threadId, ns, checkpointId } = checkpoint;
+  const begins = ns === "" && checkpoint.parentId === undefined;
+  const key = yield* enterThread(sql, threadId, checkpoint.createdAt, {
+    begins,
+    *belongs(on) {
+      return checkpoint.parentId === undefined
+        ? yield* anyOf(Object.entries(checkpoint.above), ([outer, id]) => isThere(sql, on, outer, id))
+        : yield* isThere(sql, on, ns, checkpoint.parentId);
+    },
+    refersTo: checkpoint.parentId ?? checkpoint.above[""],
+    sawDeletion: checkpoint.sawDeletion,
+    lease: checkpoint.lease,
+  });
+  yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
+  const seq = key.nextSeq();
+  const { head: known, writes } = yield* savedBefore(sql, key, ns, checkpointId);
+  // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
+  const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
+  const placed = new Map<string, readonly Segment[]>();
+  const manifest = yield* manifestOf(sql, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
+  if (known !== undefined) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
+  yield* sql.insert(key, SNAPSHOT_ROWS, {
+    seq,
+    ns,
+    checkpointId,
+    position: known?.position ?? seq,
+    supersededBy: undefined,
+    parentId,
+    source: checkpoint.source,
+    step: checkpoint.step,
+    runId: checkpoint.runId,
+    createdAt: Date.parse(checkpoint.createdAt),
+    delta: checkpoint.delta.length === 0 ? undefined : JSON.stringify(checkpoint.delta),
+    body: checkpoint.body,
+    channels: manifestText(manifest),
+    metadata: checkpoint.metadata,
+  });
+  yield* runsAreSaved(sql, key, checkpoint);
+  sql.heads.add(checkpoint);
+  rememberHead(key, {
+    ns,
+    checkpointId,
+    position: known?.position ?? seq,
+    parentId,
+    step: checkpoint.step,
+    channels: manifest,
+    writes,
+  });
+  const planned = yield* mapped(checkpoint.planned, (thought) =>
+    turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(sql, thought)),
+  );
+  const settled = yield* mapped(checkpoint.outcomes, (outcome) => settleEarly(sql, key, checkpoint, outcome));
+  const lost = [...planned, ...settled].flatMap((saved) => saved?.lost ?? []);
+  return { seq, generation: key.generation, placed, actions: settled.flatMap((saved) => saved?.turn ?? []), lost };
+}
+
+/** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */
+function* settleEarly(
+  sql: Sql,
+  key: ThreadKey,
+  { ns, checkpointId }: NewCheckpoint,
+  outcome: EarlyOutcome,
+): Program<SavedApart | undefined> {
+  if ((yield* sql.get(HAS_WRITES, key.thread, ns, checkpointId, outcome.nodeTaskId)) === undefined) return undefined;
+  return yield* settleAction(sql, key, outcome, outcome.settle);
+}
+
+/**
+ * Stores the values that are new. A value is carried over if the parent, or an earlier version of the checkpoint, has the same content;
+ * versions prove nothing. LangGraph applies pending writes without raising any (1.4.17), forks share versions for different values, and
+ * nodes change values in place.
+ */
+function* manifestOf(
+  sql: Sql,
+  key: ThreadKey,
+  checkpoint: NewCheckpoint,
+  parentId: string | undefined,
+  earlier: Manifest,
+  placed: Map<string, readonly Segment[]>,
+): Program<Manifest> {
+  const parent: Manifest =
+    (parentId === undefined ? undefined : yield* knownHead(sql, key, checkpoint.ns, parentId))?.channels ?? new Map();
+  const pointers = new Map<string, Pointer>();
+  for (const value of checkpoint.values) {
+    const before = [parent, earlier].flatMap((manifest) => manifest.get(value.channel)?.pointer ?? []);
+    pointers.set(value.channel, yield* pointerTo(sql, key, value, before, placed));
+  }
+  // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
+  // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
+  if (checkpoint.parentId === checkpoint.checkpointId) {
+    for (const [channel, { version, pointer }] of earlier) {
+      if (pointer === undefined || version === undefined || pointers.has(channel)) continue;
+      if (checkpoint.versions[channel] === version) pointers.set(channel, pointer);
+    }
+  }
+  const channels = new Set([...Object.keys(checkpoint.versions), ...pointers.keys()]);
+  return new Map(
+    [...channels].map((channel) => [channel, { version: versionIn(checkpoint, channel), pointer: pointers.get(channel) }]),
+  );
+}
+
+function versionIn({ versions }: NewCheckpoint, channel: string): ChannelVersion | undefined {
+  return Object.hasOwn(versions, channel) ? versions[channel] : undefined;
+}
+
+/** @param before what the channel holds in the parent and in the checkpoint's earlier version */
+function* pointerTo(
+  sql: Sql,
+  key: ThreadKey,
+  value: NewValue,
+  before: readonly Pointer[],
+  placed: Map<string, readonly Segment[]>,
+): Program<Pointer> {
+  const known = before.find((pointer) => pointer.kind === "whole" && pointer.address === value.address);
+  if (known !== undefined) return known;
+  const packed = value.packed();
+  const carried = before.find((pointer) => leadsTo(pointer, packed));
+  if (carried === undefined) return yield* storeValue(sql, key, value.channel, packed, before[0], placed);
+  if (carried.kind === "list" && packed.kind === "list") placed.set(value.channel, yield* placeOf(sql, key, packed, carried));
+  return carried;
+}
+
+function* storeValue(
+  sql: Sql,
+  key: ThreadKey,
+  channel: string,
+  packed: PackedValue,
+  before: Pointer | undefined,
+  placed: Map<string, readonly Segment[]>,
+): Program<Pointer> {
+  if (packed.kind === "inline") return { kind: "inline", text: packed.text };
+  if (packed.kind === "whole") {
+    yield* storeChunks(sql, key, packed.parts);
+    yield* storeChunk(sql, key, packed.chunk);
+    return { kind: "whole", address: packed.chunk.address };
+  }
+  const segments = yield* placeList(sql, key, packed, before);
+  placed.set(channel, segments);
+  return { kind: "list", list: segments.at(-1)?.list ?? 0, length: packed.length, digest: packed.digest };
+}

@@ -1,0 +1,98 @@
+import { corrupted } from "../checksum";
+import type { Program } from "../program";
+import { WRITE_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { claimTask } from "./tasks";
+import { enterThread, isThere } from "../sqlite/tombstones";
+import { writtenEarly } from "./heads";
+import { settleAction } from "./turns";
+import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
+import type { RawOf, WRITES } from "../tables";
+import { headKey, writesKey, type ThreadKey } from "../thread-state";
+import { compareWrites, type WritePlace } from "../writes-order";
+import { storeChunks } from "./values";
+
+export type RawWrites = RawOf<typeof WRITES>;
+
+const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
+/** Of superseded writes the place alone: they may be large. */
+const PLACES = WRITE_ROWS.columns.replace("entries", "CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries");
+const ALL = `SELECT ${PLACES} FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
+const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
+  AND superseded_by IS NULL`;
+
+/**
+ * A node task's regular writes replace all its earlier regular ones: a task that runs again under the same id must not keep rows of
+ * its first run. Of the special ones (negative idx) each replaces its own kind.
+ */
+export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; turn: TurnRow | undefined; lost: LostTurn[] }> {
+  const { threadId, ns, checkpointId, nodeTaskId, taskPath } = batch;
+  const key = yield* enterThread(sql, threadId, batch.createdAt, {
+    begins: false,
+    *belongs(on) {
+      return yield* isThere(sql, on, ns, checkpointId);
+    },
+    refersTo: checkpointId,
+    sawDeletion: batch.sawDeletion,
+    lease: batch.lease,
+  });
+  yield* claimTask(sql, key, batch.claim, batch.createdAt);
+  const head = key.facts.heads.get(headKey(ns, checkpointId));
+  if (head === undefined) writtenEarly(key, ns, checkpointId);
+  for (const { idx, entries } of batch.rows) {
+    const seq = key.nextSeq();
+    const isFirst = head?.writes?.has(writesKey(nodeTaskId, idx)) === false;
+    if (!isFirst) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
+    head?.writes?.add(writesKey(nodeTaskId, idx));
+    yield* storeChunks(sql, key, entries.parts);
+    const place = { ns, checkpointId, nodeTaskId, taskPath, idx };
+    yield* sql.insert(key, WRITE_ROWS, { seq, ...place, supersededBy: undefined, entries: entries.text });
+  }
+  const settled = batch.settle === undefined ? undefined : yield* settleAction(sql, key, batch, batch.settle);
+  return { seq: key.newestSeq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
+}
+
+/** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
+export function* liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<StoredWrites[]> {
+  return (yield* verifyVersions(sql, key, ns, checkpointId))
+    .filter(({ superseded_by: by }) => by === null)
+    .toSorted(compareRows)
+    .map((row) => WRITE_ROWS.parse(sql.sealing, key.threadId, row))
+    .map(({ nodeTaskId, entries }) => ({ nodeTaskId, entries }));
+}
+
+/** {@link compareWrites} on rows. */
+export function compareRows(left: PlacedRow, right: PlacedRow): number {
+  return compareWrites(placeOf(left), placeOf(right));
+}
+
+type PlacedRow = Pick<RawWrites, "task_path" | "node_task_id" | "idx">;
+
+function placeOf({ task_path: taskPath, node_task_id: nodeTaskId, idx }: PlacedRow): WritePlace {
+  return { taskPath, nodeTaskId, idx };
+}
+
+/**
+ * All versions of a checkpoint's pending writes, each superseded by the next. Their contents are not verified yet.
+ *
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if one is marked as what it is not
+ */
+export function* verifyVersions(
+  sql: Sql,
+  { thread, threadId }: ThreadKey,
+  ns: string,
+  checkpointId: string,
+): Program<RawWrites[]> {
+  const rows = yield* sql.all<RawWrites>(ALL, thread, ns, checkpointId);
+  const next = new Map<string, number>();
+  for (const { seq, node_task_id: nodeTaskId, idx, superseded_by: by } of rows.toReversed()) {
+    const place = `${idx} ${nodeTaskId}`;
+    if (by !== (next.get(place) ?? null)) {
+      const data = { threadId, ns, checkpointId, nodeTaskId };
+      const found = by === null ? "another that is not" : `one that says ${by}`;
+      throw corrupted(`pending writes on checkpoint ${checkpointId}`, "each version superseded by the next", found, data);
+    }
+    next.set(place, seq);
+  }
+  return rows;
+}

@@ -1,0 +1,129 @@
+import { type Program, mapped } from "../program";
+import { SNAPSHOT_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { ofThread } from "../spans";
+import { refuseBack } from "../sqlite/paging";
+import type { Remembered, StoredCheckpoint, CheckpointQuery, ListedHead, CheckpointHead, StoredValue, Pointer } from "../store";
+import type { ThreadKey } from "../thread-state";
+import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
+import { LIVE } from "./put-checkpoint";
+import { liveWrites } from "./put-writes";
+import { threadKey, threadIdOf } from "./thread-rows";
+import { ChunkReader, readList } from "./values";
+
+const BY_SEQ = SNAPSHOT_ROWS.select(`WHERE seq = ? AND ${LIVE}`);
+/** The newest checkpoint of a namespace is the one that was first saved last. Ids are times, and prove nothing: clocks are set. */
+export const LATEST = SNAPSHOT_ROWS.select("WHERE thread = ? AND checkpoint_ns = ? ORDER BY position DESC, seq DESC LIMIT 1");
+
+export function* getCheckpoint(
+  sql: Sql,
+  threadId: string,
+  ns: string,
+  checkpointId: string | undefined,
+  remembered: Remembered,
+): Program<StoredCheckpoint | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined) return undefined;
+  const row =
+    checkpointId === undefined
+      ? yield* sql.get<RawSnapshot>(LATEST, key.thread, ns)
+      : yield* sql.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
+  if (row === undefined) return undefined;
+  const head = toLiveHead(sql, key.threadId, row);
+  sql.heads.add(head);
+  return yield* hydrated(sql, key, head, remembered);
+  return undefined;
+}
+
+/** The row of a checkpoint that {@link BY_ID} gives. */
+const NEWEST_VERSION = `(SELECT max(n.seq) FROM langgraph_snapshots AS n WHERE n.thread = s.thread
+  AND n.checkpoint_ns = s.checkpoint_ns AND n.position = s.position)`;
+const listed = (wanted: { ns: boolean; id: boolean; before: boolean }): string =>
+  [
+    wanted.ns ? "s.checkpoint_ns = ?2" : "?2 IS NULL",
+    wanted.id ? "s.checkpoint_id = ?3" : "?3 IS NULL",
+    wanted.before ? "CASE WHEN p.position IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < p.position END" : "?4 IS NULL",
+  ].join(" AND ");
+const V_COLUMNS = SNAPSHOT_ROWS.of("v");
+/** Of one namespace, by the index that has its checkpoints in order. */
+const pageOfNamespace = (wanted: Parameters<typeof listed>[0]): string =>
+  `SELECT ${SNAPSHOT_ROWS.columns}, position AS place FROM langgraph_snapshots AS s
+    WHERE thread = ?1 AND ${listed({ ...wanted, before: false }).replace("?4 IS NULL", wanted.before ? "s.checkpoint_id < ?4" : "?4 IS NULL")}
+      AND position < ?5 AND s.seq = ${NEWEST_VERSION} ORDER BY position DESC LIMIT ?6`;
+/** Of a thread, or of all, by the table itself: a checkpoint's first version has its place, the newest is read. */
+const pageOf = (wanted: Parameters<typeof listed>[0] & { thread: boolean }): string =>
+  `SELECT ${V_COLUMNS}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v ON v.seq = ${NEWEST_VERSION}
+    ${wanted.before ? "LEFT JOIN langgraph_snapshots AS p ON p.seq = (SELECT min(b.seq) FROM langgraph_snapshots AS b WHERE b.thread = s.thread AND b.checkpoint_id = ?4)" : ""}
+    WHERE ${wanted.thread ? ofThread("s.seq") : "?1 IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers)"}
+      AND ${listed(wanted)} AND s.seq < ?5 AND s.position = s.seq ORDER BY s.seq DESC LIMIT ?6`;
+
+/** Newest first. */
+export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<ListedHead[]> {
+  const key = query.threadId === undefined ? undefined : yield* threadKey(sql, query.threadId);
+  if (query.threadId !== undefined && key === undefined) return [];
+  const { ns, checkpointId, beforeId, isOfRun, after = Number.MAX_SAFE_INTEGER, limit } = query;
+  const before = key === undefined || beforeId === undefined ? undefined : yield* positionOf(sql, key, ns, beforeId);
+  const wanted = {
+    ns: ns !== undefined,
+    id: checkpointId !== undefined,
+    before: beforeId !== undefined && before === undefined && !isOfRun,
+  };
+  const rows = yield* sql.all<RawSnapshot & { place: number }>(
+    key !== undefined && ns !== undefined ? pageOfNamespace(wanted) : pageOf({ ...wanted, thread: key !== undefined }),
+    key?.thread ?? null,
+    ns ?? null,
+    checkpointId ?? null,
+    wanted.before ? (beforeId as string) : null,
+    Math.min(after, before ?? after),
+    limit,
+  );
+  const threads = new Map<number, string>();
+  let last = after;
+  return yield* mapped(rows, function* (row) {
+    refuseBack("langgraph_snapshots", row.place, last);
+    last = row.place;
+    const threadId =
+      key?.threadId ?? threads.get(row.thread) ?? (yield* threadKey(sql, yield* threadIdOf(sql, row.thread)))?.threadId ?? "";
+    threads.set(row.thread, threadId);
+    const head = toLiveHead(sql, threadId, row);
+    return { ...head, place: row.place };
+  });
+}
+
+const PLACED = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
+/** Where no namespace is named. */
+const PLACED_ANYWHERE = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_id = ? LIMIT 1";
+
+function* positionOf(sql: Sql, { thread }: ThreadKey, ns: string | undefined, checkpointId: string): Program<number | undefined> {
+  const inNamespace = ns === undefined ? undefined : yield* sql.get<{ position: number }>(PLACED, thread, ns, checkpointId);
+  return (inNamespace ?? (yield* sql.get<{ position: number }>(PLACED_ANYWHERE, thread, checkpointId)))?.position;
+}
+
+export function* hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {
+  const key = yield* threadKey(sql, head.threadId);
+  const row = key === undefined ? undefined : yield* sql.get<RawSnapshot>(BY_SEQ, head.seq);
+  return key === undefined || row === undefined ? undefined : yield* hydrated(sql, key, head, remembered);
+}
+
+function* hydrated(sql: Sql, key: ThreadKey, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
+  const reader = new ChunkReader(sql, key, remembered);
+  const values = new Map<string, StoredValue>();
+  for (const [channel, { pointer }] of head.channels) {
+    if (pointer !== undefined) values.set(channel, yield* readPointer(sql, key, pointer, reader, remembered));
+  }
+  const writes = yield* liveWrites(sql, key, head.ns, head.checkpointId);
+  for (const { entries } of writes) yield* reader.readFrom(entries);
+  return { ...head, values, writes, generation: key.generation, chunks: reader.texts };
+}
+
+export function* readPointer(
+  sql: Sql,
+  key: ThreadKey,
+  pointer: Pointer,
+  reader: ChunkReader,
+  remembered: Remembered,
+): Program<StoredValue> {
+  if (pointer.kind === "list") return yield* readList(sql, key, pointer, remembered);
+  if (pointer.kind === "inline") return { kind: "text", address: undefined, text: pointer.text };
+  return { kind: "text", address: pointer.address, text: yield* reader.read(pointer.address) };
+}

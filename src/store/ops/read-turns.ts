@@ -1,0 +1,59 @@
+import type { Program } from "../program";
+import { TURN_ROWS } from "../rows";
+import type { Sql } from "../session";
+import type { TurnStatus, Lease, TurnRow } from "../store";
+import { type RawTurn, toTurn } from "../turn-rows";
+import { checkLease } from "./runs";
+import { threadKey } from "./thread-rows";
+import { updateTurn, turnOf } from "./turn-changes";
+
+const BY_ID = TURN_ROWS.select("WHERE id = ?");
+const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");
+const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
+  WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
+/** The plus keeps SQLite to the index by node task. A node whose checkpoint was not kept, nor its run so far ("exit", or no checkpointer), is history when a root checkpoint comes after it. */
+const OPEN = TURN_ROWS.select(`AS t
+  WHERE thread = ?1 AND turn_type = 'Thought'
+    AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
+      WHERE later.thread = ?1 AND later.node_task_id = t.node_task_id AND +later.seq > t.seq
+        AND (later.turn_type = 'Thought' OR later.durable = 1 OR later.status <> 'ok'))
+    AND CASE WHEN checkpoint_id IS NULL
+      THEN seq > (SELECT coalesce(max(s.seq), 0) FROM langgraph_snapshots AS s
+        WHERE s.thread = ?1 AND s.checkpoint_ns = '' AND s.superseded_by IS NULL)
+      ELSE checkpoint_id = (SELECT checkpoint_id FROM langgraph_snapshots AS s
+        WHERE s.thread = ?1 AND s.checkpoint_ns = t.checkpoint_ns AND s.superseded_by IS NULL
+        ORDER BY s.position DESC LIMIT 1) END
+  ORDER BY seq`);
+
+/** @returns undefined if there is no such turn any more */
+export function* saveValidation(
+  sql: Sql,
+  turnId: string,
+  validation: string,
+  status: TurnStatus | undefined,
+  lease?: Lease,
+): Program<TurnRow | undefined> {
+  yield* checkLease(sql, lease);
+  const row = yield* sql.get<RawTurn>(BY_ID, turnId);
+  return row && (yield* updateTurn(sql, yield* turnOf(sql, row), { validation, ...(status === undefined ? {} : { status }) }));
+}
+
+export function* listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<TurnRow[]> {
+  const key = yield* threadKey(sql, query.threadId);
+  if (key === undefined) return [];
+  const rows = yield* sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
+  return rows.map((row) => toTurn(sql, row, key.threadId));
+}
+
+export function* openThoughts(sql: Sql, threadId: string): Program<TurnRow[]> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined) return [];
+  return (yield* sql.all<RawTurn>(OPEN, key.thread)).map((row) => toTurn(sql, row, threadId));
+}
+
+export function* knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): Program<string[]> {
+  const key = yield* threadKey(sql, threadId);
+  return key === undefined
+    ? []
+    : (yield* sql.all<{ id: string }>(KNOWN, key.thread, JSON.stringify(nodeTaskIds))).map((row) => row.id);
+}

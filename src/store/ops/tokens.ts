@@ -1,0 +1,97 @@
+import type { Program } from "../program";
+import { TURN_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { openArchive } from "../sqlite/archive";
+import { refuseBack } from "../sqlite/paging";
+import { listRewinds } from "../sqlite/rewind-records";
+import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
+import type { ThreadKey } from "../thread-state";
+import { type RawTurn, toTurn } from "../turn-rows";
+import { checkLease } from "./runs";
+import { threadKey } from "./thread-rows";
+import { updateTurn } from "./turn-changes";
+import { newestOf, turnsOf } from "./turns";
+
+/** What a checksum is over; every row is read, so a page at a time. */
+const PAGE = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT 200");
+
+export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): Program<void> {
+  const { threadId, nodeTaskId, attemptRunId } = of;
+  yield* checkLease(sql, of.lease);
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined) return;
+  const turns = yield* turnsOf(sql, key, nodeTaskId);
+  const thought =
+    (attemptRunId === undefined ? undefined : newestOf(turns, "Thought", attemptRunId)) ?? newestOf(turns, "Thought");
+  if (thought === undefined) return;
+  const action = thought.runId === undefined ? undefined : newestOf(turns, "Action", thought.runId);
+  for (const turn of action === undefined ? [thought] : [thought, action]) {
+    yield* updateTurn(sql, turn, {
+      inputTokens: turn.inputTokens + tokens.input,
+      outputTokens: turn.outputTokens + tokens.output,
+      cachedTokens: turn.cachedTokens + tokens.cached,
+      reasoningTokens: turn.reasoningTokens + tokens.reasoning,
+    });
+  }
+}
+
+/** Sums of what was verified: of all turns, because one that is damaged may have been of any task. An Action repeats what its Thought says. */
+export function* tokenUsage(sql: Sql, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
+  const key = yield* threadKey(sql, threadId);
+  const rows = new Map<string, TokenRow>();
+  for (let after: number | undefined = 0; key !== undefined && after !== undefined;) {
+    const page: readonly TurnRow[] = yield* pageOf(sql, key, after);
+    for (const turn of page) {
+      if (turn.turnType !== "Thought") continue;
+      const { taskId, nodeName } = turn;
+      const at = JSON.stringify([taskId, nodeName]);
+      rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
+    }
+    after = page.at(-1)?.seq;
+  }
+  return { rows: [...rows.values()], rewound: yield* rewoundTokens(sql, threadId) };
+}
+
+/** The next turns of a thread, behind one; none, at the end. */
+function* pageOf(sql: Sql, { thread, threadId }: ThreadKey, after: number): Program<TurnRow[]> {
+  const rows = yield* sql.all<RawTurn>(PAGE, thread, after);
+  const last = rows.at(-1)?.seq ?? null;
+  if (last !== null) refuseBack("langgraph_checkpoints", after, last);
+  return rows.map((row) => toTurn(sql, row, threadId));
+}
+
+/** Of turns that rewinds keep. */
+function* rewoundTokens(sql: Sql, threadId: string): Program<TokenCounts> {
+  let total = NONE;
+  for (const rewind of yield* listRewinds(sql, threadId)) {
+    if (!rewind.archived || rewind.takenBackAt !== undefined) continue;
+    for (const { tbl, change, row } of yield* openArchive(sql, rewind)) {
+      if (tbl !== "langgraph_checkpoints" || change !== "deleted") continue;
+      const turn = JSON.parse(row) as RawTurn;
+      if (turn.turn_type !== "Thought") continue;
+      const { input_tokens: input, output_tokens: output, cached_tokens: cached, reasoning_tokens: reasoning } = turn;
+      total = sum(total, { input, output, cached, reasoning });
+    }
+  }
+  return total;
+}
+
+const NONE: TokenCounts = { input: 0, output: 0, cached: 0, reasoning: 0 };
+
+function countsOf({
+  inputTokens: input,
+  outputTokens: output,
+  cachedTokens: cached,
+  reasoningTokens: reasoning,
+}: TurnRow): TokenCounts {
+  return { input, output, cached, reasoning };
+}
+
+function sum(left: TokenCounts, right: TokenCounts): TokenCounts {
+  return {
+    input: left.input + right.input,
+    output: left.output + right.output,
+    cached: left.cached + right.cached,
+    reasoning: left.reasoning + right.reasoning,
+  };
+}

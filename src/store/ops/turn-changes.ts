@@ -1,0 +1,67 @@
+import type { Program } from "../program";
+import { TURN_ROWS } from "../rows";
+import type { Sql } from "../session";
+import type { TurnRow, TaskRow } from "../store";
+import type { ChangesOf, TURNS } from "../tables";
+import type { ThreadKey } from "../thread-state";
+import { changedTurn, toTurn, type RawTurn } from "../turn-rows";
+import { threadKey, threadIdOf } from "./thread-rows";
+
+const SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
+
+/** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
+export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
+  key.count("turns");
+  key.addTurn(turn);
+  rememberTurn(key, turn);
+  return turn;
+}
+
+/** A turn is new, or has changed; of node tasks that have ended nothing is remembered. */
+function rememberTurn({ facts }: ThreadKey, turn: TurnRow): void {
+  const { nodeTaskId, id } = turn;
+  const known = nodeTaskId === undefined ? undefined : facts.turns.get(nodeTaskId);
+  if (nodeTaskId === undefined || known === undefined) return;
+  if (turn.turnType === "Action" && turn.durable) facts.turns.delete(nodeTaskId);
+  else facts.turns.set(nodeTaskId, [...known.filter((other) => other.id !== id), turn].toSorted(bySeq));
+}
+
+function bySeq(left: TurnRow, right: TurnRow): number {
+  return (left.seq ?? 0) - (right.seq ?? 0);
+}
+
+/** What may change in a turn that is saved. */
+export type TurnChange = Partial<ChangesOf<typeof TURNS>>;
+
+/**
+ * Changes a turn in place, within the caller's transaction.
+ *
+ * @param turn as {@link toTurn} read it in the same transaction, so verified: the new checksum must not vouch for what somebody else
+ *   has changed
+ * @returns the turn as it is now
+ */
+export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Program<TurnRow> {
+  const now = { ...turn, ...change };
+  const key = now.threadId === undefined ? undefined : yield* threadKey(sql, now.threadId);
+  key?.touch();
+  if (key !== undefined) rememberTurn(key, now);
+  if (key?.replaceTurn(now) === true) return now;
+  yield* sql.run(TURN_ROWS.update, ...changedTurn(sql, now));
+  return now;
+}
+
+/** The turns that were recorded under the first name of a task get its new one: a turn's task is always one of its thread's. */
+export function* renameTaskOfTurns(sql: Sql, key: ThreadKey, { seq, taskId }: TaskRow, newId: string): Program {
+  yield* sql.flushTurns(key);
+  for (const row of yield* sql.all<RawTurn>(SINCE, key.thread, seq)) {
+    if (row.task_id !== taskId) continue;
+    const turn = { ...toTurn(sql, row, key.threadId), taskId: newId };
+    yield* sql.run(TURN_ROWS.update, ...changedTurn(sql, turn));
+    rememberTurn(key, turn);
+  }
+}
+
+/** A row of whichever thread, verified. */
+export function* turnOf(sql: Sql, row: RawTurn): Program<TurnRow> {
+  return toTurn(sql, row, row.thread === null ? undefined : yield* threadIdOf(sql, row.thread));
+}

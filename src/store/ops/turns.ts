@@ -1,0 +1,265 @@
+import { TurnsError } from "../../errors";
+import { namespaceAbove } from "../namespaces";
+import { type Program, answered } from "../program";
+import { TURN_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { type Entry, enterThread } from "../sqlite/tombstones";
+import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnType } from "../store";
+import { type ThreadKey, writesKey } from "../thread-state";
+import { type RawTurn, toTurn } from "../turn-rows";
+import { graphSeq } from "./graphs";
+import { knownHead } from "./heads";
+import { claimTask } from "./tasks";
+import { threadKey } from "./thread-rows";
+import { type SavedApart, turnApart } from "./turn-apart";
+import { insertTurn, updateTurn } from "./turn-changes";
+import { storeChunks } from "./values";
+
+/** The newest first: mostly it is the one. */
+const startedAtStep = (limit: number): string => `SELECT checkpoint_id FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT ${limit}`;
+const NEWEST_AT_STEP = startedAtStep(1);
+const STARTED_AT_STEP = startedAtStep(64);
+/** LangGraph's task id for writes that are no task's. */
+const NULL_TASK = "00000000-0000-0000-0000-000000000000";
+/** Regular writes of LangGraph's null task: a Command's update, which a resume applies before its nodes begin. */
+const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?
+  AND node_task_id = '${NULL_TASK}' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
+const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
+  WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
+/** The plus keeps SQLite to the index by node task: for the order of `seq` it would read all turns of the thread. */
+const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY +seq");
+
+export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> {
+  const { nodeTaskId, nodeNs, step } = thought;
+  const origin = yield* originOf(sql, thought);
+  const { threadId } = origin;
+  const key = yield* enterThread(sql, threadId, thought.createdAt, {
+    ...turnEntry(thought),
+    belongs: () => answered(origin.proven),
+    // What the run saw was a deletion of the thread it names.
+    ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
+  });
+  const task = yield* claimTask(sql, key, thought.claim, thought.createdAt);
+  const attempts = (yield* turnsOf(sql, key, nodeTaskId)).filter(({ turnType }) => turnType === "Thought").length;
+  const graph = yield* graphSeq(sql, key, thought.graph);
+  return insertTurn(key, {
+    id: thought.id,
+    graphId: task.graphId,
+    nodeName: thought.nodeName,
+    turnType: "Thought",
+    ...(thought.instead === undefined
+      ? { serializedState: yield* inputOf(sql, key, thought, origin), stateFormat: "checkpoint" }
+      : yield* contentOf(sql, key, thought.instead(), "state")),
+    taskId: task.taskId,
+    createdAt: thought.createdAt,
+    seq: key.nextSeq(),
+    threadId,
+    ns: origin.ns,
+    checkpointId: origin.checkpointId,
+    nodeNs,
+    nodeTaskId,
+    runId: thought.runId,
+    step,
+    attempt: attempts + 1,
+    status: undefined,
+    durable: false,
+    inputTokens: 0,
+    outputTokens: 0,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    graph,
+    fingerprint: thought.fingerprint,
+    validation: undefined,
+  });
+}
+
+/** The turns of a node task, oldest first: remembered, or read. */
+export function* turnsOf(sql: Sql, key: ThreadKey, nodeTaskId: string): Program<readonly TurnRow[]> {
+  const remembered = key.facts.turns.get(nodeTaskId);
+  if (remembered !== undefined) return remembered;
+  yield* sql.flushTurns(key);
+  const rows = yield* sql.all<RawTurn>(OF_NODE_TASK, key.thread, nodeTaskId);
+  const turns = rows.map((row) => toTurn(sql, row, key.threadId));
+  key.facts.turns.set(nodeTaskId, turns);
+  return turns;
+}
+
+/** The newest turn of a kind among those of a node task, of one attempt or of any. */
+export function newestOf(turns: readonly TurnRow[], type: TurnType, runId?: string): TurnRow | undefined {
+  return turns.findLast((turn) => turn.turnType === type && (runId === undefined || turn.runId === runId));
+}
+
+/** With durability "exit" a run's first Thought comes before its first checkpoint. */
+function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sawDeletion" | "lease">): Omit<Entry, "belongs"> {
+  return { begins: claim.kind === "begin", refersTo: undefined, sawDeletion, lease };
+}
+
+interface Origin {
+  threadId: string;
+  ns: string;
+  checkpointId: string | undefined;
+  /** Whether the node task's id follows from the checkpoint's. */
+  proven: boolean;
+}
+
+/**
+ * The checkpoint a node task started from: of its namespace, or of the nearest one above that has any (a functional task's
+ * checkpoint is its entrypoint's). Several may stand at the same step after a fork; the node task's id tells which. A graph that a
+ * node calls on a thread of its own still carries the outer thread's id, so what the named thread cannot prove is looked for among
+ * the checkpoints that this connection has saved or read last: its own is one of them.
+ */
+function* originOf(sql: Sql, thought: NewThought): Program<Origin> {
+  const key = yield* threadKey(sql, thought.threadId);
+  const likely = key === undefined ? undefined : yield* originOnThread(sql, key, thought);
+  if (likely?.proven === true) return likely;
+  const ns = namespaceAbove(thought.nodeNs);
+  const elsewhere = sql.heads
+    .newestFirst()
+    .find((head) => head.ns === ns && head.step === thought.step - 1 && thought.startedFrom(head.checkpointId));
+  if (elsewhere !== undefined) return { ...elsewhere, proven: true };
+  return likely ?? { threadId: thought.threadId, ns, checkpointId: undefined, proven: false };
+}
+
+function* originOnThread(sql: Sql, { threadId, thread, facts }: ThreadKey, thought: NewThought): Program<Origin | undefined> {
+  let likely: Origin | undefined;
+  for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
+    for (const head of facts.heads.values()) {
+      if (head.ns !== ns || head.step !== thought.step - 1 || !thought.startedFrom(head.checkpointId)) continue;
+      return { threadId, ns, checkpointId: head.checkpointId, proven: true };
+    }
+    for (const text of [NEWEST_AT_STEP, STARTED_AT_STEP]) {
+      const atStep = yield* sql.all<{ checkpoint_id: string }>(text, thread, ns, thought.step - 1);
+      const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
+      if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
+      if (atStep.length === 0) break;
+    }
+    const latest = yield* sql.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
+    if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
+    if (ns === "") return likely;
+  }
+}
+
+/** What the node was called with, where the checkpoint does not tell it. */
+function* inputOf(sql: Sql, key: ThreadKey, thought: NewThought, origin: Origin): Program<string> {
+  if (thought.input === undefined || (!thought.input.isOwn && (yield* checkpointTells(sql, key, thought.input.keys, origin))))
+    return "{}";
+  try {
+    const { text, parts } = thought.input.text();
+    yield* storeChunks(sql, key, parts);
+    return `{"input":${text}}`;
+  } catch (error) {
+    // LangGraph itself never saves a functional task's arguments, so they may be anything; the turn is worth more than they are.
+    if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
+    return JSON.stringify({ input_not_saved: error.message });
+  }
+}
+
+/** @param content undefined for a row that is to hold nothing */
+function* contentOf(
+  sql: Sql,
+  key: ThreadKey,
+  content: PackedText | undefined,
+  format: "state" | "update",
+): Program<Pick<TurnRow, "serializedState" | "stateFormat">> {
+  if (content === undefined) return { serializedState: "{}", stateFormat: "none" };
+  yield* storeChunks(sql, key, content.parts);
+  return { serializedState: content.text, stateFormat: format };
+}
+
+/** Whether the state of the checkpoint is what the node was called with. */
+function* checkpointTells(sql: Sql, key: ThreadKey, keys: readonly string[], origin: Origin): Program<boolean> {
+  if (!origin.proven || origin.checkpointId === undefined) return false;
+  const head = yield* knownHead(sql, key, origin.ns, origin.checkpointId);
+  if (head === undefined) return keys.length === 0;
+  const hasCommand =
+    head.writes === undefined
+      ? (yield* sql.get(PENDING_COMMAND, key.thread, origin.ns, origin.checkpointId)) !== undefined
+      : head.writes.has(writesKey(NULL_TASK, 0));
+  return !hasCommand && keys.every((name) => head.channels.get(name)?.pointer !== undefined);
+}
+
+export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
+  const { nodeTaskId, runId } = action;
+  const key = yield* enterThread(sql, action.threadId, action.createdAt, {
+    ...turnEntry(action),
+    *belongs(on) {
+      return newestOf(yield* turnsOf(sql, on, nodeTaskId), "Thought", runId) !== undefined;
+    },
+  });
+  const thought = newestOf(yield* turnsOf(sql, key, nodeTaskId), "Thought", runId);
+  const { taskId, graphId } = thought ?? (yield* claimTask(sql, key, action.claim, action.createdAt));
+  const graph = thought === undefined ? yield* graphSeq(sql, key, action.graph) : thought.graph;
+  return insertTurn(key, {
+    id: action.id,
+    graphId,
+    nodeName: action.nodeName,
+    turnType: "Action",
+    ...(yield* contentOf(sql, key, action.update, "update")),
+    taskId,
+    createdAt: action.createdAt,
+    seq: key.nextSeq(),
+    threadId: action.threadId,
+    ns: thought === undefined ? namespaceAbove(action.nodeNs) : thought.ns,
+    checkpointId: thought?.checkpointId,
+    nodeNs: action.nodeNs,
+    nodeTaskId,
+    runId,
+    step: action.step,
+    attempt: thought?.attempt ?? 1,
+    status: action.status,
+    durable: false,
+    inputTokens: thought?.inputTokens ?? 0,
+    outputTokens: thought?.outputTokens ?? 0,
+    cachedTokens: thought?.cachedTokens ?? 0,
+    reasoningTokens: thought?.reasoningTokens ?? 0,
+    graph,
+    fingerprint: thought === undefined ? action.fingerprint : thought.fingerprint,
+    validation: undefined,
+  });
+}
+
+/**
+ * Marks the Action of the task's latest attempt as settled, in the transaction of its writes; if the attempt has none (its
+ * provisional save failed, or no recorder is attached), the Action is inserted here.
+ */
+export function* settleAction(
+  sql: Sql,
+  key: ThreadKey,
+  writes: Pick<NewWrites, "nodeTaskId" | "createdAt">,
+  settle: NonNullable<NewWrites["settle"]>,
+): Program<SavedApart | undefined> {
+  const turns = yield* turnsOf(sql, key, writes.nodeTaskId);
+  const thought = newestOf(turns, "Thought");
+  if (thought === undefined) return undefined;
+  // An earlier attempt that timed out may have ended since, and its Action be the newest.
+  const ownAction = thought.runId === undefined ? undefined : newestOf(turns, "Action", thought.runId);
+  const action = ownAction ?? newestOf(turns, "Action");
+  return yield* turnApart(
+    sql,
+    { nodeName: thought.nodeName, turnType: "Action" },
+    settled(sql, key, writes, settle, { thought, action }),
+  );
+}
+
+function* settled(
+  sql: Sql,
+  key: ThreadKey,
+  writes: Pick<NewWrites, "createdAt">,
+  settle: NonNullable<NewWrites["settle"]>,
+  { thought, action }: { thought: TurnRow; action: TurnRow | undefined },
+): Program<TurnRow> {
+  const { status, durable } = settle;
+  if (action !== undefined && (action.seq ?? 0) > (thought.seq ?? 0)) return yield* updateTurn(sql, action, { status, durable });
+  return insertTurn(key, {
+    ...thought,
+    id: settle.actionId,
+    turnType: "Action",
+    ...(yield* contentOf(sql, key, settle.update(thought), "update")),
+    createdAt: writes.createdAt,
+    seq: key.nextSeq(),
+    status,
+    durable,
+    validation: undefined,
+  });
+}

@@ -1,0 +1,197 @@
+import type { Sealing } from "../sealing";
+import type { Engine } from "./engine";
+import type { Bound, Program } from "./program";
+import { type Rows, THREAD_ROWS, TURN_ROWS } from "./rows";
+import type { RowOf, Table } from "./tables";
+import type { ThreadKey } from "./thread-state";
+import { turnValues } from "./turn-rows";
+
+export type { Program } from "./program";
+
+/** So many tags of threads are remembered. */
+const TAGS_MAX = 1_000;
+/** Something is known of so many threads. */
+const THREADS = 256;
+/** And so many places of checkpoints. */
+const HEADS = 64;
+
+/** A thread's row, as a transaction has written it. */
+export interface WrittenThread {
+  thread: number;
+  checksum: string;
+}
+
+/** What one program left for the end of the transaction could not be written, whichever program runs just now. */
+export class LeftUnwritten extends Error {
+  constructor(override readonly cause: unknown) {
+    super("a turn could not be written", { cause });
+  }
+}
+
+/** What programs work with: the statements of their transaction, and what is known from earlier ones. Texts are constants: values are always bound. */
+export class Sql {
+  readonly engine: Engine;
+  /** What is known of threads, by their ids. */
+  readonly threads = new Map<string, ThreadKey>();
+  /** The threads of runs that are known to hold them. */
+  readonly leases = new Map<string, string>();
+  /** Whether the key that rows are sealed under is known not to be retired. */
+  isKeyCurrent = false;
+  /** Whether there are effects of runs of which nothing is saved; undefined if that is not known. */
+  unsavedEffects: boolean | undefined;
+  /** The program that runs has a transaction of its own, in which its turns may fail without it. */
+  inParts = false;
+  /** Why the turns of the program that runs are left out, if they are. */
+  leftOut: { error: unknown } | undefined;
+  /** Threads that the transaction which runs has changed. */
+  readonly changed = new Set<ThreadKey>();
+  /** The checkpoints that this connection has saved or read last. */
+  readonly heads = new RecentHeads();
+  readonly #tags = new Map<string, string>();
+  #sealing: Sealing | undefined;
+
+  constructor(engine: Engine, sealing?: Sealing) {
+    this.engine = engine;
+    this.#sealing = sealing;
+  }
+
+  /** What stands between texts and stored bytes. */
+  get sealing(): Sealing {
+    if (this.#sealing === undefined) throw new Error("the keys of this database are not there yet");
+    return this.#sealing;
+  }
+
+  /** Whether the keys of the database have come. */
+  get isUnlocked(): boolean {
+    return this.#sealing !== undefined;
+  }
+
+  unlock(sealing: Sealing): void {
+    this.#sealing = sealing;
+  }
+
+  /** @returns how many rows were changed */
+  *run(text: string, ...values: Bound[]): Program<number> {
+    return (yield { text, values, returns: "count" }) as number;
+  }
+
+  *get<T>(text: string, ...values: Bound[]): Program<T | undefined> {
+    return (yield { text, values, returns: "one" }) as T | undefined;
+  }
+
+  /** Reads whole results: an open cursor would block writes on this connection and hold back WAL checkpoints. */
+  *all<T>(text: string, ...values: Bound[]): Program<T[]> {
+    return (yield { text, values, returns: "all" }) as T[];
+  }
+
+  /** {@link all}, each row as an array: for results of thousands of rows. */
+  *rows<T extends unknown[]>(text: string, ...values: Bound[]): Program<T[]> {
+    return (yield { text, values, returns: "arrays" }) as T[];
+  }
+
+  /** A new row of a thread, counted in the thread's own. */
+  *insert<T extends Table>(key: ThreadKey, rows: Rows<T>, row: RowOf<T>): Program {
+    const { counted }: Table = rows.table;
+    if (counted !== undefined) key.count(counted);
+    yield* this.run(rows.insert, ...rows.values(this.sealing, key, row));
+  }
+
+  /** A thread's tag, computed once. */
+  remembered(threadId: string, compute: () => string): string {
+    let tag = this.#tags.get(threadId);
+    if (tag === undefined) {
+      tag = compute();
+      if (this.#tags.size >= TAGS_MAX) this.#tags.clear();
+      this.#tags.set(threadId, tag);
+    }
+    return tag;
+  }
+
+  /**
+   * Runs the work of a transaction, and then writes the rows of the threads that it has changed. What is known of threads stays known as
+   * long as nobody else has written to the database.
+   *
+   * @param written gets those rows
+   */
+  *transaction<T>(work: Program<T>, written: WrittenThread[] = []): Program<T> {
+    if (yield* this.engine.hasChanged()) this.forget();
+    let isDone = false;
+    try {
+      const result = yield* work;
+      yield* this.flush();
+      written.length = 0;
+      for (const key of this.changed) written.push(yield* this.#writeThread(key));
+      this.engine.hasWritten();
+      isDone = true;
+      return result;
+    } finally {
+      this.changed.clear();
+      if (!isDone) this.forget();
+      else if (this.threads.size > THREADS) this.threads.clear();
+    }
+  }
+
+  /** Writes what programs have left for the end of the transaction, for one that reads it from the database. */
+  *flush(): Program {
+    for (const key of this.changed) yield* this.flushTurns(key);
+  }
+
+  /** {@link flush} of one thread. @throws {LeftUnwritten} */
+  *flushTurns(key: ThreadKey): Program {
+    try {
+      for (const turn of key.takeTurns()) yield* this.run(TURN_ROWS.insert, ...turnValues(this, key.thread, turn));
+    } catch (error) {
+      throw new LeftUnwritten(error);
+    }
+  }
+
+  *#writeThread(key: ThreadKey): Program<WrittenThread> {
+    key.written();
+    const { row } = key;
+    const values = THREAD_ROWS.changed(this.sealing, row, row);
+    yield* this.run(THREAD_ROWS.update, ...values);
+    return { thread: row.thread, checksum: values.at(-2) as string };
+  }
+
+  /** What is known now of threads, apart from what can be read again. @returns what brings it back after a part was rolled back */
+  savepoint(): () => void {
+    const rows = new Map([...this.threads.values()].map((key) => [key, { ...key.row }]));
+    return () => {
+      for (const [threadId, key] of this.threads) {
+        const row = rows.get(key);
+        if (row !== undefined) key.restore(row);
+        else if (this.changed.delete(key)) this.threads.delete(threadId);
+      }
+    };
+  }
+
+  /** Nothing is known any more. */
+  forget(): void {
+    this.threads.clear();
+    this.leases.clear();
+    this.isKeyCurrent = false;
+    this.unsavedEffects = undefined;
+  }
+}
+
+/** Where a checkpoint is. */
+export interface HeadPlace {
+  threadId: string;
+  ns: string;
+  checkpointId: string;
+  step: number;
+}
+
+/** The places of the last few checkpoints. What a transaction takes back may be among them: whoever uses one proves it. */
+class RecentHeads {
+  #places: HeadPlace[] = [];
+
+  add({ threadId, ns, checkpointId, step }: HeadPlace): void {
+    this.#places.push({ threadId, ns, checkpointId, step });
+    if (this.#places.length >= 2 * HEADS) this.#places = this.#places.slice(-HEADS);
+  }
+
+  newestFirst(): readonly HeadPlace[] {
+    return this.#places.slice(-HEADS).reverse();
+  }
+}

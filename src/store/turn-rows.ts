@@ -1,0 +1,50 @@
+import { plainSealing, type Sealing } from "../sealing";
+import { namespaceBelow } from "./namespaces";
+import type { Bound } from "./program";
+import { TURN_ROWS } from "./rows";
+import type { TurnRow } from "./store";
+import type { RawOf, TURNS } from "./tables";
+
+export type RawTurn = RawOf<typeof TURNS>;
+
+/** What stands between a row and its text. */
+interface Sealed {
+  readonly sealing: Sealing;
+}
+
+/** The values that insert a turn. @param thread the number of its thread; null for one that belongs to none */
+export function turnValues(sql: Sealed, thread: number | null, turn: TurnRow): Bound[] {
+  return TURN_ROWS.values(sealingOf(sql, thread), { thread, threadId: turn.threadId }, withoutUsual(turn));
+}
+
+/** The values that update what may change in a turn. */
+export function changedTurn(sql: Sealed, turn: TurnRow): Bound[] {
+  const sealing = turn.threadId === undefined ? plainSealing : sql.sealing;
+  return TURN_ROWS.changed(sealing, { thread: null, threadId: turn.threadId }, withoutUsual(turn));
+}
+
+/**
+ * A row, verified; rows that others inserted with the seven columns of S1 alone have no checksum to verify.
+ *
+ * @param threadId of the thread that it belongs to, if any
+ */
+export function toTurn(sql: Sealed, row: RawTurn, threadId: string | undefined): TurnRow {
+  const turn = TURN_ROWS.parse(sealingOf(sql, row.thread), row.thread === null ? undefined : threadId, row);
+  if (row.thread !== null) turn.nodeNs ??= usualNamespace(turn);
+  return turn;
+}
+
+/** Rows outside of any thread are CheckpointPersister's, which has no keys. */
+function sealingOf(sql: Sealed, thread: number | null): Sealing {
+  return thread === null ? plainSealing : sql.sealing;
+}
+
+/** The namespace is not stored where the other columns tell it. */
+function withoutUsual(turn: TurnRow): TurnRow {
+  return turn.nodeNs !== undefined && turn.nodeNs === usualNamespace(turn) ? { ...turn, nodeNs: undefined } : turn;
+}
+
+function usualNamespace(turn: TurnRow): string | undefined {
+  if (turn.nodeTaskId === undefined) return undefined;
+  return namespaceBelow(turn.ns ?? "", `${turn.nodeName}:${turn.nodeTaskId}`);
+}
