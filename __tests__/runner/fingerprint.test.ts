@@ -8,6 +8,7 @@ import fc from "fast-check";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { z } from "zod";
 import { documentText, fingerprintOf, type GraphDocument, parseDocument } from "../../src/testing-internal";
+import { childProgram } from "../support/child-program";
 import { everyKind, State, stateGraph } from "./fp-graphs";
 import { writing } from "./fp-source";
 
@@ -50,7 +51,7 @@ describe("S3.3 fingerprints: what a document says", () => {
 
   test("S3.3 the same in every process, and whatever order the nodes were added in", () => {
     const child = join(__dirname, "fp-child.ts");
-    const run = () => execFileSync(process.execPath, ["--import", "tsx", child], { encoding: "utf8" });
+    const run = () => execFileSync(process.execPath, childProgram(child), { encoding: "utf8" });
     const first = run();
     expect(run()).toBe(first);
     const documents = JSON.parse(first) as Record<string, GraphDocument>;

@@ -32,7 +32,9 @@ export function childProgram(source: string): string[] {
     format: "esm",
     platform: "node",
     target: "node20",
-    packages: "external",
+    // One file with LangGraph in it starts in a third of the time. What is external has a binary, or may be missing.
+    external: ["better-sqlite3", "@opentelemetry/api"],
+    banner: { js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);' },
     alias: {
       "langgraph-checkpoint-turns": join(ROOT, "src", "index.ts"),
       "langgraph-checkpoint-turns/import": join(ROOT, "src", "import", "index.ts"),

@@ -18,6 +18,7 @@ import Database from "better-sqlite3";
 import fc from "fast-check";
 import { GraphRunner, type TokenCounts, type Turn, TurnSaver } from "langgraph-checkpoint-turns";
 import { z } from "zod";
+import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
 import { AnsweringModel, type Reply, StreamingModel, usage } from "./tok-model";
 
@@ -276,7 +277,7 @@ describe("S1.8 attempts and crashes", () => {
 
   test("S1.8 SIGKILL in mid-node keeps what was reported until then, of a stream too", () => {
     const file = tempFile();
-    const child = spawnSync(process.execPath, ["--import", "tsx", path.join(__dirname, "tok-child.ts"), file], {
+    const child = spawnSync(process.execPath, [...childProgram(path.join(__dirname, "tok-child.ts")), file], {
       cwd: path.resolve(__dirname, "..", ".."),
       encoding: "utf8",
     });
