@@ -88,6 +88,9 @@ interface StatedProblem {
   problem: string;
 }
 
+/** For functions that make several errors about the same thing. */
+export type FramedDetails = Omit<Extract<TurnsErrorDetails, FramedProblem>, "what">;
+
 export class TurnsError extends Error {
   readonly code: TurnsErrorCode;
   readonly data: Readonly<Record<string, unknown>>;

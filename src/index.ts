@@ -26,12 +26,12 @@ export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing"
 export type { Logger } from "./logger";
 export type { DriftEvent, EffectEvent, SaverEmitter, SaverEvents, ValidationEvent } from "./events";
 export type { LangGraphCheckpoint, Turn } from "./turns/types";
-export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/request";
-export type { RunDeletionReport } from "./retention/runs";
+export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/prune";
+export type { RunDeletionReport } from "./retention/prune";
 export type { NamedCheckpoint, NameRequest } from "./retention/names";
 export type { VacuumReport } from "./retention/space";
 export type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
-export type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./rewind/summary";
+export type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./rewind/plan";
 export type { Undo, UndoCall, Undos } from "./rewind/undos";
 export type { UndoStatus } from "./store/effects";
 export type {
@@ -53,10 +53,10 @@ export type { FollowedSaver, FollowOptions, ProgressFollower } from "./report/fo
 export type { FromThreadOptions, ProgressSource } from "./report/from-thread";
 export type { PhaseChange } from "./report/phase-changes";
 export type { Phase, PhaseStatus, PhaseTokens, Progress, ResumeInfo } from "./report/progress";
-export type { ResumePoint } from "./report/resume-point";
+export type { ResumePoint } from "./report/progress";
 export type { AttachOptions } from "./turns/attach";
 export type { GraphDifference, NodeChange } from "./guards/compare";
-export type { ChannelFingerprint } from "./guards/channels";
+export type { ChannelFingerprint } from "./guards/fingerprint";
 export type { GraphDocument, NodeFingerprint, Versions } from "./guards/fingerprint";
 export type {
   GateDefaults,
@@ -66,6 +66,6 @@ export type {
   ValidationContext,
   Validator,
   Validity,
-} from "./guards/gate-options";
+} from "./guards/gates";
 export type { GatesOptions } from "./guards/gates";
-export type { Validation } from "./guards/verdict";
+export type { Validation } from "./guards/gates";

@@ -43,21 +43,21 @@ export class EffectContent {
   async ofResult(threadId: string, result: unknown): Promise<{ text: PackedText | undefined; refused: Error | undefined }> {
     if (result === undefined) return { text: undefined, refused: undefined };
     try {
-      return { text: await this.#text(threadId, { result: await this.#own(result) }), refused: undefined };
+      return { text: this.#values.text(threadId, { result: await this.#own(result) }), refused: undefined };
     } catch (error) {
       if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
-      return { text: await this.#text(threadId, { unsaved: reasonOf(error) }), refused: error };
+      return { text: this.#values.text(threadId, { unsaved: reasonOf(error) }), refused: error };
     }
   }
 
   async ofError(threadId: string, error: unknown): Promise<PackedText> {
     try {
-      return await this.#text(threadId, { error: await this.#own(error) });
+      return this.#values.text(threadId, { error: await this.#own(error) });
     } catch {
       const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
       const plain = new Error(typeof message === "string" ? message : String(error));
       if (typeof name === "string") plain.name = name;
-      return this.#text(threadId, { error: await this.#own(plain) });
+      return this.#values.text(threadId, { error: await this.#own(plain) });
     }
   }
 
@@ -92,13 +92,4 @@ export class EffectContent {
   async #own(value: unknown): Promise<unknown> {
     return this.#serde === undefined ? value : this.#serde.dump(value, "the outcome of an effect");
   }
-
-  async #text(threadId: string, value: unknown): Promise<PackedText> {
-    return this.#values.text(threadId, value);
-  }
-}
-
-/** @returns what was thrown, when the effect first failed for good */
-export function revived(outcome: unknown): unknown {
-  return (outcome as { error?: unknown } | undefined)?.error;
 }

@@ -1,7 +1,9 @@
+import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
+import { TurnsError } from "../errors";
 import { type SpanAttributes, spanned } from "../tracing";
-import { contextOf } from "./context";
+import { JOURNAL } from "../turns/journal-key";
 import type { EffectJournal } from "./journal";
-import { checkedEffect, type EffectOptions } from "./options";
+import { checkedEffect, type EffectOptions, type EffectPlace } from "./options";
 
 /**
  * Does something to the outside world from within a node, a tool or a functional task, so that a re-run never does it twice unnoticed:
@@ -29,3 +31,57 @@ export async function effect<T>(name: string, fn: (key: string) => T | Promise<T
   });
   return spanned(`effect ${name}`, attributes, () => journal.run(call, fn, checked)) as Promise<T>;
 }
+
+interface NodeConfig {
+  configurable?: Record<string, unknown>;
+  callbacks?: { handlers?: unknown[]; getParentRunId?: () => string | undefined } | unknown[];
+}
+
+/**
+ * Finds the journal and the place of a call.
+ *
+ * @throws {TurnsError} EFFECT_OUTSIDE_NODE where there is no node, or one of a graph that no saver is attached to
+ */
+function contextOf<J>(name: string, given: object | undefined): { journal: J; place: EffectPlace } {
+  const config = (given ?? AsyncLocalStorageProviderSingleton.getRunnableConfig()) as NodeConfig | undefined;
+  const configurable = config?.configurable ?? {};
+  const { thread_id: threadId, checkpoint_ns: nodeNs, checkpoint_map: map } = configurable;
+  const nodeTaskId = configurable["__pregel_task_id"];
+  if (typeof threadId !== "string" || typeof nodeNs !== "string" || typeof nodeTaskId !== "string") {
+    throw outside(name, config === undefined ? "no config of LangGraph's" : "a config that no node was called with");
+  }
+  const callbacks = Array.isArray(config?.callbacks) ? undefined : config?.callbacks;
+  const journal = journalOf(Array.isArray(config?.callbacks) ? config.callbacks : (callbacks?.handlers ?? []));
+  if (journal === undefined) throw outside(name, "a graph that no TurnSaver is attached to");
+  const { "": root, ...inner } = (map ?? {}) as Record<string, string | undefined>;
+  return {
+    journal: journal as J,
+    place: {
+      threadId,
+      nodeNs,
+      nodeTaskId,
+      rootCheckpointId: typeof root === "string" ? root : undefined,
+      innerCheckpointIds: inner as Record<string, string>,
+      runId: callbacks?.getParentRunId?.(),
+    },
+  };
+}
+
+/** The journal of the saver that keeps the run; of a graph inside another one that another saver is attached to, the innermost. */
+function journalOf(handlers: readonly unknown[]): unknown {
+  const faces = handlers.filter((handler) => (handler as { [JOURNAL]?: unknown } | null)?.[JOURNAL] !== undefined) as {
+    [JOURNAL]: unknown;
+    isElsewhere?: boolean;
+  }[];
+  return (faces.findLast(({ isElsewhere }) => isElsewhere !== true) ?? faces.at(-1))?.[JOURNAL];
+}
+
+const outside = (name: string, found: string): TurnsError =>
+  new TurnsError("EFFECT_OUTSIDE_NODE", {
+    what: `effect ${JSON.stringify(name)}`,
+    expected: "a call from within a node, a tool or a task of a graph that a TurnSaver is attached to",
+    found,
+    remedy:
+      "Run the graph with a GraphRunner, or call saver.attach(graph); pass the node's config as the option `config` where there is no async context, and await the effect before the node returns. Nothing was done.",
+    data: { name },
+  });

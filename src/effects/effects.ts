@@ -1,17 +1,13 @@
 import { z } from "zod";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions, type ResolvedOptions } from "../options";
+import { checkedOptions, idSchema, type ResolvedOptions } from "../options";
 import { checkedId } from "../run-config";
-import type { EffectRow } from "../store/effects";
-import { SETTLED_AS_HISTORY } from "../store/effects";
+import { type EffectRow, SETTLED_AS_HISTORY } from "../store/effects";
 import type { Store } from "../store/store";
 import type { EffectContent } from "./content";
 import { givenResultNotSaved, reasonOf, unknownEffect } from "./failures";
-import { isHeldElsewhere } from "./holder";
-import { runningHere } from "./running";
-import { type Effect, toPublicEffect } from "./types";
+import { type Effect, isRunning, toPublicEffect } from "./types";
 
 /** What is known of an effect in doubt, or of one whose undo is. */
 export type EffectResolution =
@@ -54,11 +50,6 @@ const resolution = z.union(
   'must be { outcome: "done", result? }, { outcome: "not-done" }, { outcome: "history" } or { undo: "done" | "not-done" }',
 );
 
-/** Whether somebody is doing it just now. */
-export function isRunning(row: EffectRow): boolean {
-  return runningHere.has(row.id) || isHeldElsewhere(row.process);
-}
-
 /** The journal of side effects, for people: `saver.effects`. */
 export class Effects {
   readonly #parts: EffectsParts;
@@ -76,7 +67,7 @@ export class Effects {
   async list(threadId: string, options: z.input<typeof page> = {}): Promise<Effect[]> {
     const { status, ...query } = checkedOptions(page, options);
     const rows = await this.#parts.store.listEffects({ threadId: checkedId(threadId, "thread_id", "effects.list"), ...query });
-    const effects = rows.map((row) => toPublicEffect(row, isRunning));
+    const effects = rows.map((row) => toPublicEffect(row));
     return status === undefined ? effects : effects.filter((effect) => effect.status === status);
   }
 
@@ -84,7 +75,7 @@ export class Effects {
   async get(effectId: string): Promise<EffectDetails> {
     const row = await this.#row(effectId);
     const { result, error } = ((await this.#parts.content.outcomeOf(row)) ?? {}) as { result?: unknown; error?: unknown };
-    return { ...toPublicEffect(row, isRunning), input: await this.#parts.content.inputOf(row), result, error };
+    return { ...toPublicEffect(row), input: await this.#parts.content.inputOf(row), result, error };
   }
 
   /**
@@ -98,7 +89,7 @@ export class Effects {
     const settled = await this.#resolve(row, checkedOptions(resolution, settlement));
     if (settled === undefined) throw unknownEffect(effectId);
     if (settled.tries !== row.tries) throw notInDoubt(settled, "one that was begun again meanwhile");
-    const effect = toPublicEffect(settled, isRunning);
+    const effect = toPublicEffect(settled);
     this.#parts.events.tell("effect", { what: "resolved", effect });
     return effect;
   }
@@ -126,19 +117,18 @@ export class Effects {
   }
 
   async #row(effectId: string): Promise<EffectRow> {
-    if (!isId(effectId)) checkedOptions(z.custom<string>(isId, ID_RULE), effectId);
+    checkedOptions(idSchema, effectId);
     const row = await this.#parts.store.getEffect(effectId);
     if (row === undefined) throw unknownEffect(effectId);
     return row;
   }
 }
 
-function notInDoubt(row: EffectRow, found: string): TurnsError {
-  return new TurnsError("EFFECT_NOT_IN_DOUBT", {
+const notInDoubt = (row: EffectRow, found: string): TurnsError =>
+  new TurnsError("EFFECT_NOT_IN_DOUBT", {
     what: `effect ${JSON.stringify(row.name)} (${row.id})`,
     expected: "one that is in doubt",
     found,
     remedy: "Nothing was changed; saver.effects.list(threadId) shows how it stands.",
     data: { effectId: row.id, threadId: row.threadId },
   });
-}

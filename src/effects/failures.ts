@@ -1,86 +1,66 @@
 import { Unserializable } from "../codec/failures";
-import { TurnsError } from "../errors";
+import { type FramedDetails, TurnsError, type TurnsErrorCode } from "../errors";
 import type { EffectRow } from "../store/effects";
 import type { NewEffect } from "../store/store";
-import type { EffectPlace } from "./context";
+import type { EffectPlace } from "./options";
 
-const dataOf = (row: EffectRow): Record<string, unknown> => ({
-  threadId: row.threadId,
-  effectId: row.id,
-  name: row.name,
-  label: row.label,
-  key: row.key,
-  nodeName: row.nodeName,
-  nodeTaskId: row.nodeTaskId,
-  tries: row.tries,
-  startedAt: row.startedAt,
-});
+function dataOf(row: EffectRow): Record<string, unknown> {
+  const { threadId, id: effectId, name, label, key, nodeName, nodeTaskId, tries, startedAt } = row;
+  return { threadId, effectId, name, label, key, nodeName, nodeTaskId, tries, startedAt };
+}
 
-const nameOf = (row: Pick<EffectRow, "name" | "label" | "nodeName" | "threadId">): string =>
+export const nameOf = (row: Pick<EffectRow, "name" | "label" | "nodeName" | "threadId">): string =>
   `effect ${JSON.stringify(row.name)} (${row.label}) in node ${JSON.stringify(row.nodeName)} of thread ${JSON.stringify(row.threadId)}`;
 
 const SETTLE = (row: EffectRow): string =>
   `saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "done", result }) or { outcome: "not-done" }`;
 
-export function inDoubt(row: EffectRow, found?: string, cause?: unknown): TurnsError {
-  return new TurnsError("EFFECT_IN_DOUBT", {
-    what: nameOf(row),
+const failure = (code: TurnsErrorCode, row: EffectRow, details: FramedDetails): TurnsError =>
+  new TurnsError(code, { what: nameOf(row), data: dataOf(row), ...details });
+
+export const inDoubt = (row: EffectRow, found?: string, cause?: unknown): TurnsError =>
+  failure("EFFECT_IN_DOUBT", row, {
     expected: "an effect whose outcome is known",
     found: found ?? `one that was begun at ${row.startedAt} and never reported how it ended`,
     remedy: `It was not run again. Find out whether it happened (its key is ${row.key}), settle it with ${SETTLE(row)}, and resume. With the option \`probe\`, or \`idempotent\` from the beginning on, this goes by itself.`,
-    data: dataOf(row),
     cause,
   });
-}
 
-export function lostRun(row: EffectRow): TurnsError {
-  return new TurnsError("EFFECT_IN_DOUBT", {
-    what: nameOf(row),
+export const lostRun = (row: EffectRow): TurnsError =>
+  failure("EFFECT_IN_DOUBT", row, {
     expected: "to know whether this call is a new deed",
     found: `the same effect (begun at ${row.startedAt}, ${row.status === "done" ? "done" : "outcome unknown"}) of a run, or of a call of a graph without a checkpointer, of which nothing was saved`,
     remedy: `It was not run again. To go on with a lost run, start it with its task, task_id ${JSON.stringify(row.taskId)}; if this is a new deed, call saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "history" }) and run again. Inputs tell effects apart, durability "async" loses no runs, and subgraphs with a checkpointer no calls.`,
-    data: dataOf(row),
   });
-}
 
-export function changed(row: EffectRow): TurnsError {
-  return new TurnsError("EFFECT_CHANGED", {
-    what: nameOf(row),
+export const changed = (row: EffectRow): TurnsError =>
+  failure("EFFECT_CHANGED", row, {
     expected: "the input that was recorded when it was begun",
     found: "another one",
     remedy:
       'It was not run. Give effects whose order can change an `id`; get an input that a model makes from an effect of its own; or pass onInputChange: "accept" to take the recorded effect for this one.',
-    data: dataOf(row),
   });
-}
 
-export function unclear(row: EffectRow): TurnsError {
-  return new TurnsError("EFFECT_CHANGED", {
-    what: nameOf(row),
+export const unclear = (row: EffectRow): TurnsError =>
+  failure("EFFECT_CHANGED", row, {
     expected: "to know whether this call is another try or another effect",
     found: "one of the same name that failed in the same attempt, and neither an input nor an id to tell them apart",
     remedy: "It was not run. Give each effect an `id` or an `input`, or try again within its function.",
-    data: dataOf(row),
   });
-}
 
-export function notRecorded(row: EffectRow, cause: unknown): TurnsError {
-  return new TurnsError("EFFECT_NOT_RECORDED", {
-    what: nameOf(row),
+export const notRecorded = (row: EffectRow, cause: unknown): TurnsError =>
+  failure("EFFECT_NOT_RECORDED", row, {
     expected: "to commit its outcome",
     found: "a failing save; the deed itself has been done",
     remedy: `A retry in this process records it; otherwise it is in doubt: ${SETTLE(row)}.`,
-    data: dataOf(row),
     cause,
   });
-}
 
 /** @param now what somebody has made of it who took the thread over from a run that counted as dead, or a person */
 export function overruled(row: EffectRow, now: EffectRow): TurnsError {
   const found =
     now.undoStatus !== row.undoStatus ? "one that is being undone, or was" : now.tries !== row.tries ? "another try" : now.status;
-  return new TurnsError("EFFECT_NOT_RECORDED", {
-    what: nameOf(row),
+  return failure("EFFECT_NOT_RECORDED", row, {
     expected: "to commit its outcome; the deed itself has ended",
     found: `${found} meanwhile, by somebody who did not wait for it`,
     remedy: `What stands in the journal was left as it is. Look whether both happened (key ${now.key}): saver.effects.get(${JSON.stringify(row.id)}) shows it.`,
@@ -100,25 +80,21 @@ export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown):
 }
 
 /** The thread was deleted while the effect was running. */
-export function deletedMeanwhile(row: EffectRow, deletedAt: number): TurnsError {
-  return new TurnsError("THREAD_DELETED", {
-    what: nameOf(row),
+export const deletedMeanwhile = (row: EffectRow, deletedAt: number): TurnsError =>
+  failure("THREAD_DELETED", row, {
     expected: "its thread",
     found: `a thread deleted at ${new Date(deletedAt).toISOString()}`,
     remedy: `The effect itself has ended, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}). The run ends here.`,
-    data: dataOf(row),
   });
-}
 
 /** The same for a result that a person gave. */
-export function givenResultNotSaved(row: EffectRow, reason: string, cause: unknown): TurnsError {
-  return new TurnsError("UNSERIALIZABLE_VALUE", {
+export const givenResultNotSaved = (row: EffectRow, reason: string, cause: unknown): TurnsError =>
+  new TurnsError("UNSERIALIZABLE_VALUE", {
     problem: `The result for ${nameOf(row)} can't be saved: ${reason}.`,
     remedy: "Nothing was changed. Pass plain data, or leave the result out.",
     data: dataOf(row),
     cause,
   });
-}
 
 export function inputNotSaved(effect: NewEffect, cause: TurnsError): TurnsError {
   const { threadId, name, label, nodeNs, nodeTaskId } = effect;
@@ -151,32 +127,27 @@ function capitalised(text: string): string {
 }
 
 /** A rewind to before the effect took its intent away. */
-export function gone(row: EffectRow): TurnsError {
-  return new TurnsError("EFFECT_NOT_FOUND", {
-    what: nameOf(row),
+export const gone = (row: EffectRow): TurnsError =>
+  failure("EFFECT_NOT_FOUND", row, {
     expected: "its intent in the journal",
     found: "none: the thread was rewound meanwhile",
     remedy: `The effect itself has ended, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}).`,
-    data: dataOf(row),
   });
-}
 
-export function ended(name: string, { threadId, nodeTaskId }: EffectPlace): TurnsError {
-  return new TurnsError("EFFECT_OUTSIDE_NODE", {
+export const ended = (name: string, { threadId, nodeTaskId }: EffectPlace): TurnsError =>
+  new TurnsError("EFFECT_OUTSIDE_NODE", {
     what: `effect ${JSON.stringify(name)}`,
     expected: "a call from within a node, a tool or a task that is at work",
     found: "one that has ended, or ran into its timeout, and works on",
     remedy: "Nothing was done: its node may be at the same work again. Await every effect before the node returns.",
     data: { name, threadId, nodeTaskId },
   });
-}
 
-export function unknownEffect(effectId: string): TurnsError {
-  return new TurnsError("EFFECT_NOT_FOUND", {
+export const unknownEffect = (effectId: string): TurnsError =>
+  new TurnsError("EFFECT_NOT_FOUND", {
     what: `effect ${JSON.stringify(effectId)}`,
     expected: "the id of an effect in the journal",
     found: "none of that id",
     remedy: "saver.effects.list(threadId) shows which there are.",
     data: { effectId },
   });
-}

@@ -6,10 +6,9 @@ import { type EffectRow, runOf, spotOf } from "../store/effects";
 import type { EffectBeginning, NewEffect, PackedText, Store } from "../store/store";
 import type { TaskNames } from "../run-config";
 import type { Attempt } from "../turns/recorder";
-import { holderOf, isHeldElsewhere } from "./holder";
-import { type EffectContent, revived } from "./content";
-import { errorOutcome } from "./error-outcome";
-import type { EffectPlace } from "./context";
+import { holderOf, isHeldElsewhere, runningHere, toPublicEffect } from "./types";
+import type { EffectContent } from "./content";
+import type { CheckedEffect, EffectPlace, ErrorOutcome } from "./options";
 import {
   changed,
   deletedMeanwhile,
@@ -24,10 +23,6 @@ import {
   resultNotSaved,
   unclear,
 } from "./failures";
-import type { CheckedEffect } from "./options";
-import { type Course, Courses, nextOrdinal } from "./courses";
-import { runningHere } from "./running";
-import { toPublicEffect } from "./types";
 
 export interface JournalParts {
   store: Store;
@@ -36,6 +31,18 @@ export interface JournalParts {
   events: SaverEmitter;
   attemptOf: (runId: string | undefined, nodeTaskId: string) => Attempt | undefined;
   namesOf: (threadId: string) => TaskNames;
+}
+
+/** What is known of one attempt of a node task. */
+interface Course {
+  /** How many effects of a name were called. */
+  counts: Map<string, number>;
+  /** Which row each call has taken, by the call's id. */
+  taken: Map<string, string>;
+  /** Rows of effects that failed, or whose outcome is not known. */
+  unhappy: Set<string>;
+  /** By name or row, refusals after which nobody knows what happened. While there is one, the node must not end well. */
+  refused: Map<string, TurnsError>;
 }
 
 /** A call of `effect()`, numbered. */
@@ -73,7 +80,8 @@ const UNSETTLED = ["EFFECT_IN_DOUBT", "EFFECT_CHANGED", "EFFECT_NOT_RECORDED", "
  */
 export class EffectJournal {
   readonly #parts: JournalParts;
-  readonly #courses = new Courses();
+  /** Follows each attempt, so that a re-run numbers its effects the same way. */
+  readonly #courses = new WeakMap<object, Course>();
   /** Outcomes that could not be committed, and of what. */
   readonly #unsaved = new Map<string, { row: EffectRow; outcome: Outcome }>();
 
@@ -88,8 +96,10 @@ export class EffectJournal {
   called(name: string, { id }: CheckedEffect, place: EffectPlace): Call {
     const attempt = this.#parts.attemptOf(place.runId, place.nodeTaskId);
     if (attempt === undefined || attempt.run.isLate) throw ended(name, place);
-    const course = this.#courses.of(attempt);
-    const label = id === undefined ? `#${nextOrdinal(course, name)}` : `id:${id}`;
+    const course = this.#courseOf(attempt);
+    const ordinal = course.counts.get(name) ?? 0;
+    if (id === undefined) course.counts.set(name, ordinal + 1);
+    const label = id === undefined ? `#${ordinal}` : `id:${id}`;
     return { name, label, labelled: id !== undefined, place, attempt, course };
   }
 
@@ -113,19 +123,25 @@ export class EffectJournal {
    * something was done. Whoever goes on from there may do it again.
    */
   swallowed(attempt: Attempt): TurnsError | undefined {
-    return [...this.#courses.of(attempt).refused.values()][0];
+    return [...this.#courseOf(attempt).refused.values()][0];
+  }
+
+  #courseOf(attempt: object): Course {
+    const course = this.#courses.get(attempt) ?? { counts: new Map(), taken: new Map(), unhappy: new Set(), refused: new Map() };
+    this.#courses.set(attempt, course);
+    return course;
   }
 
   #remember({ attempt, course }: Call, effectId: string, error: unknown): void {
     course.unhappy.add(effectId);
     if (!(UNSETTLED as readonly unknown[]).includes((error as { code?: unknown } | undefined)?.code)) return;
     if (!TurnsError.is(error)) return;
-    for (const around of attemptsAround(attempt)) this.#courses.of(around).refused.set(effectId, error);
+    for (const around of attemptsAround(attempt)) this.#courseOf(around).refused.set(effectId, error);
   }
 
   #forgive({ attempt, course }: Call, effectId: string): void {
     course.unhappy.delete(effectId);
-    for (const around of attemptsAround(attempt)) this.#courses.of(around).refused.delete(effectId);
+    for (const around of attemptsAround(attempt)) this.#courseOf(around).refused.delete(effectId);
   }
 
   async #run({ kind, row }: EffectBeginning, work: Work): Promise<unknown> {
@@ -140,8 +156,9 @@ export class EffectJournal {
 
   /** What an effect that has ended came to. */
   async #outcomeOf(row: EffectRow): Promise<unknown> {
-    const value = (await this.#parts.content.outcomeOf(row)) as { result?: unknown; unsaved?: unknown } | undefined;
-    if (row.status === "final") throw revived(value);
+    const value = (await this.#parts.content.outcomeOf(row)) as
+      { result?: unknown; error?: unknown; unsaved?: unknown } | undefined;
+    if (row.status === "final") throw value?.error;
     if (typeof value?.unsaved === "string") throw resultNotSaved(row, value.unsaved);
     return value?.result;
   }
@@ -314,7 +331,7 @@ export class EffectJournal {
   }
 
   #tell(row: EffectRow, what: EffectEvent["what"]): void {
-    const effect = toPublicEffect(row, () => what === "begun");
+    const effect = toPublicEffect(row, what === "begun");
     this.#parts.events.tell("effect", { what, effect });
   }
 }
@@ -324,4 +341,32 @@ function attemptsAround(attempt: Attempt): Attempt[] {
   const around = [attempt];
   for (let within = attempt.within; within !== undefined; within = within.within) around.unshift(within);
   return around;
+}
+
+/** What breaks off a request that may have gone out: nobody knows what came of it. */
+const BROKEN_OFF =
+  /^(ETIMEDOUT|ESOCKETTIMEDOUT|ECONNRESET|ECONNABORTED|EPIPE|ERR_STREAM_PREMATURE_CLOSE|UND_ERR_(?!CONNECT_TIMEOUT).+)$/;
+const ABORTED: readonly unknown[] = ["AbortError", "TimeoutError"];
+const LONGEST_CHAIN = 10;
+
+/** What the function's error says about the deed. A classification that fails says nothing. */
+function errorOutcome(onError: ErrorOutcome | ((error: unknown) => ErrorOutcome) | undefined, error: unknown): ErrorOutcome {
+  if (onError === undefined) return isBrokenOff(error) ? "unknown" : "retryable";
+  if (typeof onError !== "function") return onError;
+  try {
+    const outcome = onError(error);
+    return outcome === "retryable" || outcome === "final" ? outcome : "unknown";
+  } catch {
+    return "unknown";
+  }
+}
+
+/** A timeout, an abort or a lost connection, here or as the cause. A connection that was never made is none: nothing has gone out. */
+function isBrokenOff(error: unknown): boolean {
+  let link = error as { name?: unknown; code?: unknown; cause?: unknown } | null | undefined;
+  for (let depth = 0; typeof link === "object" && link !== null && depth < LONGEST_CHAIN; depth++) {
+    if (ABORTED.includes(link.name) || (typeof link.code === "string" && BROKEN_OFF.test(link.code))) return true;
+    link = link.cause as typeof link;
+  }
+  return false;
 }

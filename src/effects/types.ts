@@ -1,4 +1,6 @@
+import { hostname } from "node:os";
 import type { EffectRow, UndoStatus } from "../store/effects";
+import { pidIsAlive, thisProcess } from "../turns/process-identity";
 
 /** An effect as the journal knows it. */
 export interface Effect {
@@ -37,7 +39,7 @@ export interface Effect {
   inherited: boolean;
 }
 
-export function toPublicEffect(row: EffectRow, isRunning: (row: EffectRow) => boolean): Effect {
+export function toPublicEffect(row: EffectRow, running = isRunning(row)): Effect {
   return {
     id: row.id,
     seq: row.seq,
@@ -49,7 +51,8 @@ export function toPublicEffect(row: EffectRow, isRunning: (row: EffectRow) => bo
     name: row.name,
     label: row.label,
     key: row.key,
-    status: statusOf(row, isRunning),
+    status:
+      row.status === "intent" ? (running ? "running" : "in-doubt") : row.status === "final" ? "failed-for-good" : row.status,
     tries: row.tries,
     idempotent: row.idempotent,
     undo: row.undo === "" ? false : row.undo,
@@ -63,7 +66,31 @@ export function toPublicEffect(row: EffectRow, isRunning: (row: EffectRow) => bo
   };
 }
 
-function statusOf(row: EffectRow, isRunning: (row: EffectRow) => boolean): Effect["status"] {
-  if (row.status === "intent") return isRunning(row) ? "running" : "in-doubt";
-  return row.status === "final" ? "failed-for-good" : row.status;
+/** Who does an effect: `<pid> <host> <start of the process>`. */
+export function holderOf(): string {
+  const { pid, host, pidStart } = thisProcess();
+  return `${pid} ${host} ${pidStart}`;
+}
+
+/**
+ * Whether another process may still be at it. Of this host the system knows which processes live; of another host nobody does, and
+ * after a crash there the effect would be in doubt for ever: it counts as ended.
+ */
+export function isHeldElsewhere(holder: string): boolean {
+  if (holder === holderOf()) return false;
+  const [pid = "", host = "", start = ""] = holder.split(" ");
+  return host === hostname() && pidIsAlive(Number(pid), start);
+}
+
+/**
+ * What this process is doing, by the effect's id, over all savers on all files and all copies of this package (ESM beside CommonJS): an
+ * attempt that timed out may still be at it when the next one comes.
+ */
+export const runningHere: Map<string, Promise<unknown>> = ((globalThis as Record<symbol, unknown>)[
+  Symbol.for("langgraph-checkpoint-turns.effects")
+] ??= new Map<string, Promise<unknown>>()) as Map<string, Promise<unknown>>;
+
+/** Whether somebody is doing it just now. */
+export function isRunning(row: EffectRow): boolean {
+  return runningHere.has(row.id) || isHeldElsewhere(row.process);
 }

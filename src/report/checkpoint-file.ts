@@ -2,19 +2,23 @@ import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { checkedOptions } from "../options";
-import { NotSynced, readWhole, type ReadFile, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
-import { inTurn } from "./file-queue";
+import { checkedOptions, functionSchema } from "../options";
+import { inTurn, NotSynced, type ReadFile, readWhole, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
 import { type FollowedSaver, type FollowOptions, followThread, type ProgressFollower } from "./follow";
 import { type FromThreadOptions, progressOfThread, type ProgressSource } from "./from-thread";
-import { malformedFile } from "./malformed-file";
+import { malformedFile } from "./markdown";
 import { type ParsedFile, parseFile } from "./parse";
-import * as changes from "./phase-changes";
-import type { PhaseChange } from "./phase-changes";
-import { checkedProgress, type Phase, type PhaseTokens, type Progress } from "./progress";
+import { changeSchema, failureLine, keepingNotes, type PhaseChange, tokensSchema, withFailure, withPhase } from "./phase-changes";
+import {
+  addedTokens,
+  checkedProgress,
+  type Phase,
+  type PhaseTokens,
+  type Progress,
+  type ResumePoint,
+  resumePointOf,
+} from "./progress";
 import { renderInto, renderProgress } from "./render";
-import { type ResumePoint, resumePointOf } from "./resume-point";
-import { keepingNotes } from "./thread-notes";
 
 export interface CheckpointFileOptions {
   /** Source of the current time. */
@@ -25,10 +29,10 @@ const pathSchema = z.strictObject({
   path: z.string().refine((path) => path !== "" && !path.includes("\0"), "must be the path of a file"),
 });
 const optionsSchema = z.strictObject({
-  clock: z
-    .custom<() => Date>((value) => typeof value === "function", "must be a function that returns a Date")
-    .default(() => () => new Date()),
+  clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => () => new Date()),
 });
+const completionSchema = changeSchema.omit({ status: true });
+const reasonSchema = z.strictObject({ reason: z.string() });
 const OLD = "Look at the file and its folder, and whether the disk is full; what was there before still is.";
 const NEW = "The file is the new one; a power cut might bring the former one back. Check the disk and its file system.";
 /** How often a file that others change at the same moment is read anew. */
@@ -46,12 +50,14 @@ const TRIES = 20;
  */
 export class CheckpointFile {
   readonly path: string;
+  readonly #name: string;
   readonly #clock: () => Date;
   #tidied = false;
 
   /** @throws {TurnsError} INVALID_OPTION */
   constructor(path: string, options: CheckpointFileOptions = {}) {
     this.path = checkedOptions(pathSchema, { path }).path;
+    this.#name = basename(this.path);
     this.#clock = checkedOptions(optionsSchema, options).clock;
   }
 
@@ -108,23 +114,31 @@ export class CheckpointFile {
    * @throws {TurnsError} UNKNOWN_PHASE; CHECKPOINT_FILE_UNAVAILABLE also if there is no file yet
    */
   async updatePhase(id: string, change: PhaseChange): Promise<Progress> {
-    const given = changes.checkedChange(change);
+    const given = checkedOptions(changeSchema, change);
     return this.#changePhase(id, () => given);
   }
 
   /** Says that a phase is completed, now unless `endedAt` is given. @returns and throws as {@link updatePhase} */
   async markPhaseComplete(id: string, change: Omit<PhaseChange, "status"> = {}): Promise<Progress> {
-    return this.#changePhase(id, changes.completed(changes.checkedCompletion(change)));
+    const given = checkedOptions(completionSchema, change);
+    return this.#changePhase(id, ({ notes }) => ({
+      ...given,
+      notes: withFailure(given.notes ?? notes, ""),
+      status: "completed",
+    }));
   }
 
   /** Says that a phase failed, and why, in a line of its notes. @returns and throws as {@link updatePhase} */
   async markPhaseFailed(id: string, reason: string, change: Omit<PhaseChange, "status"> = {}): Promise<Progress> {
-    return this.#changePhase(id, changes.failed(changes.checkedReason(reason), changes.checkedCompletion(change)));
+    const line = failureLine(checkedOptions(reasonSchema, { reason }).reason);
+    const given = checkedOptions(completionSchema, change);
+    return this.#changePhase(id, ({ notes }) => ({ ...given, notes: withFailure(given.notes ?? notes, line), status: "failed" }));
   }
 
   /** Adds tokens to what a phase has used. @returns and throws as {@link updatePhase} */
   async logTokens(id: string, tokens: Partial<PhaseTokens>): Promise<Progress> {
-    return this.#changePhase(id, changes.tokensAdded(changes.checkedTokens(tokens)));
+    const more = checkedOptions(tokensSchema, tokens);
+    return this.#changePhase(id, (phase) => ({ tokens: addedTokens(phase.tokens, more) }));
   }
 
   /** Where the work can go on, by what the phases say; null if there is no file (S5.4). */
@@ -136,7 +150,7 @@ export class CheckpointFile {
   #changePhase(id: string, next: (phase: Phase) => PhaseChange): Promise<Progress> {
     return this.#change((old) => {
       if (old === null) throw this.#unavailable("a file to update", "none");
-      return changes.withPhase(old, id, this.#clock(), next);
+      return withPhase(old, id, this.#clock(), next);
     }, false);
   }
 
@@ -152,7 +166,7 @@ export class CheckpointFile {
       this.#tidied = true;
       for (let tries = 0; tries < TRIES; tries += 1) {
         const found = await this.#reaching(() => readWhole(target));
-        const old = found === undefined || (overEmpty && isEmpty(found)) ? null : this.#parsed(found);
+        const old = found === undefined || (overEmpty && found.bytes.toString().trim() === "") ? null : this.#parsed(found);
         const progress = checkedProgress(next(old?.progress ?? null));
         if (old !== null && isDeepStrictEqual(old.progress, progress)) return progress;
         const text = old === null ? renderProgress(progress) : renderInto(old, progress, this.#name);
@@ -162,14 +176,9 @@ export class CheckpointFile {
     });
   }
 
-  get #name(): string {
-    return basename(this.path);
-  }
-
   /** Bytes that are no text would not come back: they are refused, and nothing is lost. */
   #parsed({ bytes }: ReadFile): ParsedFile {
-    const text = new TextDecoder("utf-8", { ignoreBOM: true });
-    const decoded = text.decode(bytes);
+    const decoded = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
     if (!bytes.equals(Buffer.from(decoded))) {
       const line = firstDifference(bytes, Buffer.from(decoded));
       throw malformedFile(this.#name, { line, expected: "text in UTF-8", found: "bytes that are none" });
@@ -198,10 +207,6 @@ export class CheckpointFile {
       cause,
     });
   }
-}
-
-function isEmpty({ bytes }: ReadFile): boolean {
-  return bytes.toString().trim() === "";
 }
 
 /** The line, from 1, in which two texts begin to differ. */

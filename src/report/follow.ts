@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { ID_RULE, isId } from "../ids";
 import type { Logger } from "../logger";
 import { checkedOptions } from "../options";
-import type { FromThreadOptions, ProgressSource } from "./from-thread";
+import { type FromThreadOptions, type ProgressSource, threadOptions } from "./from-thread";
 
 export interface FollowOptions extends FromThreadOptions {
   /** How long the file waits for more to come before it is written, milliseconds. Default 250. */
@@ -34,12 +33,7 @@ const SHARE = 10;
 /** The end of a run is no event; whether it has ended is asked this often. */
 const ASK_AGAIN_MS = 1_000;
 
-const schema = z.strictObject({
-  threadId: z.custom<string>(isId, ID_RULE),
-  by: z.enum(["task", "node"]).default("task"),
-  errors: z.boolean().optional(),
-  delayMs: z.number().int().min(0).max(3_600_000).default(250),
-});
+const schema = threadOptions.extend({ delayMs: z.number().int().min(0).max(3_600_000).default(250) });
 
 /** See `CheckpointFile.follow`. @param refresh brings the file up to date */
 export function followThread(

@@ -1,14 +1,22 @@
-import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { type CheckpointTuple, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, idSchema } from "../options";
 import type { TaskSpan } from "../store/ownership";
+import { plannedTasks } from "../turns/planned";
 import type { Turn } from "../turns/types";
-import { failureLine } from "./failure-notes";
-import { type Head, headOf } from "./head";
-import { type Phase, type PhaseStatus, type Progress, type ResumeInfo, sumOf } from "./progress";
-import { resumeInfoOf } from "./resume-point";
-import { type Course, courseOf, liveCourse, nodeOf, tokensOf } from "./turn-course";
+import { failureLine } from "./phase-changes";
+import {
+  addedTokens,
+  noTokens,
+  type Phase,
+  type PhaseStatus,
+  type PhaseTokens,
+  type Progress,
+  type ResumeInfo,
+  resumeInfoOf,
+  sumOf,
+  TOKEN_KINDS,
+} from "./progress";
 
 /** What a progress file needs of a `TurnSaver`. */
 export interface ProgressSource {
@@ -32,8 +40,8 @@ export interface FromThreadOptions {
   errors?: boolean;
 }
 
-const schema = z.strictObject({
-  threadId: z.custom<string>(isId, ID_RULE),
+export const threadOptions = z.strictObject({
+  threadId: idSchema,
   by: z.enum(["task", "node"]).default("task"),
   errors: z.boolean().optional(),
 });
@@ -60,7 +68,7 @@ interface Situation {
 
 /** See `CheckpointFile.fromThread`. @throws {TurnsError} INVALID_OPTION, and what the saver throws */
 export async function progressOfThread(saver: ProgressSource, thread: string, options: FromThreadOptions): Promise<Progress> {
-  const { threadId, by, errors = saver.encrypted !== true } = checkedOptions(schema, { ...options, threadId: thread });
+  const { threadId, by, errors = saver.encrypted !== true } = checkedOptions(threadOptions, { ...options, threadId: thread });
   const turns = await turnsOf(saver, threadId);
   const situation: Situation = {
     head: headOf(await newestCheckpoint(saver, threadId)),
@@ -186,4 +194,93 @@ function grouped(turns: readonly Turn[], keyOf: (turn: Turn) => string): Map<str
     else group.push(turn);
   }
   return groups;
+}
+
+/** Where a thread stands. */
+interface Head {
+  checkpointId: string | undefined;
+  /** Whether it is what an `updateState` made. */
+  isUpdate: boolean;
+  /** Nodes at the top of the graph that come next, as far as a checkpoint alone tells; those among them that have run are not left out. */
+  planned: readonly string[];
+  /** Something comes next, or has been written that no checkpoint has taken up. */
+  isUnfinished: boolean;
+}
+
+function headOf(tuple: CheckpointTuple | undefined): Head {
+  if (tuple === undefined) return { checkpointId: undefined, isUpdate: false, planned: [], isUnfinished: false };
+  const { checkpoint, metadata, pendingWrites } = tuple;
+  const source = metadata?.source;
+  const planned = metadata === undefined ? [] : plannedTasks("", checkpoint, metadata).map((task) => task.name);
+  const written = (pendingWrites ?? []).some(([, channel]) => !Object.hasOwn(WRITES_IDX_MAP, channel));
+  return {
+    checkpointId: checkpoint.id,
+    isUpdate: source === "update",
+    planned: [...new Set(planned)],
+    isUnfinished: source === "input" || planned.length > 0 || written,
+  };
+}
+
+/** What came of a row of turns: how the newest superstep among them stands. */
+interface Course {
+  /** The checkpoint that superstep started from. */
+  checkpointId: string | undefined;
+  /** A node that had begun and has not ended. */
+  open: Turn | undefined;
+  /** A node that failed and was not tried again. */
+  failed: Turn | undefined;
+  /** A node that waits for an answer. */
+  waiting: Turn | undefined;
+}
+
+/** @param turns of nodes at the top of the graph and inside, oldest first; undefined if there are none at the top */
+function courseOf(turns: readonly Turn[]): Course | undefined {
+  const atTop = turns.filter((turn) => !turn.nodeNs.includes("|"));
+  const last = atTop.findLast((turn) => turn.turnType === "Thought") ?? atTop.at(-1);
+  if (last === undefined) return undefined;
+  const newest = new Map<string, Turn>();
+  for (const turn of atTop) {
+    if (turn.checkpointId === last.checkpointId && turn.step === last.step) newest.set(turn.nodeTaskId, turn);
+  }
+  const states = [...newest.values()];
+  return {
+    checkpointId: last.checkpointId,
+    open: states.find((turn) => turn.turnType === "Thought"),
+    failed: states.find((turn) => turn.status === "error" && !turn.durable),
+    waiting: states.find((turn) => turn.status === "interrupted"),
+  };
+}
+
+/** What is left of a course now: a failure or question that the thread has gone past is none any more. */
+function liveCourse(course: Course | undefined, head: Head, inFlight: ReadonlySet<string>): Course | undefined {
+  if (course === undefined) return undefined;
+  const isAtHead = course.checkpointId === head.checkpointId;
+  return {
+    checkpointId: course.checkpointId,
+    open: course.open !== undefined && inFlight.has(course.open.id) ? course.open : undefined,
+    failed: isAtHead ? course.failed : undefined,
+    waiting: isAtHead ? course.waiting : undefined,
+  };
+}
+
+/** The node at the top of the graph in which a turn took place. */
+function nodeOf(turn: Turn): string {
+  const cut = turn.nodeNs.indexOf("|");
+  if (cut === -1) return turn.nodeName;
+  const segment = turn.nodeNs.slice(0, cut);
+  const end = segment.lastIndexOf(":");
+  return end === -1 ? segment : segment.slice(0, end);
+}
+
+/** An attempt's Action repeats what its Thought has counted up to then. */
+function tokensOf(turns: readonly Turn[]): PhaseTokens {
+  const attempts = new Map<string, PhaseTokens>();
+  for (const turn of turns) {
+    const key = JSON.stringify([turn.nodeTaskId, turn.attempt]);
+    const known = attempts.get(key) ?? noTokens();
+    const told: Partial<PhaseTokens> = turn.tokens;
+    for (const kind of TOKEN_KINDS) known[kind] = Math.max(known[kind], told[kind] ?? 0);
+    attempts.set(key, known);
+  }
+  return [...attempts.values()].reduce((sum, tokens) => addedTokens(sum, tokens), noTokens());
 }

@@ -1,11 +1,19 @@
 import { describe } from "../errors";
-import { expectationOf } from "../expectation";
-import { fromInline, fromQuote } from "./inline-text";
-import { Malformed, malformedFile, type Problem } from "./malformed-file";
-import { type Block, blocksOf, type LineRange } from "./markdown-blocks";
+import { expectationOf } from "../options";
+import {
+  type Block,
+  blocksOf,
+  fromInline,
+  fromQuote,
+  type LineRange,
+  linesOf,
+  Malformed,
+  malformedFile,
+  type Problem,
+  type TextLines,
+} from "./markdown";
 import { type Phase, type Progress, progressSchema, type ResumeInfo } from "./progress";
 import { phaseRowsOf, resumeRowsOf, tableNamed, TITLE } from "./tables";
-import { linesOf, type TextLines } from "./text-lines";
 
 /** A heading or table of ours, where it stands. */
 type Part<K extends Block["kind"]> = Extract<Block, { kind: K }>;

@@ -1,9 +1,6 @@
-import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { checkedOptions } from "../options";
-import { failureLine, withFailure } from "./failure-notes";
-import { addedTokens, type Phase, phaseSchema, type PhaseTokens, type Progress, sumOf } from "./progress";
-import { resumeInfoOf } from "./resume-point";
+import { toInline } from "./markdown";
+import { addedTokens, type Phase, phaseSchema, type PhaseTokens, type Progress, resumeInfoOf, sumOf } from "./progress";
 
 /** What to change of a phase; what is not given stays. */
 export interface PhaseChange extends Partial<Omit<Phase, "id" | "tokens">> {
@@ -11,28 +8,10 @@ export interface PhaseChange extends Partial<Omit<Phase, "id" | "tokens">> {
   tokens?: Partial<PhaseTokens>;
 }
 
-const tokenCounts = phaseSchema.shape.tokens.partial();
-const change = phaseSchema.omit({ id: true, tokens: true }).partial().extend({ tokens: tokenCounts.optional() });
-const completion = change.omit({ status: true });
-const reason = z.strictObject({ reason: z.string() });
+export const tokensSchema = phaseSchema.shape.tokens.partial();
+export const changeSchema = phaseSchema.omit({ id: true, tokens: true }).partial().extend({ tokens: tokensSchema.optional() });
 
-/** @throws {TurnsError} INVALID_OPTION */
-export function checkedChange(given: unknown): PhaseChange {
-  return checkedOptions(change, given);
-}
-
-/** As {@link checkedChange}, without a status. */
-export function checkedCompletion(given: unknown): PhaseChange {
-  return checkedOptions(completion, given);
-}
-
-export function checkedTokens(given: unknown): Partial<PhaseTokens> {
-  return checkedOptions(tokenCounts, given);
-}
-
-export function checkedReason(given: unknown): string {
-  return checkedOptions(reason, { reason: given }).reason;
-}
+const FAILED = "**Failed:** ";
 
 /**
  * Changes one phase; totals and resume info follow (requirement S5.3). Unless they are given, the times follow the status: a phase
@@ -44,31 +23,11 @@ export function withPhase(progress: Progress, id: string, now: Date, next: (phas
   const index = progress.phases.findIndex((phase) => phase.id === id);
   const phase = progress.phases[index];
   if (phase === undefined) throw unknownPhase(id, progress.threadId);
-  const { tokens, ...rest } = next(phase);
-  const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) as Omit<
-    PhaseChange,
-    "tokens"
-  >;
-  const counts = addedTokens({ ...phase.tokens, ...defined(tokens ?? {}) }, {});
-  const changed: Phase = { ...phase, ...timesFor(phase, given.status, now), ...given, tokens: counts };
-  return withPhases(progress, progress.phases.with(index, changed));
-}
-
-/** Other phases in a progress; totals and resume info are made anew. */
-export function withPhases(progress: Progress, phases: Phase[]): Progress {
+  const { tokens = {}, ...rest } = next(phase);
+  const given = defined(rest);
+  const counts = addedTokens({ ...phase.tokens, ...defined(tokens) }, {});
+  const phases = progress.phases.with(index, { ...phase, ...timesFor(phase, given.status, now), ...given, tokens: counts });
   return { ...progress, phases, resume: resumeInfoOf(phases, progress.resume), totals: sumOf(phases) };
-}
-
-export function completed(given: PhaseChange): (phase: Phase) => PhaseChange {
-  return (phase) => ({ ...given, notes: withFailure(given.notes ?? phase.notes, ""), status: "completed" });
-}
-
-export function failed(why: string, given: PhaseChange): (phase: Phase) => PhaseChange {
-  return (phase) => ({ ...given, notes: withFailure(given.notes ?? phase.notes, failureLine(why)), status: "failed" });
-}
-
-export function tokensAdded(tokens: Partial<PhaseTokens>): (phase: Phase) => PhaseChange {
-  return (phase) => ({ tokens: addedTokens(phase.tokens, tokens) });
 }
 
 function timesFor(phase: Phase, status: Phase["status"] | undefined, now: Date): Partial<Phase> {
@@ -78,16 +37,47 @@ function timesFor(phase: Phase, status: Phase["status"] | undefined, now: Date):
   return { endedAt: now };
 }
 
-function defined(tokens: Partial<PhaseTokens>): Partial<PhaseTokens> {
-  return Object.fromEntries(Object.entries(tokens).filter(([, count]) => count !== undefined));
+/** What is undefined stays as it was. */
+function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as never;
 }
 
-function unknownPhase(id: string, threadId: string): TurnsError {
-  return new TurnsError("UNKNOWN_PHASE", {
+const unknownPhase = (id: string, threadId: string): TurnsError =>
+  new TurnsError("UNKNOWN_PHASE", {
     what: `phase ${describe(id)}`,
     expected: "a phase of the file",
     found: `none of that id in the progress of ${describe(threadId)}`,
     remedy: "read() shows which there are; write() adds phases. Nothing was changed.",
     data: { id, threadId },
   });
+
+/** Why a phase failed, as one line of its notes: by its beginning it is found again when the reason is another, or none any more. */
+export function failureLine(reason: string): string {
+  return FAILED + toInline(reason);
+}
+
+/** Notes with the line of their failure taken out, and another one put behind them; what people wrote stays. */
+export function withFailure(notes: string, line: string): string {
+  const lines = notes.split("\n");
+  const kept = lines.filter((each) => !each.startsWith(FAILED));
+  // The empty lines that set it off go with it.
+  const others = kept.length === lines.length ? notes : withoutEmptyEnds(kept).join("\n");
+  if (line === "") return others;
+  return others === "" ? line : `${others}${others.endsWith("\n") ? "" : "\n"}\n${line}`;
+}
+
+/** By counting: a regular expression for the end would start again at each of a million empty lines in the middle. */
+function withoutEmptyEnds(lines: readonly string[]): string[] {
+  const first = lines.findIndex((line) => line !== "");
+  return first === -1 ? [] : lines.slice(first, lines.findLastIndex((line) => line !== "") + 1);
+}
+
+/** What a thread tells, with the names and notes that people gave its phases in the file; only the line of a failure is the thread's. */
+export function keepingNotes(fresh: Progress, old: Progress): Progress {
+  const known = new Map(old.phases.map((phase) => [phase.id, phase]));
+  const phases = fresh.phases.map((phase): Phase => {
+    const before = known.get(phase.id);
+    return before === undefined ? phase : { ...phase, name: before.name, notes: withFailure(before.notes, phase.notes) };
+  });
+  return { ...fresh, phases };
 }

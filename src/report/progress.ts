@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, idSchema } from "../options";
 
 /** Tokens as the models reported them; `cached` are part of the input, `reasoning` part of the output. */
 export interface PhaseTokens {
@@ -50,7 +49,6 @@ export interface Progress {
 export const TOKEN_KINDS = ["input", "output", "cached", "reasoning"] as const satisfies readonly (keyof PhaseTokens)[];
 export const STATUSES = ["pending", "in-progress", "completed", "failed", "skipped"] as const satisfies readonly PhaseStatus[];
 
-const id = z.custom<string>(isId, ID_RULE);
 /** Minus zero, which no file can tell from zero, becomes zero. */
 const count = z
   .number()
@@ -61,7 +59,7 @@ const count = z
 const tokens = z.strictObject({ input: count, output: count, cached: count, reasoning: count });
 
 export const phaseSchema = z.strictObject({
-  id,
+  id: idSchema,
   name: z.string(),
   status: z.enum(STATUSES),
   startedAt: z.date().nullable(),
@@ -72,8 +70,8 @@ export const phaseSchema = z.strictObject({
 
 const resumeSchema = z
   .strictObject({
-    lastPhase: id.nullable(),
-    nextPhase: id.nullable(),
+    lastPhase: idSchema.nullable(),
+    nextPhase: idSchema.nullable(),
     nextStep: z.string().nullable(),
     canResume: z.boolean(),
     reason: z.string().nullable(),
@@ -85,7 +83,7 @@ const resumeSchema = z
 
 /** What every {@link Progress} keeps to; what it says of its phases agrees with them. */
 export const progressSchema: z.ZodType<Progress> = z
-  .strictObject({ threadId: id, phases: z.array(phaseSchema), resume: resumeSchema, totals: tokens })
+  .strictObject({ threadId: idSchema, phases: z.array(phaseSchema), resume: resumeSchema, totals: tokens })
   .superRefine((progress, context) => {
     const ids = progress.phases.map((phase) => phase.id);
     const known = new Set(ids);
@@ -120,4 +118,44 @@ export function addedTokens(left: PhaseTokens, right: Partial<PhaseTokens>): Pha
 
 export function sumOf(phases: readonly Pick<Phase, "tokens">[]): PhaseTokens {
   return phases.reduce((sum, phase) => addedTokens(sum, phase.tokens), noTokens());
+}
+
+/** Where work can go on (requirement S5.4). */
+export interface ResumePoint {
+  /** Id of the last phase that was completed; null if none was. */
+  lastCompleted: string | null;
+  /** Id of the phase to go on with; null if there is none. */
+  nextPhase: string | null;
+  canResume: boolean;
+  /** Why not; null if it can. */
+  reason: string | null;
+  totals: PhaseTokens;
+}
+
+/**
+ * What the phases say about going on. A failed phase is the next one: it is repaired and run again. What was said before stands as far
+ * as it still can: a next step while the next phase is the same, a refusal while that phase is still at work or failed.
+ */
+export function resumeInfoOf(phases: readonly Phase[], before?: ResumeInfo): ResumeInfo {
+  const last = phases.findLast((phase) => phase.status === "completed")?.id ?? null;
+  const next = phases.find((phase) => phase.status !== "completed" && phase.status !== "skipped");
+  const at = { lastPhase: last, nextPhase: next?.id ?? null };
+  if (next === undefined) {
+    const reason = phases.length === 0 ? "there are no phases yet" : "all phases are done";
+    return { ...at, nextStep: null, canResume: false, reason };
+  }
+  if (before?.nextPhase === next.id && before.reason !== null && next.status !== "pending") {
+    return { ...at, nextStep: before.nextStep, canResume: false, reason: before.reason };
+  }
+  return { ...at, nextStep: stepFor(next), canResume: true, reason: null };
+}
+
+function stepFor(next: Phase): string {
+  if (next.status === "failed") return `repair ${next.name}, then run it again`;
+  return next.status === "in-progress" ? `go on with ${next.name}` : `begin ${next.name}`;
+}
+
+export function resumePointOf(progress: Progress): ResumePoint {
+  const { lastPhase, nextPhase, canResume, reason } = resumeInfoOf(progress.phases, progress.resume);
+  return { lastCompleted: lastPhase, nextPhase, canResume, reason, totals: sumOf(progress.phases) };
 }

@@ -1,12 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
-import { withFailure } from "./failure-notes";
-import { toInline, toQuote } from "./inline-text";
-import { malformedFile } from "./malformed-file";
-import { type LineRange, marker } from "./markdown-blocks";
+import { withFailure } from "./phase-changes";
+import { edited, type LineEdit, type LineRange, malformedFile, marker, toInline, toQuote } from "./markdown";
 import { type ParsedFile, type Section, tryParse } from "./parse";
 import { checkedProgress, type Phase, type Progress } from "./progress";
 import { phaseTable, resumeTable, TITLE } from "./tables";
-import { edited, type LineEdit } from "./text-lines";
 
 const END = marker("end");
 
@@ -17,17 +14,8 @@ const END = marker("end");
  */
 export function renderProgress(progress: Progress): string {
   const { threadId, phases, resume } = checkedProgress(progress);
-  const head = [
-    marker("progress", "1"),
-    "",
-    titleLine(threadId),
-    "",
-    ...phaseTable(progress),
-    "",
-    ...resumeTable(resume),
-    "",
-    END,
-  ];
+  const tables = [...phaseTable(progress), "", ...resumeTable(resume)];
+  const head = [marker("progress", "1"), "", titleLine(threadId), "", ...tables, "", END];
   return `${[...head, ...phases.flatMap((phase) => ["", ...sectionLines(phase)])].join("\n")}\n`;
 }
 
@@ -41,8 +29,8 @@ export function renderProgress(progress: Progress): string {
 export function renderInto(file: ParsedFile, progress: Progress, name: string): string {
   const wanted = checkedProgress(progress);
   // People's text may end in a code fence that is not closed: what is put in behind it would not be found again.
-  for (const place of [behindItsMatters, closeBehind]) {
-    const text = edited(file.text, editsOf(file, wanted, place));
+  for (const isClose of [false, true]) {
+    const text = edited(file.text, editsOf(file, wanted, isClose));
     const again = tryParse(text);
     if ("file" in again && isDeepStrictEqual(again.file.progress, wanted)) return text;
   }
@@ -50,7 +38,8 @@ export function renderInto(file: ParsedFile, progress: Progress, name: string): 
   throw malformedFile(name, { line: file.head.to, expected, found: "text that hides what is put in behind this line" });
 }
 
-function editsOf(file: ParsedFile, progress: Progress, place: Place): LineEdit[] {
+/** @param isClose put new phases directly behind those before them, not behind what people wrote under these */
+function editsOf(file: ParsedFile, progress: Progress, isClose: boolean): LineEdit[] {
   const { progress: old, sections } = file;
   const edits: LineEdit[] = [];
   if (old.threadId !== progress.threadId) edits.push({ ...file.title, insert: [titleLine(progress.threadId)] });
@@ -61,7 +50,7 @@ function editsOf(file: ParsedFile, progress: Progress, place: Place): LineEdit[]
   for (const phase of progress.phases) {
     const section = sections.get(phase.id);
     if (section === undefined) {
-      const at = place(file, behind);
+      const at = isClose ? behind : (file.breaks.find((line) => line >= behind) ?? file.text.lines.length);
       const before = added.get(at);
       added.set(at, before === undefined ? sectionLines(phase) : [...before, "", ...sectionLines(phase)]);
     } else {
@@ -118,17 +107,6 @@ function setOff(file: ParsedFile, from: number, to: number, lines: readonly stri
 
 function isBlank(file: ParsedFile, line: number): boolean {
   return (file.text.lines[line] ?? "").trim() === "";
-}
-
-type Place = (file: ParsedFile, behind: number) => number;
-
-/** Behind what people wrote under a phase, before the next phase or a heading that begins something else. */
-function behindItsMatters(file: ParsedFile, behind: number): number {
-  return file.breaks.find((line) => line >= behind) ?? file.text.lines.length;
-}
-
-function closeBehind(_file: ParsedFile, behind: number): number {
-  return behind;
 }
 
 function titleLine(threadId: string): string {

@@ -1,13 +1,11 @@
 import type { EffectContent } from "../effects/content";
-import { isRunning } from "../effects/effects";
 import { toPublicEffect } from "../effects/types";
 import type { EffectEvent, SaverEmitter } from "../events";
 import { failpoint, type FailpointDetails } from "../failpoints";
 import type { EffectRow } from "../store/effects";
 import type { Lease, Store, UndoOutcome } from "../store/store";
-import type { Found } from "./coverage";
+import type { Found, KnownUndo, UndoCall } from "./undos";
 import { goneMeanwhile, takenOver, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
-import type { KnownUndo, UndoCall } from "./undos";
 
 /** How much of an undo's error is kept with the effect. */
 const ERROR_LENGTH = 1_000;
@@ -80,7 +78,7 @@ async function callFor({ content }: CompensationParts, row: EffectRow): Promise<
     input: await content.inputOf(row),
     result: inDoubt ? undefined : outcome?.result,
     inDoubt,
-    effect: toPublicEffect(row, isRunning),
+    effect: toPublicEffect(row),
   };
 }
 
@@ -109,7 +107,7 @@ async function mark(
   if (marked === undefined) throw goneMeanwhile(row, ran);
   const what: EffectEvent["what"] | undefined =
     outcome.status === "done" ? "undone" : outcome.status === "failed" ? "undo-failed" : undefined;
-  if (what !== undefined) events.tell("effect", { what, effect: toPublicEffect(marked, isRunning) });
+  if (what !== undefined) events.tell("effect", { what, effect: toPublicEffect(marked) });
 }
 
 /** @returns what to tell as the cause: that the failure could not be saved leaves the undo in doubt, and hides nothing */

@@ -1,10 +1,8 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { checkedOptions } from "../options";
-import { ID_RULE, isId } from "../ids";
-import { taskSpans, type TaskSpan } from "../store/ownership";
+import { idSchema } from "../options";
+import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
-import type { RewindEffects } from "./summary";
 
 export interface RewindRequest {
   threadId: string;
@@ -63,36 +61,20 @@ export interface RewindPlan {
 }
 
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === "string");
-const id = z.custom<string>(isId, ID_RULE);
 
-const requestSchema = z.strictObject({
-  threadId: id,
-  toTask: id,
+export const requestSchema = z.strictObject({
+  threadId: idSchema,
+  toTask: idSchema,
   tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
   dryRun: z.boolean().optional(),
   archive: z.boolean().optional(),
   allowUncompensated: z.boolean().optional(),
 });
 
-const checkpointSchema = requestSchema
+export const checkpointSchema = requestSchema
   .pick({ threadId: true, archive: true, allowUncompensated: true })
-  .extend({ checkpointNs: z.string().optional(), checkpointId: id, reason: id });
-const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
-
-/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
-export function checkedRequest(request: RewindRequest): RewindRequest {
-  return checkedOptions(requestSchema, request);
-}
-
-/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
-export function checkedCheckpointRequest(request: CheckpointRewindRequest): CheckpointRewindRequest {
-  return checkedOptions(checkpointSchema, request);
-}
-
-/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
-export function checkedFinish(request: FinishRequest): FinishRequest {
-  return checkedOptions(finishSchema, request);
-}
+  .extend({ checkpointNs: z.string().optional(), checkpointId: idSchema, reason: idSchema });
+export const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
 
 /**
  * The task that owns a point, and the tasks that something goes of: those that began behind it, and the one that is cut.
@@ -137,35 +119,32 @@ function checkAgainstList(
   if (early !== undefined) throw contradiction(request, early, { listed: "after", ran: "before" });
 }
 
-function contradiction(request: RewindRequest, task: string, sides: { listed: string; ran: string }): TurnsError {
-  return new TurnsError("STATE_INVARIANT_VIOLATED", {
+const contradiction = (request: RewindRequest, task: string, sides: { listed: string; ran: string }): TurnsError =>
+  new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
     expected: `task ${describe(task)} ${sides.listed} the target, as in the list of tasks`,
     found: `it ran ${sides.ran} the target`,
     remedy: "Pass the tasks in the order in which they ran, or leave the list out. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, task },
   });
-}
 
-function unknownTask(request: RewindRequest, expected: string, spans: readonly TaskSpan[]): TurnsError {
-  return new TurnsError("UNKNOWN_TASK", {
+const unknownTask = (request: RewindRequest, expected: string, spans: readonly TaskSpan[]): TurnsError =>
+  new TurnsError("UNKNOWN_TASK", {
     what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
     expected,
     found: "a task that is not among them",
     remedy: "saver.listTasks(threadId) shows which there are. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, tasks: spans.map((span) => span.taskId) },
   });
-}
 
-function beforeBeginning(threadId: string, targetSeq: number): TurnsError {
-  return new TurnsError("UNKNOWN_TASK", {
+const beforeBeginning = (threadId: string, targetSeq: number): TurnsError =>
+  new TurnsError("UNKNOWN_TASK", {
     what: `rewind of thread ${describe(threadId)} to seq ${targetSeq}`,
     expected: "a point at which the thread was there",
     found: "one before its first task, or no such thread",
     remedy: "saver.listTasks(threadId) shows where its tasks begin. Nothing was deleted.",
     data: { threadId, targetSeq },
   });
-}
 
 /** @throws {TurnsError} CHECKPOINT_NOT_FOUND */
 export function pointOf(request: CheckpointRewindRequest, seq: number | undefined): number {
@@ -198,3 +177,70 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
     data: { threadId, pid, host, startedAt, ...(leftBehind === 0 ? {} : { leftBehind }) },
   });
 }
+
+/**
+ * What a rewind makes of an effect behind its target.
+ *
+ * - `undo`: its undo is called
+ * - `done-already`: it has been undone before
+ * - `none-needed`: it says that it needs no undo
+ * - `failed`: it did not happen
+ * - `inherited`: its thread is a copy, and the deed is the source's
+ * - `missing`: it names no undo; `unregistered`: the undo it names is not known here
+ * - `in-doubt`: nobody knows whether it happened, and its undo is not for such effects
+ * - `undo-in-doubt`: its undo was called, nobody knows how that ended, and it can neither be asked nor called again
+ * - `running`: somebody is doing it just now
+ */
+export type UndoVerdict =
+  | "undo"
+  | "done-already"
+  | "none-needed"
+  | "failed"
+  | "inherited"
+  | "missing"
+  | "unregistered"
+  | "in-doubt"
+  | "undo-in-doubt"
+  | "running";
+
+/** An effect behind the target of a rewind. */
+export interface EffectSummary {
+  id: string;
+  name: string;
+  /** Which of the effects of this name in its node task. */
+  label: string;
+  node: string;
+  taskId: string;
+  status: "done" | "failed" | "failed-for-good" | "running" | "in-doubt";
+  /** The name of its undo, `false` if it needs none, undefined if nothing was said. */
+  undo: string | false | undefined;
+  verdict: UndoVerdict;
+}
+
+/** What would become of the effects behind a task if the thread were rewound to it. */
+export interface CompensationReport {
+  threadId: string;
+  toTask: string;
+  /** Whether a rewind would leave nothing behind that it cannot undo. */
+  covered: boolean;
+  /** The part of the effects that happened (or may have) that is taken care of; 1 if there are none. */
+  coverage: number;
+  /** In the order in which they are undone: newest first. */
+  effects: readonly EffectSummary[];
+}
+
+/** What a rewind did to the effects behind its target (a dry run: would do), newest first. */
+export interface RewindEffects {
+  undone: readonly EffectSummary[];
+  /** Undone before: by an earlier call of this rewind, or by one that was given up or taken back. */
+  undoneBefore: readonly EffectSummary[];
+  /** Left as they are, because `allowUncompensated` said so. */
+  withoutUndo: readonly EffectSummary[];
+  /** They need no undo, or did not happen. */
+  needNone: readonly EffectSummary[];
+  /** Done for the thread that this one is a copy of. */
+  inherited: readonly EffectSummary[];
+}
+
+/** For those who refuse it in rooms that don't speak to the store. */
+export { unfinishedRewind } from "../store/unfinished-rewind";

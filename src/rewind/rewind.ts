@@ -1,4 +1,5 @@
 import { describe, TurnsError } from "../errors";
+import { checkedOptions } from "../options";
 import type { EffectRow } from "../store/effects";
 import { leaseLost } from "../store/lease-lost";
 import { prunedBehind } from "../store/pruned-behind";
@@ -6,25 +7,33 @@ import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow,
 import { unfinishedRewind } from "../store/unfinished-rewind";
 import { unknownThread } from "../store/unknown-thread";
 import { compensate, type CompensationParts } from "./compensate";
-import { coverageOf, effectsReport, type Found, lookedThrough, refuseGaps } from "./coverage";
+import {
+  checkedUndos,
+  coverageOf,
+  effectsReport,
+  type Found,
+  type KnownUndo,
+  lookedThrough,
+  refuseGaps,
+  type Undos,
+} from "./undos";
 import { notUnfinished, undoInDoubt, undoneMeanwhile } from "./failures";
 import {
-  checkedCheckpointRequest,
-  checkedFinish,
-  checkedRequest,
   type CheckpointRewindRequest,
+  checkpointSchema,
+  type CompensationReport,
   type FinishRequest,
+  finishSchema,
   planRewind,
   planToPoint,
   pointOf,
   refuseWhileRunning,
+  requestSchema,
   type RewindPlan,
   type RewindReport,
   type RewindRequest,
   type TakeBackReport,
 } from "./plan";
-import { type CompensationReport, NO_EFFECTS } from "./summary";
-import { checkedUndos, type KnownUndo, type Undos } from "./undos";
 
 /** While it is held nobody begins a run on the thread. */
 export interface ThreadHold {
@@ -71,7 +80,7 @@ const NOTHING: RewindCounts = { checkpoints: 0, writes: 0, turns: 0, values: 0, 
  *   EFFECT_NOT_RECORDED, THREAD_DELETED, LEASE_LOST, and what the store throws
  */
 export async function rewindThread(parts: RewindParts, request: RewindRequest, undos?: Undos): Promise<RewindReport> {
-  const checked = checkedRequest(request);
+  const checked = checkedOptions(requestSchema, request);
   const { threadId, dryRun = false, archive: archived = true, allowUncompensated = false } = checked;
   return rewindTo(parts, {
     ...{ threadId, dryRun, archived, allowUncompensated },
@@ -95,7 +104,7 @@ export async function rewindToCheckpoint(
   undos?: Undos,
   within = false,
 ): Promise<RewindReport> {
-  const checked = checkedCheckpointRequest(request);
+  const checked = checkedOptions(checkpointSchema, request);
   const { threadId, checkpointNs: ns = "", checkpointId, reason } = checked;
   const { archive: archived = true, allowUncompensated = false } = checked;
   const found = await parts.store.seqBeforeDeeds(threadId, ns, checkpointId);
@@ -115,7 +124,7 @@ export async function rewindToCheckpoint(
  * @throws as rewindThread
  */
 export async function finishRewind(parts: RewindParts, request: FinishRequest, undos?: Undos): Promise<RewindReport | undefined> {
-  const { threadId, allowUncompensated = false } = checkedFinish(request);
+  const { threadId, allowUncompensated = false } = checkedOptions(finishSchema, request);
   const known = checkedUndos(undos);
   const unfinished = await parts.store.unfinishedRewind(threadId);
   if (unfinished === undefined) return undefined;
@@ -137,7 +146,7 @@ export async function compensationReport(
   request: Pick<RewindRequest, "threadId" | "toTask">,
   undos?: Undos,
 ): Promise<CompensationReport> {
-  const { threadId, toTask } = checkedRequest(request);
+  const { threadId, toTask } = checkedOptions(requestSchema, request);
   const known = checkedUndos(undos);
   const plan = await planned(store, { threadId, plan: (intervals) => planRewind({ threadId, toTask }, intervals) });
   await refuseBehindPruned(store, threadId, plan);
@@ -212,11 +221,7 @@ function reportOf(
   removed: RewindCounts,
   effects: readonly Found[],
 ): RewindReport {
-  return { rewindId, threadId, toTask, dryRun, archived, tasks, removed, effects: dealtWith(effects) };
-}
-
-function dealtWith(effects: readonly Found[]): RewindReport["effects"] {
-  return effects.length === 0 ? NO_EFFECTS : effectsReport(effects);
+  return { rewindId, threadId, toTask, dryRun, archived, tasks, removed, effects: effectsReport(effects) };
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND, and what the plan throws */
@@ -291,15 +296,14 @@ function sameEffects({ effects, begun }: Seen, rows: readonly EffectRow[]): bool
   );
 }
 
-function moved({ threadId }: Aim, found: string): TurnsError {
-  return new TurnsError("STATE_INVARIANT_VIOLATED", {
+const moved = ({ threadId }: Aim, found: string): TurnsError =>
+  new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `rewind of thread ${describe(threadId)}`,
     expected: "the thread as it was when the rewind was planned",
     found: `${found} meanwhile`,
     remedy: "Look at the thread and rewind again. Nothing was deleted.",
     data: { threadId },
   });
-}
 
 /**
  * Gives an unfinished rewind up: nothing is deleted, and what it undid stays marked as undone, so that the same node does it again, with

@@ -1,2 +1,0 @@
-/** For rooms that do not speak to the store. */
-export { unfinishedRewind } from "../store/unfinished-rewind";
