@@ -1,4 +1,6 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
+import { TurnsError } from "./errors";
+import { type TaskNames, taskNamesOf } from "./run-config";
 import type { Lease, SawDeletion } from "./store/store";
 
 interface Place {
@@ -7,7 +9,7 @@ interface Place {
 }
 
 /** What a run found when it began. */
-export interface Beginning {
+interface Beginning {
   deletion: number;
   /** What it held its thread by. */
   lease: Lease | undefined;
@@ -63,4 +65,62 @@ function controlOf(config: RunnableConfig): unknown {
 
 function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
+}
+
+const NONE: TaskNames = { taskId: undefined, graphId: undefined };
+
+/** What the newest run of each thread was told about its task: the callbacks of its nodes do not carry it. */
+export class RunNames {
+  readonly #of = new Map<string, TaskNames>();
+
+  of(threadId: string): TaskNames {
+    return this.#of.get(threadId) ?? NONE;
+  }
+
+  /** What a run says about its task holds for its thread until the next one says something else. */
+  remember(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
+    const told = taskNamesOf(config, "a save");
+    if (at.ns === "" && told.taskId === undefined && told.graphId === undefined) this.forget(at.threadId);
+    else if (at.ns === "") this.#of.set(at.threadId, told);
+    return told;
+  }
+
+  forget(threadId: string): void {
+    this.#of.delete(threadId);
+  }
+}
+
+interface At extends Place {
+  checkpointId: string;
+}
+
+/** More runs than this do not fail at a time. */
+const REMEMBERED = 1_000;
+
+/**
+ * Checkpoints that could not be saved, by why. What rests on one of them is refused with the same error: LangGraph saves the checkpoint
+ * behind a run's input before anybody can stop it, and history with a hole in it would be read as if nothing were missing.
+ */
+export class MissingCheckpoints {
+  readonly #errors = new Map<string, { error: unknown }>();
+
+  add(at: At, error: unknown): void {
+    // Its id may be used again, and then the run goes on.
+    if (TurnsError.is(error, "THREAD_DELETED")) return;
+    this.#errors.set(`${keyOf(at)}\0${at.checkpointId}`, { error });
+    const [oldest] = this.#errors.keys();
+    if (this.#errors.size > REMEMBERED && oldest !== undefined) this.#errors.delete(oldest);
+  }
+
+  /** It was saved after all. */
+  delete(at: At): void {
+    if (this.#errors.size > 0) this.#errors.delete(`${keyOf(at)}\0${at.checkpointId}`);
+  }
+
+  /** @throws what the save of that checkpoint failed with, if it did */
+  refuse(at: Place, checkpointId: string | undefined): void {
+    if (this.#errors.size === 0 || checkpointId === undefined) return;
+    const found = this.#errors.get(`${keyOf(at)}\0${checkpointId}`);
+    if (found !== undefined) throw found.error;
+  }
 }

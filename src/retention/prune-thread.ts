@@ -1,6 +1,6 @@
 import type { Awaitable, PruneCounts, PrunePlan, PruneWish, Store } from "../store/store";
 
-export interface Pace {
+interface Pace {
   dryRun: boolean;
   /** Checkpoints in one transaction. */
   batchSize: number;
@@ -9,7 +9,7 @@ export interface Pace {
   sweep: () => Awaitable<boolean>;
 }
 
-export interface WentFromThread {
+interface WentFromThread {
   counts: PruneCounts;
   /** How many checkpoints had to be looked at. */
   examined: number;
