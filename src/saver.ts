@@ -226,7 +226,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     const tuple = await readTuple(this.#tupleParts(), at);
     const { checkpoint, metadata } = tuple ?? {};
     if (checkpoint !== undefined && metadata !== undefined) {
-      this.#seen.add({ ns: at.ns, checkpointId: checkpoint.id, step: metadata.step });
+      this.#seen.add({ ...at, checkpointId: checkpoint.id, step: metadata.step });
     }
     return tuple;
   }

@@ -1,4 +1,4 @@
-import { namespaceAbove } from "../store/namespaces";
+import { isWithin, namespaceAbove } from "../store/namespaces";
 import { type NodeTaskInfo, startsFrom } from "./node-task";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
@@ -9,6 +9,7 @@ const LIMIT = 256;
 const IDLE_TURNS = 2;
 
 interface Seen {
+  threadId: string;
   ns: string;
   checkpointId: string;
   step: number;
@@ -21,10 +22,13 @@ interface Seen {
  */
 export class SeenCheckpoints {
   #seen: Seen[] = [];
+  /** How many were added so far. */
+  #count = 0;
   #next = new NextOne();
 
-  add({ ns, checkpointId, step }: Seen): void {
-    this.#seen.push({ ns, checkpointId, step });
+  add({ threadId, ns, checkpointId, step }: Seen): void {
+    this.#seen.push({ threadId, ns, checkpointId, step });
+    this.#count += 1;
     if (this.#seen.length >= 2 * LIMIT) this.#seen = this.#seen.slice(-LIMIT);
     const told = this.#next;
     this.#next = new NextOne();
@@ -32,26 +36,42 @@ export class SeenCheckpoints {
   }
 
   /**
-   * Resolves when the checkpoint that a node task starts from is there, or won't come: with durability "exit" none is saved before the
-   * run ends. It resolves in the macrotask that hands the checkpoint in, so that the Thought is committed with it.
+   * Waits until the checkpoint that a node task starts from is there, or won't come: with durability "exit" none is saved before the run
+   * ends. The wait is over in the macrotask that hands the checkpoint in, so that the Thought is committed with it.
    *
+   * @param threadId of the node task, as far as its callbacks tell
    * @param saving resolves when nothing of the thread is on its way to the disk; undefined if nothing is
+   * @returns undefined if the checkpoint is there
    */
-  async startOf(task: NodeTaskInfo, saving: () => Promise<void> | undefined): Promise<void> {
-    for (let idle = 0; idle < IDLE_TURNS && !this.#has(task);) {
+  startOf(task: NodeTaskInfo, threadId: string, saving: () => Promise<void> | undefined): Promise<void> | undefined {
+    return this.#has(task, threadId, 0) ? undefined : this.#comingOf(task, threadId, saving);
+  }
+
+  async #comingOf(task: NodeTaskInfo, threadId: string, saving: () => Promise<void> | undefined): Promise<void> {
+    for (let idle = 0; idle < IDLE_TURNS;) {
+      const looked = this.#count;
       const onTheWay = saving();
       if (onTheWay === undefined) idle += 1;
       await Promise.race([this.#next.coming, endOfMacrotask(onTheWay)]);
+      if (this.#has(task, threadId, looked)) return;
     }
   }
 
-  #has(task: NodeTaskInfo): boolean {
-    for (let ns = namespaceAbove(task.nodeNs); ; ns = namespaceAbove(ns)) {
-      const isStart = (seen: Seen): boolean =>
-        seen.ns === ns && seen.step === task.step - 1 && startsFrom(task, seen.checkpointId);
-      if (this.#seen.findLast(isStart) !== undefined) return true;
-      if (ns === "") return false;
+  /**
+   * Whether the start of a task is among those that were added after the first `looked`. Those of its own thread come first: to compare
+   * an id takes a hash. A graph that a node calls on another thread carries the thread of the graph around it.
+   */
+  #has(task: NodeTaskInfo, threadId: string, looked: number): boolean {
+    const oldest = Math.max(this.#seen.length - (this.#count - looked), 0);
+    const ns = namespaceAbove(task.nodeNs);
+    for (const isOwn of [true, false]) {
+      for (let at = this.#seen.length - 1; at >= oldest; at -= 1) {
+        const seen = this.#seen[at] as Seen;
+        if (seen.step !== task.step - 1 || (seen.threadId === threadId) !== isOwn) continue;
+        if (isWithin(ns, seen.ns) && startsFrom(task, seen.checkpointId)) return true;
+      }
     }
+    return false;
   }
 }
 

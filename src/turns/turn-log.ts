@@ -90,7 +90,7 @@ export class TurnLog implements TurnSink {
     if (attempt.run.elsewhere !== undefined) return;
     const { store, options, values, redaction } = this.#parts;
     await this.#parts.runs.nodeStarted(attempt.threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId, attempt.run.isLate);
-    await this.#parts.seen.startOf(attempt, () => this.#parts.failures.settled(attempt.threadId));
+    await this.#parts.seen.startOf(attempt, attempt.threadId, () => this.#parts.failures.settled(attempt.threadId));
     await this.#refuseAfterFailure(attempt);
     if (!redaction.recordsTurns) return this.#admit(attempt, store.checkLease(attempt.run.lease, "boundary"));
     const redacted = this.#redacted(attempt, "Thought", undefined);
