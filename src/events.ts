@@ -6,7 +6,7 @@ import type { Validation } from "./guards/verdict";
 import type { Logger } from "./logger";
 import type { PrunedEvent } from "./retention/request";
 import type { RewindReport, TakeBackReport } from "./rewind/plan";
-import type { Turn } from "./turns/types";
+import type { Turn } from "./turns/turn";
 
 /**
  * What happens to an effect: `replayed`, its recorded outcome was given; `resolved`, somebody settled it by hand; `undone` and

@@ -19,8 +19,8 @@ import { isResume, unfinishedOf, unfinishedWork } from "./runner/unfinished";
 import { isUnreadable } from "./runner/unreadable";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
-import { pregelOf, type PregelLike } from "./turns/pregel";
-import type { Turn } from "./turns/types";
+import { pregelOf, type PregelLike } from "./turns/attached-graph";
+import type { Turn } from "./turns/turn";
 
 export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
 export type { ThreadStatus, NodeOutcome } from "./runner/status";

@@ -5,7 +5,7 @@ import { expectationOf } from "./expectation";
 import { newId } from "./ids";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
-import type { TurnToRedact } from "./turns/turn-to-redact";
+import type { TurnToRedact } from "./turns/turn";
 
 /** Options of {@link TurnSaver}. All are optional. */
 export interface TurnSaverOptions {

@@ -1,6 +1,6 @@
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { TurnsError } from "../errors";
-import { JOURNAL } from "../turns/journal-key";
+import { JOURNAL } from "../turns/recorder";
 
 /** Where a call of `effect()` stands, by what LangGraph's config says (internals, section 4). */
 export interface EffectPlace {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ID_RULE, isId } from "../ids";
 import { checkedOptions } from "../options";
 import type { TaskSpan } from "../store/ownership";
-import type { Turn } from "../turns/types";
+import type { Turn } from "../turns/turn";
 import { failureLine } from "./failure-notes";
 import { type Head, headOf } from "./head";
 import { type Phase, type PhaseStatus, type Progress, type ResumeInfo, sumOf } from "./progress";

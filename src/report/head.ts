@@ -1,5 +1,5 @@
 import { type CheckpointTuple, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import { plannedTasks } from "../turns/planned";
+import { plannedTasks } from "../turns/node-task";
 
 /** Where a thread stands. */
 export interface Head {

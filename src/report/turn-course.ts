@@ -1,4 +1,4 @@
-import type { Turn } from "../turns/types";
+import type { Turn } from "../turns/turn";
 import { addedTokens, noTokens, type PhaseTokens, TOKEN_KINDS } from "./progress";
 import type { Head } from "./head";
 

@@ -1,7 +1,7 @@
 import { compareFingerprints, type GraphDifference } from "../guards/compare";
 import { type RecordedNode, recordedGraph } from "../guards/recorded";
 import type { TurnSaver } from "../saver";
-import type { PregelLike } from "../turns/pregel";
+import type { PregelLike } from "../turns/attached-graph";
 import type { NodeOutcome, RunNodes } from "./run-nodes";
 
 /** How the graph differs from the one that a run's nodes ran in (S3.3); undefined if they were recorded without their graph. */

@@ -1,5 +1,5 @@
 import type { TurnSaver } from "../saver";
-import type { Turn } from "../turns/types";
+import type { Turn } from "../turns/turn";
 
 /** Why a node failed: what its gate found, or what it threw, as its Action says; undefined where turns are kept without their content. */
 export async function inspectableError(saver: TurnSaver, turn: Turn): Promise<{ name: string; message: string } | undefined> {

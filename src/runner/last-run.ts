@@ -1,6 +1,6 @@
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
-import { plannedTasks } from "../turns/planned";
+import { plannedTasks } from "../turns/node-task";
 import { orUnreadable, UNREADABLE } from "./unreadable";
 
 /**

@@ -3,7 +3,7 @@ import { inspectableError } from "./error-text";
 import { nodePathOf } from "../guards/path";
 import type { TurnSaver } from "../saver";
 import type { LastRun, TurnStatus } from "../store/store";
-import type { Turn } from "../turns/types";
+import type { Turn } from "../turns/turn";
 
 /** What is known of the last attempt of a node task. */
 export interface NodeOutcome {

@@ -2,7 +2,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
-import type { PregelLike } from "../turns/pregel";
+import type { PregelLike } from "../turns/attached-graph";
 
 /** What stands between a thread and new input. */
 export interface Unfinished {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { LiveBodies } from "./live-bodies";
-import { isPregel, type PregelLike } from "./pregel";
+import { isPregel, type PregelLike } from "./attached-graph";
 
 interface PregelNodeLike {
   bound?: Runnable;
