@@ -11,10 +11,9 @@ import { UserSerde } from "./serde";
 import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
 import { isRecorded, runAround } from "./turns/attach";
-import { JOURNAL } from "./turns/journal-key";
 import { isAlive } from "./turns/process-identity";
 import { PendingFailures } from "./turns/pending-failures";
-import { TurnRecorder } from "./turns/recorder";
+import { JOURNAL, TurnRecorder } from "./turns/recorder";
 import { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { Redaction } from "./turns/redaction";
 import { RunRegistry } from "./turns/run-registry";
@@ -53,18 +52,15 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const space = new SpaceKeeper(store, logger, (run) => isAlive(run));
   const now = (): number => clock().getTime();
   const retention = options.retention && new Retention({ store, options: options.retention, now, log: logger, events, space });
-  const redaction = new Redaction(options, events);
+  const redaction = new Redaction(options, values, serde, events);
   if (!redaction.recordsTurns) {
     logger.debug({}, 'turns: "off": what is in flight, tokens and the history of turns will not be known');
   }
   const names = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => names.of(threadId);
   const seen = new SeenCheckpoints();
-  const common = { store, values, serde, options, events, runs, failures, redaction, seen };
-  const recorder = new TurnRecorder(
-    new TurnLog({ ...common, namesOf, runEnded: (threadId) => names.forget(threadId) }),
-    runs.bodies,
-  );
+  const common = { store, options, events, runs, failures, redaction, seen };
+  const recorder = new TurnRecorder(new TurnLog({ ...common, names }), runs.bodies);
   const content = new EffectContent({ store, values, serde });
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
@@ -75,6 +71,8 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const beginnings = new Beginnings();
   const saving = new Saving({
     ...common,
+    values,
+    serde,
     beginnings,
     retention,
     isRecorded: (config) => isRecorded(config.callbacks, recorder),

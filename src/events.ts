@@ -5,7 +5,7 @@ import type { Validation, ValidationContext } from "./guards/gates";
 import type { Logger } from "./logger";
 import type { PrunedEvent } from "./retention/prune";
 import type { RewindReport, TakeBackReport } from "./rewind/plan";
-import type { Turn } from "./turns/types";
+import type { Turn } from "./turns/turn";
 
 /**
  * What happens to an effect: `replayed`, its recorded outcome was given; `resolved`, somebody settled it by hand; `undone` and

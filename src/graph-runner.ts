@@ -26,8 +26,8 @@ import { statusOf, type ThreadStatus } from "./runner/status";
 import { isResume, isUnreadable, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
-import { pregelOf, type PregelLike } from "./turns/pregel";
-import type { Turn } from "./turns/types";
+import { pregelOf, type PregelLike } from "./turns/attached-graph";
+import type { Turn } from "./turns/turn";
 
 export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
 export type { ThreadStatus, NodeOutcome } from "./runner/status";

@@ -25,7 +25,7 @@ export type { RotationReport } from "./rotate-keys";
 export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing";
 export type { Logger } from "./logger";
 export type { DriftEvent, EffectEvent, SaverEmitter, SaverEvents, ValidationEvent } from "./events";
-export type { LangGraphCheckpoint, Turn } from "./turns/types";
+export type { LangGraphCheckpoint, Turn } from "./turns/turn";
 export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/prune";
 export type { RunDeletionReport } from "./retention/prune";
 export type { NamedCheckpoint, NameRequest } from "./retention/names";
@@ -45,8 +45,8 @@ export type {
   TurnStatus,
   TurnType,
 } from "./store/store";
-export type { TurnToRedact } from "./turns/turn-to-redact";
-export type { Tokens, TokenUsage } from "./turns/token-usage";
+export type { TurnToRedact } from "./turns/turn";
+export type { Tokens, TokenUsage } from "./turns/tokens";
 export type { TaskSpan } from "./store/ownership";
 export { CheckpointFile, type CheckpointFileOptions } from "./report/checkpoint-file";
 export type { FollowedSaver, FollowOptions, ProgressFollower } from "./report/follow";

@@ -4,7 +4,7 @@ import { describe, TurnsError } from "./errors";
 import { ID_RULE, isId, newId } from "./ids";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
-import type { TurnToRedact } from "./turns/turn-to-redact";
+import type { TurnToRedact } from "./turns/turn";
 
 /** Options of {@link TurnSaver}. All are optional. */
 export interface TurnSaverOptions {

@@ -55,16 +55,13 @@ import type { LastRun, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from 
 import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
 import { attachedGraph, attachRecorder, type AttachOptions } from "./turns/attach";
-import { inFlight, surroundings } from "./turns/in-flight";
+import { type RecordedGraph, recordedGraphsOf } from "./turns/attached-graph";
 import { isAlive } from "./turns/process-identity";
-import { refuseNoTurn, toPublicTurn } from "./turns/public-turn";
 import type { TurnRecorder } from "./turns/recorder";
-import { type RecordedGraph, recordedGraphsOf } from "./turns/recorded-graphs";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
-import { stateOfTurn } from "./turns/state-of-turn";
-import { type TokenUsage, tokenUsageOf } from "./turns/token-usage";
-import type { Turn } from "./turns/types";
+import { type TokenUsage, tokenUsageOf } from "./turns/tokens";
+import { inFlight, refuseNoTurn, stateOfTurn, surroundings, toPublicTurn, type Turn } from "./turns/turn";
 import type { Values } from "./values";
 
 export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./assembly";
@@ -227,10 +224,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       this.#beginnings.began(config, at, { deletion: found instanceof Promise ? await found : found, lease });
     }
     const tuple = await readTuple(this.#tupleParts(), at);
-    const { checkpoint, metadata } = tuple ?? {};
-    if (checkpoint !== undefined && metadata !== undefined) {
-      this.#seen.add({ ns: at.ns, checkpointId: checkpoint.id, step: metadata.step });
-    }
+    if (tuple?.metadata !== undefined) this.#seen.add(at, tuple.checkpoint, tuple.metadata, tuple.pendingWrites);
     return tuple;
   }
 

@@ -30,16 +30,16 @@ import type {
   Store,
   TaskClaim,
   TurnRow,
+  TurnState,
   When,
 } from "./store/store";
 import { EarlyOutcomes } from "./turns/early-outcomes";
 import type { PendingFailures } from "./turns/pending-failures";
-import { type PlannedTask, plannedTasks } from "./turns/planned";
-import { toPublicTurn } from "./turns/public-turn";
-import type { Content, Redacted, Redaction } from "./turns/redaction";
+import { type PlannedTask, plannedTasks } from "./turns/node-task";
+import type { Redaction } from "./turns/redaction";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
-import { withoutBookkeeping } from "./turns/state-of-turn";
+import { toPublicTurn, withoutBookkeeping } from "./turns/turn";
 import { reportLostTurn } from "./turns/turn-log";
 import { inChannel, once, quietly, type Values } from "./values";
 
@@ -95,7 +95,7 @@ export class Saving {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
     const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(threadId) : undefined;
-    this.#parts.seen.add({ ...at, step: metadata.step });
+    this.#parts.seen.add(at, checkpoint, metadata);
     try {
       this.#missing.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
@@ -187,6 +187,7 @@ export class Saving {
     const task = { nodeTaskId: checkedId(taskId, "task id", "putWrites"), taskPath: checkedTaskPath(taskPath) };
     const { nodeTaskId } = task;
     refuseNoWrites(given);
+    this.#parts.seen.written(at.checkpointId, nodeTaskId, given);
     const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
     const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(at.threadId) : undefined;
     try {
@@ -266,9 +267,8 @@ export class Saving {
     const hold = once(() => redaction.copied(updateOf(writes)));
     const text = ({ graphId, taskId, nodeName, nodeNs = "" }: TurnRow): PackedText | undefined => {
       const status = settlement?.status;
-      const turn: Redacted = { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType: "Action", status };
-      const content = redaction.contentOf(turn, hold, "output");
-      return redaction.packed(turn, content, () => values.text(threadId, content.value))();
+      const turn = { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType: "Action", status } as const;
+      return redaction.packed(turn, hold(), false).packed;
     };
     return { text, hold };
   }
@@ -329,11 +329,7 @@ export class Saving {
       nodeTaskId: task.nodeTaskId,
       runId: undefined,
       step: task.step,
-      input:
-        this.#parts.serde === undefined
-          ? task.input && { text: once(() => this.#parts.values.text(at.threadId, task.input?.value)), keys: [], isOwn: true }
-          : undefined,
-      instead: redaction.keepsAll ? undefined : this.#insteadOf(at.threadId, task, checkpoint, taskId),
+      state: this.#plannedState(at.threadId, task, checkpoint, taskId),
       claim: { taskId, graphId: undefined, kind: "resume", name: checkpoint.id },
       createdAt,
       graph: undefined,
@@ -344,27 +340,19 @@ export class Saving {
   }
 
   /** Where turns are redacted, a planned Thought cannot refer to its checkpoint: it holds what is left of the state there. */
-  #insteadOf(
-    threadId: string,
-    task: PlannedTask,
-    checkpoint: Checkpoint,
-    taskId: string | undefined,
-  ): () => PackedText | undefined {
-    const { redaction, values, serde } = this.#parts;
-    const { name: nodeName, nodeNs, nodeTaskId } = task;
-    const turn: Redacted = {
-      threadId,
-      graphId: undefined,
-      taskId,
-      nodeName,
-      nodeNs,
-      nodeTaskId,
-      turnType: "Thought",
-      status: undefined,
-    };
-    const state = (): unknown => (task.input === undefined ? withoutBookkeeping(checkpoint.channel_values) : task.input.value);
-    const content: Content = serde === undefined ? redaction.contentOf(turn, state, "input") : { as: "none" };
-    return redaction.packed(turn, content, () => values.text(threadId, content.value));
+  #plannedState(threadId: string, task: PlannedTask, checkpoint: Checkpoint, taskId: string | undefined): TurnState {
+    const { redaction, serde } = this.#parts;
+    const { name: nodeName, nodeNs, nodeTaskId, input } = task;
+    // What a serde has made of the state can be shown to nobody.
+    if (serde !== undefined) return { format: redaction.keepsAll ? "checkpoint" : "none", packed: undefined };
+    const isTold = redaction.keepsAll && input === undefined;
+    const state = input === undefined ? withoutBookkeeping(isTold ? {} : checkpoint.channel_values) : input.value;
+    const status = undefined;
+    return redaction.packed(
+      { threadId, graphId: undefined, taskId, nodeName, nodeNs, nodeTaskId, turnType: "Thought", status },
+      state,
+      isTold,
+    );
   }
 
   /** The text of a row of writes, each value with its larger parts as references. */

@@ -1,4 +1,4 @@
-import type { Span, Tracer } from "@opentelemetry/api";
+import type { ProxyTracerProvider, Span, Tracer, TracerProvider } from "@opentelemetry/api";
 import { TurnsError } from "./errors";
 
 type Attribute = string | number | boolean | undefined;
@@ -24,22 +24,28 @@ function installed(): Promise<Api | undefined> {
 export class Tracing {
   /** Resolves when the API is loaded, or known to be missing. */
   readonly ready: Promise<void>;
-  #tracer: Tracer | undefined;
+  #api: Api | undefined;
 
   constructor(load: () => Promise<Api | undefined> = installed) {
     this.ready = load().then(
       (api) => {
-        // A provider that is registered later is found too: the API's tracer passes all on to it.
-        this.#tracer = api?.trace.getTracer(NAME);
+        this.#api = api;
       },
       () => undefined,
     );
   }
 
+  /** Undefined while no provider is registered: the API's own stand-in makes a span and a context for nobody. */
+  get #tracer(): Tracer | undefined {
+    const provider: (TracerProvider & Partial<ProxyTracerProvider>) | undefined = this.#api?.trace.getTracerProvider();
+    return provider?.getDelegateTracer === undefined ? provider?.getTracer(NAME) : provider.getDelegateTracer(NAME);
+  }
+
   /** See {@link spanned}. */
   spanned<T>(name: string, attributes: () => SpanAttributes, work: () => T, initial: SpanAttributes = NONE): T {
-    if (this.#tracer === undefined) return work();
-    return this.#tracer.startActiveSpan(name, { attributes: initial }, (span) => {
+    const tracer = this.#tracer;
+    if (tracer === undefined) return work();
+    return tracer.startActiveSpan(name, { attributes: initial }, (span) => {
       // The API may be there, as others depend on it, and nobody listen.
       if (span.isRecording()) span.setAttributes(attributes());
       return within(span, work);

@@ -325,7 +325,7 @@ test("S3.5 a run that is refused as it begins is forgotten by the recorder, so t
   // LangGraph reports no end of it.
   refuses.now = false;
   await recorder.chainStarts(undefined, {}, run);
-  await recorder.handleChainEnd({}, "r");
+  await recorder.chainEnds("r", "ok", {});
   expect(started).toEqual(["r", "r", "end of r"]);
 });
 

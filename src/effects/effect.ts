@@ -1,7 +1,7 @@
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { TurnsError } from "../errors";
 import { type SpanAttributes, spanned } from "../tracing";
-import { JOURNAL } from "../turns/journal-key";
+import { JOURNAL } from "../turns/recorder";
 import type { EffectJournal } from "./journal";
 import { checkedEffect, type EffectOptions, type EffectPlace } from "./options";
 

@@ -5,7 +5,7 @@ import type { ResolvedOptions } from "../options";
 import { type EffectRow, runOf, spotOf } from "../store/effects";
 import type { EffectBeginning, NewEffect, PackedText, Store } from "../store/store";
 import type { TaskNames } from "../run-config";
-import type { Attempt } from "../turns/recorder";
+import type { Attempt } from "../turns/node-task";
 import { holderOf, isHeldElsewhere, runningHere, toPublicEffect } from "./types";
 import type { EffectContent } from "./content";
 import type { CheckedEffect, EffectPlace, ErrorOutcome } from "./options";

@@ -2,8 +2,8 @@ import { type CheckpointTuple, WRITES_IDX_MAP } from "@langchain/langgraph-check
 import { z } from "zod";
 import { checkedOptions, idSchema } from "../options";
 import type { TaskSpan } from "../store/ownership";
-import { plannedTasks } from "../turns/planned";
-import type { Turn } from "../turns/types";
+import { plannedTasks } from "../turns/node-task";
+import type { Turn } from "../turns/turn";
 import { failureLine } from "./phase-changes";
 import {
   addedTokens,

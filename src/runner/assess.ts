@@ -2,8 +2,8 @@ import { describe, TurnsError } from "../errors";
 import { compareFingerprints, differenceInWords, type GraphDifference, recordedGraph } from "../guards/compare";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
-import { plannedTasks } from "../turns/planned";
-import type { PregelLike } from "../turns/pregel";
+import { plannedTasks } from "../turns/node-task";
+import type { PregelLike } from "../turns/attached-graph";
 import { isUnreadable, lastRunOf, type Unfinished, unfinishedOf } from "./last-run";
 import { type RunNodes, runNodesOf } from "./run-nodes";
 

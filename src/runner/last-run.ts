@@ -3,8 +3,8 @@ import { type CheckpointTuple, RESUME, WRITES_IDX_MAP } from "@langchain/langgra
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
-import { plannedTasks } from "../turns/planned";
-import type { PregelLike } from "../turns/pregel";
+import { plannedTasks } from "../turns/node-task";
+import type { PregelLike } from "../turns/attached-graph";
 
 /**
  * The run that a thread's newest checkpoint is of. Not only input begins one: so does an update, or a fork, that makes nodes due where

@@ -2,7 +2,7 @@ import { nodePathOf } from "../guards/fingerprint";
 import type { Validation } from "../guards/gates";
 import type { TurnSaver } from "../saver";
 import type { LastRun, TurnStatus } from "../store/store";
-import type { Turn } from "../turns/types";
+import type { Turn } from "../turns/turn";
 
 /** What is known of the last attempt of a node task. */
 export interface NodeOutcome {

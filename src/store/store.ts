@@ -262,6 +262,13 @@ export interface NewWrites {
     | undefined;
 }
 
+/** What a turn's row holds. */
+export interface TurnState {
+  /** Of a Thought: "checkpoint" if its checkpoint has its state, but for what `packed` has; "state" for what stands in the row instead. */
+  format: TurnRow["stateFormat"];
+  packed: PackedText | undefined;
+}
+
 export interface NewThought {
   id: string;
   threadId: string;
@@ -274,13 +281,7 @@ export interface NewThought {
   /** The callback run id of this attempt; undefined for a planned Thought. */
   runId: string | undefined;
   step: number;
-  /**
-   * What the node was called with; undefined if not known. It is kept only where the checkpoint's values do not tell it: `isOwn` (Send,
-   * functional tasks), a checkpoint that is not proven, has a Command's update pending, or lacks some of `keys` (delta channels).
-   */
-  input: { text: () => PackedText; keys: readonly string[]; isOwn: boolean } | undefined;
-  /** What the row holds instead, where the saver was told to restrict it; the text is undefined for nothing. */
-  instead: (() => PackedText | undefined) | undefined;
+  state: TurnState;
   claim: TaskClaim;
   createdAt: string;
   graph: GraphReference | undefined;

@@ -2,7 +2,7 @@ import { Command } from "@langchain/langgraph";
 import { GraphRunner, type RunnableGraph } from "langgraph-checkpoint-turns";
 import { TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
-import { pregelOf } from "../turns/pregel";
+import { pregelOf } from "../turns/attached-graph";
 import { type ChildAnswer, type KnownEffect, type Snapshot, toldError } from "./child-protocol";
 import type { GraphModule, GraphWorld, Step } from "./graph-module";
 

@@ -5,12 +5,9 @@ import type { Versions } from "../guards/fingerprint";
 import { type GatesOptions, resolveGates } from "../guards/gates";
 import type { Logger } from "../logger";
 import { checkedOptions } from "../options";
-import { AttachedGraph } from "./attached-graph";
+import { AttachedGraph, pregelOf, type PregelLike } from "./attached-graph";
 import { repairNestedResume } from "./nested-resume";
-import { pregelOf, type PregelLike } from "./pregel";
-import type { TurnRecorder } from "./recorder";
-import { isRecorderOf, RecorderFace } from "./recorder-face";
-import { watchRuns } from "./watched-runs";
+import { isRecorderOf, RecorderFace, type TurnRecorder } from "./recorder";
 
 export interface AttachOptions {
   /** Version labels of nodes, by path (`sub|a`) or name: with one, a node's code counts as changed when its label does (docs/drift.md). */
@@ -95,4 +92,144 @@ function faceOf(pregel: PregelLike, recorder: TurnRecorder): RecorderFace | unde
 function faceIn(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): RecorderFace | undefined {
   const handlers: unknown[] = Array.isArray(callbacks) ? callbacks : (callbacks?.handlers ?? []);
   return handlers.find((handler) => isRecorderOf(handler, recorder));
+}
+
+type Callbacks = RunnableConfig["callbacks"];
+
+interface RunOptions extends RunnableConfig {
+  streamMode?: string | string[];
+  subgraphs?: boolean;
+  encoding?: string;
+  version?: string;
+}
+
+/** The part of a compiled graph that every kind of run passes through: invoke, stream, streamEvents and batch. */
+interface RunningGraph extends PregelLike {
+  streamMode?: string[];
+  _streamIterator: (input: unknown, options?: RunOptions) => AsyncIterable<unknown>;
+  /** What a run is made with: the fifth is its config, the eighth its checkpointer. */
+  _defaults: (config: RunnableConfig) => unknown[];
+  withConfig: (config: RunnableConfig) => RunningGraph;
+  getState: (config: RunnableConfig, options?: unknown) => Promise<{ config: ShownConfig }>;
+}
+
+const CONFIG = 4;
+const CHECKPOINTER = 7;
+
+/**
+ * Looks at each run of an attached graph, also of the copies that `withConfig` makes: tells the recorder which checkpointer the run
+ * uses, and keeps the recorder out of the configs that a stream shows ("debug", "checkpoints"), and `getState` of a thread without
+ * checkpoints.
+ *
+ * @param face what was put into the graph's callbacks
+ * @param saver the saver that the face records for
+ */
+export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown): void {
+  const pregel = graph as RunningGraph;
+  const { _streamIterator: run, _defaults: defaults, withConfig, getState } = pregel;
+  const replace = (name: keyof RunningGraph, value: unknown): void =>
+    void Object.defineProperty(pregel, name, { value, configurable: true, writable: true });
+  replace("_defaults", (config: RunnableConfig) => {
+    const resolved = defaults.call(pregel, config);
+    if (resolved[CHECKPOINTER] !== saver)
+      replaceFace(resolved[CONFIG] as RunnableConfig, face, face.without(resolved[CHECKPOINTER]));
+    return resolved;
+  });
+  replace("_streamIterator", (input: unknown, options?: RunOptions) => {
+    const chunks = run.call(pregel, input, options);
+    const shown = checkpointsIn(options, pregel.streamMode);
+    return shown === undefined ? chunks : withoutRecorder(chunks, shown, face);
+  });
+  replace("getState", async (config: RunnableConfig, stateOptions?: unknown) => {
+    const state = await getState.call(pregel, config, stateOptions);
+    hideRecorder(state.config, face);
+    return state;
+  });
+  replace("withConfig", (config: RunnableConfig) => {
+    const copy = withConfig.call(pregel, config);
+    watchRuns(copy, face, saver);
+    return copy;
+  });
+}
+
+/** For this run only: the config is the run's own, its callbacks may be the graph's. */
+function replaceFace(config: RunnableConfig, face: RecorderFace, other: RecorderFace): void {
+  const { callbacks } = config;
+  if (Array.isArray(callbacks)) config.callbacks = callbacks.map((handler) => (handler === face ? other : handler));
+  else if (callbacks?.handlers.includes(face) === true) {
+    config.callbacks = callbacks.copy([other]);
+    config.callbacks.removeHandler(face);
+  }
+}
+
+/** Finds the checkpoint that a chunk shows, as the form of a stream's chunks follows from its options. */
+type CheckpointIn = (chunk: unknown) => { config?: ShownConfig; parentConfig?: ShownConfig } | undefined;
+
+interface ShownConfig {
+  callbacks?: Callbacks;
+  configurable?: Record<string, unknown>;
+  run_name?: string;
+}
+
+function checkpointsIn(options: RunOptions | undefined, own: string[] = []): CheckpointIn | undefined {
+  const modes = [options?.streamMode ?? own].flat();
+  if (!modes.includes("debug") && !modes.includes("checkpoints")) return undefined;
+  // LangGraph itself takes the callbacks out of what it sends as text.
+  if (options?.encoding === "text/event-stream" && options.version === undefined) return undefined;
+  const isSingle = !Array.isArray(options?.streamMode);
+  return (chunk) => {
+    const parts = isSingle && options?.subgraphs !== true ? [chunk] : (chunk as unknown[]);
+    const payload = parts.at(-1) as ReturnType<CheckpointIn> & { type?: string; payload?: ReturnType<CheckpointIn> };
+    const mode = isSingle ? modes[0] : parts.at(-2);
+    if (mode === "checkpoints") return payload;
+    return mode === "debug" && payload.type === "checkpoint" ? payload.payload : undefined;
+  };
+}
+
+/** LangGraph makes these configs for the chunk alone. */
+async function* withoutRecorder(
+  chunks: AsyncIterable<unknown>,
+  shown: CheckpointIn,
+  face: RecorderFace,
+): AsyncGenerator<unknown> {
+  for await (const chunk of chunks) {
+    const checkpoint = shown(chunk);
+    for (const config of [checkpoint?.config, checkpoint?.parentConfig]) hideRecorder(config, face);
+    yield chunk;
+  }
+}
+
+function hideRecorder(config: ShownConfig | undefined, face: RecorderFace): void {
+  if (config?.callbacks === undefined) return;
+  const left = withoutFaces(config.callbacks, face);
+  if (left !== undefined) {
+    config.callbacks = left;
+    return;
+  }
+  delete config.callbacks;
+  // Where nobody has callbacks, LangChain leaves the name of the node in the config of the graph that the node runs.
+  const ns: unknown = config.configurable?.["checkpoint_ns"];
+  if (typeof ns === "string" && ns !== "") config.run_name ??= nodeAround(ns);
+}
+
+/** The node that runs the graph of this namespace; its last part may be the number of the call in the node. */
+function nodeAround(ns: string): string {
+  return ns
+    .replace(/\|\d+$/, "")
+    .replace(/^.*\|/, "")
+    .replace(/:.*$/, "");
+}
+
+/** @returns undefined if nothing else is left: without callbacks of anybody's a config has none */
+function withoutFaces(callbacks: NonNullable<Callbacks>, { recorder }: RecorderFace): Callbacks {
+  if (Array.isArray(callbacks)) {
+    const left = callbacks.filter((handler) => !isRecorderOf(handler, recorder));
+    return left.length === 0 && callbacks.length > 0 ? undefined : left;
+  }
+  const own = callbacks.handlers.filter((handler) => isRecorderOf(handler, recorder));
+  if (own.length === 0) return callbacks;
+  if (own.length === callbacks.handlers.length) return undefined;
+  const copy = callbacks.copy();
+  for (const handler of own) copy.removeHandler(handler);
+  return copy;
 }

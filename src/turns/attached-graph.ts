@@ -1,6 +1,47 @@
-import { documentText, fingerprintOf, type GraphDocument, nodePathOf, ofNode, type Versions } from "../guards/fingerprint";
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { describe, TurnsError } from "../errors";
+import {
+  documentText,
+  fingerprintOf,
+  type GraphDocument,
+  ofNode,
+  parseDocument,
+  type Versions,
+  nodePathOf,
+} from "../guards/fingerprint";
 import type { Gate, Gates } from "../guards/gates";
-import type { GraphReference } from "../store/store";
+import { corrupted } from "../store/checksum";
+import type { GraphReference, GraphRow } from "../store/store";
+
+/** What this package needs of a compiled graph. */
+export interface PregelLike {
+  config?: RunnableConfig;
+  checkpointer?: unknown;
+  nodes: Record<string, unknown>;
+}
+
+/** RemoteGraph calls itself a Pregel too, but has no nodes here. */
+export function isPregel(value: unknown): value is PregelLike {
+  const graph = value as { lg_is_pregel?: unknown; nodes?: unknown } | null | undefined;
+  return graph?.lg_is_pregel === true && typeof graph.nodes === "object" && graph.nodes !== null;
+}
+
+/**
+ * The Pregel behind what people hold in hand: a compiled graph, a functional entrypoint, or an agent that carries one as `.graph`.
+ *
+ * @throws {TurnsError} INVALID_GRAPH
+ */
+export function pregelOf(graph: unknown): PregelLike {
+  for (const candidate of [graph, (graph as { graph?: unknown } | null | undefined)?.graph]) {
+    if (isPregel(candidate)) return candidate;
+  }
+  throw new TurnsError("INVALID_GRAPH", {
+    what: "the graph",
+    expected: "a compiled graph, a functional entrypoint, or an agent that carries one as .graph",
+    found: describe(graph),
+    remedy: "Compile the graph first; a RemoteGraph runs elsewhere and cannot be attached to.",
+  });
+}
 
 interface Configuration {
   versions: Versions | undefined;
@@ -68,4 +109,24 @@ function ofPath(document: GraphDocument, path: string): GraphDocument["nodes"][s
 function referenceTo(document: GraphDocument): GraphReference {
   let text: string | undefined;
   return { digest: document.digest, document: () => (text ??= documentText(document)) };
+}
+
+/** A graph as it was when these turns ran. */
+export interface RecordedGraph {
+  document: GraphDocument;
+  turnIds: readonly string[];
+}
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED */
+export function recordedGraphsOf(threadId: string, rows: readonly GraphRow[]): RecordedGraph[] {
+  return rows.map(({ digest, document: text, turnIds }) => {
+    const document = parseDocument(digest, text);
+    if (document === undefined) {
+      throw corrupted(`graph ${digest} of thread ${JSON.stringify(threadId)}`, "the document of that digest", "another text", {
+        threadId,
+        digest,
+      });
+    }
+    return { document, turnIds };
+  });
 }

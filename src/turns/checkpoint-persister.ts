@@ -4,8 +4,8 @@ import { type DatabaseHandle, SqliteTurnLog } from "../store/sqlite";
 import type { TurnRow } from "../store/store";
 import { refuseSerialized } from "../serde";
 import { Values } from "../values";
-import { stateOfTurn } from "./state-of-turn";
-import { checkedTurn, type LangGraphCheckpoint } from "./types";
+import { stateOfTurn } from "./turn";
+import { checkedTurn, type LangGraphCheckpoint } from "./turn";
 
 /**
  * The turn log by itself, over an open handle of better-sqlite3 or `node:sqlite` (requirement S1). Synchronous: when a method

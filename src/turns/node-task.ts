@@ -1,7 +1,11 @@
-import { uuid5 } from "@langchain/langgraph-checkpoint";
+import { createHash } from "node:crypto";
+import { type Checkpoint, type CheckpointMetadata, TASKS, uuid5 } from "@langchain/langgraph-checkpoint";
+import type { Lease, SawDeletion } from "../store/store";
+import type { AttachedGraph } from "./attached-graph";
 
 const PUSH = "__pregel_push";
 const PULL = "__pregel_pull";
+const UUID_BYTES = 16;
 
 /** What LangGraph says about a node task in the metadata of its run (internals, section 4). */
 export interface NodeTaskInfo {
@@ -12,6 +16,36 @@ export interface NodeTaskInfo {
   /** `langgraph_checkpoint_ns`; its last segment ends in the task id. */
   nodeNs: string;
   nodeTaskId: string;
+}
+
+/** A node task as it runs: one attempt. */
+export interface Attempt extends NodeTaskInfo {
+  threadId: string;
+  runId: string;
+  /** The outermost run that this is a part of. */
+  run: OuterRun;
+  /** What the node was called with. */
+  input: unknown;
+  /** The attempt of the node task that this one runs inside of. */
+  within: Attempt | undefined;
+}
+
+export interface OuterRun {
+  runId: string;
+  sawDeletion: SawDeletion;
+  /** What it holds its thread by: all that is saved in it, on whichever thread, is refused when somebody else has taken that. */
+  lease: Lease | undefined;
+  /** The attached graph that runs; graphs inside it belong to it. */
+  graph: AttachedGraph | undefined;
+  /** Set for a run that doesn't use the recorder's saver: nothing of its thread is in our file, apart from its effects. */
+  elsewhere: Elsewhere | undefined;
+  /** Begun by work that a run has left behind, when that run was over: whatever it does, a later run may be at the same. */
+  isLate: boolean;
+}
+
+/** What a run keeps its checkpoints with, if not with the recorder's saver; undefined: with nothing. */
+export interface Elsewhere {
+  checkpointer: unknown;
 }
 
 /** The part behind the last colon. Node names cannot contain one. */
@@ -75,10 +109,88 @@ export function pushTaskId(scope: string, step: number, name: string, index: num
   return derive([scope, String(step), name, PUSH, String(index)], checkpointId);
 }
 
+/** LangGraph's `uuid5` with the checkpoint's id as namespace, in a third of the time. A checkpoint id that is no UUID may derive nothing. */
 function derive(parts: readonly unknown[], checkpointId: string): string {
+  const name = JSON.stringify(parts);
+  const namespace = Buffer.from(checkpointId.replaceAll("-", ""), "hex");
+  if (namespace.length !== UUID_BYTES) return derivedFromText(name, checkpointId);
+  const bytes = createHash("sha1").update(namespace).update(name).digest();
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x50;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const hex = bytes.toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
+}
+
+function derivedFromText(name: string, checkpointId: string): string {
   try {
-    return uuid5(JSON.stringify(parts), checkpointId);
+    return uuid5(name, checkpointId);
   } catch {
-    return ""; // a checkpoint id that is no UUID derives nothing
+    return "";
   }
+}
+
+/** A node task that LangGraph will start next, by what its checkpoint says. */
+export interface PlannedTask {
+  name: string;
+  nodeNs: string;
+  nodeTaskId: string;
+  step: number;
+  /** The argument of the Send that asked for the task. */
+  input: { value: unknown } | undefined;
+}
+
+/**
+ * Derives the node tasks that come next from a checkpoint alone (internals, section 3): the fallback for a saver that is not attached
+ * to its graph. Planned is not started, error handlers and functional tasks are not foreseen, and of several triggers of one node
+ * the one LangGraph picks can be mistaken; such a Thought then never gets an Action.
+ */
+export function plannedTasks(ns: string, checkpoint: Checkpoint, metadata: CheckpointMetadata): PlannedTask[] {
+  const step = metadata.step + 1;
+  const planned = new Map<string, PlannedTask>();
+  const add = (name: string, id: (scope: string) => string, input?: { value: unknown }): void => {
+    const scope = ns === "" ? name : `${ns}|${name}`;
+    const nodeTaskId = id(scope);
+    if (nodeTaskId !== "") planned.set(nodeTaskId, { name, nodeNs: `${scope}:${nodeTaskId}`, nodeTaskId, step, input });
+  };
+  sends(checkpoint).forEach((send, index) => {
+    add(send.node, (scope) => pushTaskId(scope, step, send.node, index, checkpoint.id), { value: send.args });
+  });
+  const pulled = new Set<string>();
+  for (const channel of Object.keys(checkpoint.channel_values)) {
+    const name = triggeredNode(channel);
+    if (name === undefined || pulled.has(name) || !isDue(checkpoint, channel, name)) continue;
+    pulled.add(name);
+    add(name, (scope) => pullTaskId(scope, step, name, [channel], checkpoint.id));
+  }
+  return [...planned.values()];
+}
+
+function sends(checkpoint: Checkpoint): { node: string; args: unknown }[] {
+  const packets = checkpoint.channel_values[TASKS];
+  if (!Array.isArray(packets)) return [];
+  return packets.filter(
+    (packet): packet is { node: string; args: unknown } => typeof (packet as { node?: unknown } | null)?.node === "string",
+  );
+}
+
+/** `branch:to:x` and `join:a+b:x` trigger x. */
+function triggeredNode(channel: string): string | undefined {
+  if (channel.startsWith("branch:to:")) return channel.slice("branch:to:".length);
+  return channel.startsWith("join:") ? channel.slice(channel.lastIndexOf(":") + 1) : undefined;
+}
+
+function isDue(checkpoint: Checkpoint, channel: string, name: string): boolean {
+  const version = checkpoint.channel_versions[channel];
+  const seen = checkpoint.versions_seen[name]?.[channel];
+  if (version === undefined || (seen !== undefined && version <= seen)) return false;
+  return !channel.startsWith("join:") || joinIsComplete(channel, checkpoint.channel_values[channel]);
+}
+
+/** A join's value is the list of members that have arrived; deferred channels wrap theirs as `[value, finished]`. */
+function joinIsComplete(channel: string, value: unknown): boolean {
+  const [, members = ""] = channel.split(":");
+  const deferred = Array.isArray(value) && value.length === 2 && typeof value[1] === "boolean";
+  if (deferred && value[1] === false) return false;
+  const arrived: unknown = deferred ? value[0] : value;
+  return Array.isArray(arrived) && arrived.length >= members.split("+").length;
 }

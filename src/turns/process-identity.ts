@@ -11,14 +11,15 @@ export const BEAT_EXPIRY_MS = 30_000;
  * What identifies this process beyond a pid that may be given out again, and in it the worker thread: each thread has globals of its own,
  * so none knows what another one does.
  */
-export function thisProcess(): Pick<RunRow, "host" | "boot" | "pid" | "pidStart"> {
-  return {
-    host: hostname(),
-    boot: boot(),
-    pid: process.pid,
-    pidStart: `${pidStart(process.pid)}${threadId === 0 ? "" : `/${threadId}`}`,
-  };
+export function thisProcess(): Readonly<Pick<RunRow, "host" | "boot" | "pid" | "pidStart">> {
+  if (identity?.pid !== process.pid) {
+    const pidStart = `${startOf(process.pid)}${threadId === 0 ? "" : `/${threadId}`}`;
+    identity = { host: hostname(), boot: boot(), pid: process.pid, pidStart };
+  }
+  return identity;
 }
+
+let identity: ReturnType<typeof thisProcess> | undefined;
 
 /** The runs that this process keeps going, over all savers, also those of another copy of this package (ESM beside CommonJS). */
 export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unknown>)[
@@ -46,7 +47,7 @@ export function isAlive(run: RunRow, now = uptime()): boolean {
 /** Whether a process of this host lives. @param start what tells it from a later one with the same pid; empty if not known */
 export function pidIsAlive(pid: number, start: string): boolean {
   if (!pidExists(pid)) return false;
-  const started = pidStart(pid);
+  const started = startOf(pid);
   const expected = baseOf(start);
   return expected === "" || started === "" || started === expected;
 }
@@ -65,21 +66,17 @@ function pidExists(pid: number): boolean {
   }
 }
 
-let bootId: string | undefined;
-
 /** Tells one start of a machine from another (Linux); empty where the system doesn't say, as for all processes of that machine. */
 function boot(): string {
-  if (bootId !== undefined) return bootId;
   try {
-    bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
   } catch {
-    bootId = "";
+    return "";
   }
-  return bootId;
 }
 
 /** The kernel's start time of a process (Linux); empty where the system does not say. */
-function pidStart(pid: number): string {
+function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     // The command name, in parentheses, may contain anything; fields count from behind it, and the start time is the 20th.

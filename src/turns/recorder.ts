@@ -2,48 +2,22 @@ import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { Serialized } from "@langchain/core/load/serializable";
 import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
-import type { Lease, SawDeletion, TokenCounts, TurnStatus } from "../store/store";
-import { JOURNAL } from "./journal-key";
-import type { LiveBodies } from "./live-bodies";
+import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
-import { handledTaskOf, type NodeTaskInfo, nodeTaskIdOf } from "./node-task";
-import { Doubts } from "./recorder-doubts";
-import { type ModelCaller, ModelRuns } from "./recorder-models";
+import type { LiveBodies } from "./live-bodies";
+import { type Attempt, type Elsewhere, handledTaskOf, type NodeTaskInfo, nodeTaskIdOf, type OuterRun } from "./node-task";
+import { ModelRuns } from "./tokens";
+import type { TurnLog } from "./turn-log";
 
 export const RECORDER_NAME = "langgraph_checkpoint_turns_recorder";
+/**
+ * Under which a saver's recorder carries its journal of side effects, and `effect()` finds it among a run's callbacks. A registered symbol,
+ * so that the ESM and the CommonJS build find each other.
+ */
+export const JOURNAL: unique symbol = Symbol.for("langgraph-checkpoint-turns.journal");
 
 const STEP_TAG = /^graph:step:/;
 const HIDDEN_TAG = "langsmith:hidden";
-
-/** A node task as it runs: one attempt. */
-export interface Attempt extends NodeTaskInfo {
-  threadId: string;
-  runId: string;
-  /** The outermost run that this is a part of. */
-  run: OuterRun;
-  /** What the node was called with. */
-  input: unknown;
-  /** The attempt of the node task that this one runs inside of. */
-  within: Attempt | undefined;
-}
-
-export interface OuterRun {
-  runId: string;
-  sawDeletion: SawDeletion;
-  /** What it holds its thread by: all that is saved in it, on whichever thread, is refused when somebody else has taken that. */
-  lease: Lease | undefined;
-  /** The attached graph that runs; graphs inside it belong to it. */
-  graph: AttachedGraph | undefined;
-  /** Set for a run that doesn't use the recorder's saver: nothing of its thread is in our file, apart from its effects. */
-  elsewhere: Elsewhere | undefined;
-  /** Begun by work that a run has left behind, when that run was over: whatever it does, a later run may be at the same. */
-  isLate: boolean;
-}
-
-/** What a run keeps its checkpoints with, if not with the recorder's saver; undefined: with nothing. */
-export interface Elsewhere {
-  checkpointer: unknown;
-}
 
 /** What LangChain tells about a run that starts. */
 export interface StartedRun {
@@ -55,68 +29,40 @@ export interface StartedRun {
   elsewhere?: Elsewhere | undefined;
 }
 
-/**
- * Where the recorder's observations go. `graphStarts` and `nodeStarts` may throw, which stops the run before its work, and `nodeEnds` of a node that
- * ended well or hands over to a parent, which makes LangGraph take it for failed: for a result that must not be built upon.
- */
-export interface TurnSink {
-  /** A run begins that doesn't use the recorder's saver: neither its start nor its end is told. */
-  startsElsewhere(threadId: string, elsewhere: Elsewhere): void;
-  /** What a run finds that begins now. */
-  deletionOf(threadId: string): Promise<SawDeletion>;
-  /** @returns what the run holds the thread by */
-  graphStarts(threadId: string, runId: string, kind: { bringsInput: boolean; isInner: boolean }): Promise<Lease | undefined>;
-  graphEnds(threadId: string, runId: string): Promise<void>;
-  /** `input` is what the node was called with; `hasOwnInput` says that it cannot be the state of a checkpoint. */
-  nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void>;
-  nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void>;
-  tokensUsed(caller: ModelCaller, tokens: TokenCounts): Promise<void>;
+interface Doubt {
+  outerRunId: string;
+  failure: Error;
 }
 
 /**
- * Sees each node execution from the inside of LangGraph's callback system (internals, section 4). LangGraph awaits
- * `handleChainStart` before a node's body because of `awaitHandlers`, and stops the node if it throws because of `raiseError`. A throw
- * from an end handler fails a node after its work is done, so that only a gate does it on purpose, and the journal of effects. LangGraph
- * leaves a graph for its parent by throwing a ParentCommand: a throw from the error handler takes its place.
+ * Knows a saver's runs, as LangChain's callbacks tell of them (internals, section 4): which are graphs, which are attempts of node tasks, and
+ * what each is a part of.
  */
-export class TurnRecorder extends BaseCallbackHandler {
-  readonly name = RECORDER_NAME;
-  override readonly awaitHandlers = true;
-  override readonly raiseError = true;
-
+export class TurnRecorder {
   /** What `effect()` looks for. */
   [JOURNAL]: { swallowed(attempt: Attempt): Error | undefined } | undefined;
 
   readonly bodies: LiveBodies;
-  readonly #sink: TurnSink;
+  readonly #log: TurnLog;
   readonly #attempts = new Map<string, Attempt>();
+  /** The threads of graph runs. */
   readonly #graphRuns = new Map<string, string>();
   readonly #lineage = new Lineage();
   readonly #modelRuns = new ModelRuns();
-  readonly #doubts = new Doubts();
+  /** Node tasks whose last attempt has left an effect of which nobody knows what it came to, while their outermost run goes on. */
+  readonly #doubts = new Map<string, Doubt>();
 
   /** @param bodies counts the bodies of nodes that run */
-  constructor(sink: TurnSink, bodies: LiveBodies) {
-    super();
-    this.#sink = sink;
+  constructor(log: TurnLog, bodies: LiveBodies) {
+    this.#log = log;
     this.bodies = bodies;
   }
 
-  override async handleChainStart(
-    _chain: Serialized,
-    inputs: ChainValues,
-    runId: string,
-    parentRunId?: string,
-    tags?: string[],
-    metadata?: Record<string, unknown>,
-    // The declared type has another order; core calls with the run's type before its name.
-    _runType?: string,
-    runName?: string,
-  ): Promise<void> {
-    return this.chainStarts(undefined, inputs, { runId, parentRunId, tags, metadata, runName });
-  }
-
-  /** @param graph the attached graph that says so */
+  /**
+   * A graph, a node, or what runs inside one starts. What this throws stops it, and LangGraph reports no end of it.
+   *
+   * @param graph the attached graph that says so
+   */
   async chainStarts(graph: AttachedGraph | undefined, inputs: ChainValues, started: StartedRun): Promise<void> {
     const { runId, parentRunId, tags, metadata, runName, elsewhere } = started;
     // The same handler bound to a graph and passed at invoke is called twice for one run.
@@ -124,104 +70,86 @@ export class TurnRecorder extends BaseCallbackHandler {
     const threadId = metadata?.["thread_id"];
     if (typeof threadId !== "string") return;
     const run = this.#lineage.enter(runId, parentRunId, graph, elsewhere);
+    const isOutermost = run.runId === runId;
+    if (isOutermost && run.elsewhere !== undefined) this.#log.startsElsewhere(threadId, run.elsewhere);
     const task = nodeTask(tags, metadata ?? {}, runName);
-    const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined;
-    if (run.runId === runId && run.elsewhere !== undefined) this.#sink.startsElsewhere(threadId, run.elsewhere);
-    if (isGraph && run.elsewhere === undefined) this.#graphRuns.set(runId, threadId);
-    if (run.runId === runId) run.sawDeletion = await this.#sink.deletionOf(threadId);
-    if (task !== undefined) {
-      const attempt = { ...task, threadId, runId, run, input: inputs, within: this.#lineage.attemptOf(parentRunId) };
-      this.#attempts.set(runId, attempt);
-      this.#lineage.isAttempt(runId, attempt);
-      // A throw passes through: this is the one place where a node can still be stopped.
-      try {
-        this.#doubts.refuseHandler(handledTaskOf(task));
-        await this.#sink.nodeStarts(attempt, inputs, hasOwnInput(task));
-      } catch (error) {
-        this.#attempts.delete(runId);
-        this.#lineage.leave(runId);
-        throw error;
-      }
-      return;
-    }
-    if (!this.#graphRuns.has(runId)) return;
+    const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined;
+    if (isGraph) this.#graphRuns.set(runId, threadId);
     try {
-      const isInner = run.runId !== runId && this.#graphRuns.get(run.runId) === threadId;
-      const lease = await this.#sink.graphStarts(threadId, runId, { bringsInput: bringsInput(inputs), isInner });
-      if (run.runId === runId) run.lease = lease;
+      if (isOutermost) run.sawDeletion = await this.#log.deletionOf(threadId);
+      if (isGraph) {
+        const isInner = !isOutermost && this.#graphRuns.get(run.runId) === threadId;
+        const lease = await this.#log.graphStarts(threadId, runId, { bringsInput: bringsInput(inputs), isInner });
+        if (isOutermost) run.lease = lease;
+      } else if (task !== undefined) {
+        const attempt = { ...task, threadId, runId, run, input: inputs, within: this.#lineage.attemptOf(parentRunId) };
+        this.#attempts.set(runId, attempt);
+        this.#lineage.isAttempt(runId, attempt);
+        this.#refuseHandler(handledTaskOf(task));
+        await this.#log.nodeStarts(attempt, inputs, hasOwnInput(task));
+      }
     } catch (error) {
-      // LangGraph reports no end of a run that was refused.
       this.#graphRuns.delete(runId);
+      this.#attempts.delete(runId);
       this.#lineage.leave(runId);
       throw error;
     }
   }
 
-  override async handleChainEnd(outputs: ChainValues, runId: string): Promise<void> {
-    await this.#ended(runId, "ok", outputs);
+  /** A graph, a node, or what ran inside one has ended. @throws for a node only: a gate's refusal, and an effect in doubt that it swallowed */
+  async chainEnds(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
+    const attempt = this.#attempts.get(runId);
+    // One that timed out may go on behind everybody's back: what it still does is found by its run, until the outermost run is over.
+    if (attempt === undefined || status !== "error" || attempt.run.runId === runId) this.#lineage.leave(runId);
+    this.#modelRuns.forget(runId);
+    this.#attempts.delete(runId);
+    if (attempt !== undefined) return this.#nodeEnds(attempt, status, outcome);
+    for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
+    const threadId = this.#graphRuns.get(runId);
+    this.#graphRuns.delete(runId);
+    if (threadId !== undefined) await this.#log.graphEnds(threadId, runId);
   }
 
-  override async handleChainError(error: unknown, runId: string): Promise<void> {
-    await this.#ended(runId, statusOfError(error), outcomeOfError(error));
+  async #nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
+    const failure = this[JOURNAL]?.swallowed(attempt);
+    // An attempt without a doubt has settled what an earlier one left.
+    if (failure === undefined) this.#doubts.delete(attempt.nodeTaskId);
+    else this.#doubts.set(attempt.nodeTaskId, { outerRunId: attempt.run.runId, failure });
+    if (failure === undefined || (status !== "ok" && status !== "handoff")) return this.#log.nodeEnds(attempt, status, outcome);
+    await this.#log.nodeEnds(attempt, "error", outcomeOfError(failure));
+    throw failure;
   }
 
   /** A tool may call a graph. */
-  override handleToolStart(_tool: Serialized, _input: string, runId: string, parentRunId?: string): void {
+  toolStarts(runId: string, parentRunId: string | undefined): void {
     if (parentRunId !== undefined && this.#lineage.has(parentRunId)) this.#lineage.enter(runId, parentRunId);
   }
 
-  override handleToolEnd(_output: unknown, runId: string): void {
+  toolEnds(runId: string): void {
     this.#lineage.leave(runId);
   }
 
-  override handleToolError(_error: unknown, runId: string): void {
-    this.#lineage.leave(runId);
-  }
-
-  override handleChatModelStart(
-    _llm: Serialized,
-    _messages: unknown,
-    runId: string,
-    parentRunId?: string,
-    _extra?: Record<string, unknown>,
-    _tags?: string[],
-    metadata?: Record<string, unknown>,
-  ): void {
-    this.#modelStarted(runId, parentRunId, metadata);
-  }
-
-  override handleLLMStart(
-    _llm: Serialized,
-    _prompts: string[],
-    runId: string,
-    parentRunId?: string,
-    _extra?: Record<string, unknown>,
-    _tags?: string[],
-    metadata?: Record<string, unknown>,
-  ): void {
-    this.#modelStarted(runId, parentRunId, metadata);
+  /** The newest attempt of a node task need not be the one that calls: one that has timed out may still be at work. */
+  modelStarts(runId: string, parentRunId: string | undefined, metadata: Record<string, unknown> | undefined): void {
+    const nodeNs = metadata?.["langgraph_checkpoint_ns"];
+    const threadId = metadata?.["thread_id"];
+    if (typeof nodeNs !== "string" || typeof threadId !== "string") return;
+    const nodeTaskId = nodeTaskIdOf(nodeNs);
+    const attempt = this.attemptOf(parentRunId, nodeTaskId);
+    const caller = { threadId: attempt?.threadId ?? threadId, nodeTaskId: attempt?.nodeTaskId ?? nodeTaskId };
+    this.#modelRuns.started(runId, { ...caller, attemptRunId: attempt?.runId, lease: attempt?.run.lease }, attempt?.run.runId);
   }
 
   /** A stream's usage comes with some of its chunks, mostly the last. */
-  override async handleLLMNewToken(
-    _token: string,
-    _index: unknown,
-    runId: string,
-    _parentRunId?: string,
-    _tags?: string[],
-    fields?: { chunk?: unknown },
-  ): Promise<void> {
-    const used = this.#modelRuns.streamed(runId, fields?.chunk);
-    if (used !== undefined) await this.#sink.tokensUsed(used.caller, used.tokens);
+  async modelStreams(runId: string, chunk: unknown): Promise<void> {
+    const used = this.#modelRuns.streamed(runId, chunk);
+    if (used !== undefined) await this.#log.tokensUsed(used.caller, used.tokens);
   }
 
-  override async handleLLMEnd(output: LLMResult, runId: string): Promise<void> {
+  /** @param output undefined if the model failed */
+  async modelEnds(runId: string, output: LLMResult | undefined): Promise<void> {
     const used = this.#modelRuns.ended(runId, output);
-    if (used !== undefined) await this.#sink.tokensUsed(used.caller, used.tokens);
-  }
-
-  override handleLLMError(_error: unknown, runId: string): void {
-    this.#modelRuns.failed(runId);
+    if (used !== undefined) await this.#log.tokensUsed(used.caller, used.tokens);
   }
 
   /**
@@ -246,108 +174,211 @@ export class TurnRecorder extends BaseCallbackHandler {
 
   /** What the outermost run around a run holds its thread by. */
   leaseOf(runId: string | undefined): Lease | undefined {
-    return runId === undefined ? undefined : this.#lineage.leaseOf(runId);
-  }
-
-  /** The newest attempt of a node task need not be the one that calls: one that has timed out may still be at work. */
-  #modelStarted(runId: string, parentRunId: string | undefined, metadata: Record<string, unknown> | undefined): void {
-    const nodeNs = metadata?.["langgraph_checkpoint_ns"];
-    const threadId = metadata?.["thread_id"];
-    if (typeof nodeNs !== "string" || typeof threadId !== "string") return;
-    const nodeTaskId = nodeTaskIdOf(nodeNs);
-    const attempt = this.attemptOf(parentRunId, nodeTaskId);
-    const caller = { threadId: attempt?.threadId ?? threadId, nodeTaskId: attempt?.nodeTaskId ?? nodeTaskId };
-    this.#modelRuns.started(runId, { ...caller, attemptRunId: attempt?.runId, lease: attempt?.run.lease }, attempt?.run.runId);
+    return runId === undefined ? undefined : this.#lineage.outermostOf(runId)?.lease;
   }
 
   /**
    * Whether the last attempt of a node task has left an effect of which nobody knows what it came to. An error handler must not pass over
-   * it: it would lead on to where the deed is done again, and a resume has to find the node, not its handler.
+   * it: the run would continue to where the side effect happens again, and a resume has to find the node, not its handler.
    */
   endedInDoubt(nodeTaskId: string): boolean {
     return this.#doubts.has(nodeTaskId);
   }
 
-  async #ended(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
-    const attempt = this.#attempts.get(runId);
-    // One that timed out may go on behind everybody's back: what it still does is found by its run, until the outermost run is over.
-    if (attempt === undefined || status !== "error" || attempt.run.runId === runId) this.#lineage.leave(runId);
-    this.#modelRuns.forget(runId);
-    this.#attempts.delete(runId);
-    if (attempt !== undefined) {
-      const doubt = this[JOURNAL]?.swallowed(attempt);
-      this.#doubts.ended(attempt.nodeTaskId, attempt.run.runId, doubt);
-      const failure = status === "ok" || status === "handoff" ? doubt : undefined;
-      if (failure === undefined) return this.#sink.nodeEnds(attempt, status, outcome);
-      await this.#sink.nodeEnds(attempt, "error", outcomeOfError(failure));
-      throw failure;
-    }
-    this.#doubts.forget(runId);
-    const threadId = this.#graphRuns.get(runId);
-    this.#graphRuns.delete(runId);
-    if (threadId !== undefined) await this.#sink.graphEnds(threadId, runId);
+  /** @throws what the node task that failed should have failed with, whatever it made of it */
+  #refuseHandler(handledTaskId: string | undefined): void {
+    const doubt = handledTaskId === undefined ? undefined : this.#doubts.get(handledTaskId);
+    // LangGraph counts the error object of a node that has a handler as handled: the same one would be passed over in silence.
+    if (doubt !== undefined) throw copied(doubt.failure);
   }
 }
 
 /** Enough for the branches of any run; most of them never tell their end. */
 const LEFT_BEHIND_MAX = 10_000;
 
+interface KnownRun {
+  outermost: OuterRun;
+  /** The node task's attempt that the run is, or is inside of. */
+  attempt: Attempt | undefined;
+}
+
 /** Which outermost run each run is a part of: a graph inside a node began when the run around it did. */
 class Lineage {
-  readonly #outer = new Map<string, OuterRun>();
-  /** The node task's attempt that a run is, or is inside of. */
-  readonly #attempts = new Map<string, Attempt>();
+  readonly #runs = new Map<string, KnownRun>();
   readonly #inner = new Map<OuterRun, Set<string>>();
   /** What was still at work when its outermost run was over (a branch that LangGraph aborted), the oldest first. */
   readonly #leftBehind = new Set<string>();
 
-  leaseOf(runId: string): Lease | undefined {
-    return this.#outer.get(runId)?.lease;
+  has(runId: string): boolean {
+    return this.#runs.has(runId);
   }
 
-  has(runId: string): boolean {
-    return this.#outer.has(runId);
+  outermostOf(runId: string): OuterRun | undefined {
+    return this.#runs.get(runId)?.outermost;
+  }
+
+  attemptOf(runId: string | undefined): Attempt | undefined {
+    return runId === undefined ? undefined : this.#runs.get(runId)?.attempt;
   }
 
   enter(runId: string, parentRunId: string | undefined, graph?: AttachedGraph, elsewhere?: Elsewhere): OuterRun {
-    const known = parentRunId === undefined ? undefined : this.#outer.get(parentRunId);
+    const parent = parentRunId === undefined ? undefined : this.#runs.get(parentRunId);
     const isLate = parentRunId !== undefined && this.#leftBehind.has(parentRunId);
-    const run = known ?? { runId, sawDeletion: undefined, lease: undefined, graph, elsewhere, isLate };
-    this.#outer.set(runId, run);
-    const attempt = this.attemptOf(parentRunId);
-    if (attempt !== undefined) this.#attempts.set(runId, attempt);
-    if (known === undefined) this.#inner.set(run, new Set());
-    else this.#inner.get(run)?.add(runId);
-    return run;
+    const outermost = parent?.outermost ?? { runId, sawDeletion: undefined, lease: undefined, graph, elsewhere, isLate };
+    this.#runs.set(runId, { outermost, attempt: parent?.attempt });
+    if (parent === undefined) this.#inner.set(outermost, new Set());
+    else this.#inner.get(outermost)?.add(runId);
+    return outermost;
+  }
+
+  isAttempt(runId: string, attempt: Attempt): void {
+    this.#runs.set(runId, { outermost: attempt.run, attempt });
   }
 
   /** With the outermost run all goes that was a part of it: a stream that was broken off never reports its end. */
   leave(runId: string): void {
-    const run = this.#outer.get(runId);
-    this.#forget(runId);
+    const run = this.outermostOf(runId);
+    this.#runs.delete(runId);
     if (run === undefined) return;
     if (run.runId !== runId) return void this.#inner.get(run)?.delete(runId);
     for (const inner of this.#inner.get(run) ?? []) {
-      this.#forget(inner);
+      this.#runs.delete(inner);
       this.#leftBehind.add(inner);
     }
     this.#inner.delete(run);
-    for (const oldest of [...this.#leftBehind].slice(0, Math.max(0, this.#leftBehind.size - LEFT_BEHIND_MAX)))
+    for (const oldest of this.#leftBehind) {
+      if (this.#leftBehind.size <= LEFT_BEHIND_MAX) break;
       this.#leftBehind.delete(oldest);
+    }
+  }
+}
+
+/** What LangChain calls a handler with, undefined in the places that don't matter here. */
+type Told<K extends keyof BaseCallbackHandler> = Required<BaseCallbackHandler>[K] extends (...args: infer A) => unknown
+  ? A
+  : never;
+
+/**
+ * The handler that a graph carries. LangGraph awaits `handleChainStart` before a node's body because of `awaitHandlers`, and stops the node
+ * if it throws because of `raiseError`. A throw from an end handler fails a node after its work is done, so that only a gate does it on
+ * purpose, and the journal of effects. LangGraph leaves a graph for its parent by throwing a ParentCommand: a throw from the error handler
+ * takes its place.
+ *
+ * Callbacks do not say which graph runs, so the handler does. Where several see the same run (a graph inside another, both attached; the
+ * same one twice), the recorder takes it from the first that reports it; which graph a run belongs to is decided by the outermost run.
+ */
+export class RecorderFace extends BaseCallbackHandler {
+  readonly name = RECORDER_NAME;
+  override readonly awaitHandlers = true;
+  override readonly raiseError = true;
+  /** LangChain makes promises for each kind of event that isn't ignored. */
+  override readonly ignoreRetriever = true;
+  override readonly ignoreCustomEvent = true;
+  readonly recorder: TurnRecorder;
+  readonly graph: AttachedGraph;
+  readonly #elsewhere: Elsewhere | undefined;
+
+  /** @param elsewhere given for runs that don't use the recorder's saver */
+  constructor(recorder: TurnRecorder, graph: AttachedGraph, elsewhere?: Elsewhere) {
+    super();
+    this.recorder = recorder;
+    this.graph = graph;
+    this.#elsewhere = elsewhere;
   }
 
-  isAttempt(runId: string, attempt: Attempt): void {
-    this.#attempts.set(runId, attempt);
+  /** @returns the handler for a run of the same graph that uses this checkpointer, or none */
+  without(checkpointer: unknown): RecorderFace {
+    return new RecorderFace(this.recorder, this.graph, { checkpointer });
   }
 
-  attemptOf(runId: string | undefined): Attempt | undefined {
-    return runId === undefined ? undefined : this.#attempts.get(runId);
+  /** What `effect()` looks for. */
+  get [JOURNAL](): unknown {
+    return this.recorder[JOURNAL];
   }
 
-  #forget(runId: string): void {
-    this.#outer.delete(runId);
-    this.#attempts.delete(runId);
+  /** Where the nodes of the graph count their bodies; none if another checkpointer keeps the run. */
+  get bodies(): unknown {
+    return this.isElsewhere ? undefined : this.recorder.bodies;
   }
+
+  /** Whether another checkpointer than the recorder's own keeps the run. */
+  get isElsewhere(): boolean {
+    return this.#elsewhere !== undefined;
+  }
+
+  /** The declared type has another order; core calls with the run's type before its name. */
+  override handleChainStart(...args: Told<"handleChainStart">): Promise<void> {
+    const [, inputs, runId, parentRunId, tags, metadata, , runName] = args;
+    const started = { runId, parentRunId, tags, metadata, runName, elsewhere: this.#elsewhere };
+    return this.recorder.chainStarts(this.graph, inputs, started).catch(throwUnprinted);
+  }
+
+  override handleChainEnd(outputs: ChainValues, runId: string): Promise<void> {
+    return this.recorder.chainEnds(runId, "ok", outputs).catch(throwUnprinted);
+  }
+
+  override handleChainError(error: unknown, runId: string): Promise<void> {
+    return this.recorder.chainEnds(runId, statusOfError(error), outcomeOfError(error)).catch(throwUnprinted);
+  }
+
+  override handleToolStart(_tool: Serialized, _input: string, runId: string, parentRunId?: string): void {
+    this.recorder.toolStarts(runId, parentRunId);
+  }
+
+  override handleToolEnd(_output: unknown, runId: string): void {
+    this.recorder.toolEnds(runId);
+  }
+
+  override handleToolError(_error: unknown, runId: string): void {
+    this.recorder.toolEnds(runId);
+  }
+
+  override handleChatModelStart(...[, , runId, parentRunId, , , metadata]: Told<"handleChatModelStart">): void {
+    this.recorder.modelStarts(runId, parentRunId, metadata);
+  }
+
+  override handleLLMStart(...[, , runId, parentRunId, , , metadata]: Told<"handleLLMStart">): void {
+    this.recorder.modelStarts(runId, parentRunId, metadata);
+  }
+
+  override handleLLMNewToken(...[, , runId, , , fields]: Told<"handleLLMNewToken">): Promise<void> {
+    return this.recorder.modelStreams(runId, fields?.chunk);
+  }
+
+  override handleLLMEnd(output: LLMResult, runId: string): Promise<void> {
+    return this.recorder.modelEnds(runId, output);
+  }
+
+  override handleLLMError(_error: unknown, runId: string): Promise<void> {
+    return this.recorder.modelEnds(runId, undefined);
+  }
+}
+
+export function isRecorderOf(handler: unknown, recorder: TurnRecorder): handler is RecorderFace {
+  return handler instanceof RecorderFace && handler.recorder === recorder;
+}
+
+function throwUnprinted(error: unknown): never {
+  throw unprinted(error);
+}
+
+/**
+ * Makes an error that LangChain passes on without printing it.
+ *
+ * LangChain writes ``console.error(`Error in handler ${name}, …: ${error}`)`` for every error of a callback handler, and only then
+ * rethrows it. The recorder throws on purpose, to stop a node, and the caller of the graph gets the error anyway. What is returned here
+ * throws the error itself when it is made a text, so nothing is printed and LangChain's callers get the very error. For a LangChain that
+ * doesn't make it a text, it stands in for the error by inheriting from it.
+ *
+ * @param error what a handler is about to throw
+ */
+export function unprinted(error: unknown): Error {
+  const standIn = Object.create(error instanceof Error ? error : new Error(String(error))) as Error;
+  return Object.defineProperty(standIn, Symbol.toPrimitive, {
+    value: () => {
+      throw error;
+    },
+  });
 }
 
 /** The node task a run is, or undefined for all that runs around and inside of nodes. */
@@ -392,4 +423,8 @@ function outcomeOfError(error: unknown): unknown {
   return {
     error: { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : String(error) },
   };
+}
+
+function copied(error: Error): Error {
+  return Object.create(Object.getPrototypeOf(error) as object, Object.getOwnPropertyDescriptors(error)) as Error;
 }

@@ -2,102 +2,70 @@ import { copyOf, decode, encode, type EncodeOptions, NO_COPY } from "../codec";
 import { describe, TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import type { Logger } from "../logger";
-import type { PackedText, TurnStatus } from "../store/store";
-import { once } from "../values";
-import { asRecord } from "./state-of-turn";
-import type { TurnToRedact } from "./turn-to-redact";
-
-/** What a turn's row is to hold: what it always holds, a value instead, or nothing. */
-export type Content = { as: "full"; value: unknown } | { as: "redacted"; value: unknown } | { as: "none"; value?: undefined };
+import type { UserSerde } from "../serde";
+import type { PackedText, TurnState, TurnStatus } from "../store/store";
+import type { Values } from "../values";
+import { asRecord, type TurnToRedact } from "./turn";
 
 /** A turn without its state. */
-export type Redacted = Omit<TurnToRedact, "state" | "graphId" | "taskId" | "status"> & {
+export type UnsavedTurn = Omit<TurnToRedact, "state" | "graphId" | "taskId" | "status"> & {
   graphId: string | undefined;
   taskId: string | undefined;
   status: TurnStatus | undefined;
 };
 
-export interface RedactionParts extends EncodeOptions {
+/** What is to be kept of a turn's state: all of it, a value instead, nothing, or nothing because its checkpoint tells it. */
+type Kept = { as: "full"; value: unknown } | { as: "redacted"; value: unknown } | { as: "none" } | { as: "told" };
+
+export interface RedactionOptions extends EncodeOptions {
   redact?: ((turn: TurnToRedact) => Record<string, unknown> | undefined) | undefined;
   turns: "full" | "metadata" | "off";
   logger: Logger;
 }
 
 /**
- * Decides what of a turn is saved (S4.6). It fails closed: whatever goes wrong with the user's `redact`, the turn is saved without content,
- * and the graph goes on.
+ * Decides what of a turn is saved (S4.6), and packs it as it is when the turn is handed in. It fails closed: if something goes wrong with the
+ * user's `redact`, the turn is saved without content, and the graph continues.
  */
 export class Redaction {
-  readonly #parts: RedactionParts;
+  readonly #options: RedactionOptions;
+  readonly #values: Values;
+  readonly #serde: UserSerde | undefined;
   readonly #events: SaverEmitter;
 
-  constructor(parts: RedactionParts, events: SaverEmitter) {
-    this.#parts = parts;
+  constructor(options: RedactionOptions, values: Values, serde: UserSerde | undefined, events: SaverEmitter) {
+    this.#options = options;
+    this.#values = values;
+    this.#serde = serde;
     this.#events = events;
   }
 
   /** Whether there are to be rows at all. */
   get recordsTurns(): boolean {
-    return this.#parts.turns !== "off";
+    return this.#options.turns !== "off";
   }
 
   /** Whether rows hold what they would hold by themselves. */
   get keepsAll(): boolean {
-    return this.#parts.turns === "full" && this.#parts.redact === undefined;
-  }
-
-  /** @param name what a state that is no record is called in one */
-  contentOf(turn: Redacted, stateOf: () => unknown, name: string): Content {
-    const { redact, turns } = this.#parts;
-    if (turns !== "full") return { as: "none" };
-    if (redact === undefined) return { as: "full", value: stateOf() };
-    try {
-      const { graphId, taskId, status, ...rest } = turn;
-      const value: unknown = redact({
-        ...rest,
-        ...(graphId === undefined ? {} : { graphId }),
-        ...(taskId === undefined ? {} : { taskId }),
-        ...(status === undefined ? {} : { status }),
-        state: this.copied(asRecord(stateOf(), name)),
-      });
-      if (value === undefined) return { as: "none" };
-      if (isPlainRecord(value)) return { as: "redacted", value };
-      if (value instanceof Promise) value.catch(() => undefined);
-      throw notRedacted(value);
-    } catch (error) {
-      return this.failed(turn, error);
-    }
+    return this.#options.turns === "full" && this.#options.redact === undefined;
   }
 
   /**
-   * The text of content that is not full, packed when it is asked for: in the transaction, where a failure must not take the turn along.
+   * Saves a turn with what its row is to hold: at once, or, if a serde of the user's has to make that first, behind all that was handed in before.
    *
-   * @param pack of the content's value
+   * @param state what the node was called with (Thought), or what came of it (Action)
+   * @param isTold whether the checkpoint that a Thought starts from tells its state
+   * @throws {TurnsError} UNSERIALIZABLE_VALUE for an Action
    */
-  packed(turn: Redacted, { as }: Content, pack: () => PackedText): () => PackedText | undefined {
-    if (as === "none") return () => undefined;
-    return once(() => {
-      try {
-        return pack();
-      } catch (error) {
-        this.failed(turn, error);
-        return undefined;
-      }
-    });
+  inTurn<T>(turn: UnsavedTurn, state: unknown, isTold: boolean, save: (state: TurnState) => T | Promise<T>): T | Promise<T> {
+    if (this.#serde === undefined) return save(this.packed(turn, state, isTold));
+    const dumped = this.#dumped(this.#serde, turn, this.#keptOf(turn, state, isTold));
+    return this.#serde.inOrder(dumped, (kept) => save(this.#packed(turn, kept)));
   }
 
-  /** Reports it, without a word of what the error says: it may quote what was to be kept out. */
-  failed({ threadId, nodeName, turnType }: Redacted, cause: unknown): Content {
-    const error = TurnsError.is(cause, "REDACTION_FAILED") ? cause : redactionFailed(cause);
-    // It may fail within a transaction; listeners hear of it afterwards.
-    queueMicrotask(() => {
-      this.#parts.logger.error(
-        { threadId, nodeName, turnType },
-        "a turn is saved without content, because it could not be redacted",
-      );
-      this.#events.tell("turn_failed", { threadId, nodeName, turnType, error });
-    });
-    return { as: "none" };
+  /** What a turn's row is to hold, but for a serde. Parameters and errors are those of {@link inTurn}. */
+  packed(turn: UnsavedTurn, state: unknown, isTold: boolean): TurnState {
+    return this.#packed(turn, this.#keptOf(turn, state, isTold));
   }
 
   /** What the graph changes later does not get into it, nor what is changed in it into the graph. */
@@ -109,11 +77,85 @@ export class Redaction {
     return Object.fromEntries(copies);
   }
 
+  #keptOf(turn: UnsavedTurn, state: unknown, isTold: boolean): Kept {
+    const { redact, turns } = this.#options;
+    if (turns !== "full") return { as: "none" };
+    if (redact === undefined) return isTold ? { as: "told" } : { as: "full", value: state };
+    try {
+      const { graphId, taskId, status, ...rest } = turn;
+      const value: unknown = redact({
+        ...rest,
+        ...(graphId === undefined ? {} : { graphId }),
+        ...(taskId === undefined ? {} : { taskId }),
+        ...(status === undefined ? {} : { status }),
+        state: this.copied(asRecord(state, turn.turnType === "Thought" ? "input" : "output")),
+      });
+      if (value === undefined) return { as: "none" };
+      if (isPlainRecord(value)) return { as: "redacted", value };
+      if (value instanceof Promise) value.catch(() => undefined);
+      throw notRedacted(value);
+    } catch (error) {
+      return this.#failed(turn, error);
+    }
+  }
+
+  async #dumped(serde: UserSerde, turn: UnsavedTurn, kept: Kept): Promise<Kept> {
+    if (kept.as === "none" || kept.as === "told") return kept;
+    try {
+      return { as: kept.as, value: await serde.dump(kept.value, "a turn") };
+    } catch (error) {
+      if (kept.as === "redacted") return this.#failed(turn, error);
+      throw error;
+    }
+  }
+
+  #packed(turn: UnsavedTurn, kept: Kept): TurnState {
+    const { threadId, turnType } = turn;
+    if (kept.as === "none") return { format: "none", packed: undefined };
+    if (kept.as === "told") return { format: "checkpoint", packed: undefined };
+    if (kept.as === "full") {
+      return turnType === "Action"
+        ? { format: "update", packed: this.#values.text(threadId, kept.value) }
+        : { format: "checkpoint", packed: this.#input(threadId, kept.value) };
+    }
+    try {
+      return { format: turnType === "Action" ? "update" : "state", packed: this.#values.text(threadId, kept.value) };
+    } catch (error) {
+      this.#failed(turn, error);
+      return { format: "none", packed: undefined };
+    }
+  }
+
+  /** LangGraph itself never saves a functional task's arguments, so they may be anything; the turn is worth more than they are. */
+  #input(threadId: string, value: unknown): PackedText {
+    try {
+      const { text, parts } = this.#values.text(threadId, value);
+      return { text: `{"input":${text}}`, parts };
+    } catch (error) {
+      if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
+      return { text: JSON.stringify({ input_not_saved: error.message }), parts: [] };
+    }
+  }
+
+  /** Reports it, without a word of what the error says: it may quote what was to be kept out. */
+  #failed({ threadId, nodeName, turnType }: UnsavedTurn, cause: unknown): Kept {
+    const error = TurnsError.is(cause, "REDACTION_FAILED") ? cause : redactionFailed(cause);
+    // An Action that is made from its writes fails within their transaction; listeners hear of it afterwards.
+    queueMicrotask(() => {
+      this.#options.logger.error(
+        { threadId, nodeName, turnType },
+        "a turn is saved without content, because it could not be redacted",
+      );
+      this.#events.tell("turn_failed", { threadId, nodeName, turnType, error });
+    });
+    return { as: "none" };
+  }
+
   #copyOf(value: unknown): unknown {
     const copy = copyOf(value);
     if (copy !== NO_COPY) return copy;
     try {
-      return decode(encode(value, this.#parts));
+      return decode(encode(value, this.#options));
     } catch {
       return NO_COPY;
     }

@@ -2,7 +2,7 @@ import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost } from "../store/lease-lost";
-import type { Lease, RewindRow, RunRow, Store } from "../store/store";
+import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/unfinished-rewind";
 import { uptime } from "../uptime";
 import { LiveBodies } from "./live-bodies";
@@ -191,14 +191,21 @@ export class RunRegistry {
    * @param isLate whether that run is over: nothing comes after the node
    * @throws {TurnsError} LEASE_LOST if that run counted as over, and the thread changed hands since; THREAD_RUNNING, REWIND_UNFINISHED
    */
-  async nodeStarted(threadId: string, ns: string, runId: string, isLate = false): Promise<void> {
+  nodeStarted(threadId: string, ns: string, runId: string, isLate = false): Awaitable<void> {
+    const thread = this.#threads.get(threadId);
     const lapsed = this.#lapsed.get(runId);
+    const isKnown = thread !== undefined && !thread.rewinding && lapsed?.threadId !== threadId;
+    if (!isKnown) return this.#nodeStartsAnew(threadId, ns, lapsed, isLate);
+    begin(thread, ns);
+  }
+
+  /** A node starts on a thread that no run is known to be on any more, or that is being rewound. */
+  async #nodeStartsAnew(threadId: string, ns: string, lapsed: Lapsed | undefined, isLate: boolean): Promise<void> {
     if (lapsed?.threadId === threadId) await (lapsed.revival ??= this.#revive(lapsed));
     const isNew = !this.#threads.has(threadId);
     const thread = await this.#activate(threadId);
     if (isNew && isLate) thread.over = true;
-    thread.retrying = false;
-    thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
+    begin(thread, ns);
   }
 
   /**
@@ -206,7 +213,7 @@ export class RunRegistry {
    *
    * @param failed whether LangGraph may try the node again
    */
-  async nodeEnded(threadId: string, ns: string, failed: boolean): Promise<void> {
+  nodeEnded(threadId: string, ns: string, failed: boolean): Awaitable<void> {
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
     const left = (thread.nodesAtWork.get(ns) ?? 0) - 1;
@@ -215,7 +222,7 @@ export class RunRegistry {
     // A sibling that ends well tells nothing of the one that waits for its retry.
     thread.retrying ||= failed;
     thread.lastActivity = uptime();
-    if (thread.over) await this.#releaseWhenDone(threadId, thread);
+    if (thread.over) return this.#releaseWhenDone(threadId, thread);
   }
 
   /** Frees the thread of a run that is over as soon as nothing of it runs any more. */
@@ -455,6 +462,13 @@ export class RunRegistry {
       this.#log.warn({ threadId, error: String(error) }, "the mark that this thread is running could not be kept");
     }
   }
+}
+
+/** A node is at work from here on. */
+function begin(thread: ActiveThread, ns: string): void {
+  thread.lastActivity = uptime();
+  thread.retrying = false;
+  thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
 }
 
 /** @param bodies how many bodies of nodes run on the thread */

@@ -1,14 +1,15 @@
 import type { ChainValues } from "@langchain/core/utils/types";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
+import { type Gate, validationFailed, validated, type Validation } from "../guards/gates";
 import type { ResolvedOptions } from "../options";
-import type { UserSerde } from "../serde";
+import type { RunNames } from "../run-starts";
+import { namespaceAbove } from "../store/namespaces";
 import type {
   Awaitable,
   Lease,
   LostTurn,
-  NewThought,
-  PackedText,
+  NewAction,
   SawDeletion,
   Store,
   TaskClaim,
@@ -17,35 +18,32 @@ import type {
   TurnStatus,
   TurnType,
 } from "../store/store";
-import { namespaceAbove } from "../store/namespaces";
-import { once, quietly, type Values } from "../values";
-import { passGate } from "./gatekeeper";
-import { startsFrom } from "./node-task";
+import { type Attempt, type Elsewhere, startsFrom } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
-import type { Attempt, Elsewhere, TurnSink } from "./recorder";
-import type { ModelCaller } from "./recorder-models";
+import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
-import { toPublicTurn } from "./public-turn";
-import type { Content, Redacted, Redaction } from "./redaction";
 import type { SeenCheckpoints } from "./seen-checkpoints";
+import type { ModelCaller } from "./tokens";
+import { toPublicTurn } from "./turn";
 
 export interface TurnLogParts {
   store: Store;
-  values: Values;
-  serde: UserSerde | undefined;
   options: ResolvedOptions;
   events: SaverEmitter;
   runs: RunRegistry;
   failures: PendingFailures;
   redaction: Redaction;
   seen: SeenCheckpoints;
-  /** What the run's config said about its task; the callbacks do not carry it. */
-  namesOf: (threadId: string) => { taskId: string | undefined; graphId: string | undefined };
-  runEnded: (threadId: string) => void;
+  /** What runs said about their tasks. */
+  names: RunNames;
 }
 
-/** Turns what the recorder sees into rows (S1.8), each in a transaction of its own, and keeps to the error policy (S1.9). */
-export class TurnLog implements TurnSink {
+/**
+ * Turns what the recorder sees into rows: a Thought before a node runs, an Action with what came of it (S1.8). It keeps to the error policy
+ * (S1.9). What `graphStarts` and `nodeStarts` throw stops the run before its work. What `nodeEnds` throws makes LangGraph take the node for
+ * failed: only a gate does that, for a result that must not be built upon.
+ */
+export class TurnLog {
   readonly #parts: TurnLogParts;
   #warnedOfExit = false;
   /** What runs used in place of this saver, as far as it was warned of. */
@@ -55,6 +53,7 @@ export class TurnLog implements TurnSink {
     this.#parts = parts;
   }
 
+  /** A run begins that doesn't use the recorder's saver: neither its start nor its end is told. */
   startsElsewhere(threadId: string, { checkpointer }: Elsewhere): void {
     const used = checkpointer === undefined ? "no checkpointer" : className(checkpointer);
     if (this.#warnedOf.has(used)) return;
@@ -67,10 +66,12 @@ export class TurnLog implements TurnSink {
     );
   }
 
-  async deletionOf(threadId: string): Promise<SawDeletion> {
+  /** What a run finds that begins now. */
+  deletionOf(threadId: string): Awaitable<SawDeletion> {
     return this.#parts.store.deletionOf(threadId);
   }
 
+  /** @returns what the run holds the thread by */
   async graphStarts(
     threadId: string,
     runId: string,
@@ -82,206 +83,156 @@ export class TurnLog implements TurnSink {
 
   async graphEnds(threadId: string, runId: string): Promise<void> {
     this.#parts.failures.forget(threadId);
-    this.#parts.runEnded(threadId);
+    this.#parts.names.forget(threadId);
     await this.#parts.runs.graphEnded(threadId, runId);
   }
 
-  async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
-    if (attempt.run.elsewhere !== undefined) return;
-    const { store, options, values, redaction } = this.#parts;
-    await this.#parts.runs.nodeStarted(attempt.threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId, attempt.run.isLate);
-    await this.#parts.seen.startOf(attempt, () => this.#parts.failures.settled(attempt.threadId));
-    await this.#refuseAfterFailure(attempt);
-    if (!redaction.recordsTurns) return this.#admit(attempt, store.checkLease(attempt.run.lease, "boundary"));
-    const redacted = this.#redacted(attempt, "Thought", undefined);
-    const save = (content: Content): ReturnType<Store["saveThought"]> => {
-      const packed = once(() => values.text(attempt.threadId, content.value));
-      if (hasOwnInput && content.as === "full") quietly(packed);
-      return store.saveThought(
-        {
-          id: options.createId(),
-          threadId: attempt.threadId,
-          sawDeletion: attempt.run.sawDeletion,
-          lease: attempt.run.lease,
-          nodeName: attempt.name,
-          nodeNs: attempt.nodeNs,
-          nodeTaskId: attempt.nodeTaskId,
-          runId: attempt.runId,
-          step: attempt.step,
-          input: {
-            text: packed,
-            keys: Object.keys(input).filter((key) => input[key] !== undefined),
-            isOwn: hasOwnInput,
-          },
-          instead: content.as === "full" ? undefined : redaction.packed(redacted, content, packed),
-          claim: this.#claim(attempt),
-          createdAt: options.clock().toISOString(),
-          ...graphOf(attempt),
-          startedFrom: (checkpointId) => startsFrom(attempt, checkpointId),
-          needsSaves: options.onCheckpointError !== "continue",
-        },
-        "boundary",
-      );
-    };
-    try {
-      const saved = this.#inTurn(
-        redacted,
-        redaction.contentOf(redacted, () => input, "input"),
-        save,
-      );
-      const row = saved instanceof Promise ? await saved : saved;
-      await this.#bookTo(attempt, row.threadId ?? attempt.threadId);
-      this.#saved(row);
-    } catch (error) {
-      // If a save before it failed, the node doesn't run, so no turn of it is lost.
-      await this.#admit(attempt);
-      this.#failed(attempt, "Thought", error);
-      if (options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) {
-        await this.#leave(attempt);
-        throw error;
-      }
-    }
-    await this.#admit(attempt);
-  }
-
   /**
-   * Lets a node go on when the checkpoint that it starts from is saved: it was handed in before, and is committed with its Thought.
+   * Resolves when the Thought is committed, and with it the checkpoint that the node starts from: the body may run.
    *
-   * @param committed what the node waits for, if that is not over yet
-   * @throws as {@link #refuseAfterFailure}; LEASE_LOST
+   * @param input what the node was called with
+   * @param hasOwnInput whether that cannot be the state of a checkpoint
    */
-  async #admit(attempt: Attempt, committed?: Awaitable<void>): Promise<void> {
+  async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
+    const { threadId, nodeNs, run } = attempt;
+    if (run.elsewhere !== undefined) return;
+    const { store, failures, redaction, runs, seen } = this.#parts;
+    const started = runs.nodeStarted(threadId, namespaceAbove(nodeNs), run.runId, run.isLate);
+    if (started instanceof Promise) await started;
     try {
-      await committed;
-      await this.#parts.failures.settled(attempt.threadId);
+      const coming = seen.startOf(attempt, threadId, () => failures.settled(threadId));
+      const start = coming instanceof Promise ? await coming : coming;
+      this.#refuseAfterFailure(attempt);
+      let lost: { error: unknown } | undefined;
+      if (redaction.recordsTurns) lost = await this.#thought(attempt, input, !hasOwnInput && seen.tells(start, input));
+      else await store.checkLease(run.lease, "boundary");
+      // The checkpoint was handed in before the Thought. If it could not be saved the node doesn't run, so no turn of it is lost.
+      const saves = failures.settled(attempt.threadId);
+      if (saves !== undefined) await saves;
+      this.#refuseAfterFailure(attempt);
+      if (lost !== undefined) this.#thoughtLost(attempt, lost.error);
     } catch (error) {
-      await this.#leave(attempt);
+      // LangChain reports no end of a run whose start was refused.
+      await this.#leave(attempt, false);
       throw error;
     }
-    await this.#refuseAfterFailure(attempt);
   }
 
-  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist */
-  async #refuseAfterFailure(attempt: Attempt): Promise<void> {
-    const failure = this.#parts.failures.take(attempt.threadId, namespaceAbove(attempt.nodeNs), attempt.run);
-    if (failure === undefined) return;
-    // LangChain reports no end of a run whose start was refused.
-    await this.#leave(attempt);
-    throw failure as Error;
-  }
-
-  #leave(attempt: Attempt, failed = false): Promise<void> {
-    return this.#parts.runs.nodeEnded(attempt.threadId, namespaceAbove(attempt.nodeNs), failed);
+  /** @param isTold whether the checkpoint that the node starts from tells its input. @returns why it could not be saved */
+  async #thought(attempt: Attempt, input: ChainValues, isTold: boolean): Promise<{ error: unknown } | undefined> {
+    const { store, options, redaction } = this.#parts;
+    // Where nodes run on checkpoints that could not be saved, a Thought doesn't rely on them.
+    const needsSaves = options.onCheckpointError !== "continue";
+    const startedFrom = (checkpointId: string): boolean => startsFrom(attempt, checkpointId);
+    try {
+      const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
+        store.saveThought({ ...this.#row(attempt), state, startedFrom, needsSaves }, "boundary"),
+      );
+      if (row.threadId !== undefined && row.threadId !== attempt.threadId) await this.#bookTo(attempt, row.threadId);
+      this.#parts.events.tell("turn", toPublicTurn(row));
+      return undefined;
+    } catch (error) {
+      return { error };
+    }
   }
 
   /** A graph that a node calls on another thread inherits the metadata of the outer one; its checkpoint tells the thread. */
   async #bookTo(attempt: Attempt, threadId: string): Promise<void> {
-    if (threadId === attempt.threadId) return;
-    await this.#leave(attempt);
+    await this.#leave(attempt, false);
     attempt.threadId = threadId;
     const lease = this.#parts.runs.leaseOf(threadId) ?? attempt.run.lease;
     attempt.run = { ...attempt.run, sawDeletion: await this.deletionOf(threadId), lease };
     await this.#parts.runs.nodeStarted(threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId);
   }
 
+  #thoughtLost(attempt: Attempt, error: unknown): void {
+    this.#lost(attempt, "Thought", error);
+    if (this.#parts.options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) throw error;
+  }
+
+  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist */
+  #refuseAfterFailure({ threadId, nodeNs, run }: Attempt): void {
+    const failure = this.#parts.failures.take(threadId, namespaceAbove(nodeNs), run);
+    if (failure !== undefined) throw failure as Error;
+  }
+
+  /**
+   * Hands the Action in. Only a gate waits for it: the node's writes are handed in next, and are to be committed with it.
+   *
+   * @param outcome what the node returned, or its error or interrupts
+   * @throws {TurnsError} VALIDATION_FAILED
+   */
   async nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
+    const isResult = status === "ok" || status === "handoff";
+    const gate = isResult ? attempt.run.graph?.gateAt(attempt.nodeNs) : undefined;
     if (attempt.run.elsewhere !== undefined) {
-      if (isResult(status)) await this.#passGate(attempt, undefined, outcome);
+      if (gate !== undefined) await this.#passGate(gate, attempt, undefined, outcome);
       return;
     }
-    const { store, options, values, redaction } = this.#parts;
-    const redacted = this.#redacted(attempt, "Action", status);
-    const textOf = (content: Content): PackedText | undefined => {
-      const pack = (): PackedText => values.text(attempt.threadId, content.value);
-      return content.as === "full" ? pack() : redaction.packed(redacted, content, pack)();
-    };
-    const save = (content: Content): ReturnType<Store["saveAction"]> =>
-      store.saveAction(
-        {
-          id: options.createId(),
-          threadId: attempt.threadId,
-          sawDeletion: attempt.run.sawDeletion,
-          lease: attempt.run.lease,
-          nodeName: attempt.name,
-          nodeNs: attempt.nodeNs,
-          nodeTaskId: attempt.nodeTaskId,
-          runId: attempt.runId,
-          step: attempt.step,
-          claim: this.#claim(attempt),
-          status,
-          update: textOf(content),
-          createdAt: options.clock().toISOString(),
-          ...graphOf(attempt),
-        },
-        "boundary",
-      );
-    const saved = redaction.recordsTurns
-      ? this.#savedAction(attempt, () =>
-          this.#inTurn(
-            redacted,
-            redaction.contentOf(redacted, () => outcome, "output"),
-            save,
-          ),
-        )
-      : undefined;
+    const saved = this.#parts.redaction.recordsTurns ? this.#action(attempt, status, outcome) : undefined;
+    let failed = status === "error";
     try {
-      // Only a gate waits: the node's writes are handed in next, and are to be committed with the Action.
-      if (isResult(status) && attempt.run.graph?.gateAt(attempt.nodeNs) !== undefined) {
-        await this.#passGate(attempt, await saved, outcome);
-      }
-      await this.#leave(attempt, status === "error");
+      if (gate !== undefined) await this.#passGate(gate, attempt, await saved, outcome);
     } catch (error) {
-      await this.#leave(attempt, true);
+      failed = true;
       throw error;
+    } finally {
+      const left = this.#leave(attempt, failed);
+      if (left instanceof Promise) await left;
     }
   }
 
-  /** Hands an Action in. @returns undefined if it could not be saved */
-  async #savedAction(attempt: Attempt, save: () => ReturnType<Store["saveAction"]>): Promise<TurnRow | undefined> {
+  /** @returns undefined if it could not be saved */
+  async #action(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<TurnRow | undefined> {
+    const { store, redaction } = this.#parts;
     try {
-      const row = await save();
-      this.#saved(row);
+      const row = await redaction.inTurn(this.#unsaved(attempt, "Action", status), outcome, false, ({ packed }) =>
+        store.saveAction({ ...this.#row(attempt), status, update: packed }, "boundary"),
+      );
+      this.#parts.events.tell("turn", toPublicTurn(row));
       return row;
     } catch (error) {
-      this.#failed(attempt, "Action", error);
+      this.#lost(attempt, "Action", error);
       return undefined;
     }
   }
 
-  /** @throws {TurnsError} VALIDATION_FAILED */
-  async #passGate(attempt: Attempt, action: TurnRow | undefined, output: unknown): Promise<void> {
-    const gate = attempt.run.graph?.gateAt(attempt.nodeNs);
-    if (gate === undefined) return;
-    const { store, options, events, redaction } = this.#parts;
-    await passGate(
-      { store, log: options.logger, events, keepsReasons: redaction.keepsAll && options.encryption === undefined },
-      gate,
-      attempt,
-      action,
-      output,
-    );
-  }
-
-  /** With a serde of the user's, what a turn holds goes through it as well, and the turn is saved behind what came before it. */
-  #inTurn<T>(redacted: Redacted, content: Content, save: (own: Content) => T | Promise<T>): T | Promise<T> {
-    const { serde, redaction } = this.#parts;
-    if (serde === undefined) return save(content);
-    const dumped = async (): Promise<Content> => {
-      if (content.as === "none") return content;
-      const value = serde.dump(content.value, "a turn");
-      if (content.as === "full") return { as: "full", value: await value };
-      return value.then(
-        (own): Content => ({ as: "redacted", value: own }),
-        (error: unknown) => redaction.failed(redacted, error),
+  /**
+   * Asks a node's gate about what it returned, or hands over to a parent (requirement S3.4), after its Action is committed and before
+   * LangGraph saves its writes, so that no superstep builds on it yet. What the gate found is stored with the Action.
+   *
+   * @param action undefined if it could not be saved
+   * @throws {TurnsError} VALIDATION_FAILED if the result failed and is not merely to be recorded. LangGraph then takes the node for
+   *   failed: its writes are dropped, a retry policy or a resume runs it again
+   */
+  async #passGate(gate: Gate, attempt: Attempt, action: TurnRow | undefined, output: unknown): Promise<void> {
+    const { threadId, name: nodeName, nodeNs, nodeTaskId, step, input } = attempt;
+    const at = { threadId, nodeName, nodeNs, nodeTaskId, step, taskId: action?.taskId ?? "", attempt: action?.attempt ?? 1 };
+    const validation = await validated(gate, output, { ...at, input });
+    const stops = validation.verdict === "failed" && gate.onFailure !== "record";
+    if (action !== undefined) await this.#saveValidation(attempt, action.id, validation, stops);
+    const { confidence, verdict } = validation;
+    if (verdict !== "passed") {
+      this.#parts.options.logger.warn(
+        { threadId, node: nodeName, nodeTaskId, turnId: action?.id, confidence, verdict, onFailure: gate.onFailure },
+        `the output of node ${JSON.stringify(nodeName)} ${verdict === "failed" ? "failed its validation" : "passed its validation with a warning"}`,
       );
-    };
-    return serde.inOrder(dumped(), save);
+    }
+    this.#parts.events.tell("validation", { ...at, turnId: action?.id, ...validation });
+    if (stops) throw validationFailed({ threadId, nodeName, nodeNs, nodeTaskId, turnId: action?.id }, gate, validation);
   }
 
-  #redacted(attempt: Attempt, turnType: TurnType, status: TurnStatus | undefined): Redacted {
-    const { threadId, name: nodeName, nodeNs, nodeTaskId } = attempt;
-    const { taskId, graphId } = this.#parts.namesOf(threadId);
-    return { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType, status };
+  /** A reason is words about content, which may be restricted or encrypted. What cannot be stored is logged, and the gate decides as before. */
+  async #saveValidation(attempt: Attempt, turnId: string, validation: Validation, stops: boolean): Promise<void> {
+    const { store, options, redaction } = this.#parts;
+    const keepsReasons = redaction.keepsAll && options.encryption === undefined;
+    try {
+      const stored = keepsReasons ? validation : { ...validation, reason: undefined };
+      await store.saveValidation(turnId, JSON.stringify(stored), stops ? "error" : undefined, attempt.run.lease);
+    } catch (error) {
+      const { threadId, name: node } = attempt;
+      options.logger.error({ threadId, node, turnId, error: String(error) }, "what a gate found could not be saved");
+    }
   }
 
   async tokensUsed(caller: ModelCaller, tokens: TokenCounts): Promise<void> {
@@ -293,39 +244,54 @@ export class TurnLog implements TurnSink {
     }
   }
 
+  #leave(attempt: Attempt, failed: boolean): Awaitable<void> {
+    return this.#parts.runs.nodeEnded(attempt.threadId, namespaceAbove(attempt.nodeNs), failed);
+  }
+
+  #unsaved(attempt: Attempt, turnType: TurnType, status: TurnStatus | undefined): UnsavedTurn {
+    const { threadId, name: nodeName, nodeNs, nodeTaskId } = attempt;
+    const { taskId, graphId } = this.#parts.names.of(threadId);
+    return { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType, status };
+  }
+
+  /** What a Thought's row and an Action's have in common. */
+  #row(attempt: Attempt): Omit<NewAction, "status" | "update"> {
+    const { threadId, name: nodeName, nodeNs, nodeTaskId, runId, step, run } = attempt;
+    const { createId, clock } = this.#parts.options;
+    return {
+      id: createId(),
+      threadId,
+      sawDeletion: run.sawDeletion,
+      lease: run.lease,
+      nodeName,
+      nodeNs,
+      nodeTaskId,
+      runId,
+      step,
+      claim: this.#claim(attempt),
+      createdAt: clock().toISOString(),
+      graph: run.graph?.reference,
+      fingerprint: run.graph?.fingerprintAt(nodeNs),
+    };
+  }
+
   /** With durability "exit" a run's nodes begin although its input was never saved; the first Thought then starts the task. */
-  #claim(attempt: Attempt): TaskClaim {
-    const names = this.#parts.namesOf(attempt.threadId);
-    const { run, threadId } = attempt;
-    if (!this.#parts.runs.takeUnsavedInput(threadId, run.runId)) {
-      return { ...names, kind: "resume", name: attempt.runId };
+  #claim({ threadId, runId, run }: Attempt): TaskClaim {
+    const names = this.#parts.names.of(threadId);
+    if (!this.#parts.runs.takeUnsavedInput(threadId, run.runId)) return { ...names, kind: "resume", name: runId };
+    if (!this.#warnedOfExit) {
+      this.#warnedOfExit = true;
+      this.#parts.options.logger.warn(
+        { threadId },
+        'durability "exit" keeps no checkpoint until the run ends: a crash loses the whole run. Use "async", which costs nothing more here.',
+      );
     }
-    this.#warnOfExitDurability(threadId);
     return { ...names, kind: "begin", name: run.runId };
   }
 
-  #warnOfExitDurability(threadId: string): void {
-    if (this.#warnedOfExit) return;
-    this.#warnedOfExit = true;
-    this.#parts.options.logger.warn(
-      { threadId },
-      'durability "exit" keeps no checkpoint until the run ends: a crash loses the whole run. Use "async", which costs nothing more here.',
-    );
-  }
-
-  #saved(row: TurnRow): void {
-    this.#parts.events.tell("turn", toPublicTurn(row));
-  }
-
-  #failed(attempt: Attempt, turnType: TurnType, error: unknown): void {
-    const { threadId, name: nodeName } = attempt;
+  #lost({ threadId, name: nodeName }: Attempt, turnType: TurnType, error: unknown): void {
     reportLostTurn(this.#parts, threadId, { nodeName, turnType, error });
   }
-}
-
-/** Whether a node came to something that others build on. */
-function isResult(status: TurnStatus): boolean {
-  return status === "ok" || status === "handoff";
 }
 
 function className(value: unknown): string {
@@ -334,12 +300,7 @@ function className(value: unknown): string {
   return name === "TurnSaver" ? "another TurnSaver" : name;
 }
 
-/** The graph that a node runs in, and its fingerprint there. */
-function graphOf({ run, nodeNs }: Attempt): Pick<NewThought, "graph" | "fingerprint"> {
-  return { graph: run.graph?.reference, fingerprint: run.graph?.fingerprintAt(nodeNs) };
-}
-
-/** A turn that could not be saved: logged and reported, and the graph goes on (S1.9). */
+/** A turn that could not be saved: logged and reported, and the graph continues (S1.9). */
 export function reportLostTurn(to: Pick<TurnLogParts, "options" | "events">, threadId: string, lost: LostTurn): void {
   const { nodeName, turnType, error } = lost;
   to.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");

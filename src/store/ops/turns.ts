@@ -1,14 +1,12 @@
-import { TurnsError } from "../../errors";
 import { namespaceAbove } from "../namespaces";
 import { type Program, answered } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Sql } from "../session";
 import { type Entry, enterThread } from "../sqlite/tombstones";
-import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnType } from "../store";
-import { type ThreadKey, writesKey } from "../thread-state";
+import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
+import type { ThreadKey } from "../thread-state";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { graphSeq } from "./graphs";
-import { knownHead } from "./heads";
 import { claimTask } from "./tasks";
 import { threadKey } from "./thread-rows";
 import { type SavedApart, turnApart } from "./turn-apart";
@@ -20,11 +18,6 @@ const startedAtStep = (limit: number): string => `SELECT checkpoint_id FROM lang
   WHERE thread = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT ${limit}`;
 const NEWEST_AT_STEP = startedAtStep(1);
 const STARTED_AT_STEP = startedAtStep(64);
-/** LangGraph's task id for writes that are no task's. */
-const NULL_TASK = "00000000-0000-0000-0000-000000000000";
-/** Regular writes of LangGraph's null task: a Command's update, which a resume applies before its nodes begin. */
-const PENDING_COMMAND = `SELECT 1 FROM langgraph_writes WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?
-  AND node_task_id = '${NULL_TASK}' AND idx = 0 AND superseded_by IS NULL LIMIT 1`;
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
 /** The plus keeps SQLite to the index by node task: for the order of `seq` it would read all turns of the thread. */
@@ -48,9 +41,7 @@ export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> 
     graphId: task.graphId,
     nodeName: thought.nodeName,
     turnType: "Thought",
-    ...(thought.instead === undefined
-      ? { serializedState: yield* inputOf(sql, key, thought, origin), stateFormat: "checkpoint" }
-      : yield* contentOf(sql, key, thought.instead(), "state")),
+    ...(yield* contentOf(sql, key, thought.state)),
     taskId: task.taskId,
     createdAt: thought.createdAt,
     seq: key.nextSeq(),
@@ -140,43 +131,18 @@ function* originOnThread(sql: Sql, { threadId, thread, facts }: ThreadKey, thoug
   }
 }
 
-/** What the node was called with, where the checkpoint does not tell it. */
-function* inputOf(sql: Sql, key: ThreadKey, thought: NewThought, origin: Origin): Program<string> {
-  if (thought.input === undefined || (!thought.input.isOwn && (yield* checkpointTells(sql, key, thought.input.keys, origin))))
-    return "{}";
-  try {
-    const { text, parts } = thought.input.text();
-    yield* storeChunks(sql, key, parts);
-    return `{"input":${text}}`;
-  } catch (error) {
-    // LangGraph itself never saves a functional task's arguments, so they may be anything; the turn is worth more than they are.
-    if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
-    return JSON.stringify({ input_not_saved: error.message });
-  }
-}
-
-/** @param content undefined for a row that is to hold nothing */
 function* contentOf(
   sql: Sql,
   key: ThreadKey,
-  content: PackedText | undefined,
-  format: "state" | "update",
+  { format, packed }: TurnState,
 ): Program<Pick<TurnRow, "serializedState" | "stateFormat">> {
-  if (content === undefined) return { serializedState: "{}", stateFormat: "none" };
-  yield* storeChunks(sql, key, content.parts);
-  return { serializedState: content.text, stateFormat: format };
+  if (packed !== undefined) yield* storeChunks(sql, key, packed.parts);
+  return { serializedState: packed?.text ?? "{}", stateFormat: format };
 }
 
-/** Whether the state of the checkpoint is what the node was called with. */
-function* checkpointTells(sql: Sql, key: ThreadKey, keys: readonly string[], origin: Origin): Program<boolean> {
-  if (!origin.proven || origin.checkpointId === undefined) return false;
-  const head = yield* knownHead(sql, key, origin.ns, origin.checkpointId);
-  if (head === undefined) return keys.length === 0;
-  const hasCommand =
-    head.writes === undefined
-      ? (yield* sql.get(PENDING_COMMAND, key.thread, origin.ns, origin.checkpointId)) !== undefined
-      : head.writes.has(writesKey(NULL_TASK, 0));
-  return !hasCommand && keys.every((name) => head.channels.get(name)?.pointer !== undefined);
+/** @param update undefined for a row that is to hold nothing */
+function updateOf(update: PackedText | undefined): TurnState {
+  return { format: update === undefined ? "none" : "update", packed: update };
 }
 
 export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
@@ -195,7 +161,7 @@ export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
     graphId,
     nodeName: action.nodeName,
     turnType: "Action",
-    ...(yield* contentOf(sql, key, action.update, "update")),
+    ...(yield* contentOf(sql, key, updateOf(action.update))),
     taskId,
     createdAt: action.createdAt,
     seq: key.nextSeq(),
@@ -255,7 +221,7 @@ function* settled(
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    ...(yield* contentOf(sql, key, settle.update(thought), "update")),
+    ...(yield* contentOf(sql, key, updateOf(settle.update(thought)))),
     createdAt: writes.createdAt,
     seq: key.nextSeq(),
     status,

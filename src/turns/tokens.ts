@@ -1,5 +1,5 @@
 import type { LLMResult } from "@langchain/core/outputs";
-import type { Lease, TokenCounts } from "../store/store";
+import type { Lease, TokenCounts, TokenRow } from "../store/store";
 
 /** Whose call of a model it is. */
 export interface ModelCaller {
@@ -45,18 +45,14 @@ export class ModelRuns {
     return { caller: run.caller, tokens };
   }
 
-  /** @returns what is still to be booked */
-  ended(runId: string, result: LLMResult): { caller: ModelCaller; tokens: TokenCounts } | undefined {
+  /** @param result undefined if it failed. @returns what is still to be booked */
+  ended(runId: string, result: LLMResult | undefined): { caller: ModelCaller; tokens: TokenCounts } | undefined {
     const run = this.#runs.get(runId);
     this.#runs.delete(runId);
-    if (run === undefined) return undefined;
+    if (run === undefined || result === undefined) return undefined;
     const usage = usageOf(result);
     const tokens = each((count) => Math.max(usage[count] - run.booked[count], 0));
     return isNone(tokens) ? undefined : { caller: run.caller, tokens };
-  }
-
-  failed(runId: string): void {
-    this.#runs.delete(runId);
   }
 
   /** A stream that was broken off never reports its end. */
@@ -124,4 +120,50 @@ function sum(one: TokenCounts, other: TokenCounts): TokenCounts {
 
 function isNone(usage: TokenCounts): boolean {
   return usage.input + usage.output + usage.cached + usage.reasoning === 0;
+}
+
+/** What models reported; `total` is `input` and `output` together. */
+export interface Tokens extends TokenCounts {
+  total: number;
+}
+
+/** What the models of a thread's nodes reported. */
+export interface TokenUsage {
+  total: Tokens;
+  /** In the order in which the tasks first used any node. */
+  byTask: (Tokens & { taskId: string })[];
+  /** By name: nodes of the same name in different graphs of the thread count as one. */
+  byNode: (Tokens & { nodeName: string })[];
+  /** What turns used that were rewound since, as far as their rewinds were archived; not a part of `total`. */
+  rewound: Tokens;
+}
+
+export function tokenUsageOf({ rows, rewound }: { rows: readonly TokenRow[]; rewound: TokenCounts }): TokenUsage {
+  return {
+    total: totalOf(rows),
+    byTask: grouped(rows, ({ taskId }) => taskId).map(([taskId, of]) => ({ taskId, ...totalOf(of) })),
+    byNode: grouped(rows, ({ nodeName }) => nodeName).map(([nodeName, of]) => ({ nodeName, ...totalOf(of) })),
+    rewound: totalOf([rewound]),
+  };
+}
+
+function grouped(rows: readonly TokenRow[], nameOf: (row: TokenRow) => string): [string, TokenRow[]][] {
+  const groups = new Map<string, TokenRow[]>();
+  for (const row of rows) {
+    const group = groups.get(nameOf(row));
+    if (group === undefined) groups.set(nameOf(row), [row]);
+    else group.push(row);
+  }
+  return [...groups];
+}
+
+function totalOf(counts: readonly TokenCounts[]): Tokens {
+  const sum = { input: 0, output: 0, cached: 0, reasoning: 0 };
+  for (const { input, output, cached, reasoning } of counts) {
+    sum.input += input;
+    sum.output += output;
+    sum.cached += cached;
+    sum.reasoning += reasoning;
+  }
+  return { ...sum, total: sum.input + sum.output };
 }

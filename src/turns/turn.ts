@@ -1,0 +1,257 @@
+import { z } from "zod";
+import { describe, TurnsError } from "../errors";
+import { expectationOf } from "../options";
+import { parseValidation, type Validation } from "../guards/gates";
+import { ID_RULE, isId } from "../ids";
+import type { TokenCounts, TurnRow, TurnStatus, TurnType } from "../store/store";
+
+/**
+ * One turn: the Thought before a node's work or the Action with what came of it (requirement S1). `state` is what the node
+ * started from (Thought) or what it returned (Action).
+ */
+export interface LangGraphCheckpoint {
+  /** Unique in the file; UUIDs where this package makes them. */
+  id: string;
+  graphId: string;
+  nodeName: string;
+  turnType: TurnType;
+  state: Record<string, unknown>;
+  taskId: string;
+  createdAt: Date;
+}
+
+/** A turn with all that the recorder knows of it. */
+export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
+  /** Place in the order of everything on its thread. */
+  seq: number;
+  threadId: string;
+  /** Namespace of the checkpoint the node task started from; empty at the root. */
+  checkpointNs: string;
+  /** Undefined if there was none yet (durability "exit"). */
+  checkpointId: string | undefined;
+  /** The node task's own namespace: names and task ids from the root down to it. */
+  nodeNs: string;
+  /** LangGraph's task id. */
+  nodeTaskId: string;
+  step: number;
+  /** 1 for the first attempt of the node task; retries and resumes count on. */
+  attempt: number;
+  /** Only Actions have one. */
+  status: TurnStatus | undefined;
+  /** Of an Action: whether LangGraph will skip this node task on resume. */
+  durable: boolean;
+  /** What the models of this attempt reported. */
+  tokens: TokenCounts;
+  /** Of the node and the edges that leave it, as it was when it ran. */
+  fingerprint: string | undefined;
+  /** Of an Action: what the node's confidence gate found. */
+  validation: Validation | undefined;
+}
+
+/** What the option `redact` is asked about: a turn that is about to be saved. */
+export interface TurnToRedact {
+  threadId: string;
+  /** If the run named them. */
+  graphId?: string;
+  taskId?: string;
+  nodeName: string;
+  nodeNs: string;
+  nodeTaskId: string;
+  turnType: TurnType;
+  /** Only Actions have one. */
+  status?: TurnStatus;
+  /**
+   * What the node was called with (Thought), what it returned, or its error or interrupts (Action): a copy, which may be changed.
+   * Values that the codec cannot save are not in it.
+   */
+  state: Record<string, unknown>;
+}
+
+const text = z.custom<string>(isId, ID_RULE);
+
+const turnSchema = z.object({
+  id: text,
+  graphId: text,
+  nodeName: text,
+  turnType: z.enum(["Thought", "Action"]),
+  state: z.custom<Record<string, unknown>>(
+    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+    "must be an object of named values",
+  ),
+  taskId: text,
+  createdAt: z.date(),
+});
+
+/** @throws {TurnsError} INVALID_CHECKPOINT naming the first field that is wrong */
+export function checkedTurn(checkpoint: LangGraphCheckpoint): LangGraphCheckpoint {
+  const result = turnSchema.safeParse(checkpoint);
+  if (result.success) return checkpoint;
+  const issue = result.error.issues[0] as z.core.$ZodIssue;
+  const field = issue.path.join(".");
+  throw new TurnsError("INVALID_CHECKPOINT", {
+    what: field === "" ? "the checkpoint to save" : `field ${JSON.stringify(field)} of the checkpoint to save`,
+    expected: expectationOf(issue),
+    found: describe(field === "" ? checkpoint : (checkpoint as unknown as Record<string, unknown>)[field]),
+    remedy: "Nothing was saved; see the type LangGraphCheckpoint for what each field holds.",
+    data: { field },
+  });
+}
+
+/** A row that the recorder wrote, as the public type. */
+export function toPublicTurn(row: TurnRow): Turn {
+  return {
+    id: row.id,
+    graphId: row.graphId,
+    nodeName: row.nodeName,
+    turnType: row.turnType,
+    taskId: row.taskId,
+    createdAt: new Date(row.createdAt),
+    seq: row.seq ?? 0,
+    threadId: row.threadId ?? "",
+    checkpointNs: row.ns ?? "",
+    checkpointId: row.checkpointId,
+    nodeNs: row.nodeNs ?? "",
+    nodeTaskId: row.nodeTaskId ?? "",
+    step: row.step ?? 0,
+    attempt: row.attempt ?? 1,
+    status: row.status,
+    durable: row.durable,
+    tokens: {
+      input: row.inputTokens,
+      output: row.outputTokens,
+      cached: row.cachedTokens,
+      reasoning: row.reasoningTokens,
+    },
+    fingerprint: row.fingerprint,
+    validation: row.validation === undefined ? undefined : parseValidation(row.validation),
+  };
+}
+
+/** Whether these are the parts of a turn by which its row is found. @throws {TurnsError} INVALID_CONFIG naming the first that is wrong */
+export function refuseNoTurn(turn: Pick<Turn, "threadId" | "seq" | "id">): void {
+  const { threadId, seq, id } = (turn ?? {}) as Record<string, unknown>;
+  if (!isId(threadId)) throw noTurn("threadId", ID_RULE, threadId);
+  if (!Number.isSafeInteger(seq) || (seq as number) < 0) throw noTurn("seq", "a whole number from 0", seq);
+  if (!isId(id)) throw noTurn("id", ID_RULE, id);
+}
+
+function noTurn(field: string, expected: string, found: unknown): TurnsError {
+  return new TurnsError("INVALID_CONFIG", {
+    what: `${field} of the turn`,
+    expected,
+    found: describe(found),
+    remedy: "Pass a turn as saver.listTurns(threadId) gives it.",
+    data: { key: field },
+  });
+}
+
+/** Channels that carry LangGraph's own bookkeeping and are no part of the state a node sees. */
+const BOOKKEEPING = /^(__(?!root__)|branch:|join:)/;
+
+/**
+ * The state of a turn, hydrated: a Thought refers to the checkpoint it started from instead of copying it, so its state is read
+ * from there, unless the node had an input of its own (Send, functional tasks).
+ *
+ * @param stored the turn's own serialized state, decoded
+ * @param load the channel values of the checkpoint that a Thought started from; undefined if it is not there any more
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read,
+ *   TURN_NOT_KEPT if it was saved without content
+ */
+export function stateOfTurn(
+  turn: TurnRow,
+  stored: unknown,
+  load: (turn: TurnRow) => Record<string, unknown> | undefined,
+): Record<string, unknown> {
+  if (turn.stateFormat === "none") throw notKept(turn);
+  if (turn.stateFormat === "state") return asRecord(stored, "value");
+  if (turn.stateFormat === "update") return asRecord(stored, "output");
+  const own = asRecord(stored, "value");
+  if (Object.hasOwn(own, "input")) return asRecord(own["input"], "input");
+  if (Object.hasOwn(own, "input_not_saved")) throw inputNotSaved(turn, own["input_not_saved"]);
+  if (turn.checkpointId === undefined) return {};
+  const values = load(turn);
+  if (values === undefined) throw checkpointGone(turn);
+  return withoutBookkeeping(values);
+}
+
+/** The channels that are state. */
+export function withoutBookkeeping(values: Record<string, unknown>): Record<string, unknown> {
+  const state: Record<string, unknown> = {};
+  for (const channel of Object.keys(values)) {
+    // No setter can run: `__proto__` counts as bookkeeping.
+    if (!BOOKKEEPING.test(channel)) state[channel] = values[channel];
+  }
+  return state;
+}
+
+/** The value, or an object with the value under a name. */
+export function asRecord(value: unknown, name: string): Record<string, unknown> {
+  const plain = typeof value === "object" && value !== null && !Array.isArray(value);
+  const prototype: unknown = plain ? Object.getPrototypeOf(value) : undefined;
+  return prototype === Object.prototype || prototype === null ? (value as Record<string, unknown>) : { [name]: value };
+}
+
+function checkpointGone(turn: TurnRow): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `the state of turn ${turn.id}`,
+    expected: `checkpoint ${turn.checkpointId ?? ""} that the turn started from`,
+    found: "no such checkpoint",
+    remedy: "It was deleted after the turn was recorded; the turn itself is still there.",
+    data: { id: turn.id, checkpointId: turn.checkpointId },
+  });
+}
+
+function notKept(turn: TurnRow): TurnsError {
+  return new TurnsError("TURN_NOT_KEPT", {
+    what: `the state of turn ${turn.id}, node ${JSON.stringify(turn.nodeName)}`,
+    expected: "a turn that was saved with its content",
+    found: "one that was saved without",
+    remedy: "The options `redact` and `turns` of the saver that recorded it say what is kept.",
+    data: { id: turn.id },
+  });
+}
+
+function inputNotSaved(turn: TurnRow, reason: unknown): TurnsError {
+  return new TurnsError("UNSERIALIZABLE_VALUE", {
+    what: `the input of turn ${turn.id}, node ${JSON.stringify(turn.nodeName)}`,
+    expected: "an input that can be saved",
+    found: String(reason),
+    remedy: "The turn itself was recorded; only what the node was called with is not known.",
+    data: { id: turn.id },
+  });
+}
+
+/**
+ * Keeps the open Thoughts whose surroundings are in flight as well: a nested node's Thought that was left open under a task that has
+ * since ended, or was abandoned, is history.
+ *
+ * @param known those of the {@link surroundings} that ran on this thread; a graph that was called from another thread has none here
+ */
+export function inFlight(open: readonly Turn[], known: ReadonlySet<string>): Turn[] {
+  const openTasks = new Set(open.map((turn) => turn.nodeTaskId));
+  const openNames = new Set(open.filter((turn) => !turn.nodeNs.includes("|")).map((turn) => turn.nodeName));
+  const isOpen = (segment: string): boolean => {
+    const id = taskIdOf(segment);
+    // A graph with `checkpointer: true` has a stable namespace without task id; there only the name can tell.
+    return id === undefined ? openNames.has(segment) : openTasks.has(id) || !known.has(id);
+  };
+  return open.filter((turn) => segmentsAbove(turn.nodeNs).every(isOpen));
+}
+
+/** The ids of the node tasks that these turns ran inside of. */
+export function surroundings(open: readonly Turn[]): string[] {
+  return [...new Set(open.flatMap((turn) => segmentsAbove(turn.nodeNs)).flatMap((segment) => taskIdOf(segment) ?? []))];
+}
+
+/** `a:1|2|b:3` → `a:1`; a bare number counts the calls of one graph within a node. */
+function segmentsAbove(nodeNs: string): string[] {
+  return nodeNs
+    .split("|")
+    .slice(0, -1)
+    .filter((segment) => !/^\d+$/.test(segment));
+}
+
+function taskIdOf(segment: string): string | undefined {
+  const cut = segment.lastIndexOf(":");
+  return cut === -1 ? undefined : segment.slice(cut + 1);
+}
