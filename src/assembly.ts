@@ -65,7 +65,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     new TurnLog({ ...common, namesOf, runEnded: (threadId) => names.forget(threadId) }),
     runs.bodies,
   );
-  const content = new EffectContent({ store, values, serde });
+  const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
     ...journaled,
