@@ -61,7 +61,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const seen = new SeenCheckpoints();
   const common = { store, options, events, runs, failures, redaction, seen };
   const recorder = new TurnRecorder(new TurnLog({ ...common, names }), runs.bodies);
-  const content = new EffectContent({ store, values, serde });
+  const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
     ...journaled,

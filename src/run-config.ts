@@ -23,16 +23,21 @@ export interface TaskNames {
   graphId: string | undefined;
 }
 
+const EXAMPLE = '{ configurable: { thread_id: "my-thread" } }';
+
+const invalid = (key: string, what: string, expected: string, found: unknown, remedy: string): TurnsError =>
+  new TurnsError("INVALID_CONFIG", {
+    what,
+    expected,
+    found: describe(found),
+    remedy: `${remedy} Nothing was changed.`,
+    data: { key },
+  });
+
 /** Empty if the config has none. @throws {TurnsError} INVALID_CONFIG for what is no config */
 export function configurableOf(config: RunnableConfig, doing: string): Record<string, unknown> {
   if (typeof config === "object" && config !== null) return (config.configurable ?? {}) as Record<string, unknown>;
-  throw new TurnsError("INVALID_CONFIG", {
-    what: `the config, needed for ${doing}`,
-    expected: "an object",
-    found: describe(config),
-    remedy: `Pass e.g. { configurable: { thread_id: "my-thread" } }. Nothing was changed.`,
-    data: { key: "config" },
-  });
+  throw invalid("config", `the config, needed for ${doing}`, "an object", config, `Pass e.g. ${EXAMPLE}.`);
 }
 
 /** @throws {TurnsError} INVALID_CONFIG */
@@ -58,22 +63,17 @@ export function checkpointIdOf(config: RunnableConfig, doing: string): string | 
 
 export function taskNamesOf(config: RunnableConfig, doing: string): TaskNames {
   const { task_id: taskId, graph_id: graphId } = (config.configurable ?? {}) as Record<string, unknown>;
-  return {
-    taskId: taskId === undefined || taskId === null ? undefined : checkedId(taskId, "task_id", doing),
-    graphId: graphId === undefined || graphId === null ? undefined : checkedId(graphId, "graph_id", doing),
-  };
+  return { taskId: optionalId(taskId, "task_id", doing), graphId: optionalId(graphId, "graph_id", doing) };
+}
+
+function optionalId(value: unknown, name: string, doing: string): string | undefined {
+  return value === undefined || value === null ? undefined : checkedId(value, name, doing);
 }
 
 /** @throws {TurnsError} INVALID_CONFIG unless {@link isId} */
 export function checkedId(value: unknown, name: string, doing: string): string {
   if (isId(value)) return value;
-  throw new TurnsError("INVALID_CONFIG", {
-    what: `configurable.${name}, needed for ${doing}`,
-    expected: ID_RULE,
-    found: describe(value),
-    remedy: `Pass it in the config, e.g. { configurable: { thread_id: "my-thread" } }. Nothing was changed.`,
-    data: { key: name },
-  });
+  throw invalid(name, `configurable.${name}, needed for ${doing}`, ID_RULE, value, `Pass it in the config, e.g. ${EXAMPLE}.`);
 }
 
 /**
@@ -84,13 +84,9 @@ export function checkedId(value: unknown, name: string, doing: string): string {
 export function checkedTaskPath(value: unknown): string {
   if (value === undefined || value === null || value === "") return "";
   if (isId(value)) return value;
-  throw new TurnsError("INVALID_CONFIG", {
-    what: "taskPath, the fourth argument of putWrites",
-    expected: "a string without NUL characters and lone surrogates, or nothing",
-    found: describe(value),
-    remedy: "Pass what LangGraph passes, or leave it out. Nothing was changed.",
-    data: { key: "taskPath" },
-  });
+  const expected = "a string without NUL characters and lone surrogates, or nothing";
+  const remedy = "Pass what LangGraph passes, or leave it out.";
+  throw invalid("taskPath", "taskPath, the fourth argument of putWrites", expected, value, remedy);
 }
 
 /** One symbol for all copies of this package: `/import` and the root may be of different builds. */

@@ -9,12 +9,9 @@ import { TurnsError } from "./errors";
  * when the save is asked for, and saves commit one after the other in the order in which they were asked for, turns among them.
  */
 export class UserSerde {
-  readonly #serde: SerializerProtocol;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(serde: SerializerProtocol) {
-    this.#serde = serde;
-  }
+  constructor(private readonly serde: SerializerProtocol) {}
 
   /** Commits when the value is serialised and all that was asked for before has had its turn. */
   inOrder<T, R>(serialized: Promise<T>, commit: (value: T) => R | Promise<R>): Promise<R> {
@@ -51,7 +48,7 @@ export class UserSerde {
   /** Starts serialising at once. @throws {TurnsError} UNSERIALIZABLE_VALUE with the serde's error as cause */
   async dump(value: unknown, what: string): Promise<Serialized> {
     try {
-      const [type, data] = await this.#serde.dumpsTyped(value);
+      const [type, data] = await this.serde.dumpsTyped(value);
       return new Serialized(type, data);
     } catch (cause) {
       throw new TurnsError("UNSERIALIZABLE_VALUE", {
@@ -66,7 +63,7 @@ export class UserSerde {
 
   async load(value: Serialized): Promise<unknown> {
     try {
-      return await this.#serde.loadsTyped(value.type, value.data);
+      return await this.serde.loadsTyped(value.type, value.data);
     } catch (cause) {
       throw new TurnsError("UNDECODABLE_VALUE", {
         what: "a value that a serde has serialised",

@@ -8,15 +8,11 @@ import { once, quietly, type Values } from "../values";
 
 /** Inputs and outcomes of effects, to and from what the store keeps: as all values, through the codec or the user's serde. */
 export class EffectContent {
-  readonly #store: Store;
-  readonly #values: Values;
-  readonly #serde: UserSerde | undefined;
-
-  constructor(parts: { store: Store; values: Values; serde: UserSerde | undefined }) {
-    this.#store = parts.store;
-    this.#values = parts.values;
-    this.#serde = parts.serde;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly values: Values,
+    private readonly serde: UserSerde | undefined,
+  ) {}
 
   /**
    * Hands over a value's text, as the value is now.
@@ -29,10 +25,10 @@ export class EffectContent {
     what: string,
     commit: (packed: () => PackedText) => Awaitable<T>,
   ): Promise<T> {
-    if (this.#serde !== undefined) {
-      return this.#serde.inOrder(this.#serde.dump(value, what), (own) => commit(once(() => this.#values.text(threadId, own))));
+    if (this.serde !== undefined) {
+      return this.serde.inOrder(this.serde.dump(value, what), (own) => commit(once(() => this.values.text(threadId, own))));
     }
-    const text = once(() => this.#values.text(threadId, value));
+    const text = once(() => this.values.text(threadId, value));
     const done = commit(text);
     // The store waits for its turn, and what happens to the value meanwhile must not get into it.
     if (done instanceof Promise) quietly(text);
@@ -43,21 +39,21 @@ export class EffectContent {
   async ofResult(threadId: string, result: unknown): Promise<{ text: PackedText | undefined; refused: Error | undefined }> {
     if (result === undefined) return { text: undefined, refused: undefined };
     try {
-      return { text: this.#values.text(threadId, { result: await this.#own(result) }), refused: undefined };
+      return { text: this.values.text(threadId, { result: await this.#own(result) }), refused: undefined };
     } catch (error) {
       if (!TurnsError.is(error, "UNSERIALIZABLE_VALUE")) throw error;
-      return { text: this.#values.text(threadId, { unsaved: reasonOf(error) }), refused: error };
+      return { text: this.values.text(threadId, { unsaved: reasonOf(error) }), refused: error };
     }
   }
 
   async ofError(threadId: string, error: unknown): Promise<PackedText> {
     try {
-      return this.#values.text(threadId, { error: await this.#own(error) });
+      return this.values.text(threadId, { error: await this.#own(error) });
     } catch {
       const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
       const plain = new Error(typeof message === "string" ? message : String(error));
       if (typeof name === "string") plain.name = name;
-      return this.#values.text(threadId, { error: await this.#own(plain) });
+      return this.values.text(threadId, { error: await this.#own(plain) });
     }
   }
 
@@ -74,22 +70,22 @@ export class EffectContent {
   }
 
   async inputOf(row: EffectRow): Promise<unknown> {
-    return loaded(this.#serde, await this.#read(row, row.input));
+    return loaded(this.serde, await this.#read(row, row.input));
   }
 
   async #read({ threadId }: EffectRow, text: string | undefined): Promise<unknown> {
     if (text === undefined) return undefined;
-    const chunks = await this.#store.readChunks(threadId, chunkAddresses(text));
-    const value = this.#values.decoded(threadId, text, { generation: "", chunks });
+    const chunks = await this.store.readChunks(threadId, chunkAddresses(text));
+    const value = this.values.decoded(threadId, text, { generation: "", chunks });
     if (typeof value !== "object" || value === null) return value;
     for (const part of ["result", "error"]) {
       const holder = value as Record<string, unknown>;
-      if (Object.hasOwn(holder, part)) holder[part] = await loaded(this.#serde, holder[part]);
+      if (Object.hasOwn(holder, part)) holder[part] = await loaded(this.serde, holder[part]);
     }
     return value;
   }
 
   async #own(value: unknown): Promise<unknown> {
-    return this.#serde === undefined ? value : this.#serde.dump(value, "the outcome of an effect");
+    return this.serde === undefined ? value : this.serde.dump(value, "the outcome of an effect");
   }
 }

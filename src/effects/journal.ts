@@ -79,22 +79,19 @@ const UNSETTLED = ["EFFECT_IN_DOUBT", "EFFECT_CHANGED", "EFFECT_NOT_RECORDED", "
  * repetition, LangGraph's retries included.
  */
 export class EffectJournal {
-  readonly #parts: JournalParts;
   /** Follows each attempt, so that a re-run numbers its effects the same way. */
   readonly #courses = new WeakMap<object, Course>();
   /** Outcomes that could not be committed, and of what. */
   readonly #unsaved = new Map<string, { row: EffectRow; outcome: Outcome }>();
 
-  constructor(parts: JournalParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: JournalParts) {}
 
   /**
    * @throws {TurnsError} EFFECT_OUTSIDE_NODE for an attempt that has ended: one that ran into its timeout must do nothing any more, since
    *   its node may be at it again, nor may what a node did not wait for; nor one of a graph that such a node begins when its run is over
    */
   called(name: string, { id }: CheckedEffect, place: EffectPlace): Call {
-    const attempt = this.#parts.attemptOf(place.runId, place.nodeTaskId);
+    const attempt = this.parts.attemptOf(place.runId, place.nodeTaskId);
     if (attempt === undefined || attempt.run.isLate) throw ended(name, place);
     const course = this.#courseOf(attempt);
     const ordinal = course.counts.get(name) ?? 0;
@@ -156,7 +153,7 @@ export class EffectJournal {
 
   /** What an effect that has ended came to. */
   async #outcomeOf(row: EffectRow): Promise<unknown> {
-    const value = (await this.#parts.content.outcomeOf(row)) as
+    const value = (await this.parts.content.outcomeOf(row)) as
       { result?: unknown; error?: unknown; unsaved?: unknown } | undefined;
     if (row.status === "final") throw value?.error;
     if (typeof value?.unsaved === "string") throw resultNotSaved(row, value.unsaved);
@@ -164,7 +161,7 @@ export class EffectJournal {
   }
 
   #newEffect(call: Call, { undo, idempotent, onInputChange }: CheckedEffect): NewEffect {
-    const { options, namesOf } = this.#parts;
+    const { options, namesOf } = this.parts;
     const { place, attempt } = call;
     const around = attemptsAround(attempt);
     const outermost = around[0] ?? attempt;
@@ -201,7 +198,7 @@ export class EffectJournal {
   }
 
   async #begin({ effect, options: { input } }: Work): Promise<EffectBeginning> {
-    const { store, content } = this.#parts;
+    const { store, content } = this.parts;
     const what = `the input of effect ${JSON.stringify(effect.name)}`;
     try {
       return await content.packed(effect.threadId, input, what, (packed) =>
@@ -237,7 +234,7 @@ export class EffectJournal {
   }
 
   async #failed(row: EffectRow, error: unknown, work: Work): Promise<void> {
-    const { content } = this.#parts;
+    const { content } = this.parts;
     const kind = errorOutcome(work.options.onError, error);
     const status = kind === "retryable" ? "failed" : kind === "final" ? "final" : "intent";
     const outcome = await content.ofError(row.threadId, error);
@@ -246,7 +243,7 @@ export class EffectJournal {
     } catch (cause) {
       // The error of the effect is what its node should see; without a record the effect is in doubt.
       const { threadId, id: effectId, name } = row;
-      this.#parts.options.logger.error(
+      this.parts.options.logger.error(
         { threadId, effectId, name, error: String(cause) },
         "the failure of an effect could not be saved",
       );
@@ -255,13 +252,13 @@ export class EffectJournal {
   }
 
   async #done(row: EffectRow, work: Work, result: unknown, settledBy: string | undefined): Promise<void> {
-    const packed = await this.#parts.content.ofResult(row.threadId, result);
+    const packed = await this.parts.content.ofResult(row.threadId, result);
     await this.#settle(row, work, { status: "done", outcome: packed.text, settledBy });
     if (packed.refused !== undefined) throw resultNotSaved(row, reasonOf(packed.refused), packed.refused);
   }
 
   async #settle(row: EffectRow, work: Work, outcome: Outcome): Promise<void> {
-    const { store, options } = this.#parts;
+    const { store, options } = this.parts;
     this.#unsaved.set(row.id, { row, outcome });
     let settled: EffectRow | undefined;
     try {
@@ -278,7 +275,7 @@ export class EffectJournal {
 
   /** Which of the two took the intent away: a deletion of its thread since the run began, or a rewind. */
   async #goneError(row: EffectRow, { effect: { threadId, sawDeletion = 0 } }: Work): Promise<TurnsError> {
-    const deletedAt = await this.#parts.store.deletionOf(threadId);
+    const deletedAt = await this.parts.store.deletionOf(threadId);
     return deletedAt > sawDeletion ? deletedMeanwhile(row, deletedAt) : gone(row);
   }
 
@@ -300,7 +297,7 @@ export class EffectJournal {
 
   async #saveLate(row: EffectRow, outcome: Outcome, work: Work): Promise<unknown> {
     await this.#settle(row, work, outcome);
-    const settled = await this.#parts.store.getEffect(row.id);
+    const settled = await this.parts.store.getEffect(row.id);
     if (settled === undefined) throw await this.#goneError(row, work);
     if (settled.status === "failed") return this.#again(settled, work, false);
     if (settled.status === "intent") throw inDoubt(settled);
@@ -323,7 +320,7 @@ export class EffectJournal {
 
   /** @param surelyNot whether it is known that it did not happen, beyond what its row says */
   async #again(row: EffectRow, work: Work, surelyNot: boolean): Promise<unknown> {
-    const { store, options } = this.#parts;
+    const { store, options } = this.parts;
     const call = { ...work.effect, startedAt: options.clock().toISOString() };
     const begun = await store.retryEffect(row, call, surelyNot);
     if (begun === undefined) throw inDoubt(row, "one that somebody else has just taken up");
@@ -332,7 +329,7 @@ export class EffectJournal {
 
   #tell(row: EffectRow, what: EffectEvent["what"]): void {
     const effect = toPublicEffect(row, what === "begun");
-    this.#parts.events.tell("effect", { what, effect });
+    this.parts.events.tell("effect", { what, effect });
   }
 }
 

@@ -48,9 +48,9 @@ export type Versions = Readonly<Record<string, string>>;
  * @returns the same for the same graph, in every process
  */
 export function fingerprintOf(graph: object, versions: Versions = {}, stateVersion?: string): GraphDocument {
-  const nodes: Record<string, NodeFingerprint> = {};
+  const nodes = new Map<string, NodeFingerprint>();
   collect(graph, "", versions, nodes, new Set());
-  const sorted = Object.fromEntries(Object.entries(nodes).sort(([a], [b]) => (a < b ? -1 : 1)));
+  const sorted = Object.fromEntries([...nodes].sort(([a], [b]) => (a < b ? -1 : 1)));
   const channels = channelsOf(graph, stateVersion);
   return { digest: hashOf({ nodes: sorted, channels }), nodes: sorted, channels };
 }
@@ -95,7 +95,7 @@ function collect(
   graph: object,
   prefix: string,
   versions: Versions,
-  into: Record<string, NodeFingerprint>,
+  into: Map<string, NodeFingerprint>,
   above: ReadonlySet<object>,
 ): void {
   const nodes = field(graph, "nodes");
@@ -106,8 +106,8 @@ function collect(
     const path = prefix === "" ? name : `${prefix}|${name}`;
     const node = field(nodes, name);
     const found = nodeFingerprint(field(node, "bound") ?? node, outgoing(name), ofNode(versions, path));
-    const twin = Object.hasOwn(into, path) ? into[path] : undefined;
-    define(into, path, twin === undefined ? found : merged(twin, found));
+    const twin = into.get(path);
+    into.set(path, twin === undefined ? found : merged(twin, found));
     for (const inner of graphsIn(node)) collect(inner, path, versions, into, within);
   }
 }
@@ -155,11 +155,6 @@ function graphsIn(node: unknown): object[] {
 
 function list(value: unknown): unknown[] {
   return Array.isArray(value) ? (value as unknown[]) : [];
-}
-
-/** Assignment would run the setter of a name like `__proto__`. */
-function define<T>(target: Record<string, T>, key: string, value: T): void {
-  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
 /** What leaves a node. */

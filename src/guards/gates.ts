@@ -22,7 +22,7 @@ export interface ValidationContext {
 /** How sure a validator is, from 0 to 1, and why. */
 export type Validity = number | { confidence: number; reason?: string; recommendation?: Recommendation };
 
-/** How far back one should go for a result that failed; see `verdict.ts` for the rule. */
+/** How far back one should go for a result that failed; see {@link validated} for the rule. */
 export type Recommendation = "previous-checkpoint" | "one-task" | "everything";
 
 /** Looks at what a node returned. It must not change it. */

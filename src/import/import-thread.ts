@@ -279,17 +279,15 @@ function* keysOf(source: OfficialSource, threadId: string): Generator<OfficialKe
  * lets the thread alone, or it would remove the first checkpoints before the last are there.
  */
 export class Hold {
-  readonly #saver: TurnSaver;
-  readonly #threadId: string;
   readonly #letPrune: () => void;
-  #giveBack: () => Promise<void>;
   #since = uptime();
 
-  private constructor(saver: TurnSaver, threadId: string, giveBack: () => Promise<void>) {
-    this.#saver = saver;
-    this.#threadId = threadId;
+  private constructor(
+    private readonly saver: TurnSaver,
+    private readonly threadId: string,
+    private giveBack: () => Promise<void>,
+  ) {
     this.#letPrune = saver.holdRetention(threadId);
-    this.#giveBack = giveBack;
   }
 
   /** @throws {TurnsError} THREAD_RUNNING */
@@ -300,14 +298,14 @@ export class Hold {
   /** Takes the mark anew when it is about to expire. @throws {TurnsError} THREAD_RUNNING if somebody was quicker */
   async renew(): Promise<void> {
     if (uptime() - this.#since < RENEW_AFTER_MS) return;
-    await this.#giveBack();
-    this.#giveBack = async () => undefined;
-    this.#giveBack = await this.#saver.reserve(this.#threadId);
+    await this.giveBack();
+    this.giveBack = async () => undefined;
+    this.giveBack = await this.saver.reserve(this.threadId);
     this.#since = uptime();
   }
 
   async release(): Promise<void> {
     this.#letPrune();
-    await this.#giveBack();
+    await this.giveBack();
   }
 }

@@ -6,7 +6,7 @@ import { checkedOptions, functionSchema } from "../options";
 import { inTurn, NotSynced, type ReadFile, readWhole, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
 import { type FollowedSaver, type FollowOptions, followThread, type ProgressFollower } from "./follow";
 import { type FromThreadOptions, progressOfThread, type ProgressSource } from "./from-thread";
-import { malformedFile } from "./markdown";
+import { Malformed, malformedFile } from "./markdown";
 import { type ParsedFile, parseFile } from "./parse";
 import { changeSchema, failureLine, keepingNotes, type PhaseChange, tokensSchema, withFailure, withPhase } from "./phase-changes";
 import {
@@ -181,7 +181,7 @@ export class CheckpointFile {
     const decoded = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
     if (!bytes.equals(Buffer.from(decoded))) {
       const line = firstDifference(bytes, Buffer.from(decoded));
-      throw malformedFile(this.#name, { line, expected: "text in UTF-8", found: "bytes that are none" });
+      throw malformedFile(this.#name, new Malformed(line, "text in UTF-8", "bytes that are none"));
     }
     return parseFile(decoded, this.#name);
   }
@@ -209,9 +209,9 @@ export class CheckpointFile {
   }
 }
 
-/** The line, from 1, in which two texts begin to differ. */
+/** The index of the line in which two texts begin to differ. */
 function firstDifference(left: Buffer, right: Buffer): number {
-  let line = 1;
+  let line = 0;
   for (let index = 0; left[index] === right[index] && index < left.length; index += 1) if (left[index] === 10) line += 1;
   return line;
 }

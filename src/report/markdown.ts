@@ -27,7 +27,7 @@ type Token = ReturnType<MarkdownIt["parse"]>[number];
 const MARKER_BEGINS = "<!-- turns:";
 const MARKER_ENDS = "-->";
 
-/** Blocks only: what stands in a line is read by `inline-text.ts`. HTML has to be on, or comments would be paragraphs. */
+/** Blocks only: what stands in a line is read by {@link fromInline}. HTML has to be on, or comments would be paragraphs. */
 const parser = new MarkdownIt({ html: true });
 parser.core.ruler.enableOnly(["normalize", "block"]);
 
@@ -182,32 +182,23 @@ export function edited(text: TextLines, edits: readonly LineEdit[]): string {
   return out.join("");
 }
 
-/** Why a text is no progress file, and where. Becomes a {@link TurnsError} where the name of the file is known. */
-export interface Problem {
-  /** From 1. */
-  line: number;
-  expected: string;
-  found: string;
-}
-
-/** Thrown by the parser's parts, caught by the parser. */
+/** Why a text is no progress file, and where. Thrown by the parser's parts, caught by the parser, which knows the file's name. */
 export class Malformed extends Error {
-  readonly problem: Problem;
-
   /** @param at the line's index, from 0 */
-  constructor(at: number, expected: string, found: string) {
+  constructor(
+    readonly at: number,
+    readonly expected: string,
+    readonly found: string,
+  ) {
     super(`line ${at + 1}: expected ${expected}; found ${found}`);
-    this.problem = { line: at + 1, expected, found };
   }
 }
 
-export function malformedFile(name: string, problem: Problem): TurnsError {
-  const { line, expected, found } = problem;
-  return new TurnsError("CHECKPOINT_FILE_MALFORMED", {
-    what: `${name}, line ${line}`,
+export const malformedFile = (name: string, { at, expected, found }: Malformed): TurnsError =>
+  new TurnsError("CHECKPOINT_FILE_MALFORMED", {
+    what: `${name}, line ${at + 1}`,
     expected,
     found,
     remedy: "Correct the line, or move the file away to have a new one written; it was not changed.",
-    data: { file: name, line },
+    data: { file: name, line: at + 1 },
   });
-}

@@ -9,7 +9,6 @@ import {
   linesOf,
   Malformed,
   malformedFile,
-  type Problem,
   type TextLines,
 } from "./markdown";
 import { type Phase, type Progress, progressSchema, type ResumeInfo } from "./progress";
@@ -55,17 +54,10 @@ export function parseProgress(markdown: string, name = "the progress file"): Pro
 
 /** {@link parseProgress}, with the places. */
 export function parseFile(markdown: string, name: string): ParsedFile {
-  const parsed = tryParse(markdown);
-  if ("problem" in parsed) throw malformedFile(name, parsed.problem);
-  return parsed.file;
-}
-
-export function tryParse(markdown: string): { file: ParsedFile } | { problem: Problem } {
   try {
-    return { file: parse(linesOf(markdown), markdown) };
+    return parse(linesOf(markdown), markdown);
   } catch (error) {
-    if (error instanceof Malformed) return { problem: error.problem };
-    throw error;
+    throw error instanceof Malformed ? malformedFile(name, error) : error;
   }
 }
 

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import { TurnsError } from "../errors";
 import { withFailure } from "./phase-changes";
-import { edited, type LineEdit, type LineRange, malformedFile, marker, toInline, toQuote } from "./markdown";
-import { type ParsedFile, type Section, tryParse } from "./parse";
+import { edited, type LineEdit, type LineRange, Malformed, malformedFile, marker, toInline, toQuote } from "./markdown";
+import { type ParsedFile, parseProgress, type Section } from "./parse";
 import { checkedProgress, type Phase, type Progress } from "./progress";
 import { phaseTable, resumeTable, TITLE } from "./tables";
 
@@ -31,11 +32,20 @@ export function renderInto(file: ParsedFile, progress: Progress, name: string): 
   // People's text may end in a code fence that is not closed: what is put in behind it would not be found again.
   for (const isClose of [false, true]) {
     const text = edited(file.text, editsOf(file, wanted, isClose));
-    const again = tryParse(text);
-    if ("file" in again && isDeepStrictEqual(again.file.progress, wanted)) return text;
+    if (isDeepStrictEqual(progressIn(text, name), wanted)) return text;
   }
   const expected = "text that leaves room for the phases (no open code fence, comment or HTML)";
-  throw malformedFile(name, { line: file.head.to, expected, found: "text that hides what is put in behind this line" });
+  throw malformedFile(name, new Malformed(file.head.to - 1, expected, "text that hides what is put in behind this line"));
+}
+
+/** Undefined if it is no progress file. */
+function progressIn(text: string, name: string): Progress | undefined {
+  try {
+    return parseProgress(text, name);
+  } catch (error) {
+    if (!TurnsError.is(error, "CHECKPOINT_FILE_MALFORMED")) throw error;
+    return undefined;
+  }
 }
 
 /** @param isClose put new phases directly behind those before them, not behind what people wrote under these */

@@ -39,16 +39,14 @@ export interface PruneReport extends PruneCounts {
   done: boolean;
 }
 
-/** What the event `pruned` tells, whatever brought it about. */
-export interface PrunedEvent extends PruneCounts {
+/**
+ * What the event `pruned` tells, whatever brought it about. `threads` counts those that were gone through; of a prune those that something
+ * went from, those deleted whole among them.
+ */
+export interface PrunedEvent extends Omit<PruneReport, "bytesFreed" | "dryRun"> {
   by: "prune" | "deleteForRuns" | "retention";
-  /** How many threads were gone through: of a prune those that something went from, those deleted whole among them. */
-  threads: number;
-  deletedThreads: readonly string[];
-  failed: readonly { threadId: string; error: unknown }[];
-  /** As in the {@link PruneReport}. The option `retention` cannot tell: free pages are given back later. */
+  /** The option `retention` cannot tell: free pages are given back later. */
   bytesFreed?: number;
-  done: boolean;
 }
 
 type CheckedPrune = PruneRequest & { dryRun: boolean; batchSize: number };

@@ -32,13 +32,10 @@ interface RetentionParts {
 
 /** Prunes threads behind their saves. No save waits for it, and no failure of it reaches one. */
 export class Retention {
-  readonly #parts: RetentionParts;
   readonly #threads = new Map<string, ThreadState>();
   readonly #held = new Set<string>();
 
-  constructor(parts: RetentionParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: RetentionParts) {}
 
   /** A checkpoint of the root namespace was saved. Returns at once. */
   saved(threadId: string, done: boolean): void {
@@ -72,7 +69,7 @@ export class Retention {
   }
 
   async #run(threadId: string, state: ThreadState): Promise<void> {
-    const { store, log } = this.#parts;
+    const { store, log } = this.parts;
     try {
       if (store.open && !this.#held.has(threadId)) await this.#prune(threadId, state);
     } catch (error) {
@@ -85,7 +82,7 @@ export class Retention {
   }
 
   async #prune(threadId: string, state: ThreadState): Promise<void> {
-    const { store, options, now, log, events, space } = this.#parts;
+    const { store, options, now, log, events, space } = this.parts;
     const before = options.maxAgeMs === undefined ? undefined : now() - options.maxAgeMs;
     const keepLast = (state.done ? options.keepLastWhenDone : undefined) ?? options.keepLast;
     const wish = { kind: "criteria", keepLast, before } as const;

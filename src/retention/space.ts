@@ -54,16 +54,13 @@ export async function removeLeftovers(store: Store, isAlive: (run: RunRow) => bo
 
 /** Gives pages back in the background after something was deleted, when there are enough of them. */
 export class SpaceKeeper {
-  readonly #store: Store;
-  readonly #log: Logger;
-  readonly #isAlive: (run: RunRow) => boolean;
   #atWork = false;
 
-  constructor(store: Store, log: Logger, isAlive: (run: RunRow) => boolean) {
-    this.#store = store;
-    this.#log = log;
-    this.#isAlive = isAlive;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly log: Logger,
+    private readonly isAlive: (run: RunRow) => boolean,
+  ) {}
 
   /** Finishes in the background what a process that died had begun to remove, or to copy. Returns at once. */
   tidy(): void {
@@ -72,7 +69,7 @@ export class SpaceKeeper {
 
   async #tidied(): Promise<void> {
     try {
-      if (this.#store.open) await removeLeftovers(this.#store, this.#isAlive);
+      if (this.store.open) await removeLeftovers(this.store, this.isAlive);
     } catch {
       // A file that cannot be read or written says so to its next user; the next deletion tries again.
     }
@@ -87,13 +84,12 @@ export class SpaceKeeper {
 
   async #work(): Promise<void> {
     try {
-      if (!this.#store.open) return;
-      const space = await this.#store.space();
+      if (!this.store.open) return;
+      const space = await this.store.space();
       // The log is left as long as it is: whoever replicates the file follows it.
-      if (canGiveBack(space) && space.freePages >= WORTH_WHILE) await giveBack(this.#store, { truncate: false });
+      if (canGiveBack(space) && space.freePages >= WORTH_WHILE) await giveBack(this.store, { truncate: false });
     } catch (error) {
-      if (this.#store.open)
-        this.#log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");
+      if (this.store.open) this.log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");
     } finally {
       this.#atWork = false;
     }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import { idSchema } from "../options";
 import { type TaskSpan, taskSpans } from "../store/ownership";
@@ -204,16 +205,8 @@ export type UndoVerdict =
   | "running";
 
 /** An effect behind the target of a rewind. */
-export interface EffectSummary {
-  id: string;
-  name: string;
-  /** Which of the effects of this name in its node task. */
-  label: string;
+export interface EffectSummary extends Pick<Effect, "id" | "name" | "label" | "taskId" | "status" | "undo"> {
   node: string;
-  taskId: string;
-  status: "done" | "failed" | "failed-for-good" | "running" | "in-doubt";
-  /** The name of its undo, `false` if it needs none, undefined if nothing was said. */
-  undo: string | false | undefined;
   verdict: UndoVerdict;
 }
 

@@ -84,19 +84,16 @@ export async function crashMatrix(graphModule: string | URL, options: CrashMatri
 }
 
 class Matrix {
-  readonly #url: string;
-  readonly #options: Checked;
-  readonly #folder: string;
   #databases = 0;
 
-  constructor(url: string, options: Checked, folder: string) {
-    this.#url = url;
-    this.#options = options;
-    this.#folder = folder;
-  }
+  constructor(
+    private readonly url: string,
+    private readonly options: Checked,
+    private readonly folder: string,
+  ) {}
 
   async report(): Promise<CrashMatrixReport> {
-    const { durabilities, points, sample, seed = randomInt(2 ** 32) } = this.#options;
+    const { durabilities, points, sample, seed = randomInt(2 ** 32) } = this.options;
     const whole = new Map<CrashCase["durability"], ChildRun>();
     for (const durability of durabilities) whole.set(durability, await this.#undisturbed(durability));
     const places = [...whole].flatMap(([durability, { points: reached }]) => casesOf(reached, points, durability));
@@ -104,7 +101,7 @@ class Matrix {
     const runs = await this.#all(sampled(places, sample, seed), whole);
     const stable = await this.#isStable(runs, whole);
     const deeds = Math.max(...[...whole.values()].map((run) => run.deeds.length));
-    return new CrashMatrixReport(this.#url, seed, places.length, runs, stable, deeds);
+    return new CrashMatrixReport(this.url, seed, places.length, runs, stable, deeds);
   }
 
   /** Whether another uncrashed run ends as the first one did; asked where an end differed. */
@@ -112,11 +109,11 @@ class Matrix {
     const odd = runs.find(({ problems }) => problems.some(({ kind }) => kind === "different"));
     if (odd === undefined) return true;
     const again = await this.#undisturbed(odd.durability);
-    return this.#options.compare(whole.get(odd.durability)?.final, again.final);
+    return this.options.compare(whole.get(odd.durability)?.final, again.final);
   }
 
   async #all(cases: readonly CrashCase[], whole: ReadonlyMap<string, ChildRun>): Promise<CrashRun[]> {
-    const { atOnce, onRun } = this.#options;
+    const { atOnce, onRun } = this.options;
     const runs: CrashRun[] = [];
     let next = 0;
     let done = 0;
@@ -133,7 +130,7 @@ class Matrix {
   }
 
   async #undisturbed(durability: CrashCase["durability"]): Promise<ChildRun> {
-    const run = await this.#apart((path) => runInProcess(this.#url, { ...this.#common(), path, durability }));
+    const run = await this.#apart((path) => runInProcess(this.url, { ...this.#common(), path, durability }));
     if (run.outcome === "finished" || run.outcome === "waiting") return run;
     const found = `one that is ${run.outcome}${run.error === undefined ? "" : `: ${run.error.message}`}`;
     throw impossible("an undisturbed run that comes to an end", found, run.error);
@@ -145,12 +142,12 @@ class Matrix {
     try {
       return await this.#apart(async (path) => {
         const options = { ...this.#common(), path, durability };
-        const [before, behind] = this.#options.clockOffsetsMs;
-        const killed = await runUntilKilled(this.#url, kill, { ...options, clockOffsetMs: before });
+        const [before, behind] = this.options.clockOffsetsMs;
+        const killed = await runUntilKilled(this.url, kill, { ...options, clockOffsetMs: before });
         wasKilled = killed.killed;
-        const resumed = await runInProcess(this.#url, { ...options, clockOffsetMs: behind });
+        const resumed = await runInProcess(this.url, { ...options, clockOffsetMs: behind });
         const pair = { killed, resumed };
-        const problems = findings(whole, pair, this.#options.compare);
+        const problems = findings(whole, pair, this.options.compare);
         const outcome = resumed.outcome as CrashRun["outcome"];
         return { ...one, outcome, killed: wasKilled, problems, ranAgain: ranAgain(pair), error: resumed.error?.message };
       });
@@ -163,13 +160,13 @@ class Matrix {
   }
 
   #common(): Common {
-    const { threadId, args, timeoutMs, execArgv, env } = this.#options;
+    const { threadId, args, timeoutMs, execArgv, env } = this.options;
     return { threadId, args, timeoutMs, execArgv, env };
   }
 
   /** On a database of its own, in a folder of its own, which then goes: a matrix is long, and disks are not. */
   async #apart<T>(work: (path: string) => Promise<T>): Promise<T> {
-    const folder = mkdtempSync(join(this.#folder, `${++this.#databases}-`));
+    const folder = mkdtempSync(join(this.folder, `${++this.#databases}-`));
     try {
       return await work(join(folder, "agent.db"));
     } finally {

@@ -45,17 +45,16 @@ function isRunner(value: unknown): value is Runner {
 }
 
 class Player {
-  readonly #module: GraphModule;
-  readonly #world: GraphWorld;
-  readonly #runner: Runner;
   readonly #saver: TurnSaver;
   readonly #options: { threadId: string; durability: string };
   #result: unknown;
 
-  constructor(module: GraphModule, world: GraphWorld, runner: Runner, durability: string) {
-    this.#module = module;
-    this.#world = world;
-    this.#runner = runner;
+  constructor(
+    private readonly module: GraphModule,
+    private readonly world: GraphWorld,
+    private readonly runner: Runner,
+    durability: string,
+  ) {
     this.#saver = runner.saver;
     this.#options = { threadId: world.threadId, durability };
   }
@@ -67,7 +66,7 @@ class Player {
     const after = await snapshotOf(this.#saver);
     const state = outcome === "finished" || outcome === "waiting" ? await this.#state() : undefined;
     const final = state && { result: this.#result, values: state.values };
-    const { normalise } = this.#module;
+    const { normalise } = this.module;
     const compared = final === undefined || normalise === undefined ? final : normalise(final);
     return { kind: "ended", outcome, result: this.#result, final: compared, error, before, after };
   }
@@ -87,16 +86,16 @@ class Player {
   /** @returns false if the run waits for an answer that the module does not give */
   async #steps(): Promise<boolean> {
     const { threadId } = this.#options;
-    const steps = stepsOf(this.#module, this.#world);
+    const steps = stepsOf(this.module, this.world);
     // A rewind that had begun is ended before anything else.
-    await this.#runner.finishRewind({ threadId, allowUncompensated: true });
+    await this.runner.finishRewind({ threadId, allowUncompensated: true });
     const { at, begun } = await beginningAt(this.#saver, threadId, steps);
     this.#result = undefined;
     for (const [index, step] of [...steps.entries()].slice(at)) {
       this.#result = undefined;
       if ("rewindTo" in step) {
         const { rewindTo: toTask, allowUncompensated = false } = step;
-        await this.#runner.rewind({ threadId, toTask, allowUncompensated });
+        await this.runner.rewind({ threadId, toTask, allowUncompensated });
       } else if (!(await this.#run(step, begun && index === at))) return false;
     }
     return true;
@@ -105,11 +104,11 @@ class Player {
   async #run({ input, taskId }: { input: unknown; taskId: string }, begun: boolean): Promise<boolean> {
     let command = begun ? await this.#answered() : undefined;
     if (command === "none") return false;
-    if (!begun) this.#result = await this.#runner.invoke(input, { ...this.#options, taskId });
-    else this.#result = await this.#runner.resume({ ...this.#options, command });
+    if (!begun) this.#result = await this.runner.invoke(input, { ...this.#options, taskId });
+    else this.#result = await this.runner.resume({ ...this.#options, command });
     while ((command = await this.#answered()) !== undefined) {
       if (command === "none") return false;
-      this.#result = await this.#runner.resume({ ...this.#options, command });
+      this.#result = await this.runner.resume({ ...this.#options, command });
     }
     return true;
   }
@@ -118,7 +117,7 @@ class Player {
   async #answered(): Promise<Command | "none" | undefined> {
     const waiting = (await this.#state()).tasks.flatMap(({ interrupts = [] }) => interrupts);
     if (waiting.length === 0) return undefined;
-    const { answer } = this.#module;
+    const { answer } = this.module;
     if (answer === undefined) return "none";
     const answerTo = async (value: unknown): Promise<unknown> =>
       typeof answer === "function" ? await (answer as (question: unknown) => unknown)(value) : answer;
@@ -130,18 +129,18 @@ class Player {
   }
 
   async #state(): Promise<State> {
-    const pregel = pregelOf(this.#runner.graph) as unknown as { getState(config: object): Promise<State> };
+    const pregel = pregelOf(this.runner.graph) as unknown as { getState(config: object): Promise<State> };
     return pregel.getState({ configurable: { thread_id: this.#options.threadId } });
   }
 
   /** Asks the module how each effect in doubt ended. @returns whether it settled any */
   async #settled(): Promise<boolean> {
-    const { settle } = this.#module;
+    const { settle } = this.module;
     let settled = false;
     if (settle === undefined) return false;
     for await (const { threadId } of this.#saver.listThreads()) {
       for (const effect of await this.#saver.effects.list(threadId, { status: "in-doubt" })) {
-        const resolution = await settle(effect, this.#world);
+        const resolution = await settle(effect, this.world);
         if (resolution === undefined) continue;
         await this.#saver.effects.resolve(effect.id, resolution);
         settled = true;

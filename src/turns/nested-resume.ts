@@ -46,7 +46,7 @@ function graphIn(runnable: unknown): unknown {
   return undefined;
 }
 
-/** By this guards/shape.ts sees through the wrapper, also of another copy of this package. */
+/** By this guards/source.ts sees through the wrapper, also of another copy of this package. */
 const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
 
 class WithoutUndefinedCheckpointId extends Runnable {
