@@ -30,8 +30,8 @@ import { withoutInline } from "./small-values";
 import type { Program, Sql } from "./sql";
 import { listTasks } from "./tasks";
 import { readChunks } from "./chunks";
-import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
-import { deletionOf } from "./tombstones";
+import { deleteThread, getThread, listThreads } from "./threads";
+import { deletionOf, removeTombstone } from "./tombstones";
 import { addTokens, tokenUsage } from "./tokens";
 import { insertAction, insertThought, knownNodeTasks, listTurns, openThoughts, saveValidation } from "./turns";
 import { checkpointLog, giveBackPages, spaceOf, vacuumFully } from "./vacuum";
@@ -155,7 +155,7 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     hasLeftovers: (isAlive) => upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
-    reuseThread: write(reuseThread),
+    reuseThread: write(removeTombstone),
     copyThread: (order) =>
       copyThread(
         {

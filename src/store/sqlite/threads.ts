@@ -6,7 +6,7 @@ import { clearRuns, listRuns } from "./runs";
 import type { Program, Sql } from "./sql";
 import { tasksOf } from "./tasks";
 import { threadNumbers, threadKey } from "./thread-keys";
-import { bury, removeTombstone } from "./tombstones";
+import { bury } from "./tombstones";
 
 interface Row {
   created_at: string;
@@ -110,9 +110,4 @@ export function* removeThread(sql: Sql, threadId: string): Program<void> {
 function* archiveBehind(sql: Sql, threadId: string, last: string): Program<string | undefined> {
   const next = (yield* sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last))?.id ?? undefined;
   return next === undefined || next <= last ? undefined : next;
-}
-
-/** @returns whether the id had been deleted */
-export function* reuseThread(sql: Sql, threadId: string): Program<boolean> {
-  return yield* removeTombstone(sql, threadId);
 }
