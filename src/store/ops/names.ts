@@ -8,8 +8,6 @@ import type { ThreadKey } from "../thread-state";
 import { unknownThread } from "../unknown-thread";
 import { threadKey } from "./thread-rows";
 
-export type RawName = RawOf<typeof NAMES>;
-
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
   ORDER BY position DESC LIMIT 1`;
@@ -45,12 +43,7 @@ export function* listNames(sql: Sql, threadId: string): Program<CheckpointName[]
 }
 
 export function* namesOf(sql: Sql, key: ThreadKey): Program<CheckpointName[]> {
-  return (yield* sql.all<RawName>(LIST, key.thread)).map((row) => toName(sql, key.threadId, row));
-}
-
-/** The name that a row gives, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function toName(sql: Sql, threadId: string, row: RawName): CheckpointName {
-  return NAME_ROWS.parse(sql.sealing, threadId, row);
+  return (yield* sql.all<RawOf<typeof NAMES>>(LIST, key.thread)).map((row) => NAME_ROWS.parse(sql.sealing, key.threadId, row));
 }
 
 /** @returns whether there was such a name */

@@ -8,7 +8,7 @@ import type { RawOf, TASKS } from "../tables";
 import type { ThreadFacts, ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-rows";
 
-export type RawTask = RawOf<typeof TASKS>;
+type RawTask = RawOf<typeof TASKS>;
 
 const CURRENT = TASK_ROWS.select("WHERE thread = ? ORDER BY seq DESC LIMIT 1");
 /** With all that came behind it: by a changed kind one of those might be the one that is looked for. */
@@ -67,6 +67,6 @@ export function* tasksOf(sql: Sql, { thread, threadId }: ThreadKey): Program<Tas
 }
 
 /** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function toTask(sql: Sql, threadId: string, row: RawTask): TaskRow {
+function toTask(sql: Sql, threadId: string, row: RawTask): TaskRow {
   return TASK_ROWS.parse(sql.sealing, threadId, row);
 }

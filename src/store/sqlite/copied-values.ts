@@ -4,9 +4,10 @@ import { corrupted } from "../checksum";
 import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";
 import type { Pointer } from "../store";
 import { ChunkReader } from "../ops/values";
-import type { CopyPath, RowWrites } from "./copy-path";
+import { copiedSeq, type CopyPath, eachSourceRow } from "./copy-path";
 import { ListDigests, type ListPointer } from "./list-digests";
 import { type Manifest, toHead } from "../ops/heads";
+import type { Program } from "../program";
 import type { ThreadKey } from "../thread-state";
 
 /** How the contents of a thread become those of its copy. */
@@ -20,76 +21,71 @@ export interface Translation {
 export const AS_IT_IS: Translation = { text: (text) => text, channels: (channels) => channels };
 
 /** Copies the parts of values. @returns how the rest is to be copied. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function* copyChunks(path: CopyPath): RowWrites<Translation> {
+export function* copyChunks(path: CopyPath): Program<Translation> {
   return yield* path.to.sealing.encrypted ? copySealedChunks(path) : copyPlainChunks(path);
 }
 
 /** Without encryption equal contents have equal addresses on every thread: chunks are copied as they are. */
-function* copyPlainChunks(path: CopyPath): RowWrites<Translation> {
-  const { to, target } = path;
-  for (const { seq, address, body } of path.rows(CHUNK_ROWS)) {
-    yield () => to.insert(target, CHUNK_ROWS, { seq: path.seq(seq), address, body: body as string });
-  }
-  const moved = (pointer: Pointer): Pointer => (pointer.kind === "list" ? { ...pointer, list: path.seq(pointer.list) } : pointer);
+function* copyPlainChunks(path: CopyPath): Program<Translation> {
+  yield* eachSourceRow(path, CHUNK_ROWS, ({ seq, address, body }) => copyChunk(path, seq, address, body as string));
+  const moved = (pointer: Pointer): Pointer =>
+    pointer.kind === "list" ? { ...pointer, list: copiedSeq(path, pointer.list) } : pointer;
   return { text: (text) => text, channels: (channels) => withPointers(channels, moved) };
+}
+
+function* copyChunk(path: CopyPath, seq: number, address: string, body: string): Program {
+  const row = { seq: copiedSeq(path, seq), address, body };
+  yield* path.write(() => path.to.insert(path.target, CHUNK_ROWS, row));
 }
 
 /**
  * With encryption a thread has keys of its own, also for addresses: chunks are sealed again, and whatever names an address is
  * rewritten. What is copied is verified, or the copy would vouch for what somebody else has changed.
  */
-function* copySealedChunks(path: CopyPath): RowWrites<Translation> {
+function* copySealedChunks(path: CopyPath): Program<Translation> {
   const { from, to, source, target } = path;
   const addresses = new Map<string, string>();
-  const contents = (old: string): string => {
-    const reader = new ChunkReader(from, source, { chunk: (other) => other !== old, elements: () => 0 });
-    return withReferences(from.now(reader.read(old)) ?? "", address);
-  };
-  const address = (old: string): string => {
-    const known = addresses.get(old);
-    if (known !== undefined) return known;
-    const now = to.sealing.address(target.threadId, contents(old));
-    addresses.set(old, now);
-    return now;
-  };
-  for (const { seq, address: old } of path.rows(CHUNK_ROWS)) {
-    const text = contents(old);
-    const now = addresses.get(old) ?? to.sealing.address(target.threadId, text);
-    addresses.set(old, now);
-    yield () => to.insert(target, CHUNK_ROWS, { seq: path.seq(seq), address: now, body: text });
-  }
   const known = (old: string): string => addresses.get(old) ?? missing(source, old);
+  const contents = function* (old: string): Program<string> {
+    const reader = new ChunkReader(from, source, { chunk: (other) => other !== old, elements: () => 0 });
+    const text = (yield* reader.read(old)) ?? "";
+    for (const other of chunkAddresses(text)) if (!addresses.has(other)) yield* contents(other);
+    const copy = withReferences(text, known);
+    addresses.set(old, to.sealing.address(target.threadId, copy));
+    return copy;
+  };
+  yield* eachSourceRow(path, CHUNK_ROWS, function* ({ seq, address }) {
+    const text = yield* contents(address);
+    yield* copyChunk(path, seq, known(address), text);
+  });
   const digests = yield* copiedDigests(path);
   const moved = (pointer: Pointer): Pointer => {
     if (pointer.kind === "inline") return pointer;
     if (pointer.kind === "whole") return { ...pointer, address: known(pointer.address) };
-    return { ...pointer, list: path.seq(pointer.list), digest: digests.get(digestKey(pointer)) ?? "" };
+    return { ...pointer, list: copiedSeq(path, pointer.list), digest: digests.get(digestKey(pointer)) ?? "" };
   };
   return { text: (text) => withReferences(text, known), channels: (channels) => withPointers(channels, moved) };
 }
 
 /** The digest that each list value of the source has in the copy, where addresses have other keys. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function* copiedDigests(path: CopyPath): RowWrites<ReadonlyMap<string, string>> {
+function* copiedDigests(path: CopyPath): Program<ReadonlyMap<string, string>> {
   const { from, to, source, target } = path;
+  const { threadId } = source;
   const digests = new ListDigests();
   const copied = new Map<string, string>();
-  for (const row of path.rows(SNAPSHOT_ROWS)) {
-    for (const { pointer } of toHead(from, source.threadId, row).channels.values()) {
+  yield* eachSourceRow(path, SNAPSHOT_ROWS, function* (row) {
+    for (const { pointer } of toHead(from, threadId, row).channels.values()) {
       if (pointer?.kind !== "list" || copied.has(digestKey(pointer))) continue;
-      let running = from.now(digests.of(from, source, pointer, () => true));
-      for (; running === undefined; running = from.now(digests.of(from, source, pointer, () => true))) yield;
-      if ("broken" in running || finished(running, (text) => from.sealing.address(source.threadId, text)) !== pointer.digest) {
-        const { threadId } = source;
+      const running = yield* digests.of(from, source, pointer, () => false);
+      const isWhole = running !== undefined && !("broken" in running);
+      if (!isWhole || finished(running, (text) => from.sealing.address(threadId, text)) !== pointer.digest) {
         const [expected, data] = [`the ${pointer.length} elements that were saved`, { threadId, list: pointer.list }];
         throw corrupted(`a list value of thread ${threadId}`, expected, "others", data);
       }
-      copied.set(
-        digestKey(pointer),
-        finished(running, (text) => to.sealing.address(target.threadId, text)),
-      );
+      const now = finished(running, (text) => to.sealing.address(target.threadId, text));
+      copied.set(digestKey(pointer), now);
     }
-    yield;
-  }
+  });
   return copied;
 }
 

@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import type { Awaitable, CopyOrder } from "../store";
 import { uptime } from "../../uptime";
-import type { CopyPath, RowWrite, RowWrites } from "./copy-path";
+import type { CopyPath, RowWrite } from "./copy-path";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
 import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
@@ -9,8 +9,8 @@ import { snapshotOf } from "./open-database";
 import { pathOf } from "./opened-file";
 import { beatRun, beginCopyRun } from "../ops/runs";
 import { sqlOn, type SqliteSql } from "./engine";
-import type { Program } from "../program";
-import { beginCopy, copiedRows, copyAtOnce, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "./thread-copy";
+import type { Statement, Program } from "../program";
+import { beginCopy, copyAtOnce, copyRows, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "./thread-copy";
 import { threadKey } from "../ops/thread-rows";
 
 /** A piece ends with whichever comes first. Writing rows takes about twice as long as reading them. */
@@ -75,8 +75,13 @@ async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder)
   const { db, sql, write, writeUnsynced } = parts;
   const { runId } = order.run;
   const source = from.now(sourceOf(from, order.sourceId));
+  const read: RowWrite[] = [];
   const path = await writeUnsynced(() => {
-    const begun = sql.now(beginCopy(from, source, sql, order));
+    // eslint-disable-next-line require-yield -- it is written later
+    const later = function* (one: RowWrite): Program {
+      read.push(one);
+    };
+    const begun = sql.now(beginCopy(from, source, sql, order, later));
     sql.now(beginCopyRun(sql, { ...order.run, beatAt: uptime() }));
     sql.now(leaveThread(sql, begun.target.thread, runId));
     return begun;
@@ -84,7 +89,7 @@ async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder)
   const leftover = { thread: path.target.thread, rewind_id: "", run_id: runId };
   let isPublished = false;
   try {
-    if (await arePiecesWritten(parts, path, leftover)) {
+    if (await arePiecesWritten(parts, from, path, read, leftover)) {
       await synchronisedLog(db);
       isPublished = await write(() => sql.now(publishIfWhole(sql, path, leftover)));
     }
@@ -94,16 +99,30 @@ async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder)
   return isPublished;
 }
 
-/** @returns false if somebody took this process for dead */
-async function arePiecesWritten({ sql, writeUnsynced }: CopyParts, path: CopyPath, leftover: Leftover): Promise<boolean> {
-  const rows = copiedRows(path);
+/** @param read gets what is to be written. @returns false if somebody took this process for dead */
+async function arePiecesWritten(
+  { sql, writeUnsynced }: CopyParts,
+  from: SqliteSql,
+  path: CopyPath,
+  read: RowWrite[],
+  leftover: Leftover,
+): Promise<boolean> {
+  const reading = copyRows(path);
+  let step = reading.next();
   for (let isLast = false; !isLast;) {
     await othersFirst();
-    const piece: RowWrite[] = [];
-    isLast = isReadFor(READ_MS, rows, piece);
+    const until = uptime() + READ_MS;
+    while (step.done !== true && read.length < ROWS_PER_PIECE && uptime() < until)
+      step = reading.next(from.now(answerTo(step.value)));
+    isLast = step.done === true;
+    const piece = read.splice(0);
     if (!(await writeUnsynced(() => sql.now(isPieceWritten(sql, piece, leftover))))) return false;
   }
   return true;
+}
+
+function* answerTo(statement: Statement): Program<unknown> {
+  return yield statement;
 }
 
 function* isPieceWritten(sql: SqliteSql, piece: readonly RowWrite[], leftover: Leftover): Program<boolean> {
@@ -128,17 +147,6 @@ async function removed({ db, sql, writeUnsynced }: CopyParts, leftover: Leftover
   } catch {
     // The copy's own error is the one to tell. What is left goes with the next deletion, or when the file is opened again.
   }
-}
-
-/** Reads for some milliseconds. @param piece gets how the rows are written @returns whether that was all */
-function isReadFor(ms: number, rows: RowWrites, piece: RowWrite[]): boolean {
-  const until = uptime() + ms;
-  do {
-    const { done, value } = rows.next();
-    if (done === true) return true;
-    if (value !== undefined) piece.push(value);
-  } while (piece.length < ROWS_PER_PIECE && uptime() < until);
-  return false;
 }
 
 /** Brings the pieces to the disk without blocking the event loop, so that the last transaction has little left to wait for. */

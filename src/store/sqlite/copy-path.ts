@@ -1,75 +1,59 @@
 import { corrupted } from "../checksum";
 import type { Rows } from "../rows";
-import { firstSeq, seqIn, SPAN, threadOfSeq } from "../spans";
+import { firstSeq, seqIn, threadOfSeq } from "../spans";
 import type { RawOf, Table } from "../tables";
-import type { SqliteSql } from "./engine";
+import { eachRow } from "./paging";
 import type { Program } from "../program";
+import type { Sql } from "../session";
 import type { ThreadKey } from "../thread-state";
 
 /** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */
-export type RowWrite = () => Program<unknown>;
-/** Reads a thread row by row and yields how each is written; nothing, where there is only an opportunity to pause. */
-export type RowWrites<T = void> = Generator<RowWrite | undefined, T, void>;
+export type RowWrite = () => Program;
 
-/** Rows that may have large contents. */
-const ROWS_PER_PAGE = 50;
+/** Rows may have large contents. */
+const ROWS_PER_PAGE = 25;
 /** Below every number that SQLite stores exactly for us. */
-export const FROM_START = Number.MIN_SAFE_INTEGER;
-
-/** A page of the rows of a thread (`?1`) behind a seq (`?2`). */
-function pageOf(rows: Pick<Rows, "select" | "table">): string {
-  const ofThread = isKeyed(rows) ? `seq < (?1 + 1) * ${SPAN}` : "thread = ?1";
-  return rows.select(`WHERE ${ofThread} AND seq > ?2 ORDER BY seq LIMIT ?3`);
-}
-
-/** Whether the rows of a thread are a range of seqs. */
-function isKeyed({ table }: Pick<Rows, "table">): boolean {
-  return table.ofThread !== undefined && "range" in table.ofThread;
-}
+const FROM_START = Number.MIN_SAFE_INTEGER;
 
 /** From where to where a thread is copied. Each row of the copy has the place in its thread that the source's row has. */
-export class CopyPath {
-  readonly from: SqliteSql;
-  readonly source: ThreadKey;
-  readonly to: SqliteSql;
-  readonly target: ThreadKey;
-  readonly createId: () => string;
+export interface CopyPath {
+  from: Sql;
+  source: ThreadKey;
+  to: Sql;
+  target: ThreadKey;
+  createId: () => string;
+  /** Gets how each row of the copy is written: it may be written at once, or later. */
+  write: (write: RowWrite) => Program;
+}
 
-  constructor(from: SqliteSql, source: ThreadKey, to: SqliteSql, target: ThreadKey, createId: () => string) {
-    this.from = from;
-    this.source = source;
-    this.to = to;
-    this.target = target;
-    this.createId = createId;
-  }
+/** The copy's seq for one of the source. @throws {TurnsError} CHECKPOINT_CORRUPTED for one that is not the source's */
+export function copiedSeq({ source, target }: CopyPath, seq: number): number {
+  const { thread, threadId } = source;
+  if (threadOfSeq(seq) === thread) return seqIn(target.thread, seq);
+  throw corrupted(`thread ${threadId}`, "references to rows of its own", `one to row ${seq}`, { threadId });
+}
 
-  /** The copy's seq for one of the source. @throws {TurnsError} CHECKPOINT_CORRUPTED for one that is not the source's */
-  seq(seq: number): number {
-    const { thread, threadId } = this.source;
-    if (threadOfSeq(seq) === thread) return seqIn(this.target.thread, seq);
-    throw corrupted(`thread ${threadId}`, "references to rows of its own", `one to row ${seq}`, { threadId });
-  }
+/** Reads the source's rows of a table, in the order of their seqs. */
+export function* eachSourceRow<T extends Table>(
+  { from, source: { thread } }: CopyPath,
+  rows: Pick<Rows<T>, "table" | "select">,
+  work: (row: RawOf<T>) => Program | undefined,
+): Program {
+  const { name: table, ofThread } = rows.table;
+  const isRange = ofThread !== undefined && "range" in ofThread;
+  const query = rows.select(`WHERE ${isRange ? "seq < ?" : "thread = ?"} AND seq > ? ORDER BY seq LIMIT ${ROWS_PER_PAGE}`);
+  const [bound, begin] = isRange ? [[firstSeq(thread + 1)], firstSeq(thread)] : [[thread], FROM_START];
+  yield* eachRow<RawOf<T>>(from, { table, query, bound, key: "seq", begin, limit: ROWS_PER_PAGE }, work);
+}
 
-  /** The source's rows of a table, in the order of their seqs. */
-  rows<T extends Table>(rows: Rows<T>): Iterable<RawOf<T>> {
-    const { thread } = this.source;
-    const first = isKeyed(rows) ? firstSeq(thread) : FROM_START;
-    return this.pages<RawOf<T>>(pageOf(rows), thread, first, (row) => (row as { seq?: number | null }).seq ?? FROM_START);
-  }
-
-  /**
-   * Rows in the order of a key, read in pages: a cursor would stay open while others write.
-   *
-   * @param select binds the owner of the rows (`?1`), the key of the last row of the page before (`?2`) and the length of a page (`?3`)
-   * @param last below every key
-   */
-  *pages<T>(select: string, owner: number, last: number, keyOf: (row: T) => number): Generator<T, void, void> {
-    for (let key = last; ;) {
-      const page = this.from.now(this.from.all<T>(select, owner, key, ROWS_PER_PAGE));
-      yield* page;
-      const end = page.at(-1);
-      if (end === undefined || page.length < ROWS_PER_PAGE) return;
-      key = keyOf(end);
-    }
-  }
+/** Reads the elements that a list of the source owns. */
+export function* eachSourceItem<T extends Table>(
+  { from }: CopyPath,
+  rows: Pick<Rows<T>, "table" | "select">,
+  list: number,
+  work: (row: RawOf<T>) => Program | undefined,
+): Program {
+  const query = rows.select(`WHERE list = ? AND pos > ? ORDER BY pos LIMIT ${ROWS_PER_PAGE}`);
+  const paged = { table: rows.table.name, query, bound: [list], key: "pos", begin: FROM_START, limit: ROWS_PER_PAGE };
+  yield* eachRow<RawOf<T>>(from, paged, work);
 }

@@ -1,10 +1,10 @@
-import { renameSync, statSync } from "node:fs";
+import { renameSync } from "node:fs";
 import { TurnsError } from "../../errors";
 import type { SqliteDatabase } from "./driver";
 import { sqliteCode } from "./failures";
 import { type Commit, LogChain, type LogEnd } from "./log-chain";
 import { openBeside } from "./open-database";
-import type { Lengths } from "./opened-file";
+import { type Lengths, sizeOf } from "./opened-file";
 
 /** The first SQLite that tells how far its log goes without moving it into the file. Both drivers have a newer one. */
 const TELLS_SINCE = [3, 51];
@@ -190,14 +190,6 @@ function tells(db: SqliteDatabase): boolean {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const [sinceMajor = 0, sinceMinor = 0] = TELLS_SINCE;
   return major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
-}
-
-function sizeOf(path: string): number | undefined {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.size;
-  } catch {
-    return undefined;
-  }
 }
 
 /**

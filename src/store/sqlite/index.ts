@@ -32,8 +32,8 @@ import type { Program } from "../program";
 import type { Sql } from "../session";
 import { listTasks } from "../ops/tasks";
 import { readChunks } from "../ops/values";
-import { deleteThread, getThread, listThreads, reuseThread } from "./threads";
-import { deletionOf } from "./tombstones";
+import { deleteThread, getThread, listThreads } from "./threads";
+import { deletionOf, removeTombstone } from "./tombstones";
 import { addTokens, tokenUsage } from "../ops/tokens";
 import { insertAction, insertThought } from "../ops/turns";
 import { knownNodeTasks, listTurns, openThoughts, saveValidation } from "../ops/read-turns";
@@ -158,7 +158,7 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     hasLeftovers: (isAlive) => upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
     deletionOf: read(deletionOf),
-    reuseThread: write(reuseThread),
+    reuseThread: write(removeTombstone),
     copyThread: (order) =>
       copyThread(
         {

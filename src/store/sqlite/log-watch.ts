@@ -1,6 +1,6 @@
-import { statSync } from "node:fs";
 import type { Logger } from "../../logger";
 import type { SqliteDatabase } from "./driver";
+import { sizeOf } from "./opened-file";
 import { uptime } from "../../uptime";
 
 /** Twice of what SQLite cuts the log down to: so long it gets only if it cannot begin anew. */
@@ -30,20 +30,12 @@ export class LogWatch {
   committed(): void {
     this.#commits += 1;
     if (this.#commits % LOOK_EVERY !== 0 || this.#db.memory || uptime() - this.#told < TELL_EVERY_MS) return;
-    const bytes = this.#bytes();
+    const bytes = sizeOf(`${this.#db.name}-wal`) ?? 0;
     if (bytes <= this.#long) return;
     this.#told = uptime();
     this.#log?.warn(
       { file: this.#db.name, bytes },
       "the write-ahead log is long and cannot begin anew: some program has been reading the file in one transaction for long; end it, and the log gets shorter by itself",
     );
-  }
-
-  #bytes(): number {
-    try {
-      return statSync(`${this.#db.name}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-    } catch {
-      return 0;
-    }
   }
 }

@@ -111,6 +111,12 @@ function lookedAt(path: string): Stats | typeof UNTOLD | undefined {
   }
 }
 
+/** How long a file is; undefined where there is none, or it cannot be looked at. */
+export function sizeOf(path: string): number | undefined {
+  const found = lookedAt(path);
+  return typeof found === "object" ? found.size : undefined;
+}
+
 function identityIn(found: Stats | typeof UNTOLD | undefined): string | undefined {
   return typeof found === "object" ? `${found.dev}:${found.ino}` : found;
 }

@@ -12,24 +12,24 @@ import {
   TURN_ROWS,
   WRITE_ROWS,
 } from "../rows";
+import type { EffectRow } from "../effects";
 import type { CopyOrder } from "../store";
-import { type Column, EFFECTS, fieldOf, ITEMS, type RawOf, type RowOf, type Table } from "../tables";
+import { type Column, EFFECTS, fieldOf, ITEMS, type RowOf, type Table } from "../tables";
 import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unknownThread } from "../unknown-thread";
-import { CopyPath, FROM_START, type RowWrites } from "./copy-path";
+import { copiedSeq, type CopyPath, eachSourceItem, eachSourceRow } from "./copy-path";
 import { saveEffect, toEffect } from "../ops/effect-rows";
-import type { SqliteSql } from "./engine";
 import { refuseEncrypted } from "../ops/keys";
 import { manifestText, parseManifest } from "../ops/heads";
 import { namesOf } from "../ops/names";
 import { unfinishedRewind } from "./rewind-records";
 import type { Program } from "../program";
+import type { Sql } from "../session";
 import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "../ops/thread-rows";
 import { type ThreadCounts, ThreadKey } from "../thread-state";
 import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
 import { allowAgain } from "./tombstones";
 
-const ITEMS_OF_LIST = ITEM_ROWS.select("WHERE list = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3");
 /** What the source's own row counts and its copy has too; rewinds stay behind. */
 const COPIED: readonly (keyof ThreadCounts)[] = ["snapshots", "writes", "turns", "effects"];
 
@@ -48,19 +48,20 @@ class UnpublishedKey extends ThreadKey {
  * The copy of a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. Superseded rows
  * go along, so that a rewind of the copy is as exact as one of the source; archives stay behind.
  *
- * The steps are sourceOf, beginCopy, the writes of copiedRows, and publishCopy. They may be one transaction, or many, if `from` sees one
- * state of the file all the time. Nobody sees the rows before the last step.
+ * The steps are sourceOf, beginCopy, copyRows, and publishCopy. They may be one transaction, or many, if `from` sees one state of the
+ * file all the time. Nobody sees the rows before the last step.
  */
 
 /** Copies a thread within one transaction. @throws {TurnsError} what the steps throw */
-export function* copyAtOnce(sql: SqliteSql, order: CopyOrder): Program {
-  const path = yield* beginCopy(sql, yield* sourceOf(sql, order.sourceId), sql, order);
-  for (const write of copiedRows(path)) if (write !== undefined) yield* write();
+export function* copyAtOnce(sql: Sql, order: CopyOrder): Program {
+  const source = yield* sourceOf(sql, order.sourceId);
+  const path = yield* beginCopy(sql, source, sql, order, (write) => write());
+  yield* copyRows(path);
   yield* publishCopy(path);
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done */
-export function* sourceOf(from: SqliteSql, sourceId: string): Program<ThreadKey> {
+export function* sourceOf(from: Sql, sourceId: string): Program<ThreadKey> {
   const source = yield* threadKey(from, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
   const rewind = yield* unfinishedRewind(from, sourceId);
@@ -69,30 +70,42 @@ export function* sourceOf(from: SqliteSql, sourceId: string): Program<ThreadKey>
 }
 
 /** Takes the number of the copy, whose row is {@link publishCopy}'s to write. @throws {TurnsError} THREAD_EXISTS */
-export function* beginCopy(from: SqliteSql, source: ThreadKey, to: SqliteSql, order: CopyOrder): Program<CopyPath> {
-  const { targetId, createdAt, createId } = order;
+export function* beginCopy(
+  from: Sql,
+  source: ThreadKey,
+  to: Sql,
+  { targetId, createdAt, createId }: CopyOrder,
+  write: CopyPath["write"],
+): Program<CopyPath> {
   yield* refuseTaken(to, targetId);
   const target = new UnpublishedKey(to.changed, newThread(to, yield* takeNumber(to), targetId, createdAt));
-  return new CopyPath(from, source, to, target, createId);
+  return { from, source, to, target, createId, write };
 }
 
 /**
- * Every row of the copy but the thread's own. What is referred to comes first, so that `verify` finds no loose ends in between.
+ * Every row of the copy but the thread's own. What is referred to comes first, so that `verify` finds no loose ends in between. Asks
+ * `from` alone; what `path.write` gets is for `to`.
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function* copiedRows(path: CopyPath): RowWrites {
-  yield* copyTable(path, TASK_ROWS, AS_IT_IS, (task) => ({ ...task, graphId: graphIdIn(path, task.graphId) }));
+export function* copyRows(path: CopyPath): Program {
+  const { from, to, source, target, createId } = path;
+  const graphId = (id: string): string => (id === source.threadId ? target.threadId : id);
+  yield* copyTable(path, TASK_ROWS, AS_IT_IS, (task) => ({ ...task, graphId: graphId(task.graphId) }));
   const translation = yield* copyChunks(path);
-  yield* copyLists(path, translation);
+  yield* copyTable(path, LIST_ROWS, translation);
+  yield* eachSourceRow(path, LIST_ROWS, ({ seq }) =>
+    eachSourceItem(path, ITEM_ROWS, seq, (item) => {
+      const copy = moved(path, ITEMS, item, translation);
+      return path.write(() => to.insert(target, ITEM_ROWS, copy));
+    }),
+  );
   yield* copyTable(path, GRAPH_ROWS, translation);
   yield* copyTable(path, SNAPSHOT_ROWS, translation);
-  yield* copyNames(path);
+  for (const name of yield* namesOf(from, source)) yield* path.write(() => to.insert(target, NAME_ROWS, name));
   yield* copyTable(path, WRITE_ROWS, translation);
-  yield* copyTable(path, TURN_ROWS, translation, (turn) => {
-    return { ...turn, id: path.createId(), graphId: graphIdIn(path, turn.graphId) };
-  });
-  yield* copyEffects(path, translation);
+  yield* copyTable(path, TURN_ROWS, translation, (turn) => ({ ...turn, id: createId(), graphId: graphId(turn.graphId) }));
+  yield* eachSourceRow(path, EFFECT_ROWS, (row) => copyEffect(path, translation, toEffect(from, source.threadId, row)));
 }
 
 /** Whether rows of the source were deleted or brought back since it was read, or are about to be. */
@@ -121,7 +134,7 @@ export function* publishCopy(path: CopyPath): Program {
   if (!to.sealing.encrypted) yield* refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`);
   yield* allowAgain(to, threadId);
   const { seq, epoch, prunedSeq, unswept } = source.row;
-  const place = { seq, epoch, prunedSeq: prunedSeq === 0 ? 0 : path.seq(prunedSeq), unswept };
+  const place = { seq, epoch, prunedSeq: prunedSeq === 0 ? 0 : copiedSeq(path, prunedSeq), unswept };
   yield* insertThread(to, { ...target.row, ...place, ...counts });
 }
 
@@ -131,7 +144,7 @@ function firstMissing({ row }: ThreadKey, found: ThreadCounts | undefined): keyo
 }
 
 /** @throws {TurnsError} THREAD_EXISTS */
-export function* refuseTaken(sql: SqliteSql, threadId: string): Program {
+export function* refuseTaken(sql: Sql, threadId: string): Program {
   if ((yield* threadKey(sql, threadId)) === undefined) return;
   throw new TurnsError("THREAD_EXISTS", {
     what: `thread ${JSON.stringify(threadId)}`,
@@ -150,7 +163,7 @@ function moved<T extends Table, R extends object>(path: CopyPath, table: T, row:
     if (field === undefined || copy[field] === undefined) continue;
     const value = copy[field];
     if (column.role === "owner") copy[field] = path.target.threadId;
-    else if (column.seqOf !== undefined) copy[field] = path.seq(value as number);
+    else if (column.seqOf !== undefined) copy[field] = copiedSeq(path, value as number);
     else if (column.refers === "text") copy[field] = translation.text(value as string);
     else if (column.refers === "manifest") copy[field] = manifestText(translation.channels(parseManifest(value as string)));
   }
@@ -163,51 +176,31 @@ function* copyTable<T extends Table>(
   rows: Rows<T>,
   translation: Translation,
   change: (row: RowOf<T>) => RowOf<T> = (row) => row,
-): RowWrites {
+): Program {
   const { from, to, source, target } = path;
-  for (const raw of path.rows(rows)) {
+  yield* eachSourceRow(path, rows, (raw) => {
     const row = rows.parse(from.sealing, source.threadId, raw);
     const copy = change(moved(path, rows.table, row, translation));
-    yield () => to.insert(target, rows, copy);
-  }
-}
-
-/** A graph without a name has the thread's id. */
-function graphIdIn({ source, target }: CopyPath, graphId: string): string {
-  return graphId === source.threadId ? target.threadId : graphId;
-}
-
-function* copyLists(path: CopyPath, translation: Translation): RowWrites {
-  yield* copyTable(path, LIST_ROWS, translation);
-  const { to, target } = path;
-  for (const { seq: list } of path.rows(LIST_ROWS)) {
-    for (const item of path.pages<RawOf<typeof ITEMS>>(ITEMS_OF_LIST, list, FROM_START, ({ pos }) => pos)) {
-      const copy = moved(path, ITEMS, item, translation);
-      yield () => to.insert(target, ITEM_ROWS, copy);
-    }
-  }
-}
-
-function* copyNames({ from, to, source, target }: CopyPath): RowWrites {
-  for (const name of from.now(namesOf(from, source))) yield () => to.insert(target, NAME_ROWS, name);
+    return path.write(() => to.insert(target, rows, copy));
+  });
 }
 
 /** What was done for the source is done for its copy, which has nothing to undo: the side effect is the source's. */
-function* copyEffects(path: CopyPath, translation: Translation): RowWrites {
-  const { from, to, source, target } = path;
-  for (const row of path.rows(EFFECT_ROWS)) {
-    const effect = moved(path, EFFECTS, toEffect(from, source.threadId, row), translation);
-    const input = effect.input === undefined ? undefined : translation.text(effect.input);
-    const copied = {
-      ...effect,
-      id: path.createId(),
-      triedSeq: undefined,
-      input,
-      // With encryption digests are the thread's own.
-      inputDigest: input === undefined ? undefined : to.sealing.address(target.threadId, input),
-      outcome: effect.outcome === undefined ? undefined : translation.text(effect.outcome),
-      inherited: true,
-    };
-    yield () => saveEffect(to, target, copied);
-  }
+function* copyEffect(path: CopyPath, translation: Translation, original: EffectRow): Program {
+  const { to, target } = path;
+  const effect = moved(path, EFFECTS, original, translation);
+  const input = effect.input === undefined ? undefined : translation.text(effect.input);
+  const copied = {
+    ...effect,
+    id: path.createId(),
+    triedSeq: undefined,
+    input,
+    // With encryption digests are the thread's own.
+    inputDigest: input === undefined ? undefined : to.sealing.address(target.threadId, input),
+    outcome: effect.outcome === undefined ? undefined : translation.text(effect.outcome),
+    inherited: true,
+  };
+  yield* path.write(function* () {
+    yield* saveEffect(to, target, copied);
+  });
 }

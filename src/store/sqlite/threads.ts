@@ -7,7 +7,7 @@ import type { Program } from "../program";
 import type { Sql } from "../session";
 import { tasksOf } from "../ops/tasks";
 import { threadNumbers, threadKey } from "../ops/thread-rows";
-import { bury, removeTombstone } from "./tombstones";
+import { bury } from "./tombstones";
 
 interface Row {
   created_at: string;
@@ -111,9 +111,4 @@ export function* removeThread(sql: Sql, threadId: string): Program<void> {
 function* archiveBehind(sql: Sql, threadId: string, last: string): Program<string | undefined> {
   const next = (yield* sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last))?.id ?? undefined;
   return next === undefined || next <= last ? undefined : next;
-}
-
-/** @returns whether the id had been deleted */
-export function* reuseThread(sql: Sql, threadId: string): Program<boolean> {
-  return yield* removeTombstone(sql, threadId);
 }

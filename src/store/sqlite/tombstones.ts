@@ -89,19 +89,13 @@ export function* removeTombstone(sql: Sql, threadId: string): Program<boolean> {
   return (yield* sql.run(REMOVE, threadId, tagOf(sql, threadId))) > 0;
 }
 
-export type RawTombstone = RawOf<typeof TOMBSTONES>;
-
-function* tombstoneOf(sql: Sql, threadId: string): Program<Deletion | undefined> {
-  const row = yield* sql.get<RawTombstone>(OF_THREAD, threadId, tagOf(sql, threadId));
-  return row && verifiedTombstone(sql, threadId, row);
-}
-
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function verifiedTombstone(sql: Sql, threadId: string, row: RawTombstone): Deletion {
-  return TOMBSTONE_ROWS.parse(sql.sealing, threadId, row);
+function* tombstoneOf(sql: Sql, threadId: string): Program<Deletion | undefined> {
+  const row = yield* sql.get<RawOf<typeof TOMBSTONES>>(OF_THREAD, threadId, tagOf(sql, threadId));
+  return row && TOMBSTONE_ROWS.parse(sql.sealing, threadId, row);
 }
 
-export function* saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: boolean): Program<void> {
+function* saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: boolean): Program<void> {
   sql.threads.delete(threadId);
   yield* sql.run(REMOVE, threadId, tagOf(sql, threadId));
   const row = { threadId, tag: tagOf(sql, threadId), deletedAt, final };

@@ -1,6 +1,6 @@
-import { statSync } from "node:fs";
 import type { FileSpace } from "../store";
 import type { SqliteDatabase } from "./driver";
+import { sizeOf } from "./opened-file";
 
 const INCREMENTAL = 2;
 
@@ -10,7 +10,7 @@ export function spaceOf(db: SqliteDatabase): FileSpace {
   const pages = numberOf(db, "page_count");
   const inPages = pages * pageBytes;
   return {
-    bytes: db.memory || db.name === "" ? inPages : sizeOf(db.name, inPages) + sizeOf(`${db.name}-wal`, 0),
+    bytes: db.memory || db.name === "" ? inPages : (sizeOf(db.name) ?? inPages) + (sizeOf(`${db.name}-wal`) ?? 0),
     freePages: numberOf(db, "freelist_count"),
     pageBytes,
     givesBack: numberOf(db, "auto_vacuum") === INCREMENTAL,
@@ -41,13 +41,4 @@ export function vacuumFully(db: SqliteDatabase): void {
 
 function numberOf(db: SqliteDatabase, pragma: string): number {
   return Number(db.pragma(pragma, { simple: true }));
-}
-
-/** @param otherwise where the system does not let us look */
-function sizeOf(path: string, otherwise: number): number {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  } catch {
-    return otherwise;
-  }
 }

@@ -1,7 +1,7 @@
 import { isId } from "../../ids";
 import { finished } from "../../values/digest";
 import type { VerifyCounts } from "../integrity";
-import { type AnyRows, LIST_ROWS } from "../rows";
+import { type AnyRows, LIST_ROWS, TOMBSTONE_ROWS } from "../rows";
 import { firstSeq, ofThread, SPAN, threadOfSeq } from "../spans";
 import {
   CHUNKS,
@@ -27,7 +27,6 @@ import { type RawRewind, toRewind } from "./rewind-records";
 import { type AnyRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
 import type { Program } from "../program";
 import { miscounted, type RawThread, verifiedThread } from "../ops/thread-rows";
-import { type RawTombstone, verifiedTombstone } from "./tombstones";
 import { type Owner, type Phase, type Place, stretchesOf, type VerifyContext, walk, type Where } from "./verify-context";
 
 /** Whether a document is the one that was stored under the digest. */
@@ -351,7 +350,7 @@ function* checkOwned(ctx: VerifyContext, thread: number, threadId: string): Prog
 
 export function tombstones(only: Owner | undefined): Phase {
   const [stretch] = stretchesOf(TOMBSTONES, only);
-  return walk<RawTombstone>({
+  return walk<RawOf<typeof TOMBSTONES>>({
     table: TOMBSTONES.name,
     keys: TOMBSTONES.key,
     ...stretch,
@@ -360,7 +359,7 @@ export function tombstones(only: Owner | undefined): Phase {
     *check(ctx, row) {
       const { thread_id: threadId, deleted_at: deletedAt } = row;
       const at = ctx.at(threadId);
-      at.attempt(() => verifiedTombstone(ctx.sql, threadId, row));
+      at.attempt(() => TOMBSTONE_ROWS.parse(ctx.sql.sealing, threadId, row));
       checkForms(at, row, ["thread_id"], []);
       if (!(deletedAt > 0)) at.problem("format", "the time of a deletion", String(deletedAt));
     },

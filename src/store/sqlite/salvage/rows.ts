@@ -134,31 +134,16 @@ function owners(pages: Pages): ReadonlyMap<number, readonly number[]> {
   return owned;
 }
 
-function rootOf(pages: Pages, page: number, known: Map<number, number>): number {
-  const way: number[] = [];
-  let at = page;
-  let root = 0;
-  for (;;) {
-    const before = known.get(at);
-    if (before !== undefined) {
-      root = before;
-      break;
-    }
-    if (at === 1) {
-      root = 1;
-      break;
-    }
-    const use = pages.use(at);
-    if (use === undefined || use.type === "free" || use.type === "overflow" || way.length > 50) break;
-    way.push(at);
-    if (use.type === "root") {
-      root = at;
-      break;
-    }
-    at = use.parent;
-  }
+/** 0 for a page that is below none. A tree is never as deep as a damaged chain of pointers may be. */
+function rootOf(pages: Pages, page: number, known: Map<number, number>, depth = 0): number {
   // The schema's own tree begins at page 1, which no map has.
-  for (const one of way) known.set(one, root);
+  const before = page === 1 ? 1 : known.get(page);
+  if (before !== undefined) return before;
+  const use = depth > 50 ? undefined : pages.use(page);
+  let root = 0;
+  if (use?.type === "root") root = page;
+  else if (use?.type === "tree") root = rootOf(pages, use.parent, known, depth + 1);
+  known.set(page, root);
   return root;
 }
 
