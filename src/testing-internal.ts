@@ -2,6 +2,8 @@
  * The one door to what isn't public, for the test suites, the tortures and the benchmarks: no subpath, no part of a build, and nothing in
  * `src/` imports it. Whoever moves or renames a module keeps the names here, so that no suite has to change.
  */
+import { encode, EXACT, PrivateCopy } from "./codec";
+
 export { INSTANCE_CLASSES } from "./codec/classes";
 export {
   chunkAddresses,
@@ -14,7 +16,6 @@ export {
   isElementwise,
   matches,
   NO_COPY,
-  sameAs,
   Tracer,
 } from "./codec";
 export { decodeOfficial } from "./codec/official";
@@ -91,10 +92,20 @@ export { RunRegistry } from "./turns/run-registry";
 export { stateOfTurn, withoutBookkeeping } from "./turns/state-of-turn";
 export { unprinted } from "./turns/unprinted";
 export { uptime } from "./uptime";
-export type { Element } from "./values/element";
 export { Values } from "./values";
+export type { Element } from "./values/element";
 export { Memory, type ThreadMemory } from "./values/memory";
 export { weightOf } from "./values/repeated";
-export { endsOf } from "./values/split";
+export { endsOf } from "./values/list-text";
 export * as effectFailures from "./effects/failures";
 export * as rewindFailures from "./rewind/failures";
+
+/** Whether a save takes a value for the one that a copy was made of: it is like the copy, or has the same text. */
+export function sameAs(copy: unknown, value: unknown): boolean {
+  if (PrivateCopy.of(copy)?.isLike(value, EXACT) === true) return true;
+  try {
+    return encode(copy) === encode(value);
+  } catch {
+    return false;
+  }
+}

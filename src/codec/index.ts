@@ -1,6 +1,5 @@
 export { chunkAddresses, chunkTag } from "./chunks";
-export { NO_COPY } from "./copier";
-export { copyOf, sameAs } from "./copy";
+export { copyOf, NO_COPY } from "./copy";
 export { decode, type Resolve } from "./decode";
 export { encode } from "./encode";
 export type { EncodeOptions } from "./options";
@@ -8,4 +7,4 @@ export { isDense as isElementwise } from "./lists";
 export { innerKindOfPlain } from "./hidden";
 export { encodePart, encodeParts, type EncodedParts } from "./parts";
 export { Serialized } from "./serialized";
-export { matches, type Shape, Tracer } from "./trace";
+export { ADOPTING, EXACT, matches, PLAIN, PrivateCopy, type Shape, shapesOf, Tracer } from "./trace";

@@ -1,15 +1,14 @@
-import { copyOf, decode, matches, NO_COPY, type Shape, type Tracer } from "../codec";
+import { ADOPTING, decode, matches, PLAIN, type Shape, shapesOf } from "../codec";
 import type { Segment } from "../store/store";
-import { extended, finished, newDigest, type RunningDigest } from "./digest";
-import { isStillPrivate } from "./element";
-import { endsOf } from "./split";
+import type { Element } from "./element";
+import { endsOf, extended, finished, newDigest, type RunningDigest } from "./list-text";
 
 /**
  * A list of the store, from its first element to the last one we know. Every shorter length of it is an older value of the same
  * channel.
  *
- * The text is what the store has, to the letter; all else is made from it when it is needed: where its elements end, private values to
- * compare with, their traces.
+ * The text is what the store has, to the letter; all else is made from it when it is needed: where its elements end, what they are
+ * compared by.
  */
 export class KnownList {
   readonly segments: readonly Segment[];
@@ -19,10 +18,11 @@ export class KnownList {
   /** Texts of the elements, joined by commas. */
   #text: string;
   #ends: number[] | undefined;
-  #values: unknown[] | undefined;
-  /** By element, null for one without trace; all slots of the list behind one another. */
-  readonly #shapes: (Shape | null)[] = [];
+  /** Of the first elements, null for one that only its text can be compared with; all slots of the list behind one another. */
+  #shapes: (Shape | null)[] = [];
   readonly #slots: unknown[] = [];
+  /** How many of the first elements have the strings of the live ones in their slots. */
+  #adopted = 0;
   /** Digests of the lengths that were seen to agree with the store. */
   readonly #digests = new Map<number, string>();
   #hasAllDigests = false;
@@ -49,35 +49,24 @@ export class KnownList {
     return this.#text.slice(index === 0 ? 0 : this.#endAt(index - 1) + 1, this.#endAt(index));
   }
 
-  /** The first elements, made anew for whoever asks. */
+  /** The first elements, made from their text for whoever asks: the strings of the next value to compare are these. */
   valuesUpTo(length: number): unknown[] {
+    this.#adopted = 0;
     return decode(`[${this.textUpTo(length)}]`) as unknown[];
   }
 
   /** How many elements, up to a limit, a value still begins with. */
-  commonPrefix(value: readonly unknown[], limit: number, tracer: Tracer, encodeAt: (index: number) => string): number {
-    const own = this.#ownValues();
-    this.#trace(limit, own, tracer);
+  commonPrefix(value: readonly unknown[], limit: number, encodeAt: (index: number) => string): number {
+    this.#traceUpTo(limit);
     let slot = 0;
     for (let index = 0; index < limit; index += 1) {
       const shape = this.#shapes[index] as Shape | null;
-      const item = value[index];
-      const next = shape === null ? -1 : matches(shape, this.#slots, slot, item);
-      if (next >= 0) {
-        slot = next;
-        continue;
-      }
-      if (
-        !isStillOwn(
-          own[index],
-          item,
-          () => this.textAt(index),
-          () => encodeAt(index),
-        )
-      )
-        return index;
-      if (shape !== null) slot = this.#slotBehind(index, own, tracer);
+      const how = index < this.#adopted ? PLAIN : ADOPTING;
+      const next = shape === null ? -1 : matches(shape, this.#slots, slot, value[index], how);
+      if (next < 0 && encodeAt(index) !== this.textAt(index)) return index;
+      slot += shape?.size ?? 0;
     }
+    this.#adopted = Math.max(this.#adopted, limit);
     return limit;
   }
 
@@ -97,41 +86,40 @@ export class KnownList {
   /**
    * Takes elements at the end, from index `at` on; false if others are there already.
    *
-   * @param values what the texts say; they stay the caller's
+   * @param elements what the texts say
    */
-  grow(at: number, texts: readonly string[], values: readonly unknown[]): boolean {
+  grow(at: number, texts: readonly string[], elements: readonly Element[]): boolean {
     if (at > this.length) return false;
     const there = Math.min(this.length - at, texts.length);
     for (let index = 0; index < there; index += 1) if (this.textAt(at + index) !== texts[index]) return false;
-    for (let index = there; index < texts.length; index += 1) this.#append(texts[index] as string, values[index]);
+    for (let index = there; index < texts.length; index += 1) this.#append(texts[index] as string, elements[index] as Element);
     return true;
   }
 
-  #append(text: string, value: unknown): void {
+  #append(text: string, element: Element): void {
     this.#text = this.length === 0 ? text : `${this.#text},${text}`;
     this.#ends?.push(this.#text.length);
     this.length += 1;
     this.#hasAllDigests = false;
-    if (this.#values === undefined) return;
-    const copy = copyOf(value);
-    this.#values.push(copy === NO_COPY ? decode(text) : copy);
+    this.trace(this.length - 1, [element]);
   }
 
-  #ownValues(): readonly unknown[] {
-    return (this.#values ??= this.valuesUpTo(this.length));
-  }
-
-  #trace(limit: number, own: readonly unknown[], tracer: Tracer): void {
-    for (let index = this.#shapes.length; index < limit; index += 1) {
-      this.#shapes.push(tracer.trace(own[index], this.#slots) ?? null);
+  /** What the elements from an index on are compared by, if all before have it already. */
+  trace(from: number, elements: readonly Element[]): void {
+    if (this.#shapes.length !== from) return;
+    for (const { copy } of elements) {
+      const { shape = null, slots = [] } = copy?.trace ?? {};
+      this.#shapes.push(shape);
+      if (shape !== null) for (const slot of slots) this.#slots.push(slot);
     }
+    if (this.#adopted === from) this.#adopted = this.#shapes.length;
   }
 
-  /** Seldom asked: an element that was changed and is saved as the same text all the same. */
-  #slotBehind(index: number, own: readonly unknown[], tracer: Tracer): number {
-    const slots: unknown[] = [];
-    for (let at = 0; at <= index; at += 1) tracer.trace(own[at], slots);
-    return slots.length;
+  #traceUpTo(limit: number): void {
+    const known = this.#shapes.length;
+    if (known >= limit) return;
+    const text = known === 0 ? this.textUpTo(limit) : this.#text.slice(this.#endAt(known - 1) + 1, this.#endAt(limit - 1));
+    this.#shapes = this.#shapes.concat(shapesOf(decode(`[${text}]`) as unknown[], this.#slots));
   }
 
   #endAt(index: number): number {
@@ -148,9 +136,4 @@ export class KnownList {
     }
     this.#hasAllDigests = true;
   }
-}
-
-function isStillOwn(own: unknown, value: unknown, textOfOwn: () => string, encodeValue: () => string): boolean {
-  if (typeof own !== "object" || own === null) return Object.is(own, value);
-  return isStillPrivate(own, value, textOfOwn, encodeValue);
 }

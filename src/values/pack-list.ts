@@ -1,15 +1,20 @@
-import { encodePart } from "../codec";
+import { encodePart, type EncodeOptions } from "../codec";
 import type { PackedList, Segment } from "../store/store";
-import { extended, finished, newDigest, type RunningDigest } from "./digest";
-import { type Element, textOf } from "./element";
+import type { Element } from "./element";
 import { KnownList } from "./known-list";
-import { type KnownChannel, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
-import { elementFor, type Packing } from "./packing";
+import { extended, finished, lengthOf, newDigest, type RunningDigest } from "./list-text";
+import { type KnownChannel, type KnownState, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
+
+/** What packing needs to know about where it is. */
+export interface Packing {
+  memory: ThreadMemory;
+  options: EncodeOptions & { immutable: boolean };
+}
 
 /** A list on its way into the store, and what to remember of it once it is there. */
 export interface PackingList extends PackedList {
   readonly value: readonly unknown[];
-  readonly before: KnownChannel | undefined;
+  readonly before: KnownState | undefined;
   readonly keep: number;
   /** The elements from `keep` on, and their texts. */
   readonly fresh: readonly Element[];
@@ -27,7 +32,7 @@ export interface PackingList extends PackedList {
  */
 export function packList(
   value: readonly unknown[],
-  before: KnownChannel | undefined,
+  before: KnownState | undefined,
   packing: Packing,
   known?: readonly string[],
 ): PackingList {
@@ -38,9 +43,9 @@ export function packList(
   const texts: string[] = [];
   for (let index = keep; index < value.length; index += 1) {
     let text: string | undefined;
-    const element = elementFor(value[index], () => (text ??= encodeAt(index)), packing);
+    const element = memory.elementFor(value[index], () => (text ??= encodeAt(index)));
     fresh.push(element);
-    texts.push(text ?? textOf(element));
+    texts.push(text ?? element.text());
   }
   const running = extended(digestUpTo(before, keep), texts);
   const textAt = (index: number): string => (index < keep ? before?.list.textAt(index) : texts[index - keep]) as string;
@@ -64,7 +69,7 @@ export function packList(
 /** How many leading elements are still what they were. */
 function commonPrefix(
   value: readonly unknown[],
-  before: KnownChannel,
+  before: KnownState,
   packing: Packing,
   encodeAt: (index: number) => string,
 ): number {
@@ -75,10 +80,10 @@ function commonPrefix(
     while (index < limit && Object.is(objects[index], value[index]) && index in value) index += 1;
     if (index === limit) return limit;
   }
-  return before.list.commonPrefix(value, limit, packing.memory.tracer, encodeAt);
+  return before.list.commonPrefix(value, limit, encodeAt);
 }
 
-function digestUpTo(before: KnownChannel | undefined, keep: number): RunningDigest {
+function digestUpTo(before: KnownState | undefined, keep: number): RunningDigest {
   if (before === undefined || keep === 0) return newDigest();
   if (keep === before.length && before.digest !== undefined) return before.digest;
   return extended(newDigest(), [before.list.textUpTo(keep)]);
@@ -91,24 +96,28 @@ function digestUpTo(before: KnownChannel | undefined, keep: number): RunningDige
  */
 export function rememberSaved(
   memory: ThreadMemory,
-  place: string,
+  channel: KnownChannel,
   saved: PackingList,
   segments: readonly Segment[],
   generation: string,
   immutable: boolean,
 ): void {
-  const { before, running, length, texts, keep, value } = saved;
+  const { before, running, length, texts, keep, fresh } = saved;
   const number = segments.at(-1)?.list ?? 0;
   // In another generation the list of that number may hold other elements.
   const known = before?.list.list === number && before.generation === generation ? before.list : undefined;
-  if (sum(texts) + (before?.list.textUpTo(keep).length ?? 0) > REMEMBERED_LIST_MAX) return void memory.channels.delete(place);
-  const grown = known?.grow(keep, texts, value.slice(keep)) === true;
+  if (lengthOf(texts) + (before?.list.textUpTo(keep).length ?? 0) > REMEMBERED_LIST_MAX) {
+    channel.list = undefined;
+    return;
+  }
+  const grown = known?.grow(keep, texts, fresh) === true;
   const list = grown && known !== undefined ? known : new KnownList(segments, joined(saved), length);
+  if (!grown && keep === 0) list.trace(0, fresh);
   list.confirm(length, saved.digest);
   if (list.length === length) list.digest = running;
   const objects = immutable ? grownObjects(saved, before?.objects) : undefined;
-  memory.channels.set(place, { list, length, digest: running, generation, objects });
-  memory.addList(list, grown ? sum(texts) : list.textUpTo(length).length);
+  channel.list = { list, length, digest: running, generation, objects };
+  memory.addList(list, grown ? lengthOf(texts) : list.textUpTo(length).length);
 }
 
 function joined({ before, keep, texts }: PackingList): string {
@@ -126,8 +135,4 @@ function grownObjects({ value, before, keep }: PackingList, objects: unknown[] |
 function upTo(segments: readonly Segment[], keep: number): readonly Segment[] {
   const last = segments.at(-1);
   return last === undefined || last.from < keep ? segments : segments.filter(({ from }) => from < keep);
-}
-
-function sum(texts: readonly string[]): number {
-  return texts.reduce((total, text) => total + text.length, 0);
 }

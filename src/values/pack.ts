@@ -1,45 +1,58 @@
-import { copyOf, encodeParts, isElementwise, NO_COPY, sameAs } from "../codec";
-import type { PackedText, PackedValue } from "../store/store";
-import type { KnownEntry, KnownWhole } from "./memory";
-import { packList } from "./pack-list";
-import { packText } from "./pack-text";
-import { isList, type Packing } from "./packing";
+import { isCommand } from "@langchain/langgraph";
+import { chunkTag, encode, encodePart, encodeParts, EXACT, innerKindOfPlain, isElementwise, PrivateCopy } from "../codec";
+import { Unserializable } from "../codec/failures";
+import type { Chunk, PackedText, PackedValue } from "../store/store";
+import { lengthOf } from "./list-text";
+import type { KnownChannel, KnownEntry, KnownWhole } from "./memory";
+import { type Packing, packList } from "./pack-list";
+import { repeatsTooMuch } from "./repeated";
 
 /** A text up to this length stands in the manifest itself: a row of its own would cost more. */
 const INLINE_MAX = 128;
 /** A list whose text is shorter is one value. */
 const LIST_MIN = 256;
 const LOOKED_AT_MAX = 1_000;
+/** A part whose text is shorter stays where it is: a chunk of its own would cost more. */
+const PART_MIN = 160;
+/** How deep records are taken apart: a node's update, and the records in it. */
+const MAX_DEPTH = 2;
+
+type Parts = Map<string, Chunk>;
+type Entries = Map<string, KnownEntry>;
+type Owner = Readonly<Record<string, unknown>>;
 
 /**
  * Turns a channel's value into what the store keeps: lists element by element, records with their larger entries as parts, small
  * values as they are.
  *
- * @param place the channel's place in the thread's memory
+ * @param channel what is known of it; brought up to date
  * @throws {TurnsError} UNSERIALIZABLE_VALUE with the path to the culprit
  */
-export function packValue(value: unknown, place: string, packing: Packing): PackedValue {
-  const { memory, options } = packing;
-  const before = memory.channels.get(place);
+export function packValue(value: unknown, channel: KnownChannel, packing: Packing): PackedValue {
+  const { options } = packing;
+  const before = channel.list;
   if (before !== undefined && isList(value) && value.length > 0 && isPlainList(value, options.immutable)) {
     return packList(value, before, packing);
   }
   if (isList(value)) {
     const parts = encodeParts(value, options);
-    if (parts?.kind === "list" && sum(parts.texts) >= LIST_MIN) return packList(value, undefined, packing, parts.texts);
+    if (parts?.kind === "list" && lengthOf(parts.texts) >= LIST_MIN) return packList(value, undefined, packing, parts.texts);
   }
-  return packAsText(value, place, packing);
+  return packAsText(value, channel, packing);
 }
 
 /**
- * What a value is stored as, if it still is the value that was packed last for its place. Comparing with the private copy is much
+ * What a value is stored as, if it still is the value that was packed last for its channel. Comparing with the private copy is much
  * cheaper than encoding.
  */
-export function knownValue(value: unknown, place: string, { memory, options }: Packing): KnownWhole | undefined {
-  const known = memory.whole(place);
-  if (known === undefined) return undefined;
-  const isStill = (options.immutable && known.object === value) || sameAs(known.copy, value);
-  return isStill ? known : undefined;
+export function knownValue(value: unknown, { whole }: KnownChannel, { options }: Packing): KnownWhole | undefined {
+  if (whole === undefined) return undefined;
+  return (options.immutable && whole.object === value) || whole.copy.isLike(value, EXACT) ? whole : undefined;
+}
+
+/** A plain list; holes and further properties are a question of their own. */
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && Object.getPrototypeOf(value) === Array.prototype;
 }
 
 /** Looking for holes and further properties lists all indices, so a graph that keeps to `immutable` is believed in long lists. */
@@ -47,29 +60,134 @@ function isPlainList(list: readonly unknown[], immutable: boolean): boolean {
   return (immutable && list.length > LOOKED_AT_MAX) || isElementwise(list);
 }
 
-function packAsText(value: unknown, place: string, packing: Packing): PackedValue {
-  const { memory } = packing;
-  const entries = memory.records.get(place) ?? new Map<string, KnownEntry>();
-  const packed = packText(value, packing, entries);
+function packAsText(value: unknown, channel: KnownChannel, packing: Packing): PackedValue {
+  const { memory, options } = packing;
+  const entries: Entries = channel.entries ?? new Map<string, KnownEntry>();
+  const { text, parts } = packText(value, packing, entries);
   for (const key of entries.keys()) if (!Object.hasOwn(Object(value) as object, key)) entries.delete(key);
-  if (entries.size > 0) memory.records.set(place, entries);
-  const whole = packedWhole(packed, packing);
-  memory.rememberWhole(place, whole.kind === "whole" ? knownWhole(value, packed.text, whole.chunk.address, packing) : undefined);
-  return whole;
-}
-
-function knownWhole(value: unknown, text: string, address: string, { options }: Packing): KnownWhole | undefined {
-  const copy = copyOf(value);
-  if (copy === NO_COPY) return undefined;
+  channel.entries = entries.size > 0 ? entries : undefined;
+  if (parts.length === 0 && text.length <= INLINE_MAX) {
+    memory.rememberWhole(channel, undefined);
+    return { kind: "inline", text };
+  }
+  const address = addressOf(value, text, packing);
+  const copy = PrivateCopy.of(value);
   const object = options.immutable && typeof value === "object" && value !== null ? value : undefined;
-  return { copy, address, size: text.length, object };
+  memory.rememberWhole(channel, copy && { copy, address, size: text.length, object });
+  return { kind: "whole", chunk: { address, text: () => text }, parts };
 }
 
-function packedWhole({ text, parts }: PackedText, packing: Packing): PackedValue {
-  if (parts.length === 0 && text.length <= INLINE_MAX) return { kind: "inline", text };
-  return { kind: "whole", chunk: { address: packing.memory.address(text), text: () => text }, parts };
+/** As {@link packText}; what has no parts but is large is one: the channel that takes the value has it under the same address. */
+export function packReference(value: unknown, packing: Packing): PackedText {
+  const packed = packText(value, packing);
+  const { text, parts } = packed;
+  if (parts.length > 0 || text.length < PART_MIN) return packed;
+  const address = addressOf(value, text, packing);
+  return { text: chunkTag(address), parts: [{ address, text: () => text }] };
 }
 
-function sum(texts: readonly string[]): number {
-  return texts.reduce((total, text) => total + text.length, 0);
+/** The address of a value's text as a chunk of its own. */
+function addressOf(value: unknown, text: string, { memory }: Packing): string {
+  return typeof value === "string" ? memory.elementFor(value, () => text).address : memory.address(text);
+}
+
+/**
+ * A text whose larger parts are references to chunks: the elements of a list, the entries of a record, the elements of a record's
+ * lists; of a Command those of its update. So a message in a pending write, in the Action of its node and in the channel is stored once.
+ *
+ * @param entries what the entries of the record were when it was packed before; brought up to date
+ * @throws {TurnsError} UNSERIALIZABLE_VALUE with the path to the culprit
+ */
+function packText(value: unknown, packing: Packing, entries?: Entries): PackedText {
+  const parts: Parts = new Map();
+  try {
+    const text = packPart(value, packing, parts, 0, entries);
+    if (!repeatsTooMuch(text, parts)) return { text, parts: [...parts.values()] };
+  } catch (error) {
+    if (!(error instanceof Unserializable)) throw error;
+    // Taken as a whole it tells the whole path.
+  }
+  return { text: encode(value, packing.options), parts: [] };
+}
+
+function packPart(value: unknown, packing: Packing, parts: Parts, depth: number, entries?: Entries): string {
+  const { memory, options } = packing;
+  if (typeof value === "string") return memory.known(value, notAsked)?.text() ?? encode(value);
+  if (isList(value) && isElementwise(value) && !value.every((item) => typeof item === "number") && isPure(value)) {
+    return `[${value.map((item, index) => packElement(value, index, item, packing, parts)).join(",")}]`;
+  }
+  if (isRecord(value) && depth < MAX_DEPTH && isPure(value)) {
+    const keys = Object.keys(value);
+    const texts = keys.map((key) => `${JSON.stringify(key)}:${packEntry(value, key, packing, parts, depth, entries)}`);
+    // A proxy may have the key now that it had not a moment ago; unescaped it would make a tag of data.
+    if (!keys.includes("~")) return `{${texts.join(",")}}`;
+  }
+  const update = updateOf(value);
+  if (update === undefined) return encode(value, options);
+  return encode(value, { ...options, written: { value: update, text: packPart(update, packing, parts, depth) } });
+}
+
+/** What a Command says of the state, which is what a node may return instead of it. */
+function updateOf(value: unknown): object | undefined {
+  const { update } = isCommand(value) ? value : { update: undefined };
+  return isRecord(update) || isList(update) ? update : undefined;
+}
+
+function packElement(owner: object, key: number | string, item: unknown, { memory, options }: Packing, parts: Parts): string {
+  const encodeItem = (): string => encodePart(owner, key, options);
+  const known = memory.known(item, encodeItem);
+  if (known !== undefined && known.size >= PART_MIN) return refer(known, parts);
+  const text = encodeItem();
+  if (text.length < PART_MIN) return text;
+  const { address } = memory.newElement(item, text);
+  return refer({ address, text: () => text }, parts);
+}
+
+function packEntry(owner: Owner, key: string, packing: Packing, parts: Parts, depth: number, entries?: Entries): string {
+  const value = owner[key];
+  const known = entries?.get(key);
+  if (known?.copy.isLike(value, EXACT) === true) {
+    for (const address of known.addresses) parts.set(address, { address, text: () => packedAgain(known, address, packing) });
+    return known.text;
+  }
+  const own: Parts = new Map();
+  const text = newEntry(owner, key, value, packing, own, depth);
+  for (const [address, chunk] of own) parts.set(address, chunk);
+  const copy = entries === undefined || own.size === 0 ? undefined : PrivateCopy.of(value);
+  if (copy === undefined) entries?.delete(key);
+  else entries?.set(key, { copy, text, addresses: [...own.keys()] });
+  return text;
+}
+
+function newEntry(owner: Owner, key: string, value: unknown, packing: Packing, parts: Parts, depth: number): string {
+  if (!isList(value) && !isRecord(value)) return packElement(owner, key, value, packing, parts);
+  const text = packPart(value, packing, parts, depth + 1);
+  if (parts.size > 0 || text.length < PART_MIN) return text;
+  return refer({ address: packing.memory.address(text), text: () => text }, parts);
+}
+
+/** The text of a chunk of an entry that was not packed again because it was the same. */
+function packedAgain({ copy }: KnownEntry, address: string, packing: Packing): string {
+  const parts: Parts = new Map();
+  newEntry({ entry: copy.value }, "entry", copy.value, packing, parts, 0);
+  return (parts.get(address) as Chunk).text();
+}
+
+function refer(chunk: Chunk, parts: Parts): string {
+  parts.set(chunk.address, chunk);
+  return chunkTag(chunk.address);
+}
+
+function notAsked(): string {
+  throw new Error("a string is what it is");
+}
+
+function isRecord(value: unknown): value is Owner {
+  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  return innerKindOfPlain(value, Object.keys(value)) === undefined;
+}
+
+/** Nothing that the codec would write other than as its parts. */
+function isPure(value: object): boolean {
+  return Object.getOwnPropertySymbols(value).length === 0 && !Object.hasOwn(value, "~");
 }

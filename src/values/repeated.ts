@@ -1,5 +1,6 @@
+import { chunkTag } from "../codec";
 import type { Chunk } from "../store/store";
-import { endOfString } from "./split";
+import { endOfString } from "./list-text";
 
 /*
  * A part that a text refers to more than once is made anew for every reference, so a small text can become a large value: in a file that
@@ -16,6 +17,8 @@ const TAG_WEIGHT = 8;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
+const BEGINNING = '{"~":"chunk","v":"';
+const REFERENCE_LENGTH = chunkTag("").length + 43;
 const REFERENCE = /\{"~":"chunk","v":"([\w-]{43})"\}/g;
 
 /** What a value takes in memory, from its text, in units of some 64 bytes: for every part, every tag, and so many characters. */
@@ -32,7 +35,7 @@ export function weightOf(text: string): number {
 
 /** Whether a text that was packed just now repeats its parts so often that it has to be written out instead. */
 export function repeatsTooMuch(text: string, parts: ReadonlyMap<string, Chunk>): boolean {
-  if (parts.size === 0) return false;
+  if (referencesIn(text) <= parts.size) return false;
   const weights = new Map<string, number | undefined>();
   let repeated = 0;
   for (const [, address = ""] of text.matchAll(REFERENCE)) {
@@ -45,4 +48,11 @@ export function repeatsTooMuch(text: string, parts: ReadonlyMap<string, Chunk>):
     if (repeated > REPEATED_SAVED_MAX) return true;
   }
   return false;
+}
+
+/** At least as many as there are: data may look like one. */
+function referencesIn(text: string): number {
+  let found = 0;
+  for (let at = text.indexOf(BEGINNING); at >= 0; at = text.indexOf(BEGINNING, at + REFERENCE_LENGTH)) found += 1;
+  return found;
 }

@@ -1,4 +1,4 @@
-import { extended, finished, newDigest, type RunningDigest } from "../../values/digest";
+import { extended, finished, newDigest, type RunningDigest } from "../../values/list-text";
 import { corrupted } from "../checksum";
 import { LIST_ROWS } from "../rows";
 import { ofThread } from "../spans";
