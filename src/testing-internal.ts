@@ -4,7 +4,7 @@
  */
 import { encode, EXACT, PrivateCopy } from "./codec";
 
-export { INSTANCE_CLASSES } from "./codec/classes";
+export { INSTANCE_CLASSES } from "./codec/instances";
 export {
   chunkAddresses,
   chunkTag,
@@ -16,10 +16,10 @@ export {
   isElementwise,
   matches,
   NO_COPY,
+  Serialized,
   Tracer,
 } from "./codec";
 export { decodeOfficial } from "./codec/official";
-export { Serialized } from "./codec/serialized";
 export { READABLE_TAGS, readerOf } from "./codec/table";
 export { TurnsError, type TurnsErrorCode } from "./errors";
 export { type Failpoint, type FailpointDetails, setFailpointHandler } from "./failpoints";
@@ -93,10 +93,10 @@ export { stateOfTurn, withoutBookkeeping } from "./turns/state-of-turn";
 export { unprinted } from "./turns/unprinted";
 export { uptime } from "./uptime";
 export { Values } from "./values";
-export type { Element } from "./values/element";
+export type { Element } from "./values/known";
 export { Memory, type ThreadMemory } from "./values/memory";
-export { weightOf } from "./values/repeated";
-export { endsOf } from "./values/list-text";
+export { weightOf } from "./values/texts";
+export { endsOf } from "./values/texts";
 export * as effectFailures from "./effects/failures";
 export * as rewindFailures from "./rewind/failures";
 

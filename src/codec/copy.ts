@@ -1,12 +1,12 @@
 import { types } from "node:util";
-import { argumentsOf, propertyOf, type Arguments } from "./arguments";
-import { INSTANCE_CLASSES, type InstanceClass } from "./classes";
+import { argumentsOf, propertyOf, type Arguments } from "./instances";
+import { INSTANCE_CLASSES, type InstanceClass } from "./instances";
 import { encode } from "./encode";
-import { elementType, innerKind, innerKindOfPlain } from "./hidden";
-import { define, put, type JsonRecord } from "./marker";
-import { parentOf } from "./prototypes";
-import { isPartOf } from "./same";
-import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray } from "./typed-arrays";
+import { elementType, innerKind, innerKindOfPlain } from "./inspect";
+import { define, put, type JsonRecord } from "./kind";
+import { parentOf } from "./inspect";
+import { isPartOf } from "./inspect";
+import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray } from "./inspect";
 
 /** What a copy answers for a value that holds anything it cannot copy exactly. */
 export const NO_COPY: unique symbol = Symbol("no copy");

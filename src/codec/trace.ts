@@ -1,9 +1,9 @@
 import { types } from "node:util";
-import { INSTANCE_CLASSES } from "./classes";
+import { INSTANCE_CLASSES } from "./instances";
 import { bytesOf, copyOf, isBare, isBareDate, isBareList, NO_COPY } from "./copy";
-import { elementType, mayHideContent } from "./hidden";
-import { parentOf } from "./prototypes";
-import { TYPED_ARRAYS } from "./typed-arrays";
+import { elementType, mayHideContent } from "./inspect";
+import { parentOf } from "./inspect";
+import { TYPED_ARRAYS } from "./inspect";
 
 /*
  * A save compares each value with a private copy of what was saved at its place (decision 6). What that costs is reading memory, so a

@@ -1,8 +1,8 @@
 import type { PrivateCopy } from "../codec";
 import type { Remembered } from "../store/store";
-import { Element } from "./element";
-import type { KnownList } from "./known-list";
-import type { RunningDigest } from "./list-text";
+import { Element } from "./known";
+import type { KnownList } from "./known";
+import type { RunningDigest } from "./texts";
 
 /** What is remembered of a channel. */
 export interface KnownChannel {

@@ -1,4 +1,4 @@
-import { extended, finished, newDigest, type RunningDigest } from "../../values/list-text";
+import { extended, finished, newDigest, type RunningDigest } from "../../values/texts";
 import { corrupted } from "../checksum";
 import { LIST_ROWS } from "../rows";
 import { ofThread } from "../spans";

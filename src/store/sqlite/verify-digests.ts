@@ -1,4 +1,4 @@
-import { extended, finished, newDigest, type RunningDigest } from "../../values/list-text";
+import { extended, finished, newDigest, type RunningDigest } from "../../values/texts";
 import type { Pointer } from "../store";
 import { openBody } from "./chunks";
 import { segmentsOf } from "./lists";
