@@ -6,6 +6,7 @@ import { encode, EXACT, PrivateCopy } from "./codec";
 
 export { INSTANCE_CLASSES } from "./codec/instances";
 export {
+  ADOPTING,
   chunkAddresses,
   chunkTag,
   copyOf,
@@ -13,9 +14,11 @@ export {
   encode,
   encodePart,
   encodeParts,
+  EXACT,
   isElementwise,
   matches,
   NO_COPY,
+  PrivateCopy,
   Serialized,
   Tracer,
 } from "./codec";
