@@ -34,7 +34,7 @@ describe("Values: a private copy", () => {
     const copy = PrivateCopy.of(value)!;
     const text = encode(value);
     for (const like of [value, make(), decode(text)])
-      for (const how of [undefined, EXACT]) expect(copy.isLike(like, how)).toBe(true);
+      for (const how of [undefined, EXACT] as const) expect(copy.isLike(like, how)).toBe(true);
     change(value);
     expect(copy.isLike(value)).toBe(false);
     expect(encode(copy.value)).toBe(text);
@@ -56,10 +56,7 @@ describe("Values: a private copy", () => {
 
   test("Values: holes, properties of bytes and the like that a text was read with are not taken for what lacks them", () => {
     const lists: [unknown, unknown][] = [
-      [
-        [1, , 2],
-        [1, undefined, 2],
-      ], // eslint-disable-line no-sparse-arrays
+      [Object.assign([], { 0: 1, 2: 2 }), [1, undefined, 2]],
       [Object.assign([1], { more: 1 }), [1]],
       [Object.assign(Buffer.from("x"), { mime: "text" }), Buffer.from("x")],
       [Object.assign(new Date(1), { zone: "UTC" }), new Date(1)],

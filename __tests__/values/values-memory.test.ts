@@ -29,6 +29,12 @@ describe("cacheSize", () => {
     expect(memory.thread("first")).not.toBe(first);
   });
 
+  test("channels with nothing to remember have a size too: those of subgraphs that ran once are not remembered without end", () => {
+    const first = memory.thread("only");
+    for (let run = 0; run < 2_000; run += 1) memory.thread("only").channel(`sub:${run}`, "messages");
+    expect(memory.thread("only")).not.toBe(first);
+  });
+
   test("what a save adds to a thread that was forgotten meanwhile takes no room from others", () => {
     const gone = memory.thread("gone");
     memory.forget("gone");

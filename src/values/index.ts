@@ -3,8 +3,7 @@ import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
 import { type KnownChannel, Memory } from "./memory";
-import { knownValue, packReference, packValue } from "./pack";
-import { type Packing, type PackingList, rememberSaved } from "./pack";
+import { knownValue, type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
 import { newCourse, unpackText, unpackValue, type Unpacking } from "./unpack";
 
 export { StaleMemory } from "./unpack";

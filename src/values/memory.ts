@@ -50,6 +50,8 @@ const STRINGS_MAX = 2 ** 21;
 const STRING_MIN = 128;
 /** What a thread takes that has nothing to remember, so that no number of threads is for nothing. */
 const OWN_SIZE = 1_000;
+/** The same for a channel: each run of a subgraph has channels of its own. */
+const CHANNEL_SIZE = 100;
 
 /** What is remembered of one thread. */
 export class ThreadMemory implements Remembered {
@@ -96,7 +98,10 @@ export class ThreadMemory implements Remembered {
     let channels = this.#namespaces.get(ns);
     if (channels === undefined) this.#namespaces.set(ns, (channels = new Map<string, KnownChannel>()));
     let known = channels.get(channel);
-    if (known === undefined) channels.set(channel, (known = {}));
+    if (known === undefined) {
+      channels.set(channel, (known = {}));
+      this.#grow(CHANNEL_SIZE);
+    }
     return known;
   }
 
