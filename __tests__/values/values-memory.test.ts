@@ -1,7 +1,7 @@
 import { type Element, Memory, type ThreadMemory } from "../../src/testing-internal";
 
 const LIMIT = 100_000;
-const part = (size: number): Element => ({ size }) as Element;
+const part = (size: number): Element => ({ text: { length: size } }) as Element;
 let parts = 0;
 
 function remember(thread: ThreadMemory, size: number): void {

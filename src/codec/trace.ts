@@ -224,8 +224,9 @@ function isLikeList(kids: readonly Kid[], slots: unknown[], at: number, value: r
   const { length } = value;
   if (!Array.isArray(value) || length !== kids.length) return -1;
   if (length === 0) return hasNoProperties(value) ? at : -1;
-  // As many keys as elements: then a hole would go with a property that is none, and a hole reads as undefined.
-  if (Object.keys(value).length !== length) return -1;
+  // As many keys as elements, and the last is one: integer keys come first.
+  const keys = Object.keys(value);
+  if (keys.length !== length || keys[length - 1] !== String(length - 1)) return -1;
   let next = at;
   for (let index = 0; index < length; index += 1) {
     const part: unknown = value[index];

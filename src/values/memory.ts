@@ -181,7 +181,7 @@ export class ThreadMemory implements Remembered {
   addPart(address: string, element: Element): void {
     if (this.#parts.has(address)) return;
     this.#parts.set(address, element);
-    this.#grow(element.size);
+    this.#grow(element.text.length);
   }
 
   /**

@@ -128,7 +128,7 @@ function packText(value: unknown, packing: Packing, entries?: Entries): PackedTe
 
 function packPart(value: unknown, packing: Packing, parts: Parts, depth: number, entries?: Entries): string {
   const { memory, options } = packing;
-  if (typeof value === "string") return memory.known(value, notAsked)?.text() ?? encode(value);
+  if (typeof value === "string") return memory.known(value, notAsked)?.text ?? encode(value);
   if (isList(value) && isElementwise(value) && !value.every((item) => typeof item === "number") && isPure(value)) {
     return `[${value.map((item, index) => packElement(value, index, item, packing, parts)).join(",")}]`;
   }
@@ -152,7 +152,8 @@ function updateOf(value: unknown): object | undefined {
 function packElement(owner: object, key: number | string, item: unknown, { memory, options }: Packing, parts: Parts): string {
   const encodeItem = (): string => encodePart(owner, key, options);
   const known = memory.known(item, encodeItem);
-  if (known !== undefined && known.size >= PART_MIN) return refer(known, parts);
+  if (known !== undefined && known.text.length >= PART_MIN)
+    return refer({ address: known.address, text: () => known.text }, parts);
   const text = encodeItem();
   if (text.length < PART_MIN) return text;
   const { address } = memory.newElement(item, text);
@@ -248,7 +249,7 @@ export function packList(
     let text: string | undefined;
     const element = memory.elementFor(value[index], () => (text ??= encodeAt(index)));
     fresh.push(element);
-    texts.push(text ?? element.text());
+    texts.push(text ?? element.text);
   }
   const running = extended(digestUpTo(before, keep), texts);
   const textAt = (index: number): string => (index < keep ? before?.list.textAt(index) : texts[index - keep]) as string;

@@ -64,8 +64,8 @@ function partValue(address: string, unpacking: Unpacking): unknown {
   const { memory, parts } = unpacking;
   const known = memory.part(address);
   if (known !== undefined) {
-    counted(address, () => known.text(), unpacking);
-    const value = decode(known.text());
+    counted(address, () => known.text, unpacking);
+    const value = decode(known.text);
     memory.handedOut(value, known);
     return value;
   }
