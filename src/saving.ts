@@ -148,10 +148,7 @@ export class Saving {
     const runId: unknown = config.metadata?.["run_id"];
     const isRecorded = this.#parts.isRecorded(config);
     const isKeyed = !this.#parts.store.awaitsKeys;
-    const values = Object.keys(state).map((channel) => ({
-      channel,
-      ...this.#parts.values.channel(at.threadId, at.ns, channel, state[channel], isKeyed),
-    }));
+    const values = this.#parts.values.channels(at, state, isKeyed);
     const saved = this.#parts.store.putCheckpoint(
       {
         ...at,
@@ -175,7 +172,7 @@ export class Saving {
       isRecorded ? "boundary" : "now",
     );
     const remember = (done: SavedCheckpoint): SavedCheckpoint => {
-      this.#parts.values.saved(at.threadId, at.ns, new Map(values.map(({ channel, packed }) => [channel, packed])), done);
+      this.#parts.values.saved(at, values, done);
       return done;
     };
     return saved instanceof Promise ? saved.then(remember) : remember(saved);

@@ -2,8 +2,11 @@
  * The one door to what isn't public, for the test suites, the tortures and the benchmarks: no subpath, no part of a build, and nothing in
  * `src/` imports it. Whoever moves or renames a module keeps the names here, so that no suite has to change.
  */
-export { INSTANCE_CLASSES } from "./codec/classes";
+import { encode, EXACT, PrivateCopy } from "./codec";
+
+export { INSTANCE_CLASSES } from "./codec/instances";
 export {
+  ADOPTING,
   chunkAddresses,
   chunkTag,
   copyOf,
@@ -11,14 +14,15 @@ export {
   encode,
   encodePart,
   encodeParts,
+  EXACT,
   isElementwise,
   matches,
   NO_COPY,
-  sameAs,
+  PrivateCopy,
+  Serialized,
   Tracer,
 } from "./codec";
 export { decodeOfficial } from "./codec/official";
-export { Serialized } from "./codec/serialized";
 export { READABLE_TAGS, readerOf } from "./codec/table";
 export { TurnsError, type TurnsErrorCode } from "./errors";
 export { type Failpoint, type FailpointDetails, setFailpointHandler } from "./failpoints";
@@ -90,10 +94,20 @@ export { RunRegistry } from "./turns/run-registry";
 export { stateOfTurn, withoutBookkeeping } from "./turns/turn";
 export { unprinted } from "./turns/recorder";
 export { uptime } from "./uptime";
-export type { Element } from "./values/element";
 export { Values } from "./values";
+export type { Element } from "./values/known";
 export { Memory, type ThreadMemory } from "./values/memory";
-export { weightOf } from "./values/repeated";
-export { endsOf } from "./values/split";
+export { weightOf } from "./values/texts";
+export { endsOf } from "./values/texts";
 export * as effectFailures from "./effects/failures";
 export * as rewindFailures from "./rewind/failures";
+
+/** Whether a save takes a value for the one that a copy was made of: it is like the copy, or has the same text. */
+export function sameAs(copy: unknown, value: unknown): boolean {
+  if (PrivateCopy.of(copy)?.isLike(value, EXACT) === true) return true;
+  try {
+    return encode(copy) === encode(value);
+  } catch {
+    return false;
+  }
+}

@@ -1,7 +1,7 @@
 import { type Element, Memory, type ThreadMemory } from "../../src/testing-internal";
 
 const LIMIT = 100_000;
-const part = (size: number): Element => ({ size }) as Element;
+const part = (size: number): Element => ({ text: { length: size } }) as Element;
 let parts = 0;
 
 function remember(thread: ThreadMemory, size: number): void {
@@ -27,6 +27,12 @@ describe("cacheSize", () => {
     const first = memory.thread("first");
     for (let index = 0; index < 1_000; index += 1) memory.thread(`${index}`);
     expect(memory.thread("first")).not.toBe(first);
+  });
+
+  test("channels with nothing to remember have a size too: those of subgraphs that ran once are not remembered without end", () => {
+    const first = memory.thread("only");
+    for (let run = 0; run < 2_000; run += 1) memory.thread("only").channel(`sub:${run}`, "messages");
+    expect(memory.thread("only")).not.toBe(first);
   });
 
   test("what a save adds to a thread that was forgotten meanwhile takes no room from others", () => {

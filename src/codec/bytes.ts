@@ -1,12 +1,12 @@
 import { endianness } from "node:os";
 import { types } from "node:util";
-import { elementType } from "./hidden";
+import { elementType } from "./inspect";
 import { kindOf, type Kind, type Writing } from "./kind";
-import { isIndex } from "./lists";
-import { open, type JsonRecord } from "./marker";
-import { malformed, onlyKeys, textOf } from "./node";
-import { isOfNativeClass } from "./prototypes";
-import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./typed-arrays";
+import { isIndex } from "./inspect";
+import { open, type JsonRecord } from "./kind";
+import { malformed, onlyKeys, textOf } from "./kind";
+import { isOfNativeClass } from "./inspect";
+import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray, type TypedArrayClass } from "./inspect";
 
 const SWAP = endianness() === "BE";
 

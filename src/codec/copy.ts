@@ -1,15 +1,41 @@
-import { BUILT_IN_COPIERS } from "./copy-built-ins";
-import { INSTANCE_COPIERS } from "./copy-instances";
-import { NO_COPY, symbolsOf, type Copier } from "./copier";
-import { innerKindOfPlain } from "./hidden";
-import { put, type JsonRecord } from "./marker";
+import { types } from "node:util";
+import { argumentsOf, propertyOf, type Arguments } from "./instances";
+import { INSTANCE_CLASSES, type InstanceClass } from "./instances";
+import { encode } from "./encode";
+import { elementType, innerKind, innerKindOfPlain } from "./inspect";
+import { define, put, type JsonRecord } from "./kind";
+import { parentOf } from "./inspect";
+import { isPartOf } from "./inspect";
+import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray } from "./inspect";
+
+/** What a copy answers for a value that holds anything it cannot copy exactly. */
+export const NO_COPY: unique symbol = Symbol("no copy");
 
 const OBJECT = Object.prototype;
 const ARRAY = Array.prototype;
-const COPIERS: ReadonlyMap<object, Copier> = new Map([...BUILT_IN_COPIERS, ...INSTANCE_COPIERS]);
-
+/** An empty list is the common case. */
+const symbolsOf = Object.getOwnPropertySymbols;
 /** Above this nesting a value is left to the codec, which counts more exactly. */
 const MAX_DEPTH = 200;
+/** How many arguments may lie in one another, as after `new AIMessage({...message})`. */
+const MAX_LINKS = 20;
+
+/** Copies a part, or answers {@link NO_COPY}. */
+type CopyPart = (value: unknown) => unknown;
+type Copier = (value: object, part: CopyPart) => unknown;
+type Instance = Record<string | symbol, unknown>;
+
+const COPIERS: ReadonlyMap<object, Copier> = new Map<object, Copier>([
+  [Date.prototype, (value) => (isBareDate(value) ? new Date(Date.prototype.getTime.call(value)) : NO_COPY)],
+  [Map.prototype, copyMap],
+  [Set.prototype, copySet],
+  [Buffer.prototype, (value) => copyBytes(value as TypedArray, "Uint8Array", (bytes) => Buffer.from(bytes))],
+  ...TYPED_ARRAYS.map((type): [object, Copier] => [
+    type.prototype,
+    (value) => copyBytes(value as TypedArray, type.name, (bytes) => new type(Uint8Array.from(bytes).buffer)),
+  ]),
+  ...INSTANCE_CLASSES.map(instanceCopier),
+]);
 
 /**
  * A deep copy that shares nothing with the value but primitives, and is what `decode(encode(value))` would give: of the same
@@ -26,40 +52,27 @@ export function copyOf(value: unknown): unknown {
   }
 }
 
-/**
- * True only if `encode(value)` gives the text that it gave for the original when the copy was made; false may mean that nobody
- * looked closer. Getters and proxies count as what they answer.
- * @param copy what {@link copyOf} answered, unchanged since
- */
-export function sameAs(copy: unknown, value: unknown): boolean {
-  try {
-    return samePart(copy, value);
-  } catch {
-    return false;
-  }
-}
-
 class Copying {
-  private readonly ancestors: object[] = [];
+  readonly #ancestors: object[] = [];
   readonly part = (value: unknown): unknown => {
-    if (typeof value === "object" && value !== null) return this.object(value);
+    if (typeof value === "object" && value !== null) return this.#object(value);
     return typeof value === "function" || typeof value === "symbol" ? NO_COPY : value;
   };
 
-  private object(value: object): unknown {
-    const { ancestors } = this;
+  #object(value: object): unknown {
+    const ancestors = this.#ancestors;
     if (ancestors.length >= MAX_DEPTH || ancestors.includes(value)) return NO_COPY;
     const prototype = Object.getPrototypeOf(value) as object;
     ancestors.push(value);
     let copy: unknown = NO_COPY;
-    if (prototype === OBJECT) copy = this.record(value as JsonRecord);
-    else if (prototype !== ARRAY) copy = COPIERS.get(prototype)?.copy(value, this.part) ?? NO_COPY;
-    else if (Array.isArray(value)) copy = this.list(value);
+    if (prototype === OBJECT) copy = this.#record(value as JsonRecord);
+    else if (prototype !== ARRAY) copy = COPIERS.get(prototype)?.(value, this.part) ?? NO_COPY;
+    else if (Array.isArray(value)) copy = this.#list(value);
     ancestors.pop();
     return copy;
   }
 
-  private record(value: JsonRecord): unknown {
+  #record(value: JsonRecord): unknown {
     if (symbolsOf(value).length > 0) return NO_COPY;
     const copy: JsonRecord = { ...value };
     const keys = Object.keys(copy);
@@ -76,8 +89,8 @@ class Copying {
     return copy;
   }
 
-  private list(value: readonly unknown[]): unknown {
-    if (hasMoreThanElements(value)) return NO_COPY;
+  #list(value: readonly unknown[]): unknown {
+    if (!isBareList(value)) return NO_COPY;
     const copy: unknown[] = [];
     for (let i = 0; i < value.length; i++) {
       const part = this.part(value[i]);
@@ -88,38 +101,159 @@ class Copying {
   }
 }
 
-function sameRecord(copy: JsonRecord, value: JsonRecord): boolean {
-  const keys = Object.keys(copy);
-  const found = Object.keys(value);
-  if (found.length !== keys.length || symbolsOf(value).length > 0 || innerKindOfPlain(value, found) !== undefined) return false;
-  for (let i = 0; i < keys.length; i++) {
-    const key = keys[i] as string;
-    if (found[i] !== key) return false;
-    const [own, part] = [copy[key], value[key]];
-    if (!Object.is(own, part) && !samePart(own, part)) return false;
-  }
-  return true;
-}
-
-function sameList(copy: readonly unknown[], value: readonly unknown[]): boolean {
-  if (copy.length !== value.length || hasMoreThanElements(value)) return false;
-  for (let i = 0; i < copy.length; i++) if (!Object.is(copy[i], value[i]) && !samePart(copy[i], value[i])) return false;
-  return true;
-}
-
-function samePart(copy: unknown, value: unknown): boolean {
-  if (typeof copy !== "object" || copy === null || typeof value !== "object" || value === null) return Object.is(copy, value);
-  const prototype = Object.getPrototypeOf(copy) as object;
-  if (Object.getPrototypeOf(value) !== prototype) return false;
-  if (prototype === OBJECT) return sameRecord(copy as JsonRecord, value as JsonRecord);
-  if (prototype === ARRAY) return Array.isArray(value) && sameList(copy as unknown[], value);
-  return (COPIERS.get(prototype) as Copier).same(copy, value, samePart);
-}
-
-/** True for holes, too: with as many keys as elements, a hole goes with a property that is none. */
-function hasMoreThanElements(value: readonly unknown[]): boolean {
+/** False for holes, too: with as many keys as elements, a hole goes with a property that is none. */
+export function isBareList(value: readonly unknown[]): boolean {
   const keys = Object.keys(value);
   const { length } = value;
-  if (keys.length !== length || symbolsOf(value).length > 0) return true;
-  return length > 0 && keys[length - 1] !== String(length - 1);
+  return keys.length === length && symbolsOf(value).length === 0 && (length === 0 || keys[length - 1] === String(length - 1));
+}
+
+/** Own properties would be saved, too. */
+export function isBare(value: object): boolean {
+  return Object.keys(value).length === 0 && symbolsOf(value).length === 0;
+}
+
+export function isBareDate(value: object): value is Date {
+  return types.isDate(value) && isBare(value);
+}
+
+/**
+ * The bytes of a typed array. Undefined for what is left to the codec: empty ones, since it tells memory that was given away from memory
+ * there never was; those on other memory than a plain ArrayBuffer, and those with properties.
+ */
+export function bytesOf(value: object): Buffer | undefined {
+  if (!types.isTypedArray(value) || value.byteLength === 0 || memoryOf(value) !== undefined || !isBareView(value))
+    return undefined;
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+function copyBytes(value: TypedArray, type: string, made: (bytes: Buffer) => TypedArray): unknown {
+  const bytes = bytesOf(value);
+  return bytes === undefined || elementType(value) !== type ? NO_COPY : made(bytes);
+}
+
+function copyMap(value: object, part: CopyPart): unknown {
+  if (!types.isMap(value) || !isBare(value)) return NO_COPY;
+  const copy = new Map<unknown, unknown>();
+  for (const [key, item] of Map.prototype.entries.call(value) as IterableIterator<[unknown, unknown]>) {
+    const ownKey = part(key);
+    const ownItem = part(item);
+    if (ownKey === NO_COPY || ownItem === NO_COPY) return NO_COPY;
+    copy.set(ownKey, ownItem);
+  }
+  return copy;
+}
+
+function copySet(value: object, part: CopyPart): unknown {
+  if (!types.isSet(value) || !isBare(value)) return NO_COPY;
+  const copy = new Set<unknown>();
+  for (const item of Set.prototype.values.call(value) as IterableIterator<unknown>) {
+    const own = part(item);
+    if (own === NO_COPY) return NO_COPY;
+    copy.add(own);
+  }
+  return copy;
+}
+
+/** Copies instances that have all properties of a fresh one, in its order; what else there is the codec can order. */
+function instanceCopier(type: InstanceClass): [object, Copier] {
+  const fresh = type.make() as Instance;
+  const prototype = parentOf(fresh) as object;
+  const expected = Object.keys(fresh);
+  const known: ReadonlySet<string> = new Set(expected);
+  const place = type.args;
+
+  const copyInstance = (value: Instance, part: CopyPart): unknown => {
+    const keys = Object.keys(value);
+    // Two further properties would come back in the order of the arguments.
+    if (keys.length > expected.length + 1 || !isUsual(value, keys) || innerKind(value) !== undefined) return NO_COPY;
+    const args = argumentsOf(value, type);
+    if (args === undefined && place !== undefined) return NO_COPY;
+    const copy = Object.create(prototype) as Instance;
+    for (let i = 0; i < expected.length; i++) {
+      const key = expected[i] as string;
+      const original = value[key];
+      const own = typeof original === "string" ? original : key === place ? undefined : part(original);
+      if (own === NO_COPY) return NO_COPY;
+      copy[key] = own;
+    }
+    const further = keys[expected.length];
+    if (further !== undefined) {
+      const own = part(value[further]);
+      if (own === NO_COPY) return NO_COPY;
+      define(copy, further, own);
+    }
+    if (type.symbol !== undefined) copy[type.symbol] = fresh[type.symbol];
+    if (args === undefined) return copy;
+    const ownArgs = copyArguments(args, value, copy, type, known, part);
+    if (ownArgs === NO_COPY) return NO_COPY;
+    copy[place as string] = ownArgs;
+    return copy;
+  };
+  return [prototype, copyInstance as Copier];
+
+  /** True if the instance has the properties of a fresh one first, and its symbol. */
+  function isUsual(value: Instance, keys: readonly string[]): boolean {
+    if (keys.length < expected.length) return false;
+    for (let i = 0; i < expected.length; i++) if (keys[i] !== expected[i]) return false;
+    const symbols = symbolsOf(value);
+    return type.symbol === undefined ? symbols.length === 0 : symbols.length === 1 && symbols[0] === type.symbol;
+  }
+}
+
+/**
+ * The constructor arguments of a copy. The text keeps of each its name and, unless the property made from it stands for it, its value.
+ *
+ * @param known properties that both have
+ */
+function copyArguments(
+  args: Arguments,
+  original: JsonRecord,
+  copy: JsonRecord,
+  type: InstanceClass,
+  known: ReadonlySet<string>,
+  part: CopyPart,
+  links = 0,
+): unknown {
+  const marked = isMarked(args, type);
+  if (marked === undefined || links > MAX_LINKS) return NO_COPY;
+  const result: Arguments = { ...args };
+  const keys = Object.keys(result);
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i] as string;
+    const argument = result[key];
+    let value: unknown;
+    if (known.has(key) && key !== type.args && Object.is(argument, original[key])) {
+      if (typeof argument === "object") result[key] = copy[key];
+      continue;
+    }
+    if (key === type.args) {
+      const inner = argumentsOf(args, type);
+      value = inner === undefined ? part(argument) : copyArguments(inner, original, copy, type, known, part, links + 1);
+    } else if (Object.hasOwn(original, key) !== Object.hasOwn(copy, key)) return NO_COPY;
+    else value = isAlias(args, key, original, type) ? copy[propertyOf(key, type)] : part(argument);
+    if (value === NO_COPY) return NO_COPY;
+    put(result, key, value);
+  }
+  if (marked) result[type.symbol as symbol] = true;
+  return result;
+}
+
+/** Whether the arguments bear the symbol of the class; undefined if there is more to them that is not enumerable, or other symbols. */
+function isMarked(args: Arguments, type: InstanceClass): boolean | undefined {
+  const place = type.args as string;
+  if (Object.hasOwn(args, place) && !Object.prototype.propertyIsEnumerable.call(args, place)) return undefined;
+  const symbols = symbolsOf(args);
+  if (symbols.length === 0) return false;
+  return symbols.length === 1 && symbols[0] === type.symbol && type.symbol !== type.args ? true : undefined;
+}
+
+/** True if the property stands for the argument, even where the argument is outdated. */
+function isAlias(args: Arguments, key: string, value: JsonRecord, type: InstanceClass): boolean {
+  const property = propertyOf(key, type);
+  if (!Object.hasOwn(value, property)) return false;
+  const [argument, current] = [args[key], value[property]];
+  if (Object.is(argument, current)) return true;
+  if (type.keepStaleArgs !== true && !isPartOf(argument, current)) return true;
+  return encode(argument) === encode(current);
 }

@@ -1,11 +1,6 @@
-export { chunkAddresses, chunkTag } from "./chunks";
-export { NO_COPY } from "./copier";
-export { copyOf, sameAs } from "./copy";
-export { decode, type Resolve } from "./decode";
-export { encode } from "./encode";
-export type { EncodeOptions } from "./options";
-export { isDense as isElementwise } from "./lists";
-export { innerKindOfPlain } from "./hidden";
-export { encodePart, encodeParts, type EncodedParts } from "./parts";
-export { Serialized } from "./serialized";
-export { matches, type Shape, Tracer } from "./trace";
+export { Serialized } from "./built-ins";
+export { copyOf, NO_COPY } from "./copy";
+export { chunkAddresses, chunkTag, decode } from "./decode";
+export { encode, type EncodeOptions, encodePart, encodeParts } from "./encode";
+export { innerKindOfPlain, isDense as isElementwise } from "./inspect";
+export { ADOPTING, EXACT, matches, PLAIN, PrivateCopy, type Shape, shapesOf, Tracer } from "./trace";

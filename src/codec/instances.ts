@@ -1,10 +1,249 @@
-import { INSTANCE_CLASSES, type InstanceClass } from "./classes";
-import { areUsual, argumentsOf, readArguments, usualArguments, writeArguments } from "./arguments";
-import { kindOf, type Kind } from "./kind";
-import { define, open, type JsonRecord } from "./marker";
-import { namesOf, onlyKeys } from "./node";
-import { parentOf } from "./prototypes";
-import { sameDefault } from "./same";
+import { Document } from "@langchain/core/documents";
+import {
+  AIMessage,
+  AIMessageChunk,
+  ChatMessage,
+  ChatMessageChunk,
+  FunctionMessage,
+  FunctionMessageChunk,
+  HumanMessage,
+  HumanMessageChunk,
+  RemoveMessage,
+  SystemMessage,
+  SystemMessageChunk,
+  ToolMessage,
+  ToolMessageChunk,
+} from "@langchain/core/messages";
+import { Command, COMMAND_SYMBOL, Overwrite, Send } from "@langchain/langgraph";
+import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
+import { isPartOf, parentOf, sameDefault } from "./inspect";
+import {
+  define,
+  type JsonRecord,
+  type Kind,
+  kindOf,
+  malformed,
+  MARKER,
+  namesOf,
+  onlyKeys,
+  open,
+  put,
+  type Reading,
+  type Writing,
+} from "./kind";
+
+const MESSAGE = Symbol.for("langchain.message");
+
+/** A library class whose instances are their own enumerable properties. */
+export interface InstanceClass {
+  readonly tag: string;
+  /** A fresh instance with nothing in it. What it has, and the saved value has too, is not written. */
+  readonly make: () => object;
+  /** True for an instance of another copy of the class. */
+  readonly marks: (value: object) => boolean;
+  /** The symbol key every instance owns. */
+  readonly symbol?: symbol;
+  /** Where an instance keeps the arguments of its constructor. */
+  readonly args?: string | symbol;
+  /** Arguments that became a property of another name. */
+  readonly renamed?: Readonly<Record<string, string>>;
+  /** Keep arguments that no longer agree with the properties. Off for messages: an edited content must not survive in its copy. */
+  readonly keepStaleArgs?: boolean;
+}
+
+/** The messages of LangChain by name; also the allow-list for the official format. */
+export const MESSAGE_CLASSES: Readonly<Record<string, new (fields: never) => object>> = Object.freeze({
+  __proto__: null,
+  AIMessage,
+  AIMessageChunk,
+  ChatMessage,
+  ChatMessageChunk,
+  FunctionMessage,
+  FunctionMessageChunk,
+  HumanMessage,
+  HumanMessageChunk,
+  RemoveMessage,
+  SystemMessage,
+  SystemMessageChunk,
+  ToolMessage,
+  ToolMessageChunk,
+} as unknown as Record<string, new (fields: never) => object>);
+
+/** What the constructors need besides a content; the values are overwritten when a message is read. */
+const REQUIRED: Readonly<Record<string, object>> = {
+  ChatMessage: { role: "" },
+  ChatMessageChunk: { role: "" },
+  FunctionMessage: { name: "" },
+  FunctionMessageChunk: { name: "" },
+  ToolMessage: { tool_call_id: "" },
+  ToolMessageChunk: { tool_call_id: "" },
+};
+
+function messageClass(tag: string, type: new (fields: never) => object): InstanceClass {
+  return {
+    tag,
+    make:
+      tag === "RemoveMessage" ? () => new RemoveMessage({ id: "" }) : () => new type({ content: "", ...REQUIRED[tag] } as never),
+    marks: (value) => (value as Record<symbol, unknown>)[MESSAGE] === true,
+    symbol: MESSAGE,
+    args: "lc_kwargs",
+    renamed: { contentBlocks: "content" },
+  };
+}
+
+function langGraphClass(tag: string, make: () => object, rest: Partial<InstanceClass> = {}): InstanceClass {
+  return { tag, make, marks: (value) => (value as { lg_name?: unknown }).lg_name === tag, ...rest };
+}
+
+export const INSTANCE_CLASSES: readonly InstanceClass[] = [
+  ...Object.entries(MESSAGE_CLASSES).map(([tag, type]) => messageClass(tag, type)),
+  {
+    tag: "Document",
+    make: () => new Document({ pageContent: "", metadata: {} }),
+    marks: (value) => typeof (value as Document).pageContent === "string" && Object.hasOwn(value, "metadata"),
+  },
+  langGraphClass("Send", () => new Send("", undefined)),
+  langGraphClass("Command", () => new Command({}), { symbol: COMMAND_SYMBOL, args: COMMAND_SYMBOL, keepStaleArgs: true }),
+  langGraphClass("Overwrite", () => new Overwrite(undefined)),
+  langGraphClass("DeltaSnapshot", () => new DeltaSnapshot(undefined)),
+];
+
+/*
+ * LangChain objects keep the arguments of their constructor beside the properties made from them. The two share their values, so
+ * only the names of the arguments are saved, and where a value differs from the property, that value. `new AIMessage({...message})`
+ * puts the arguments of one message among those of the next; such a chain is saved as a list, innermost last.
+ */
+
+export type Arguments = Record<string | symbol, unknown>;
+
+/** The constructor arguments an object keeps, if it keeps any. */
+export function argumentsOf(value: object, type: InstanceClass): Arguments | undefined {
+  if (type.args === undefined || !Object.hasOwn(value, type.args)) return undefined;
+  const args = (value as Arguments)[type.args];
+  return typeof args === "object" && args !== null && !Array.isArray(args) ? (args as Arguments) : undefined;
+}
+
+/**
+ * True if {@link usualArguments} would make the same from the written properties alone.
+ * @param argKeys the names of the arguments
+ * @param written the names of the properties that are saved
+ * @param fresh the names of the arguments of an instance with nothing in it
+ */
+export function areUsual(
+  args: Arguments,
+  argKeys: readonly string[],
+  value: JsonRecord,
+  written: readonly string[],
+  fresh: readonly string[],
+  type: InstanceClass,
+): boolean {
+  let at = 0;
+  for (const key of written) if (argKeys[at++] !== key) return false;
+  for (const key of fresh) if (!written.includes(key) && argKeys[at++] !== key) return false;
+  if (at !== argKeys.length) return false;
+  for (const key of argKeys) {
+    if (!Object.hasOwn(value, key) || key === type.args) return false;
+    if (!Object.is(args[key], value[key]) && (type.keepStaleArgs === true || isPartOf(args[key], value[key]))) return false;
+  }
+  return Object.getOwnPropertySymbols(args).length === 0;
+}
+
+/** Sets the arguments an object has that was just made from these properties. */
+export function usualArguments(
+  value: JsonRecord,
+  written: readonly string[],
+  fresh: readonly string[],
+  property: string | symbol,
+): void {
+  const args: JsonRecord = {};
+  for (let i = 0; i < written.length; i++) put(args, written[i] as string, value[written[i] as string]);
+  for (const key of fresh) if (!written.includes(key)) args[key] = value[key];
+  Reflect.set(value, property, args);
+}
+
+/**
+ * The arguments as a further key of the tag; nothing if they turn out to be the usual ones, so that equal objects have equal texts
+ * whether or not their parts are shared.
+ */
+export function writeArguments(
+  args: Arguments,
+  value: JsonRecord,
+  written: readonly string[],
+  fresh: readonly string[],
+  type: InstanceClass,
+  writer: Writing,
+): string {
+  const links: string[] = [];
+  const seen: Arguments[] = [];
+  for (let link: Arguments | undefined = args; link !== undefined; link = argumentsOf(link, type)) {
+    if (seen.includes(link)) writer.fail("constructor arguments that contain themselves");
+    seen.push(link);
+    links.push(writeLink(link, value, type, writer));
+  }
+  const usual = JSON.stringify({ k: [...written, ...fresh.filter((key) => !written.includes(key))] });
+  return links.length === 1 && links[0] === usual ? "" : `,"a":[${links.join(",")}]`;
+}
+
+/** Sets the arguments of an object whose properties are set. */
+export function readArguments(node: JsonRecord, value: JsonRecord, type: InstanceClass, reader: Reading): void {
+  const links = node["a"];
+  if (!Array.isArray(links) || links.length === 0) throw malformed(node);
+  let inner: Arguments | undefined;
+  for (const link of links.reverse() as unknown[]) inner = readLink(node, link, inner, value, type, reader);
+  if (type.args !== undefined) Reflect.set(value, type.args, inner);
+}
+
+function writeLink(link: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): string {
+  writer.refuseSymbols(link, type.symbol);
+  const keys = Object.keys(link);
+  const inner = argumentsOf(link, type) !== undefined;
+  const others = keys.filter((key) => (key === type.args ? !inner : differs(key, link, value, type, writer)));
+  const values = others.length === 0 ? "" : `,"o":${writer.record(link, others)}`;
+  const marked = type.symbol !== undefined && type.symbol !== type.args && Object.hasOwn(link, type.symbol);
+  return `{"k":${JSON.stringify(keys)}${values}${marked ? ',"s":1' : ""}}`;
+}
+
+function readLink(
+  node: JsonRecord,
+  link: unknown,
+  inner: Arguments | undefined,
+  value: JsonRecord,
+  type: InstanceClass,
+  reader: Reading,
+): Arguments {
+  if (typeof link !== "object" || link === null) throw malformed(node);
+  // With the tag it belongs to: an error names the tag, and must not name what the link has in its place.
+  const entry: JsonRecord = { ...(link as JsonRecord), [MARKER]: node[MARKER] };
+  const others = Object.hasOwn(entry, "o") ? reader.fields(entry, "o") : {};
+  const args: Arguments = {};
+  for (const key of namesOf(entry, "k")) {
+    if (key === type.args && inner !== undefined) {
+      args[key] = inner;
+      continue;
+    }
+    const source = Object.hasOwn(others, key) ? others : value;
+    const property = source === value ? propertyOf(key, type) : key;
+    if (!Object.hasOwn(source, property)) throw malformed(node);
+    put(args, key, source[property]);
+  }
+  if (inner !== undefined && typeof type.args === "symbol") args[type.args] = inner;
+  if (Object.hasOwn(entry, "s") && type.symbol !== undefined && type.symbol !== type.args) args[type.symbol] = true;
+  return args;
+}
+
+/** The property an argument became. */
+export function propertyOf(key: string, type: InstanceClass): string {
+  return type.renamed !== undefined && Object.hasOwn(type.renamed, key) ? (type.renamed[key] as string) : key;
+}
+
+/** True if the value of an argument has to be saved: no property has it, and it is not merely outdated. */
+function differs(key: string, args: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): boolean {
+  const property = propertyOf(key, type);
+  if (!Object.hasOwn(value, property)) return true;
+  if (Object.is(args[key], value[property])) return false;
+  if (type.keepStaleArgs !== true && !isPartOf(args[key], value[property])) return false;
+  return writer.at(key, args[key]) !== writer.at(key, value[property]);
+}
 
 /**
  * An instance is saved as the properties in which it differs from a fresh one (`v`), the properties it lacks (`d`), and, if they

@@ -1,4 +1,40 @@
-import type { JsonRecord } from "./marker";
+import { undecodable } from "./failures";
+
+/**
+ * The one reserved key. A JSON object that has it is a tagged value, `{"~": tag, …}`; an ordinary object that happens to own this
+ * key is written inside the tag `object`, so data can never pass for a tag.
+ */
+export const MARKER = "~";
+
+/** How many arrays and objects may be nested in the written text. Far above real data, far below what overflows a stack. */
+export const MAX_LEVELS = 2_000;
+
+/** What a text may nest when it is read: tags without children add one level that the writer does not count. */
+export const MAX_LEVELS_READ = MAX_LEVELS + 8;
+
+/** A JSON object as the parser made it. */
+export type JsonRecord = Record<string, unknown>;
+
+/** The opening of a tagged object; the caller appends further keys and the closing brace. */
+export function open(tag: string): string {
+  return `{"${MARKER}":"${tag}"`;
+}
+
+/** A whole tagged object with one content, given as JSON text. */
+export function tagged(tag: string, json: string): string {
+  return `{"${MARKER}":"${tag}","v":${json}}`;
+}
+
+/** Sets an own property. Never assigns to `__proto__`, which would replace the prototype of the target instead. */
+export function put(target: object, key: string, value: unknown): void {
+  if (key === "__proto__") define(target, key, value);
+  else (target as JsonRecord)[key] = value;
+}
+
+/** Makes an own enumerable data property, whatever setters or read-only names the target inherits. */
+export function define(target: object, key: string, value: unknown): void {
+  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
 
 /** What a kind may ask of the writer. The innermost object is the one the kind is writing. */
 export interface Writing {
@@ -59,4 +95,48 @@ interface KindOf<T extends object> extends Omit<Kind, "prototype" | "write"> {
 /** Lets a kind be written with the type of its instances; the table calls it with nothing else. */
 export function kindOf<T extends object>(kind: KindOf<T>): Kind {
   return kind;
+}
+
+/** Throws unless the tagged object has no keys but the marker and these. */
+export function onlyKeys(node: JsonRecord, ...allowed: readonly string[]): void {
+  // Faster than listing the keys first; a key that Object.prototype was given elsewhere is not the node's.
+  for (const key in node) {
+    if (key !== MARKER && !allowed.includes(key) && Object.hasOwn(node, key)) throw malformed(node);
+  }
+}
+
+/** The content of a tag that must be a string. */
+export function textOf(node: JsonRecord, key = "v"): string {
+  const text = node[key];
+  if (typeof text !== "string") throw malformed(node);
+  return text;
+}
+
+/** The content of a tag that must be a list. */
+export function listOf(node: JsonRecord, key = "v"): unknown[] {
+  const list = node[key];
+  if (!Array.isArray(list)) throw malformed(node);
+  return list;
+}
+
+/** The content of a tag that must be a list of strings. */
+export function namesOf(node: JsonRecord, key: string): string[] {
+  const list = listOf(node, key);
+  if (!list.every((name) => typeof name === "string")) throw malformed(node);
+  return list;
+}
+
+/** The error for a known tag with wrong content. For nodes of known tags only: the tag is part of the message. */
+export function malformed(node: JsonRecord): Error {
+  return undecodable(`a malformed ${String(node[MARKER])} marker`);
+}
+
+/** Above this length the native stringifier is faster than looking first. */
+const SHORT = 64;
+// eslint-disable-next-line no-control-regex -- control characters are exactly what JSON must escape
+const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/;
+
+/** A string as JSON text; lone surrogates come out as escapes, so the text is always valid UTF-8. */
+export function quote(text: string): string {
+  return text.length <= SHORT && !NEEDS_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text);
 }

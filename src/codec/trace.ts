@@ -1,13 +1,30 @@
 import { types } from "node:util";
-import { INSTANCE_CLASSES } from "./classes";
-import { mayHideContent } from "./hidden";
-import { parentOf } from "./prototypes";
+import { INSTANCE_CLASSES } from "./instances";
+import { bytesOf, copyOf, isBare, isBareDate, isBareList, NO_COPY } from "./copy";
+import { elementType, mayHideContent } from "./inspect";
+import { parentOf } from "./inspect";
+import { TYPED_ARRAYS } from "./inspect";
+
+/*
+ * A save compares each value with a private copy of what was saved at its place (decision 6). What that costs is reading memory, so a
+ * copy is taken apart: its shape, which it shares with others, and its primitives, which lie in one list of slots.
+ */
 
 const ARGUMENTS = "lc_kwargs";
 /** The classes whose instances are their own enumerable properties and at most one symbol, arguments included. */
-const TRACEABLE: ReadonlySet<unknown> = new Set<unknown>([
+const RECORDS: ReadonlySet<unknown> = new Set<unknown>([
   Object.prototype,
   ...INSTANCE_CLASSES.filter(({ args }) => args === undefined || args === ARGUMENTS).map(({ make }) => parentOf(make())),
+]);
+const OWNING_SYMBOL: ReadonlySet<unknown> = new Set<unknown>(
+  INSTANCE_CLASSES.filter(({ symbol }) => symbol !== undefined).map(({ make }) => parentOf(make())),
+);
+const symbolsOf = Object.getOwnPropertySymbols;
+/** Each is one slot: the private copy itself. */
+const LEAVES: ReadonlySet<unknown> = new Set<unknown>([
+  Date.prototype,
+  Buffer.prototype,
+  ...TYPED_ARRAYS.map(({ prototype }) => prototype),
 ]);
 /** How many shapes with the same prototype are looked through for an equal one. */
 const SHAPES_MAX = 32;
@@ -18,12 +35,18 @@ const SHAPES_MAX = 32;
  * another in one list of slots. A thousand messages are compared at every save, and what that costs is reading memory.
  */
 export class Shape {
-  /** @param keys undefined for a list */
+  /** How many slots there are. */
+  readonly size: number;
+
+  /** @param keys of a record */
   constructor(
     readonly prototype: unknown,
     readonly keys: readonly string[] | undefined,
     readonly kids: readonly Kid[],
-  ) {}
+  ) {
+    this.size = LEAVES.has(prototype) ? 1 : 0;
+    for (const kid of kids) this.size += kid === undefined ? 1 : typeof kid === "string" ? 0 : kid.size;
+  }
 }
 
 /** What is at a key: a part, or a primitive, or (a name) an argument that is the same object as the instance's property of that name. */
@@ -31,43 +54,64 @@ type Kid = Shape | string | undefined;
 
 type Owner = Readonly<Record<string, unknown>>;
 
+const PRIMITIVE = new Shape(undefined, undefined, [undefined]);
+
 /** Takes copies apart; equal shapes become one, up to a limit. */
 export class Tracer {
   /** By prototype, the one that was used last first. */
   readonly #shapes = new Map<unknown, Shape[]>();
 
   /**
+   * @param copy a copy that {@link copyOf} made, or a primitive
    * @param slots takes the copy's primitives, at its end
-   * @returns undefined, and the slots as they were, for a copy that holds anything but plain data and instances of the usual classes
+   * @returns undefined, and the slots as they were, for a copy that holds a Command
    */
   trace(copy: unknown, slots: unknown[]): Shape | undefined {
     const before = slots.length;
-    const shape = typeof copy === "object" && copy !== null ? this.#object(copy, undefined, slots) : undefined;
-    if (shape === undefined) slots.length = before;
-    return shape;
+    const kid = this.#part(copy, undefined, slots);
+    if (kid === false) slots.length = before;
+    return kid === false ? undefined : (kid ?? PRIMITIVE);
   }
 
-  #object(copy: object, owner: Owner | undefined, slots: unknown[]): Shape | undefined {
+  #part(part: unknown, owner: Owner | undefined, slots: unknown[]): Exclude<Kid, string> | false {
+    if (typeof part === "object" && part !== null) return this.#object(part, owner, slots);
+    slots.push(part);
+    return undefined;
+  }
+
+  /** @param owner the instance whose arguments these are */
+  #object(copy: object, owner: Owner | undefined, slots: unknown[]): Shape | false {
     const prototype: unknown = Object.getPrototypeOf(copy);
-    const isList = prototype === Array.prototype;
-    if (!isList && !TRACEABLE.has(prototype)) return undefined;
+    if (LEAVES.has(prototype)) {
+      if (!isSameLeaf(copy, copy)) return false;
+      slots.push(copy);
+      return this.#shared(prototype, undefined, []);
+    }
+    if (RECORDS.has(prototype)) return this.#record(copy as Owner, prototype, owner, slots);
+    const parts = elementsOf(copy, prototype);
+    if (parts === undefined) return false;
+    const kids: Kid[] = [];
+    for (const part of parts) {
+      const kid = this.#part(part, undefined, slots);
+      if (kid === false) return false;
+      kids.push(kid);
+    }
+    return this.#shared(prototype, undefined, kids);
+  }
+
+  #record(copy: Owner, prototype: unknown, owner: Owner | undefined, slots: unknown[]): Shape | false {
     const keys = Object.keys(copy);
     const kids: Kid[] = [];
     for (const key of keys) {
-      const value = (copy as Owner)[key];
-      if (typeof value !== "object" || value === null) {
-        slots.push(value);
-        kids.push(undefined);
-      } else if (owner !== undefined && Object.hasOwn(owner, key) && owner[key] === value) {
-        kids.push(key);
-      } else {
-        const isArguments = prototype !== Object.prototype && key === ARGUMENTS;
-        const kid = this.#object(value, isArguments ? (copy as Owner) : undefined, slots);
-        if (kid === undefined) return undefined;
-        kids.push(kid);
-      }
+      const part = copy[key];
+      const isAlias =
+        owner !== undefined && typeof part === "object" && part !== null && Object.hasOwn(owner, key) && owner[key] === part;
+      const isArguments = prototype !== Object.prototype && key === ARGUMENTS;
+      const kid = isAlias ? key : this.#part(part, isArguments ? copy : undefined, slots);
+      if (kid === false) return false;
+      kids.push(kid);
     }
-    return this.#shared(prototype, isList ? undefined : keys, kids);
+    return this.#shared(prototype, keys, kids);
   }
 
   #shared(prototype: unknown, keys: readonly string[] | undefined, kids: readonly Kid[]): Shape {
@@ -89,29 +133,58 @@ function isEqual(left: readonly unknown[], right: readonly unknown[]): boolean {
   return true;
 }
 
+/** The parts of a list, a Set, or (keys and values by turns) a Map; undefined for anything else, and if there is more to it. */
+function elementsOf(value: object, prototype: unknown): readonly unknown[] | undefined {
+  if (prototype === Array.prototype) return isBareList(value as readonly unknown[]) ? (value as readonly unknown[]) : undefined;
+  if (!isBare(value)) return undefined;
+  if (prototype === Set.prototype && types.isSet(value)) return [...(Set.prototype.values.call(value) as Iterable<unknown>)];
+  if (prototype !== Map.prototype || !types.isMap(value)) return undefined;
+  return [...(Map.prototype.entries.call(value) as Iterable<[unknown, unknown]>)].flat(1);
+}
+
+function isSameLeaf(copy: object, value: object): boolean {
+  if (isBareDate(copy)) return isBareDate(value) && Object.is(copy.getTime(), Date.prototype.getTime.call(value));
+  const [own, bytes] = [bytesOf(copy), bytesOf(value)];
+  return own !== undefined && bytes !== undefined && elementType(copy) === elementType(value) && own.equals(bytes);
+}
+
+/** How to compare: strings that are one object are compared without reading them, so the slots can take over the value's own. */
+export const PLAIN = 0;
+export const ADOPTING = 1;
+/** With a look for symbol keys. */
+export const EXACT = 2;
+type How = typeof PLAIN | typeof ADOPTING | typeof EXACT;
+
 /**
  * Whether a value is exactly like the copy that was taken apart: then the codec gives one text for both. Two things are not looked for,
- * since looking takes as long as all the rest: symbol keys, and values like a Map that got the prototype of a plain object. The codec
- * would refuse them; nothing of them can be saved.
+ * since looking takes as long as all the rest: symbol keys (but if told to), and values like a Map that got the prototype of a plain
+ * object. The codec would refuse them; nothing of them can be saved. Getters and proxies count as what they answer.
  *
  * @param at where the copy's slots begin
- * @param adopts whether the slots take over the value's own strings: those of equal strings that are one object are compared without
- *   reading them
  * @returns where they end; -1 if the value differs
  */
-export function matches(shape: Shape, slots: unknown[], at: number, value: unknown, adopts = false): number {
-  if (typeof value !== "object" || value === null) return -1;
+export function matches(shape: Shape, slots: unknown[], at: number, value: unknown, how: How = PLAIN): number {
   try {
-    return isLike(shape, slots, at, value as Owner, undefined, adopts);
+    return isLikePart(shape === PRIMITIVE ? undefined : shape, slots, at, value, how);
   } catch {
     return -1;
   }
 }
 
-function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner: Owner | undefined, adopts: boolean): number {
+function isLikePart(kid: Kid, slots: unknown[], at: number, part: unknown, how: How): number {
+  if (typeof kid === "object") {
+    return typeof part === "object" && part !== null ? isLike(kid, slots, at, part as Owner, undefined, how) : -1;
+  }
+  if (!Object.is(slots[at], part)) return -1;
+  if (how === ADOPTING) slots[at] = part;
+  return at + 1;
+}
+
+function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner: Owner | undefined, how: How): number {
   const { prototype, keys, kids } = shape;
   if (Object.getPrototypeOf(value) !== prototype) return -1;
-  if (keys === undefined) return isLikeList(kids, slots, at, value as unknown as readonly unknown[], adopts);
+  if (how === EXACT && symbolsOf(value).length > (OWNING_SYMBOL.has(prototype) ? 1 : 0)) return -1;
+  if (keys === undefined) return isLikeBuiltIn(shape, slots, at, value, how);
   let index = 0;
   let next = at;
   // The one form of reading all properties that V8 does without a list of them.
@@ -120,16 +193,14 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
     const kid = kids[index];
     const part = value[key];
     if (kid === undefined) {
-      if (slots[next] !== part || part === 0) {
-        if (!Object.is(slots[next], part)) return -1;
-      }
-      if (adopts) slots[next] = part;
+      if ((slots[next] !== part || part === 0) && !Object.is(slots[next], part)) return -1;
+      if (how === ADOPTING) slots[next] = part;
       next += 1;
     } else if (typeof kid === "string") {
       if (owner === undefined || owner[kid] !== part) return -1;
     } else {
       if (typeof part !== "object" || part === null) return -1;
-      next = isLike(kid, slots, next, part as Owner, value, adopts);
+      next = isLike(kid, slots, next, part as Owner, value, how);
       if (next < 0) return -1;
     }
     index += 1;
@@ -137,26 +208,31 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
   return index === keys.length && (prototype !== Object.prototype || !isMarked(keys, value, owner)) ? next : -1;
 }
 
-function isLikeList(kids: readonly Kid[], slots: unknown[], at: number, value: readonly unknown[], adopts: boolean): number {
+function isLikeBuiltIn({ prototype, kids }: Shape, slots: unknown[], at: number, value: object, how: How): number {
+  if (prototype === Array.prototype) return isLikeList(kids, slots, at, value as readonly unknown[], how);
+  if (LEAVES.has(prototype)) return isSameLeaf(slots[at] as object, value) ? at + 1 : -1;
+  const parts = elementsOf(value, prototype);
+  if (parts?.length !== kids.length) return -1;
+  let next = at;
+  for (let index = 0; index < kids.length && next >= 0; index += 1) {
+    next = isLikePart(kids[index], slots, next, parts[index], how);
+  }
+  return next;
+}
+
+function isLikeList(kids: readonly Kid[], slots: unknown[], at: number, value: readonly unknown[], how: How): number {
   const { length } = value;
   if (!Array.isArray(value) || length !== kids.length) return -1;
   if (length === 0) return hasNoProperties(value) ? at : -1;
-  // As many keys as elements: then a hole would go with a property that is none, and a hole reads as undefined.
-  if (Object.keys(value).length !== length) return -1;
+  // As many keys as elements, and the last is one: integer keys come first.
+  const keys = Object.keys(value);
+  if (keys.length !== length || keys[length - 1] !== String(length - 1)) return -1;
   let next = at;
   for (let index = 0; index < length; index += 1) {
-    const kid = kids[index];
     const part: unknown = value[index];
     if (part === undefined && !Object.hasOwn(value, index)) return -1;
-    if (kid instanceof Shape) {
-      if (typeof part !== "object" || part === null) return -1;
-      next = isLike(kid, slots, next, part as Owner, undefined, adopts);
-      if (next < 0) return -1;
-    } else {
-      if (!Object.is(slots[next], part)) return -1;
-      if (adopts) slots[next] = part;
-      next += 1;
-    }
+    next = isLikePart(kids[index], slots, next, part, how);
+    if (next < 0) return -1;
   }
   return next;
 }
@@ -171,4 +247,41 @@ function hasNoProperties(value: object): boolean {
 function isMarked(keys: readonly string[], value: Owner, owner: Owner | undefined): boolean {
   if (mayHideContent(keys) && value["length"] !== undefined && types.isArgumentsObject(value)) return true;
   return owner !== undefined && value[ARGUMENTS] !== undefined && !keys.includes(ARGUMENTS);
+}
+
+const tracer = new Tracer();
+
+/** A copy of a value that nobody else holds. What users hold may change under our hands; this does not. */
+export class PrivateCopy {
+  /** Never handed out, and never changed. */
+  readonly value: unknown;
+  #trace: { readonly shape: Shape | undefined; readonly slots: unknown[] } | undefined;
+
+  private constructor(value: unknown) {
+    this.value = value;
+  }
+
+  /** @returns undefined for what {@link copyOf} does not copy */
+  static of(value: unknown): PrivateCopy | undefined {
+    const copy = copyOf(value);
+    return copy === NO_COPY ? undefined : new PrivateCopy(copy);
+  }
+
+  /** What it is compared by, without a shape if there is nothing. Taken apart when it is first asked for. */
+  get trace(): { readonly shape: Shape | undefined; readonly slots: unknown[] } {
+    if (this.#trace !== undefined) return this.#trace;
+    const slots: unknown[] = [];
+    return (this.#trace = { shape: tracer.trace(this.value, slots), slots });
+  }
+
+  /** Whether a value is saved as the same text; false may mean that nobody looked closer. */
+  isLike(value: unknown, how: How = PLAIN): boolean {
+    const { shape, slots } = this.trace;
+    return shape !== undefined && matches(shape, slots, 0, value, how) >= 0;
+  }
+}
+
+/** The shapes of decoded values, null for one without, and their slots behind those given. */
+export function shapesOf(values: readonly unknown[], slots: unknown[]): (Shape | null)[] {
+  return values.map((value) => tracer.trace(value, slots) ?? null);
 }

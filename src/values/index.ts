@@ -2,11 +2,8 @@ import type { EncodeOptions } from "../codec";
 import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
-import { Memory } from "./memory";
-import { knownValue, packValue } from "./pack";
-import { type PackingList, rememberSaved } from "./pack-list";
-import { packReference } from "./pack-text";
-import type { Packing } from "./packing";
+import { type KnownChannel, Memory } from "./memory";
+import { knownValue, type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
 import { newCourse, unpackText, unpackValue, type Unpacking } from "./unpack";
 
 export { StaleMemory } from "./unpack";
@@ -34,21 +31,19 @@ export class Values {
   }
 
   /**
-   * A channel's value for the store, as it is now. One that is what it was at the last save is not encoded: should the store need its text
-   * all the same, it is made from our private copy.
+   * The values of channels for the store, as they are now. One that is what it was at the last save is not encoded: should the store need
+   * its text all the same, it is made from our private copy.
    *
-   * @param isKeyed whether addresses can be computed yet. If not, the value is packed when the store asks for it, so nobody may change it.
+   * @param isKeyed whether addresses can be computed yet. If not, values are packed when the store asks for them, so nobody may change them.
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channel(threadId: string, ns: string, channel: string, value: unknown, isKeyed = true): Pick<NewValue, "address" | "packed"> {
-    const place = placeOf(ns, channel);
-    const known = knownValue(value, place, this.#packing(threadId));
-    if (known === undefined) {
-      const packed = once(() => inChannel(channel, () => packValue(value, place, this.#packing(threadId))));
-      if (isKeyed) packed();
-      return { address: undefined, packed };
-    }
-    return { address: known.address, packed: once(() => packValue(known.copy, place, this.#packing(threadId))) };
+  channels(at: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>, isKeyed: boolean): NewValue[] {
+    const packing = this.#packing(at.threadId);
+    return Object.keys(state).map((channel) => {
+      const value = new ChannelValue(channel, state[channel], packing.memory.channel(at.ns, channel), packing);
+      if (isKeyed && value.address === undefined) value.packed();
+      return value;
+    });
   }
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
@@ -57,12 +52,16 @@ export class Values {
   }
 
   /** Remembers what was saved, so that the next save compares instead of encoding. */
-  saved(threadId: string, ns: string, values: ReadonlyMap<string, () => PackedValue>, saved: SavedCheckpoint): void {
+  saved({ threadId, ns }: { threadId: string; ns: string }, values: readonly NewValue[], saved: SavedCheckpoint): void {
     const memory = this.#memory.thread(threadId);
     memory.isOf(saved.generation);
-    for (const [channel, segments] of saved.placed) {
-      const packed = values.get(channel)?.() as PackingList;
-      rememberSaved(memory, placeOf(ns, channel), packed, segments, saved.generation, this.#options.immutable);
+    memory.forgetStrings();
+    if (saved.placed.size === 0) return;
+    for (const value of values) {
+      const segments = saved.placed.get(value.channel);
+      if (segments === undefined) continue;
+      const packed = value.packed() as PackingList;
+      rememberSaved(memory, memory.channel(ns, value.channel), packed, segments, saved.generation, this.#options.immutable);
     }
   }
 
@@ -90,8 +89,8 @@ export class Values {
     unpacking.memory.isOf(stored.generation);
     const values: Record<string, unknown> = {};
     for (const [channel, value] of stored.values) {
-      const place = newest ? placeOf(at.ns, channel) : undefined;
-      define(values, channel, unpackValue(value, place, unpacking));
+      const known = newest ? unpacking.memory.channel(at.ns, channel) : undefined;
+      define(values, channel, unpackValue(value, known, unpacking));
     }
     return values;
   }
@@ -110,8 +109,27 @@ export class Values {
   }
 }
 
-function placeOf(ns: string, channel: string): string {
-  return `${ns}\0${channel}`;
+/** What a channel holds in a checkpoint that is saved. */
+class ChannelValue implements NewValue {
+  readonly channel: string;
+  readonly address: string | undefined;
+  readonly #value: unknown;
+  readonly #known: KnownChannel;
+  readonly #packing: Packing;
+  #packed: PackedValue | undefined;
+
+  constructor(channel: string, value: unknown, known: KnownChannel, packing: Packing) {
+    const whole = knownValue(value, known, packing);
+    this.channel = channel;
+    this.address = whole?.address;
+    this.#value = whole === undefined ? value : whole.copy.value;
+    this.#known = known;
+    this.#packing = packing;
+  }
+
+  packed(): PackedValue {
+    return (this.#packed ??= inChannel(this.channel, () => packValue(this.#value, this.#known, this.#packing)));
+  }
 }
 
 export function once<T>(make: () => T): () => T {

@@ -1,11 +1,19 @@
-import { Tracer } from "../codec";
+import type { PrivateCopy } from "../codec";
 import type { Remembered } from "../store/store";
-import type { RunningDigest } from "./digest";
-import type { Element } from "./element";
-import type { KnownList } from "./known-list";
+import { Element } from "./known";
+import type { KnownList } from "./known";
+import type { RunningDigest } from "./texts";
 
-/** What a channel held when it was last saved or read. */
+/** What is remembered of a channel. */
 export interface KnownChannel {
+  list?: KnownState | undefined;
+  /** What the entries of a record were when they were last packed. */
+  entries?: Map<string, KnownEntry> | undefined;
+  whole?: KnownWhole | undefined;
+}
+
+/** What a list channel held when it was last saved or read. */
+export interface KnownState {
   list: KnownList;
   length: number;
   /** Over its elements; undefined if it was not taken along. */
@@ -15,18 +23,17 @@ export interface KnownChannel {
   objects: unknown[] | undefined;
 }
 
-/** What an entry of a record was when it was last packed. */
+/** An entry of a record. */
 export interface KnownEntry {
-  readonly copy: unknown;
+  readonly copy: PrivateCopy;
   readonly text: string;
   /** Of the chunks that the text refers to. */
   readonly addresses: readonly string[];
 }
 
-/** The value that a place held when it was last packed as one chunk. */
+/** The value that a channel held when it was last packed as one chunk. */
 export interface KnownWhole {
-  /** Never handed out, and never changed. */
-  readonly copy: unknown;
+  readonly copy: PrivateCopy;
   readonly address: string;
   /** Length of its text. */
   readonly size: number;
@@ -37,18 +44,23 @@ export interface KnownWhole {
 /** Above this length a list is not kept as one text; V8 has strings of half a billion characters at most. */
 export const REMEMBERED_LIST_MAX = 100_000_000;
 const LISTS_PER_THREAD = 64;
+/** How many characters of strings are remembered between two checkpoints. */
+const STRINGS_MAX = 2 ** 21;
+/** A shorter string is sooner packed than found. */
+const STRING_MIN = 128;
 /** What a thread takes that has nothing to remember, so that no number of threads is for nothing. */
 const OWN_SIZE = 1_000;
+/** The same for a channel: each run of a subgraph has channels of its own. */
+const CHANNEL_SIZE = 100;
 
 /** What is remembered of one thread. */
 export class ThreadMemory implements Remembered {
-  readonly tracer: Tracer;
   readonly address: (text: string) => string;
-  readonly channels = new Map<string, KnownChannel>();
-  readonly records = new Map<string, Map<string, KnownEntry>>();
+  readonly #namespaces = new Map<string, Map<string, KnownChannel>>();
   /** Finds the element of an object that comes back: from a write to a checkpoint, from a read to the next save. */
-  readonly objects = new WeakMap<object, Element>();
-  readonly #wholes = new Map<string, KnownWhole>();
+  readonly #objects = new WeakMap<object, Element>();
+  readonly #strings = new Map<string, Element>();
+  #stringsSize = 0;
   readonly #lists = new Map<number, KnownList>();
   readonly #parts = new Map<string, Element>();
   readonly #grew: (by: number) => void;
@@ -57,8 +69,7 @@ export class ThreadMemory implements Remembered {
   #generation: string | undefined;
 
   /** @param grew is told how much longer the texts have become */
-  constructor(tracer: Tracer, address: (text: string) => string, grew: (by: number) => void) {
-    this.tracer = tracer;
+  constructor(address: (text: string) => string, grew: (by: number) => void) {
     this.address = address;
     this.#grew = grew;
   }
@@ -78,20 +89,65 @@ export class ThreadMemory implements Remembered {
     if (this.#generation === generation) return true;
     this.#generation = generation;
     this.#lists.clear();
-    this.channels.clear();
+    this.#forgetLists(() => true);
     return false;
   }
 
-  whole(place: string): KnownWhole | undefined {
-    return this.#wholes.get(place);
+  /** What is known of a channel, to be brought up to date by who saves or reads it. */
+  channel(ns: string, channel: string): KnownChannel {
+    let channels = this.#namespaces.get(ns);
+    if (channels === undefined) this.#namespaces.set(ns, (channels = new Map<string, KnownChannel>()));
+    let known = channels.get(channel);
+    if (known === undefined) {
+      channels.set(channel, (known = {}));
+      this.#grow(CHANNEL_SIZE);
+    }
+    return known;
   }
 
-  /** @param known undefined if the place holds no such value any more */
-  rememberWhole(place: string, known: KnownWhole | undefined): void {
-    const before = this.#wholes.get(place)?.size ?? 0;
-    if (known !== undefined) this.#wholes.set(place, known);
-    else if (!this.#wholes.delete(place)) return;
-    this.#grow((known?.size ?? 0) - before);
+  /** @param whole undefined if the channel holds no such value any more */
+  rememberWhole(channel: KnownChannel, whole: KnownWhole | undefined): void {
+    const grown = (whole?.size ?? 0) - (channel.whole?.size ?? 0);
+    channel.whole = whole;
+    if (grown !== 0) this.#grow(grown);
+  }
+
+  /** The element of a value that was met before, if the value still is the same. */
+  known(value: unknown, encodeValue: () => string): Element | undefined {
+    // Nothing changes a string.
+    if (typeof value === "string") return value.length < STRING_MIN ? undefined : this.#strings.get(value);
+    const known = typeof value === "object" && value !== null ? this.#objects.get(value) : undefined;
+    return known?.isStill(value, encodeValue) === true ? known : undefined;
+  }
+
+  /** The element of a value: the known one, else a new one. */
+  elementFor(value: unknown, encodeValue: () => string): Element {
+    return this.known(value, encodeValue) ?? this.newElement(value, encodeValue());
+  }
+
+  newElement(value: unknown, text: string): Element {
+    const element = Element.encoded(this.address(text), text, value);
+    if (typeof value === "string") this.#rememberString(value, element);
+    else this.handedOut(value, element);
+    return element;
+  }
+
+  /** Remembers whose value an object is: it may come back with the next save. */
+  handedOut(value: unknown, element: Element): void {
+    if (typeof value === "object" && value !== null) this.#objects.set(value, element);
+  }
+
+  #rememberString(value: string, element: Element): void {
+    if (value.length < STRING_MIN || value.length > STRINGS_MAX) return;
+    this.#stringsSize += value.length;
+    if (this.#stringsSize > STRINGS_MAX) this.forgetStrings();
+    this.#strings.set(value, element);
+  }
+
+  /** What a node returns is packed for its Action, its writes and its channel; after that nobody asks for it. */
+  forgetStrings(): void {
+    this.#strings.clear();
+    this.#stringsSize = 0;
   }
 
   list(list: number): KnownList | undefined {
@@ -109,7 +165,13 @@ export class ThreadMemory implements Remembered {
 
   forgetList(list: number): void {
     this.#lists.delete(list);
-    for (const [place, channel] of this.channels) if (channel.list.list === list) this.channels.delete(place);
+    this.#forgetLists((known) => known.list === list);
+  }
+
+  #forgetLists(isGone: (list: KnownList) => boolean): void {
+    for (const channels of this.#namespaces.values()) {
+      for (const known of channels.values()) if (known.list !== undefined && isGone(known.list.list)) known.list = undefined;
+    }
   }
 
   part(address: string): Element | undefined {
@@ -119,7 +181,7 @@ export class ThreadMemory implements Remembered {
   addPart(address: string, element: Element): void {
     if (this.#parts.has(address)) return;
     this.#parts.set(address, element);
-    this.#grow(element.size);
+    this.#grow(element.text.length);
   }
 
   /**
@@ -150,12 +212,11 @@ export class ThreadMemory implements Remembered {
 
 /**
  * Remembers threads, the ones used last, up to a total size of texts. All of it can be lost at any moment: then values are read and
- * encoded anew. Nothing here is ever handed out; see `element.ts`.
+ * encoded anew. Nothing here is ever handed out; see {@link PrivateCopy}.
  */
 export class Memory {
   readonly #limit: number;
   readonly #address: (threadId: string, text: string) => string;
-  readonly #tracer = new Tracer();
   readonly #threads = new Map<string, ThreadMemory>();
   /** Of those in the map: adding them up at each save would take longer the more threads there are. */
   #total = 0;
@@ -185,7 +246,7 @@ export class Memory {
 
   #create(threadId: string): ThreadMemory {
     const address = (text: string): string => this.#address(threadId, text);
-    const created: ThreadMemory = new ThreadMemory(this.#tracer, address, (by) => {
+    const created: ThreadMemory = new ThreadMemory(address, (by) => {
       // A save that is under way may hold on to one that was forgotten.
       if (this.#threads.get(threadId) === created) this.#total += by;
     });

@@ -1,45 +1,74 @@
-import { copyOf, encodeParts, isElementwise, NO_COPY, sameAs } from "../codec";
-import type { PackedText, PackedValue } from "../store/store";
-import type { KnownEntry, KnownWhole } from "./memory";
-import { packList } from "./pack-list";
-import { packText } from "./pack-text";
-import { isList, type Packing } from "./packing";
+import { isCommand } from "@langchain/langgraph";
+import {
+  chunkTag,
+  encode,
+  type EncodeOptions,
+  encodePart,
+  encodeParts,
+  EXACT,
+  innerKindOfPlain,
+  isElementwise,
+  PrivateCopy,
+} from "../codec";
+import { Unserializable } from "../codec/failures";
+import type { Chunk, PackedList, PackedText, PackedValue, Segment } from "../store/store";
+import { type Element, KnownList } from "./known";
+import {
+  type KnownChannel,
+  type KnownEntry,
+  type KnownState,
+  type KnownWhole,
+  REMEMBERED_LIST_MAX,
+  type ThreadMemory,
+} from "./memory";
+import { extended, finished, lengthOf, newDigest, repeatsTooMuch, type RunningDigest } from "./texts";
 
 /** A text up to this length stands in the manifest itself: a row of its own would cost more. */
 const INLINE_MAX = 128;
 /** A list whose text is shorter is one value. */
 const LIST_MIN = 256;
 const LOOKED_AT_MAX = 1_000;
+/** A part whose text is shorter stays where it is: a chunk of its own would cost more. */
+const PART_MIN = 160;
+/** How deep records are taken apart: a node's update, and the records in it. */
+const MAX_DEPTH = 2;
+
+type Parts = Map<string, Chunk>;
+type Entries = Map<string, KnownEntry>;
+type Owner = Readonly<Record<string, unknown>>;
 
 /**
  * Turns a channel's value into what the store keeps: lists element by element, records with their larger entries as parts, small
  * values as they are.
  *
- * @param place the channel's place in the thread's memory
+ * @param channel what is known of it; brought up to date
  * @throws {TurnsError} UNSERIALIZABLE_VALUE with the path to the culprit
  */
-export function packValue(value: unknown, place: string, packing: Packing): PackedValue {
-  const { memory, options } = packing;
-  const before = memory.channels.get(place);
+export function packValue(value: unknown, channel: KnownChannel, packing: Packing): PackedValue {
+  const { options } = packing;
+  const before = channel.list;
   if (before !== undefined && isList(value) && value.length > 0 && isPlainList(value, options.immutable)) {
     return packList(value, before, packing);
   }
   if (isList(value)) {
     const parts = encodeParts(value, options);
-    if (parts?.kind === "list" && sum(parts.texts) >= LIST_MIN) return packList(value, undefined, packing, parts.texts);
+    if (parts?.kind === "list" && lengthOf(parts.texts) >= LIST_MIN) return packList(value, undefined, packing, parts.texts);
   }
-  return packAsText(value, place, packing);
+  return packAsText(value, channel, packing);
 }
 
 /**
- * What a value is stored as, if it still is the value that was packed last for its place. Comparing with the private copy is much
+ * What a value is stored as, if it still is the value that was packed last for its channel. Comparing with the private copy is much
  * cheaper than encoding.
  */
-export function knownValue(value: unknown, place: string, { memory, options }: Packing): KnownWhole | undefined {
-  const known = memory.whole(place);
-  if (known === undefined) return undefined;
-  const isStill = (options.immutable && known.object === value) || sameAs(known.copy, value);
-  return isStill ? known : undefined;
+export function knownValue(value: unknown, { whole }: KnownChannel, { options }: Packing): KnownWhole | undefined {
+  if (whole === undefined) return undefined;
+  return (options.immutable && whole.object === value) || whole.copy.isLike(value, EXACT) ? whole : undefined;
+}
+
+/** A plain list; holes and further properties are a question of their own. */
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && Object.getPrototypeOf(value) === Array.prototype;
 }
 
 /** Looking for holes and further properties lists all indices, so a graph that keeps to `immutable` is believed in long lists. */
@@ -47,29 +76,267 @@ function isPlainList(list: readonly unknown[], immutable: boolean): boolean {
   return (immutable && list.length > LOOKED_AT_MAX) || isElementwise(list);
 }
 
-function packAsText(value: unknown, place: string, packing: Packing): PackedValue {
-  const { memory } = packing;
-  const entries = memory.records.get(place) ?? new Map<string, KnownEntry>();
-  const packed = packText(value, packing, entries);
+function packAsText(value: unknown, channel: KnownChannel, packing: Packing): PackedValue {
+  const { memory, options } = packing;
+  const entries: Entries = channel.entries ?? new Map<string, KnownEntry>();
+  const { text, parts } = packText(value, packing, entries);
   for (const key of entries.keys()) if (!Object.hasOwn(Object(value) as object, key)) entries.delete(key);
-  if (entries.size > 0) memory.records.set(place, entries);
-  const whole = packedWhole(packed, packing);
-  memory.rememberWhole(place, whole.kind === "whole" ? knownWhole(value, packed.text, whole.chunk.address, packing) : undefined);
-  return whole;
-}
-
-function knownWhole(value: unknown, text: string, address: string, { options }: Packing): KnownWhole | undefined {
-  const copy = copyOf(value);
-  if (copy === NO_COPY) return undefined;
+  channel.entries = entries.size > 0 ? entries : undefined;
+  if (parts.length === 0 && text.length <= INLINE_MAX) {
+    memory.rememberWhole(channel, undefined);
+    return { kind: "inline", text };
+  }
+  const address = addressOf(value, text, packing);
+  const copy = PrivateCopy.of(value);
   const object = options.immutable && typeof value === "object" && value !== null ? value : undefined;
-  return { copy, address, size: text.length, object };
+  memory.rememberWhole(channel, copy && { copy, address, size: text.length, object });
+  return { kind: "whole", chunk: { address, text: () => text }, parts };
 }
 
-function packedWhole({ text, parts }: PackedText, packing: Packing): PackedValue {
-  if (parts.length === 0 && text.length <= INLINE_MAX) return { kind: "inline", text };
-  return { kind: "whole", chunk: { address: packing.memory.address(text), text: () => text }, parts };
+/** As {@link packText}; what has no parts but is large is one: the channel that takes the value has it under the same address. */
+export function packReference(value: unknown, packing: Packing): PackedText {
+  const packed = packText(value, packing);
+  const { text, parts } = packed;
+  if (parts.length > 0 || text.length < PART_MIN) return packed;
+  const address = addressOf(value, text, packing);
+  return { text: chunkTag(address), parts: [{ address, text: () => text }] };
 }
 
-function sum(texts: readonly string[]): number {
-  return texts.reduce((total, text) => total + text.length, 0);
+/** The address of a value's text as a chunk of its own. */
+function addressOf(value: unknown, text: string, { memory }: Packing): string {
+  return typeof value === "string" ? memory.elementFor(value, () => text).address : memory.address(text);
+}
+
+/**
+ * A text whose larger parts are references to chunks: the elements of a list, the entries of a record, the elements of a record's
+ * lists; of a Command those of its update. So a message in a pending write, in the Action of its node and in the channel is stored once.
+ *
+ * @param entries what the entries of the record were when it was packed before; brought up to date
+ * @throws {TurnsError} UNSERIALIZABLE_VALUE with the path to the culprit
+ */
+function packText(value: unknown, packing: Packing, entries?: Entries): PackedText {
+  const parts: Parts = new Map();
+  try {
+    const text = packPart(value, packing, parts, 0, entries);
+    if (!repeatsTooMuch(text, parts)) return { text, parts: [...parts.values()] };
+  } catch (error) {
+    if (!(error instanceof Unserializable)) throw error;
+    // Taken as a whole it tells the whole path.
+  }
+  return { text: encode(value, packing.options), parts: [] };
+}
+
+function packPart(value: unknown, packing: Packing, parts: Parts, depth: number, entries?: Entries): string {
+  const { memory, options } = packing;
+  if (typeof value === "string") return memory.known(value, notAsked)?.text ?? encode(value);
+  if (isList(value) && isElementwise(value) && !value.every((item) => typeof item === "number") && isPure(value)) {
+    return `[${value.map((item, index) => packElement(value, index, item, packing, parts)).join(",")}]`;
+  }
+  if (isRecord(value) && depth < MAX_DEPTH && isPure(value)) {
+    const keys = Object.keys(value);
+    const texts = keys.map((key) => `${JSON.stringify(key)}:${packEntry(value, key, packing, parts, depth, entries)}`);
+    // A proxy may have the key now that it had not a moment ago; unescaped it would make a tag of data.
+    if (!keys.includes("~")) return `{${texts.join(",")}}`;
+  }
+  const update = updateOf(value);
+  if (update === undefined) return encode(value, options);
+  return encode(value, { ...options, written: { value: update, text: packPart(update, packing, parts, depth) } });
+}
+
+/** What a Command says of the state, which is what a node may return instead of it. */
+function updateOf(value: unknown): object | undefined {
+  const { update } = isCommand(value) ? value : { update: undefined };
+  return isRecord(update) || isList(update) ? update : undefined;
+}
+
+function packElement(owner: object, key: number | string, item: unknown, { memory, options }: Packing, parts: Parts): string {
+  const encodeItem = (): string => encodePart(owner, key, options);
+  const known = memory.known(item, encodeItem);
+  if (known !== undefined && known.text.length >= PART_MIN)
+    return refer({ address: known.address, text: () => known.text }, parts);
+  const text = encodeItem();
+  if (text.length < PART_MIN) return text;
+  const { address } = memory.newElement(item, text);
+  return refer({ address, text: () => text }, parts);
+}
+
+function packEntry(owner: Owner, key: string, packing: Packing, parts: Parts, depth: number, entries?: Entries): string {
+  const value = owner[key];
+  const known = entries?.get(key);
+  if (known?.copy.isLike(value, EXACT) === true) {
+    for (const address of known.addresses) parts.set(address, { address, text: () => packedAgain(known, address, packing) });
+    return known.text;
+  }
+  const own: Parts = new Map();
+  const text = newEntry(owner, key, value, packing, own, depth);
+  for (const [address, chunk] of own) parts.set(address, chunk);
+  const copy = entries === undefined || own.size === 0 ? undefined : PrivateCopy.of(value);
+  if (copy === undefined) entries?.delete(key);
+  else entries?.set(key, { copy, text, addresses: [...own.keys()] });
+  return text;
+}
+
+function newEntry(owner: Owner, key: string, value: unknown, packing: Packing, parts: Parts, depth: number): string {
+  if (!isList(value) && !isRecord(value)) return packElement(owner, key, value, packing, parts);
+  const text = packPart(value, packing, parts, depth + 1);
+  if (parts.size > 0 || text.length < PART_MIN) return text;
+  return refer({ address: packing.memory.address(text), text: () => text }, parts);
+}
+
+/** The text of a chunk of an entry that was not packed again because it was the same. */
+function packedAgain({ copy }: KnownEntry, address: string, packing: Packing): string {
+  const parts: Parts = new Map();
+  newEntry({ entry: copy.value }, "entry", copy.value, packing, parts, 0);
+  return (parts.get(address) as Chunk).text();
+}
+
+function refer(chunk: Chunk, parts: Parts): string {
+  parts.set(chunk.address, chunk);
+  return chunkTag(chunk.address);
+}
+
+function notAsked(): string {
+  throw new Error("a string is what it is");
+}
+
+function isRecord(value: unknown): value is Owner {
+  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  return innerKindOfPlain(value, Object.keys(value)) === undefined;
+}
+
+/** Nothing that the codec would write other than as its parts. */
+function isPure(value: object): boolean {
+  return Object.getOwnPropertySymbols(value).length === 0 && !Object.hasOwn(value, "~");
+}
+
+/** What packing needs to know about where it is. */
+export interface Packing {
+  memory: ThreadMemory;
+  options: EncodeOptions & { immutable: boolean };
+}
+
+/** A list on its way into the store, and what to remember of it once it is there. */
+export interface PackingList extends PackedList {
+  readonly value: readonly unknown[];
+  readonly before: KnownState | undefined;
+  readonly keep: number;
+  /** The elements from `keep` on, and their texts. */
+  readonly fresh: readonly Element[];
+  readonly texts: readonly string[];
+  readonly running: RunningDigest;
+}
+
+/**
+ * A list element by element, each under the address of its text. What compares equal to the private value of the element that was at
+ * its place is not encoded again. Comparing is what makes that safe: users change messages in place, and the identity of an object
+ * proves nothing, unless they said (`immutable`) that they never do.
+ *
+ * @param before what the channel held when it was last saved or read
+ * @param known the texts of all elements, if the caller has them
+ */
+export function packList(
+  value: readonly unknown[],
+  before: KnownState | undefined,
+  packing: Packing,
+  known?: readonly string[],
+): PackingList {
+  const { memory } = packing;
+  const encodeAt = (index: number): string => known?.[index] ?? encodePart(value, index, packing.options);
+  const keep = before === undefined ? 0 : commonPrefix(value, before, packing, encodeAt);
+  const fresh: Element[] = [];
+  const texts: string[] = [];
+  for (let index = keep; index < value.length; index += 1) {
+    let text: string | undefined;
+    const element = memory.elementFor(value[index], () => (text ??= encodeAt(index)));
+    fresh.push(element);
+    texts.push(text ?? element.text);
+  }
+  const running = extended(digestUpTo(before, keep), texts);
+  const textAt = (index: number): string => (index < keep ? before?.list.textAt(index) : texts[index - keep]) as string;
+  const addressAt = (index: number): string => fresh[index - keep]?.address ?? memory.address(textAt(index));
+  return {
+    kind: "list",
+    length: value.length,
+    digest: finished(running, memory.address),
+    known: before && { segments: upTo(before.list.segments, keep), keep, generation: before.generation },
+    address: addressAt,
+    chunk: (index) => ({ address: addressAt(index), text: () => textAt(index) }),
+    value,
+    before,
+    keep,
+    fresh,
+    texts,
+    running,
+  };
+}
+
+/** How many leading elements are still what they were. */
+function commonPrefix(
+  value: readonly unknown[],
+  before: KnownState,
+  packing: Packing,
+  encodeAt: (index: number) => string,
+): number {
+  const limit = Math.min(value.length, before.length);
+  const { objects } = before;
+  if (packing.options.immutable && objects !== undefined) {
+    let index = 0;
+    while (index < limit && Object.is(objects[index], value[index]) && index in value) index += 1;
+    if (index === limit) return limit;
+  }
+  return before.list.commonPrefix(value, limit, encodeAt);
+}
+
+function digestUpTo(before: KnownState | undefined, keep: number): RunningDigest {
+  if (before === undefined || keep === 0) return newDigest();
+  if (keep === before.length && before.digest !== undefined) return before.digest;
+  return extended(newDigest(), [before.list.textUpTo(keep)]);
+}
+
+/**
+ * Remembers a list that was saved.
+ *
+ * @param segments where the store put it
+ */
+export function rememberSaved(
+  memory: ThreadMemory,
+  channel: KnownChannel,
+  saved: PackingList,
+  segments: readonly Segment[],
+  generation: string,
+  immutable: boolean,
+): void {
+  const { before, running, length, texts, keep, fresh } = saved;
+  const number = segments.at(-1)?.list ?? 0;
+  // In another generation the list of that number may hold other elements.
+  const known = before?.list.list === number && before.generation === generation ? before.list : undefined;
+  if (lengthOf(texts) + (before?.list.textUpTo(keep).length ?? 0) > REMEMBERED_LIST_MAX) {
+    channel.list = undefined;
+    return;
+  }
+  const grown = known?.grow(keep, texts, fresh) === true;
+  const list = grown && known !== undefined ? known : new KnownList(segments, joined(saved), length);
+  if (!grown && keep === 0) list.trace(0, fresh);
+  list.confirm(length, saved.digest);
+  if (list.length === length) list.digest = running;
+  const objects = immutable ? grownObjects(saved, before?.objects) : undefined;
+  channel.list = { list, length, digest: running, generation, objects };
+  memory.addList(list, grown ? lengthOf(texts) : list.textUpTo(length).length);
+}
+
+function joined({ before, keep, texts }: PackingList): string {
+  const kept = keep === 0 || before === undefined ? [] : [before.list.textUpTo(keep)];
+  return [...kept, ...texts].join(",");
+}
+
+/** The objects list only ever grows in place, as the state does; anything else starts it anew. */
+function grownObjects({ value, before, keep }: PackingList, objects: unknown[] | undefined): unknown[] {
+  if (objects === undefined || objects.length !== keep || before?.length !== keep) return [...value];
+  for (let index = keep; index < value.length; index += 1) objects.push(value[index]);
+  return objects;
+}
+
+function upTo(segments: readonly Segment[], keep: number): readonly Segment[] {
+  const last = segments.at(-1);
+  return last === undefined || last.from < keep ? segments : segments.filter(({ from }) => from < keep);
 }

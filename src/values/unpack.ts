@@ -1,11 +1,11 @@
 import { chunkAddresses, decode } from "../codec";
 import { TurnsError } from "../errors";
 import type { ReadParts, StoredValue } from "../store/store";
-import { extended, finished, newDigest } from "./digest";
-import { type Element, readElement, textOf, valueOf } from "./element";
-import { KnownList } from "./known-list";
-import { REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
-import { REPEATED_READ_MAX, weightOf } from "./repeated";
+import { Element } from "./known";
+import { KnownList } from "./known";
+import { extended, finished, lengthOf, newDigest } from "./texts";
+import { type KnownChannel, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
+import { REPEATED_READ_MAX, weightOf } from "./texts";
 
 /** Below this size a value is sooner decoded than remembered. */
 const REMEMBER_MIN = 512;
@@ -53,9 +53,9 @@ export function unpackText(text: string, unpacking: Unpacking): unknown {
   return decode(text, (address) => partValue(address, unpacking));
 }
 
-/** @param place the channel's place in the thread's memory; undefined if the value is not its newest one */
-export function unpackValue(stored: StoredValue, place: string | undefined, unpacking: Unpacking): unknown {
-  if (stored.kind === "list") return unpackList(stored, place, unpacking);
+/** @param channel what is known of the channel; undefined if the value is not its newest one */
+export function unpackValue(stored: StoredValue, channel: KnownChannel | undefined, unpacking: Unpacking): unknown {
+  if (stored.kind === "list") return unpackList(stored, channel, unpacking);
   if (stored.address !== undefined) return partValue(stored.address, unpacking);
   return unpackText(stored.text ?? "null", unpacking);
 }
@@ -64,8 +64,10 @@ function partValue(address: string, unpacking: Unpacking): unknown {
   const { memory, parts } = unpacking;
   const known = memory.part(address);
   if (known !== undefined) {
-    counted(address, () => textOf(known), unpacking);
-    return handedOut(known, valueOf(known), memory);
+    counted(address, () => known.text, unpacking);
+    const value = decode(known.text);
+    memory.handedOut(value, known);
+    return value;
   }
   const text = parts.chunks.get(address);
   if (text === undefined) throw new StaleMemory(address);
@@ -75,9 +77,10 @@ function partValue(address: string, unpacking: Unpacking): unknown {
   const value = unpackText(text, unpacking);
   course.depth -= 1;
   if (text.length < REMEMBER_MIN || chunkAddresses(text).length > 0) return value;
-  const element = readElement(address, text, value);
+  const element = Element.read(address, text);
   memory.addPart(address, element);
-  return handedOut(element, value, memory);
+  memory.handedOut(value, element);
+  return value;
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if a few parts are to become more than anybody saved */
@@ -92,34 +95,28 @@ function counted(address: string, text: () => string, { course, threadId }: Unpa
   if (course.repeated > REPEATED_READ_MAX) throw overgrown(threadId, "parts that are repeated beyond all measure");
 }
 
-/** Remembers whose value an object is: it may come back with the next save. */
-function handedOut(element: Element, value: unknown, memory: ThreadMemory): unknown {
-  if (typeof value === "object" && value !== null) memory.objects.set(value, element);
-  return value;
-}
-
-function unpackList(stored: StoredList, place: string | undefined, unpacking: Unpacking): unknown[] {
+function unpackList(stored: StoredList, channel: KnownChannel | undefined, unpacking: Unpacking): unknown[] {
   if (lengthOf(stored.stretches) > REMEMBERED_LIST_MAX) return unpackLongList(stored, unpacking);
   const list = listOf(stored, unpacking);
   const values = list.valuesUpTo(stored.length);
   if (values.length !== stored.length) throw altered(stored, unpacking.threadId);
-  if (place !== undefined) rememberRead(stored, place, list, unpacking, values);
+  if (channel !== undefined) rememberRead(stored, channel, list, unpacking, values);
   return values;
 }
 
 /** A read in the middle of a run changes nothing for the run: it goes on with its own objects. */
 function rememberRead(
   stored: StoredList,
-  place: string,
+  channel: KnownChannel,
   list: KnownList,
-  { memory, immutable, parts: { generation } }: Unpacking,
+  { immutable, parts: { generation } }: Unpacking,
   values: readonly unknown[],
 ): void {
   const { length } = stored;
-  const known = memory.channels.get(place);
+  const known = channel.list;
   if (known?.list === list && known.length === length && known.generation === generation) return;
   const digest = list.length === length ? list.digest : undefined;
-  memory.channels.set(place, { list, length, digest, generation, objects: immutable ? [...values] : undefined });
+  channel.list = { list, length, digest, generation, objects: immutable ? [...values] : undefined };
 }
 
 /** Too long for one text: verified and decoded stretch by stretch, and not remembered. */
@@ -130,10 +127,6 @@ function unpackLongList(stored: StoredList, { threadId, memory }: Unpacking): un
   const values: unknown[] = [];
   for (const stretch of stored.stretches) for (const value of decode(`[${stretch}]`) as unknown[]) values.push(value);
   return values;
-}
-
-function lengthOf(texts: readonly string[]): number {
-  return texts.reduce((sum, text) => sum + text.length, 0);
 }
 
 /** The list with at least the elements that the value has, verified by the digest over all of them. */

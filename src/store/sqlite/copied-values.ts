@@ -1,5 +1,5 @@
 import { chunkAddresses, chunkTag } from "../../codec";
-import { finished } from "../../values/digest";
+import { finished } from "../../values/texts";
 import { corrupted } from "../checksum";
 import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";
 import type { Pointer } from "../store";

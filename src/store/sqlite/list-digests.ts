@@ -1,4 +1,4 @@
-import { extended, newDigest, type RunningDigest } from "../../values/digest";
+import { extended, newDigest, type RunningDigest } from "../../values/texts";
 import type { Pointer } from "../store";
 import { openBody, segmentsOf } from "../ops/values";
 import type { Program } from "../program";

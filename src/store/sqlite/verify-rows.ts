@@ -1,5 +1,5 @@
 import { isId } from "../../ids";
-import { finished } from "../../values/digest";
+import { finished } from "../../values/texts";
 import type { VerifyCounts } from "../integrity";
 import { type AnyRows, LIST_ROWS, TOMBSTONE_ROWS } from "../rows";
 import { firstSeq, ofThread, SPAN, threadOfSeq } from "../spans";

@@ -24,14 +24,9 @@ interface Form {
 /** Values in parts: lists with digests, texts that refer to chunks, chunks that refer to chunks, also in circles and to nowhere. */
 export function open(random: Random): Session {
   const values = fc.sample(channelValue, { numRuns: 60, seed: random.below(2 ** 31) });
-  const seeds = values.map((value) =>
-    formOf(
-      valuesOf()
-        .channel("t", "", "c", { note: CANARY, value: [value, value] })
-        .packed(),
-    ),
-  );
-  const lists = values.filter(Array.isArray).map((value) => formOf(valuesOf().channel("t", "", "c", value).packed()));
+  const packed = (value: unknown) => valuesOf().channels({ threadId: "t", ns: "" }, { c: value }, true)[0]!.packed();
+  const seeds = values.map((value) => formOf(packed({ note: CANARY, value: [value, value] })));
+  const lists = values.filter(Array.isArray).map((value) => formOf(packed(value)));
   return {
     seeds: [...seeds, ...lists].map((form) => Buffer.from(JSON.stringify(form))),
     mutate: (input, other, by) => Buffer.from(changed(input.toString(), other.toString(), by)),
