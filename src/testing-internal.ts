@@ -66,7 +66,7 @@ export { adapted, openFile } from "./store/sqlite/connection";
 export type { NodeSqliteDatabase, SqliteDatabase } from "./store/sqlite/driver";
 export { meaningOf } from "./store/sqlite/failure-meanings";
 export { isBusy, sqliteCode, translated } from "./store/sqlite/failures";
-export { openSqliteStore, setEngineWrapper } from "./store/sqlite";
+export { openSqliteStore, setStoreWrapper, type StoreWrapper } from "./store/sqlite";
 export { CommitInDoubt, type Engine as StorageEngine, StaleFacts } from "./store/engine";
 export type { Program } from "./store/program";
 export { LogWatch } from "./store/sqlite/log-watch";
