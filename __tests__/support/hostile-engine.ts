@@ -99,25 +99,34 @@ class HostileEngine implements StorageEngine {
 }
 
 /**
- * Answers on one thread come in the order of the calls, those on several threads in any order. What names no thread is answered behind
- * all that was asked before.
+ * Answers on one thread come in the order of the calls, and those that are ready together come together; those on several threads come in
+ * any order. What names no thread is answered behind all that was asked before, and before all that is asked after it.
  */
 function withLateAnswers(store: Store, random: () => number): Store {
-  const threads = new Map<string, Promise<unknown>>();
+  const ready = new Map<string, Promise<unknown>>();
+  const releases = new Map<string, Promise<void>>();
+  const unanswered = new Set<Promise<unknown>>();
+  let barrier: Promise<unknown> = Promise.resolve();
   let asked = 0;
   let newest = 0;
+  const released = async (thread: string): Promise<void> => {
+    const release = releases.get(thread) ?? later(random, 1).finally(() => releases.delete(thread));
+    releases.set(thread, release);
+    await release;
+  };
   const late = (result: Promise<unknown>, thread: string | undefined): Promise<unknown> => {
     const number = (asked += 1);
-    const before = thread === undefined ? [...threads.values()] : [threads.get(thread)];
-    const answer = Promise.allSettled([...before, result])
-      .then(() => later(random))
-      .then(() => {
-        if (number < newest) inflicted.overtaken += 1;
-        newest = Math.max(newest, number);
-        return result;
-      });
-    if (thread === undefined) for (const known of threads.keys()) threads.set(known, answer);
-    else threads.set(thread, answer);
+    const isReady = Promise.allSettled([barrier, result, ...(thread === undefined ? unanswered : [ready.get(thread)])]);
+    if (thread !== undefined) ready.set(thread, isReady);
+    const isReleased = thread === undefined ? isReady : isReady.then(() => released(thread));
+    if (thread === undefined) barrier = isReady;
+    const answer = isReleased.then(() => {
+      unanswered.delete(isReleased);
+      if (number < newest) inflicted.overtaken += 1;
+      newest = Math.max(newest, number);
+      return result;
+    });
+    unanswered.add(isReleased);
     return answer;
   };
   return new Proxy(store, {
@@ -138,8 +147,9 @@ function threadOf([first]: unknown[]): string | undefined {
   return typeof threadId === "string" ? threadId : undefined;
 }
 
-async function later(random: () => number): Promise<void> {
-  for (let turns = Math.floor(random() * LATEST); turns > 0; turns -= 1) await new Promise((done) => setImmediate(done));
+async function later(random: () => number, atLeast = 0): Promise<void> {
+  for (let turns = atLeast + Math.floor(random() * LATEST); turns > 0; turns -= 1)
+    await new Promise((done) => setImmediate(done));
 }
 
 /** Mulberry32: the same numbers for the same seed. */
