@@ -62,7 +62,10 @@ export type LangGraphConfig<G extends RunnableGraph> = NonNullable<Parameters<G[
 
 export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOptions<G>, "onUnfinished" | "threadId"> & {
   threadId: string;
-  /** LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run goes on where it stopped. */
+  /**
+   * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run continues where it stopped. After a
+   * crash, resume without one first: the question on record may have been answered already.
+   */
   command?: object;
   /** What to begin with if there is nothing to resume, or if the run has to begin anew and its own input is not wanted or not readable. */
   input?: Parameters<G["invoke"]>[0];

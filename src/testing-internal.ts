@@ -69,7 +69,7 @@ export { Commits } from "./store/sqlite/commits";
 export { adapted, openFile } from "./store/sqlite/connection";
 export type { NodeSqliteDatabase, SqliteDatabase } from "./store/sqlite/driver";
 export { isBusy, meaningOf, sqliteCode, translated } from "./store/sqlite/failures";
-export { openSqliteStore, setEngineWrapper } from "./store/sqlite";
+export { openSqliteStore, setStoreWrapper, type StoreWrapper } from "./store/sqlite";
 export { CommitInDoubt, type Engine as StorageEngine, StaleFacts } from "./store/engine";
 export type { Program } from "./store/program";
 export { LogWatch } from "./store/sqlite/log-watch";

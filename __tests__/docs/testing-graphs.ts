@@ -6,6 +6,7 @@ import type { FinalState, GraphWorld, Step } from "langgraph-checkpoint-turns/te
 export interface Args {
   kind:
     | "clean"
+    | "asks twice"
     | "outside"
     | "timed"
     | "lost"
@@ -26,6 +27,11 @@ type World = GraphWorld<Args>;
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
 });
+/** LangGraph takes the first question's id for the second too; the caller notes the second one in a commit of its own. */
+const asking = new StateGraph(State)
+  .addNode("ask", () => ({ log: [interrupt<string, string>("one?"), interrupt<string, string>("two?")] }))
+  .addEdge(START, "ask")
+  .compile();
 type Work = () => string | Promise<string>;
 
 export function graph(world: World): unknown {
@@ -67,6 +73,8 @@ function nodesOf(world: World): Record<string, Work> {
   switch (args.kind) {
     case "clean":
       return { look, pay: () => pay({ probe }), ask: () => interrupt<string, string>("ship?") };
+    case "asks twice":
+      return { ask: async () => (await asking.invoke({ log: [] })).log.join() };
     case "outside":
       return { look, post: () => (ledger.append("posted"), "posted") };
     case "timed":

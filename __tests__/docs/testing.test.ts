@@ -97,6 +97,18 @@ describe("runUntilKilled", () => {
     expect(existsSync(killed.path)).toBe(false);
   });
 
+  test("an answer that a nested graph took before the crash isn't given to its next question", async () => {
+    const { points, remove } = await runInProcess(graphs, { ...args("asks twice"), durability: "sync" });
+    remove();
+    const writes = points.filter(({ point }) => point === "writes.before").length;
+    for (let nth = writes - 4; nth <= writes; nth += 1) {
+      const killed = await runUntilKilled(graphs, { point: "writes.before", nth }, { ...args("asks twice"), durability: "sync" });
+      const resumed = await runInProcess(graphs, { ...args("asks twice"), durability: "sync", path: killed.path });
+      expect({ nth, result: resumed.result }).toEqual({ nth, result: { log: ["yes to one?,yes to two?"] } });
+      killed.remove();
+    }
+  });
+
   test("the n-th time counts, and a point that is not reached kills nobody", async () => {
     const [second, never] = await Promise.all([
       runUntilKilled(graphs, { point: "thought.before", nth: 2 }, args("outside")),

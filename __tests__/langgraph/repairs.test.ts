@@ -475,3 +475,48 @@ describe("an official file", () => {
     expect(found.channel_versions).toEqual({ log: 1 });
   });
 });
+
+describe("S6.1 a process dies when a nested graph has saved its second question, and its caller hasn't", () => {
+  const question = (state: any): unknown => state.tasks[0].interrupts[0].value;
+  const ask = () => ({ log: [interrupt<string, string>("one?"), interrupt<string, string>("two?")] });
+
+  /** @returns a graph on another process: the first question is answered, and the caller's note of the second is lost */
+  async function afterCrash(saver: BaseCheckpointSaver, resume: (id: string) => unknown): Promise<any> {
+    const State = Annotation.Root({ log: list() });
+    const inner = new StateGraph(State).addNode("ask", ask).addEdge(START, "ask").compile();
+    const graph = new StateGraph(State).addNode("inner", inner).addEdge(START, "inner").compile({ checkpointer: saver });
+    await graph.invoke({ log: [] }, at("sync"));
+    const { id } = (await graph.getState(thread())).tasks[0]!.interrupts[0]!;
+    const putWrites = saver.putWrites.bind(saver);
+    saver.putWrites = async (config, writes, ...rest) => {
+      const isTold = config.configurable?.["checkpoint_ns"] === "" && JSON.stringify(writes).includes("two?");
+      return isTold ? undefined : putWrites(config, writes, ...rest);
+    };
+    await graph.invoke(new Command({ resume: resume(id!) }), at("sync"));
+    saver.putWrites = putWrites;
+    return graph;
+  }
+
+  test.each([
+    ["a MemorySaver", () => new MemorySaver()],
+    ["ours", () => ours()],
+  ])("the question on record is the answered one, and a resume without an answer asks the open one, on %s", async (_, make) => {
+    const graph = await afterCrash(make(), (id) => ({ [id]: "A" }));
+    expect(question(await graph.getState(thread()))).toBe("one?");
+    await graph.invoke(null, at("sync"));
+    expect(question(await graph.getState(thread()))).toBe("two?");
+    const [{ id }] = (await graph.getState(thread())).tasks[0].interrupts;
+    expect((await graph.invoke(new Command({ resume: { [id]: "B" } }), at("sync"))).log).toEqual(["A", "B"]);
+  });
+
+  test.each([
+    ["a MemorySaver", () => new MemorySaver()],
+    ["ours", () => ours()],
+  ])("an answer to the one on record, and one that was given without an id, become the second's, on %s", async (_, make) => {
+    const answered = await afterCrash(make(), (id) => ({ [id]: "A" }));
+    const [{ id }] = (await answered.getState(thread())).tasks[0].interrupts;
+    expect((await answered.invoke(new Command({ resume: { [id]: "A again" } }), at("sync"))).log).toEqual(["A", "A again"]);
+    const resumed = await afterCrash(make(), () => "A");
+    expect((await resumed.invoke(null, at("sync"))).log).toEqual(["A", "A"]);
+  });
+});

@@ -1,5 +1,5 @@
-import { DRIVERS, type DriverName, openDatabase, setEngineWrapper } from "../../src/testing-internal";
-import { HostileEngine } from "./hostile-engine";
+import { DRIVERS, type DriverName, openDatabase, setStoreWrapper } from "../../src/testing-internal";
+import { hostile } from "./hostile-engine";
 import { LONG } from "./lane";
 import { TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { tempFile } from "./temp";
@@ -34,23 +34,23 @@ export function isThere(driver: DriverName): boolean {
 }
 
 /** SQLite behind an engine that answers later, calls facts stale and loses connections: what stands above an engine must not notice. */
-const hostile: Engine = {
+const hostileEngine: Engine = {
   name: "hostile",
   answersLate: true,
   place: () => tempFile(),
   open: (options, place = ":memory:") => {
-    setEngineWrapper((engine) => new HostileEngine(engine, (opened += 1)));
+    setStoreWrapper(hostile((opened += 1)));
     try {
       return TurnSaver.fromPath(place, { ...options });
     } finally {
-      setEngineWrapper(undefined);
+      setStoreWrapper(undefined);
     }
   },
 };
 let opened = 0;
 
 /** The engines that behave alike, each with every driver that is there. The suites that prove it run once for each of them. */
-export const engines: readonly Engine[] = [...DRIVERS.filter(isThere).map(sqlite), ...(LONG ? [hostile] : [])];
+export const engines: readonly Engine[] = [...DRIVERS.filter(isThere).map(sqlite), ...(LONG ? [hostileEngine] : [])];
 
 /** For suites whose subject is the same on all of them. */
 export const [anyEngine = sqlite(DRIVERS[0])] = engines;

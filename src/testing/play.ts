@@ -102,10 +102,10 @@ class Player {
   }
 
   async #run({ input, taskId }: { input: unknown; taskId: string }, begun: boolean): Promise<boolean> {
-    let command = begun ? await this.#answered() : undefined;
-    if (command === "none") return false;
     if (!begun) this.#result = await this.runner.invoke(input, { ...this.#options, taskId });
-    else this.#result = await this.runner.resume({ ...this.#options, command });
+    // Without an answer: the question on record may have been answered before the crash. LangGraph takes its id for the body's next one too.
+    else this.#result = await this.runner.resume(this.#options);
+    let command;
     while ((command = await this.#answered()) !== undefined) {
       if (command === "none") return false;
       this.#result = await this.runner.resume({ ...this.#options, command });
@@ -121,8 +121,7 @@ class Player {
     if (answer === undefined) return "none";
     const answerTo = async (value: unknown): Promise<unknown> =>
       typeof answer === "function" ? await (answer as (question: unknown) => unknown)(value) : answer;
-    const [first] = waiting;
-    if (waiting.length === 1) return new Command({ resume: await answerTo(first?.value) });
+    // By id: LangGraph stores an answer without one, and after a crash gives it to the next question too.
     const answers: Record<string, unknown> = {};
     for (const { id, value } of waiting) answers[String(id)] = await answerTo(value);
     return new Command({ resume: answers });

@@ -33,6 +33,8 @@ export class Drive {
   readonly #saver: TurnSaver;
   readonly #runner: GraphRunner<any>;
   readonly #options;
+  /** A run has broken off: the question on record may have been answered since. LangGraph takes its id for the body's next one too. */
+  #isBrokenOff = false;
 
   constructor(
     readonly db: string,
@@ -51,6 +53,7 @@ export class Drive {
 
   /** Tells the ledger what the process before left, before anything goes on. */
   async wake(): Promise<void> {
+    this.#isBrokenOff = true;
     const effects = await this.#saver.effects.list(THREAD);
     this.ledger.add({
       t: "woke",
@@ -69,6 +72,7 @@ export class Drive {
         last = "an interrupt";
       } catch (error) {
         last = error;
+        this.#isBrokenOff = true;
         await this.#dealtWith(error);
       }
     }
@@ -96,7 +100,8 @@ export class Drive {
     const asked: { id: string; value: unknown }[] = state.tasks.flatMap(({ interrupts }: any) => interrupts);
     // By their ids: LangGraph gives an answer without one to whoever asks next, which may be a node that had not come to ask yet.
     const replies = Object.fromEntries(asked.map(({ id, value }) => [id, `re ${String(value)}`]));
-    const command = asked.length > 0 ? { command: new Command({ resume: replies }) } : {};
+    const command = asked.length > 0 && !this.#isBrokenOff ? { command: new Command({ resume: replies }) } : {};
+    this.#isBrokenOff = false;
     try {
       return await this.#runner.resume({ ...this.#options, ...command });
     } catch (error) {

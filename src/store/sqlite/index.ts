@@ -51,11 +51,17 @@ export interface SqliteStoreOptions extends ConnectionOptions {
   logger?: Logger;
 }
 
-let wrapEngine: ((engine: Engine) => Engine) | undefined;
+/** What tests put around a store and its engine. */
+export interface StoreWrapper {
+  engine: (engine: Engine) => Engine;
+  store: (store: Store) => Store;
+}
 
-/** For tests: every store that is opened from now on has its engine wrapped, so that nothing above it can rely on how SQLite answers. */
-export function setEngineWrapper(wrap: typeof wrapEngine): void {
-  wrapEngine = wrap;
+let wrapper: StoreWrapper | undefined;
+
+/** For tests: every store that is opened from now on is wrapped, so that nothing above it can rely on how SQLite answers. */
+export function setStoreWrapper(wrap: StoreWrapper | undefined): void {
+  wrapper = wrap;
 }
 
 /** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
@@ -66,7 +72,7 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
   };
   const commits = new Commits(db, options.busyTimeoutMs, rolledBack, new LogWatch(db, options.logger));
   const engine = new SqliteEngine(db, commits, typeof source !== "string");
-  const sql = new SqliteSql(engine, undefined, wrapEngine?.(engine));
+  const sql = new SqliteSql(engine, undefined, wrapper?.engine(engine));
   try {
     const opening = unlockDatabase(sql, options.encryption);
     if (opening !== undefined) commits.holdUntil(opening);
@@ -74,7 +80,8 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
     if (typeof source === "string") db.close();
     throw error;
   }
-  return storeOn(db, sql, commits, (path) => openSqliteStore(path, options));
+  const store = storeOn(db, sql, commits, (path) => openSqliteStore(path, options));
+  return wrapper?.store(store) ?? store;
 }
 
 function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy: (path: string) => Store): Store {
