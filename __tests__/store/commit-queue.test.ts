@@ -564,31 +564,35 @@ describe("S7.5 reads of a thread see what was handed in before them", () => {
   ])("S7.5 %s sees the Action and the writes of a node whose boundary isn't over", async (_name, read, expected) => {
     const log = boundaryLog();
     let found: Promise<unknown> | undefined;
-    const durable = "SELECT count(*) FROM langgraph_checkpoints WHERE durable";
     let before = 0;
     // Two nodes, so that their step isn't over with the first one's writes.
     whenHandedIn(log, "putWrites", writesOf("b"), () => {
-      before = log.count(durable);
+      before = durable(log);
       found = read(log);
     });
     await fan2(log).invoke(INPUT, on());
     expect(await found).toEqual(expected);
-    expect([before, log.count(durable)]).toEqual([1, 4]);
+    expect([before, durable(log)]).toEqual([1, 4]);
     expect(log.missing).toEqual([]);
   });
 
-  /** c ends last; b ends behind a. */
+  const durable = (log: BoundaryLog): number => log.count("SELECT count(*) FROM langgraph_checkpoints WHERE durable");
+
+  /** b ends when the end of a is saved, and c when that of b is. */
   function fan2(log: BoundaryLog) {
+    const areSaved = async (count: number): Promise<void> => {
+      while (durable(log) < count) await sleep(1);
+    };
     return log.saver.attach(
       new StateGraph(State)
         .addNode("a", log.node("a"))
         .addNode(
           "b",
-          log.node("b", () => sleep(20)),
+          log.node("b", () => areSaved(1)),
         )
         .addNode(
           "c",
-          log.node("c", () => sleep(60)),
+          log.node("c", () => areSaved(2)),
         )
         .addNode("z", log.node("z"))
         .addEdge(START, "a")
