@@ -577,14 +577,14 @@ describe("S7.5 reads of a thread see what was handed in before them", () => {
       before = durable(log);
       found = read(log);
     });
-    await fan2(log).invoke(INPUT, on());
+    await fan2(log, () => found).invoke(INPUT, on());
     expect(await found).toEqual(expected);
     expect([before, durable(log)]).toEqual([1, 4]);
     expect(log.missing).toEqual([]);
   });
 
-  /** b ends when the end of a is saved, and c when that of b is. */
-  function fan2(log: BoundaryLog) {
+  /** b ends when the end of a is saved; c when that of b is, and somebody has read. */
+  function fan2(log: BoundaryLog, read: () => Promise<unknown> | undefined) {
     return log.saver.attach(
       new StateGraph(State)
         .addNode("a", log.node("a"))
@@ -594,7 +594,7 @@ describe("S7.5 reads of a thread see what was handed in before them", () => {
         )
         .addNode(
           "c",
-          log.node("c", () => untilDurable(log, 2)),
+          log.node("c", () => untilDurable(log, 2).then(read)),
         )
         .addNode("z", log.node("z"))
         .addEdge(START, "a")
