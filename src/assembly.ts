@@ -1,4 +1,4 @@
-import { Beginnings } from "./beginnings";
+import { Beginnings, RunNames } from "./run-starts";
 import { EffectContent } from "./effects/content";
 import { Effects } from "./effects/effects";
 import { EffectJournal } from "./effects/journal";
@@ -6,7 +6,6 @@ import { SaverEmitter } from "./events";
 import type { ResolvedOptions } from "./options";
 import { Retention } from "./retention/retention";
 import { SpaceKeeper } from "./retention/space";
-import { RunNames } from "./run-names";
 import { Saving } from "./saving";
 import { UserSerde } from "./serde";
 import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";

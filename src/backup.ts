@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { describe, TurnsError } from "./errors";
+import { TurnsError } from "./errors";
 import type { VerifyReport } from "./integrity/verify";
-import { checkedOptions } from "./options";
+import { checkedOptions, functionSchema, refuseNoFile, signalSchema } from "./options";
 import type { UnpublishedBackup } from "./store/backup";
 import type { Store } from "./store/store";
 
@@ -37,15 +37,13 @@ export interface BackupReport {
 const schema = z.strictObject({
   overwrite: z.boolean().default(false),
   verify: z.boolean().default(true),
-  signal: z.custom<AbortSignal>((value) => value instanceof AbortSignal, "must be an AbortSignal").optional(),
-  onProgress: z
-    .custom<NonNullable<BackupOptions["onProgress"]>>((value) => typeof value === "function", "must be a function")
-    .optional(),
+  signal: signalSchema.optional(),
+  onProgress: functionSchema<NonNullable<BackupOptions["onProgress"]>>().optional(),
 });
 
 /** Copies a store to a file while it is in use; see `TurnSaver.backup`. */
 export async function backup(store: Store, path: string, options: BackupOptions): Promise<BackupReport> {
-  refuseNoPath(path);
+  refuseNoFile("path", path, "the path of a file to make");
   const { overwrite, verify: isVerified, signal, onProgress } = checkedOptions(schema, options);
   refuseAborted(path, signal);
   let copy: UnpublishedBackup<Store> | undefined;
@@ -92,16 +90,6 @@ function notWhole(path: string, { problemCount, problems }: VerifyReport): Turns
     remedy:
       "They are in the database itself: call saver.verify() for all of them. To copy it as it is: saver.backup(path, { verify: false }). Nothing was left at the destination.",
     data: { path, problems: problemCount },
-  });
-}
-
-function refuseNoPath(path: unknown): void {
-  if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
-  throw new TurnsError("INVALID_OPTION", {
-    what: "path",
-    expected: "the path of a file to make",
-    found: describe(path),
-    remedy: "Pass a non-empty string without NUL characters.",
   });
 }
 

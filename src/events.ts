@@ -1,10 +1,9 @@
 import { EventEmitter } from "node:events";
 import type { Effect } from "./effects/types";
 import type { GraphDifference } from "./guards/compare";
-import type { ValidationContext } from "./guards/gate-options";
-import type { Validation } from "./guards/verdict";
+import type { Validation, ValidationContext } from "./guards/gates";
 import type { Logger } from "./logger";
-import type { PrunedEvent } from "./retention/request";
+import type { PrunedEvent } from "./retention/prune";
 import type { RewindReport, TakeBackReport } from "./rewind/plan";
 import type { Turn } from "./turns/types";
 

@@ -1,21 +1,24 @@
 /** What the store commits, by the names that failpoints carry. */
-export type CommitName =
-  | "checkpoint"
-  | "writes"
-  | "thought"
-  | "action"
-  | "tokens"
-  | "effect-intent"
-  | "effect-outcome"
-  | "undo-mark"
-  | "rewind-intent"
-  | "rewind"
-  | "take-back"
-  | "prune"
-  | "run-mark";
+export const COMMIT_NAMES = [
+  "checkpoint",
+  "writes",
+  "thought",
+  "action",
+  "tokens",
+  "effect-intent",
+  "effect-outcome",
+  "undo-mark",
+  "rewind-intent",
+  "rewind",
+  "take-back",
+  "prune",
+  "run-mark",
+] as const;
+export type CommitName = (typeof COMMIT_NAMES)[number];
 
 /** Work of users' own that lies between two commits. */
-export type BodyName = "effect-body" | "undo-body";
+export const BODY_NAMES = ["effect-body", "undo-body"] as const;
+export type BodyName = (typeof BODY_NAMES)[number];
 
 /**
  * A named place at which a test can stop the world: `<commit>.before` a transaction begins, `.within` it when all its rows are

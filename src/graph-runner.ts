@@ -1,8 +1,7 @@
 import { describe, TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
-import { ofNode } from "./guards/fingerprint";
-import { nodePathOf } from "./guards/path";
+import { nodePathOf, ofNode } from "./guards/fingerprint";
 import { CheckpointFile } from "./report/checkpoint-file";
 import {
   type CompensationReport,
@@ -12,16 +11,19 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
-import { checkedCall, checkThread } from "./runner/call-options";
+import {
+  attachOptionsOf,
+  checkedCall,
+  type CheckedRunnerOptions,
+  checkedRunnerOptions,
+  checkThread,
+  type GraphRunnerOptions,
+  refuseUnknownNodes,
+} from "./runner/options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
-import { attachOptionsOf, type CheckedRunnerOptions, checkedRunnerOptions, type GraphRunnerOptions } from "./runner/options";
-import { refuseUnknownNodes } from "./runner/known-nodes";
-import { inWords, repeatedBy, restartInDoubt } from "./runner/repeated";
-import { restarted, type Start } from "./runner/restart";
-import { rollBack, rollbackAsked } from "./runner/rollback";
+import { inWords, repeatedBy, restarted, restartInDoubt, rollBack, rollbackAsked, type Start } from "./runner/restart";
 import { statusOf, type ThreadStatus } from "./runner/status";
-import { isResume, unfinishedOf, unfinishedWork } from "./runner/unfinished";
-import { isUnreadable } from "./runner/unreadable";
+import { isResume, isUnreadable, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/pregel";

@@ -26,8 +26,8 @@ export type { EncryptionOption, KeyInput, KeyProvider, KeySet } from "./sealing"
 export type { Logger } from "./logger";
 export type { DriftEvent, EffectEvent, SaverEmitter, SaverEvents, ValidationEvent } from "./events";
 export type { LangGraphCheckpoint, Turn } from "./turns/types";
-export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/request";
-export type { RunDeletionReport } from "./retention/runs";
+export type { PrunedEvent, PruneReport, PruneRequest } from "./retention/prune";
+export type { RunDeletionReport } from "./retention/prune";
 export type { NamedCheckpoint, NameRequest } from "./retention/names";
 export type { VacuumReport } from "./retention/space";
 export type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
@@ -56,7 +56,7 @@ export type { Phase, PhaseStatus, PhaseTokens, Progress, ResumeInfo } from "./re
 export type { ResumePoint } from "./report/progress";
 export type { AttachOptions } from "./turns/attach";
 export type { GraphDifference, NodeChange } from "./guards/compare";
-export type { ChannelFingerprint } from "./guards/channels";
+export type { ChannelFingerprint } from "./guards/fingerprint";
 export type { GraphDocument, NodeFingerprint, Versions } from "./guards/fingerprint";
 export type {
   GateDefaults,
@@ -66,6 +66,6 @@ export type {
   ValidationContext,
   Validator,
   Validity,
-} from "./guards/gate-options";
+} from "./guards/gates";
 export type { GatesOptions } from "./guards/gates";
-export type { Validation } from "./guards/verdict";
+export type { Validation } from "./guards/gates";

@@ -1,8 +1,7 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { describe, TurnsError } from "./errors";
-import { expectationOf } from "./expectation";
-import { newId } from "./ids";
+import { ID_RULE, isId, newId } from "./ids";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
 import type { TurnToRedact } from "./turns/turn-to-redact";
@@ -62,7 +61,12 @@ export interface TurnSaverOptions {
   createId?: () => string;
 }
 
-const isFunction = (value: unknown): boolean => typeof value === "function";
+/** Parts of the schemas of many options and requests. */
+export const idSchema = z.custom<string>(isId, ID_RULE);
+export const signalSchema = z.custom<AbortSignal>((value) => value instanceof AbortSignal, "must be an AbortSignal");
+export const isFunction = (value: unknown): boolean => typeof value === "function";
+export const functionSchema = <T>(message = "must be a function"): z.ZodCustom<T, T> => z.custom<T>(isFunction, message);
+
 const isLogger = (value: unknown): boolean =>
   typeof value === "object" &&
   value !== null &&
@@ -95,16 +99,16 @@ const schema = z.strictObject({
   classInstances: z.enum(["error", "plain"]).default("error"),
   immutable: z.boolean().default(false),
   cacheSize: z.number().int().min(0).default(64_000_000),
-  redact: z
-    .custom<NonNullable<TurnSaverOptions["redact"]>>(isFunction, "must be a function that returns an object or undefined")
-    .optional(),
+  redact: functionSchema<NonNullable<TurnSaverOptions["redact"]>>(
+    "must be a function that returns an object or undefined",
+  ).optional(),
   turns: z.enum(["full", "metadata", "off"]).default("full"),
   encryption: encryptionSchema,
   // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
   retention: retention.optional(),
   logger: z.custom<Logger>(isLogger, "must be an object with the methods debug, info, warn and error").default(defaultLogger),
-  clock: z.custom<() => Date>(isFunction, "must be a function that returns a Date").default(() => () => new Date()),
-  createId: z.custom<() => string>(isFunction, "must be a function that returns a UUID").default(() => newId),
+  clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => () => new Date()),
+  createId: functionSchema<() => string>("must be a function that returns a UUID").default(() => newId),
 });
 
 type Optional = "driver" | "encryption" | "redact" | "retention" | "serde";
@@ -135,4 +139,53 @@ export function checkedOptions<T>(type: z.ZodType<T>, options: unknown): T {
 
 function valueAt(options: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce((value, key) => (value as Record<PropertyKey, unknown> | null | undefined)?.[key], options);
+}
+
+/** The kinds that schemas name, as they stand in a sentence. */
+const KINDS: Readonly<Record<string, string>> = {
+  string: "a string",
+  boolean: "true or false",
+  number: "a number",
+  int: "a whole number",
+  object: "an object",
+  record: "an object",
+  array: "an array",
+  date: "a valid date",
+};
+
+/** What follows "expected" in the message about an issue; zod's own texts are whole sentences, which would say "expected" twice. */
+export function expectationOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return "only options that exist";
+    case "invalid_type":
+      return KINDS[issue.expected] ?? `an instance of ${issue.expected}`;
+    case "invalid_value":
+      return issue.values.map((value) => JSON.stringify(value)).join(" or ");
+    case "too_small":
+      return bounded(issue.origin, "at least", issue.minimum);
+    case "too_big":
+      return bounded(issue.origin, "at most", issue.maximum);
+    default:
+      // A schema's own text is either what is wanted or "must be" that.
+      return issue.message.replace(/^must be /, "");
+  }
+}
+
+function bounded(origin: string, limit: string, count: number | bigint): string {
+  const kind = KINDS[origin] ?? "a number";
+  return origin === "string"
+    ? `${kind} of ${limit} ${count} ${count === 1 ? "character" : "characters"}`
+    : `${kind} of ${limit} ${count}`;
+}
+
+/** @throws {TurnsError} INVALID_OPTION unless it is the path of a file, in memory or none */
+export function refuseNoFile(what: string, path: unknown, expected: string): void {
+  if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
+  throw new TurnsError("INVALID_OPTION", {
+    what,
+    expected,
+    found: describe(path),
+    remedy: "Pass a non-empty string without NUL characters.",
+  });
 }

@@ -12,7 +12,7 @@ import {
 import { z } from "zod";
 import { assembled, type DatabaseHandle } from "./assembly";
 import { backup, type BackupOptions, type BackupReport } from "./backup";
-import type { Beginnings } from "./beginnings";
+import type { Beginnings, RunNames } from "./run-starts";
 import { chunkAddresses } from "./codec";
 import type { EffectContent } from "./effects/content";
 import type { Effects } from "./effects/effects";
@@ -24,10 +24,15 @@ import { listTuples } from "./list";
 import type { Logger } from "./logger";
 import { checkedOptions, resolveOptions, type ResolvedOptions, type TurnSaverOptions } from "./options";
 import { listNames, nameCheckpoint, type NamedCheckpoint, type NameRequest } from "./retention/names";
-import { prune, type PruneParts } from "./retention/prune";
-import type { PruneReport, PruneRequest } from "./retention/request";
+import {
+  deleteForRuns,
+  prune,
+  type PruneParts,
+  type PruneReport,
+  type PruneRequest,
+  type RunDeletionReport,
+} from "./retention/prune";
 import type { Retention } from "./retention/retention";
-import { deleteForRuns, type RunDeletionReport } from "./retention/runs";
 import { removeLeftovers, type SpaceKeeper, vacuum, type VacuumReport } from "./retention/space";
 import { loaded, loadedRecord, type UserSerde } from "./serde";
 import type { CheckpointRewindRequest, CompensationReport, FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
@@ -43,7 +48,6 @@ import {
 } from "./rewind/rewind";
 import type { Undos } from "./rewind/undos";
 import { addressOf, checkedId, configurableOf } from "./run-config";
-import type { RunNames } from "./run-names";
 import type { Saving } from "./saving";
 import { copyThread } from "./thread-copying";
 import { taskSpans, type TaskSpan } from "./store/ownership";

@@ -1,18 +1,24 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata, PendingWrite } from "@langchain/langgraph-checkpoint";
-import type { Beginnings } from "./beginnings";
+import { type Beginnings, MissingCheckpoints } from "./run-starts";
 import { claimOfCheckpoint, claimOfWrites } from "./claims";
 import { encode } from "./codec";
 import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
-import { importedAt } from "./imported-at";
-import { refuseMalformed, refuseNoWrites } from "./malformed";
-import { MissingCheckpoints } from "./missing-checkpoints";
+import {
+  type Address,
+  addressOf,
+  checkedId,
+  checkedTaskPath,
+  importedAt,
+  refuseMalformed,
+  refuseNoWrites,
+  type TaskNames,
+} from "./run-config";
 import type { ResolvedOptions } from "./options";
 import { type Entry, settlementOf, toRows, updateOf, withoutHandler, writesToKeep } from "./pending-writes";
 import type { Retention } from "./retention/retention";
-import { addressOf, type Address, checkedId, checkedTaskPath, type TaskNames } from "./run-config";
 import type { UserSerde } from "./serde";
 import type {
   Lease,

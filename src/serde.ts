@@ -86,14 +86,13 @@ export async function loaded(serde: UserSerde | undefined, value: unknown): Prom
   throw withoutSerde();
 }
 
-function withoutSerde(): TurnsError {
-  return new TurnsError("UNDECODABLE_VALUE", {
+const withoutSerde = (): TurnsError =>
+  new TurnsError("UNDECODABLE_VALUE", {
     what: "a value that a serde has serialised",
     expected: "a saver with the option `serde`",
     found: "none",
     remedy: "Read it through a saver with the serde that it was saved with.",
   });
-}
 
 /** @throws {TurnsError} UNDECODABLE_VALUE if anything of the record is a serde's */
 export function refuseSerialized(record: Record<string, unknown>): void {

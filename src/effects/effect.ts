@@ -76,8 +76,8 @@ function journalOf(handlers: readonly unknown[]): unknown {
   return (faces.findLast(({ isElsewhere }) => isElsewhere !== true) ?? faces.at(-1))?.[JOURNAL];
 }
 
-function outside(name: string, found: string): TurnsError {
-  return new TurnsError("EFFECT_OUTSIDE_NODE", {
+const outside = (name: string, found: string): TurnsError =>
+  new TurnsError("EFFECT_OUTSIDE_NODE", {
     what: `effect ${JSON.stringify(name)}`,
     expected: "a call from within a node, a tool or a task of a graph that a TurnSaver is attached to",
     found,
@@ -85,4 +85,3 @@ function outside(name: string, found: string): TurnsError {
       "Run the graph with a GraphRunner, or call saver.attach(graph); pass the node's config as the option `config` where there is no async context, and await the effect before the node returns. Nothing was done.",
     data: { name },
   });
-}

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions, type ResolvedOptions } from "../options";
+import { checkedOptions, idSchema, type ResolvedOptions } from "../options";
 import { checkedId } from "../run-config";
 import { type EffectRow, SETTLED_AS_HISTORY } from "../store/effects";
 import type { Store } from "../store/store";
@@ -118,19 +117,18 @@ export class Effects {
   }
 
   async #row(effectId: string): Promise<EffectRow> {
-    if (!isId(effectId)) checkedOptions(z.custom<string>(isId, ID_RULE), effectId);
+    checkedOptions(idSchema, effectId);
     const row = await this.#parts.store.getEffect(effectId);
     if (row === undefined) throw unknownEffect(effectId);
     return row;
   }
 }
 
-function notInDoubt(row: EffectRow, found: string): TurnsError {
-  return new TurnsError("EFFECT_NOT_IN_DOUBT", {
+const notInDoubt = (row: EffectRow, found: string): TurnsError =>
+  new TurnsError("EFFECT_NOT_IN_DOUBT", {
     what: `effect ${JSON.stringify(row.name)} (${row.id})`,
     expected: "one that is in doubt",
     found,
     remedy: "Nothing was changed; saver.effects.list(threadId) shows how it stands.",
     data: { effectId: row.id, threadId: row.threadId },
   });
-}

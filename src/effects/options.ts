@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, functionSchema, idSchema, isFunction } from "../options";
 
 /** What an error of an effect's function says about the deed. */
 export type ErrorOutcome = "retryable" | "final" | "unknown";
@@ -56,15 +56,12 @@ export interface EffectPlace {
   runId: string | undefined;
 }
 
-const isFunction = (value: unknown): boolean => typeof value === "function";
-const id = z.custom<string>(isId, ID_RULE);
-
 const schema = z.strictObject({
   input: z.unknown().optional(),
-  undo: z.union([id, z.literal(false)], "must be the name of an undo, or false").optional(),
+  undo: z.union([idSchema, z.literal(false)], "must be the name of an undo, or false").optional(),
   idempotent: z.boolean().default(false),
-  probe: z.custom<CheckedEffect["probe"]>(isFunction, "must be a function of the key").optional(),
-  id: id.optional(),
+  probe: functionSchema<CheckedEffect["probe"]>("must be a function of the key").optional(),
+  id: idSchema.optional(),
   onError: z
     .custom<CheckedEffect["onError"]>(
       (value) => isFunction(value) || value === "retryable" || value === "final" || value === "unknown",
@@ -82,11 +79,10 @@ export function checkedEffect(name: unknown, fn: unknown, options: unknown): Che
   return checkedOptions(schema, options ?? {});
 }
 
-function invalid(what: string, expected: string, found: unknown): TurnsError {
-  return new TurnsError("INVALID_OPTION", {
+const invalid = (what: string, expected: string, found: unknown): TurnsError =>
+  new TurnsError("INVALID_OPTION", {
     what,
     expected,
     found: describe(found),
     remedy: 'Call effect("name", (key) => …, options). Nothing was done.',
   });
-}

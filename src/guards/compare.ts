@@ -20,7 +20,7 @@ export interface GraphDifference {
 }
 
 /** Paths of nodes, as {@link GraphDocument} has them. */
-export interface Ran {
+interface Ran {
   /** Those that durably ended. */
   completed: Iterable<string>;
   /** Those that failed or were at work: they run again anyway, and may have changed. */
@@ -42,7 +42,7 @@ export function compareFingerprints(before: GraphDocument, now: GraphDocument, r
     const was = before.nodes[path] as NodeFingerprint;
     const is = Object.hasOwn(now.nodes, path) ? now.nodes[path] : undefined;
     const what: NodeChange[] = is === undefined ? ["removed"] : changesOf(was, is);
-    return what.length === 0 ? [] : [{ node: path, what, ...labelsOf(was, is, what) }];
+    return what.length === 0 ? [] : [{ node: path, what, ...(what.includes("label") ? { from: was.label, to: is?.label } : {}) }];
   });
   const channels = channelChanges(before, now);
   const names = nodesOf(before);
@@ -92,14 +92,6 @@ function changesOf(was: NodeFingerprint, is: NodeFingerprint): NodeChange[] {
   return changes;
 }
 
-function labelsOf(
-  was: NodeFingerprint,
-  is: NodeFingerprint | undefined,
-  what: readonly NodeChange[],
-): { from?: string | undefined; to?: string | undefined } {
-  return what.includes("label") ? { from: was.label, to: is?.label } : {};
-}
-
 function isBlind(was: NodeFingerprint | undefined, is: NodeFingerprint | undefined): boolean {
   const labelled = was?.label !== undefined && is?.label !== undefined;
   return !labelled && (was?.blind === true || is?.blind === true);
@@ -122,4 +114,28 @@ function channelChanges(before: GraphDocument, now: GraphDocument): GraphDiffere
 /** What a user calls nodes: not the place where the input enters. */
 function nodesOf(document: GraphDocument): string[] {
   return Object.keys(document.nodes).filter((path) => path.slice(path.lastIndexOf("|") + 1) !== "__start__");
+}
+
+/** A node task that ended, and the graph it ran in, if that was recorded. */
+interface RecordedNode {
+  path: string;
+  graph: GraphDocument | undefined;
+}
+
+/**
+ * What a thread was built on, as one document: each node as it was when it last ended, and the channels as they were then. A thread may
+ * have run on several versions of its graph, each of which only added nodes or mended those that had failed.
+ *
+ * @param ended the node tasks that durably ended, oldest first
+ * @returns undefined if nothing is known of them: they were recorded without their graph
+ */
+export function recordedGraph(ended: readonly RecordedNode[]): GraphDocument | undefined {
+  const newest = ended.findLast(({ graph }) => graph !== undefined)?.graph;
+  if (newest === undefined) return undefined;
+  const nodes = new Map<string, NodeFingerprint>(Object.entries(newest.nodes));
+  for (const { path, graph } of ended) {
+    const node = graph !== undefined && Object.hasOwn(graph.nodes, path) ? graph.nodes[path] : undefined;
+    if (node !== undefined) nodes.set(path, node);
+  }
+  return { digest: newest.digest, channels: newest.channels, nodes: Object.fromEntries(nodes) };
 }

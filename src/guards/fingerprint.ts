@@ -1,10 +1,5 @@
-import { channelsOf, type ChannelFingerprint } from "./channels";
-import { edgesOf, type Outgoing } from "./edges";
-import { field, isProxy } from "./fields";
-import { canonical, hashOf } from "./hash";
-import { originalOf, shapeOf } from "./shape";
-
-export type { ChannelFingerprint } from "./channels";
+import { sha256 } from "../sealing/sealing";
+import { classesOf, field, isProxy, originalOf, shapeOf } from "./source";
 
 /** What is known of a node: enough to say later what of it has changed. */
 export interface NodeFingerprint {
@@ -165,4 +160,137 @@ function list(value: unknown): unknown[] {
 /** Assignment would run the setter of a name like `__proto__`. */
 function define<T>(target: Record<string, T>, key: string, value: T): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** What leaves a node. */
+interface Outgoing {
+  /** Where to, readably and in a fixed order: `b`, `c with a, b`, `by route: x → b`, `by command: b`, `on error: e`. */
+  edges: string[];
+  /** What decides at its conditional edges. */
+  conditions: unknown[];
+}
+
+/** The edges that leave each node of a graph, by the node's name; `__start__` is where the input enters. */
+function edgesOf(graph: object): (node: string) => Outgoing {
+  const outgoing = new Map<string, Outgoing>();
+  const of = (node: string): Outgoing => {
+    const known = outgoing.get(node) ?? { edges: [], conditions: [] };
+    outgoing.set(node, known);
+    return known;
+  };
+  const builder = field(graph, "builder");
+  for (const [from, to] of setOf<[string, string]>(builder, "edges")) if (to !== "__end__") of(from).edges.push(to);
+  for (const [sources, to] of setOf<[string[], string]>(builder, "waitingEdges")) {
+    for (const from of sources) of(from).edges.push(`${to} with ${[...sources].sort().join(", ")}`);
+  }
+  for (const [node, branches] of entriesOf(field(builder, "branches"))) {
+    for (const [name, branch] of entriesOf(branches)) {
+      const ends = entriesOf(field(branch, "ends")).map(([key, to]) => (key === to ? key : `${key} → ${String(to)}`));
+      of(node).edges.push(`by ${name}${ends.length === 0 ? "" : `: ${ends.join(", ")}`}`);
+      of(node).conditions.push([name, shapeOf(field(branch, "path")).shape]);
+    }
+  }
+  for (const [name, node] of entriesOf(field(graph, "nodes"))) {
+    const ends = field(node, "ends");
+    if (Array.isArray(ends) && ends.length > 0) of(name).edges.push(`by command: ${[...(ends as string[])].sort().join(", ")}`);
+    const handler = field(node, "errorHandlerNode");
+    if (typeof handler === "string") of(name).edges.push(`on error: ${handler}`);
+    if (builder === undefined) of(name).edges.push(...writesOf(node));
+  }
+  return (node) => {
+    const { edges, conditions } = of(node);
+    return { edges: [...new Set(edges)].sort(), conditions };
+  };
+}
+
+/** Of a Pregel without a builder: the channels that its writers write. */
+function writesOf(node: unknown): string[] {
+  const writers = field(node, "writers");
+  if (!Array.isArray(writers)) return [];
+  return writers
+    .flatMap((writer) => field(writer, "writes") ?? [])
+    .flatMap((write) => {
+      const channel = field(write, "channel");
+      return typeof channel === "string" && !channel.startsWith("__") ? [`writes ${channel}`] : [];
+    });
+}
+
+function setOf<T>(target: unknown, key: string): T[] {
+  const value = field(target, key);
+  return value instanceof Set ? [...(value as Set<T>)] : [];
+}
+
+function entriesOf(target: unknown): [string, unknown][] {
+  if (typeof target !== "object" || target === null || isProxy(target)) return [];
+  return Object.keys(target)
+    .sort()
+    .map((key) => [key, field(target, key)]);
+}
+
+/** LangGraph's own channels, which follow from the edges; `__root__` is the state of a graph without named channels. */
+const OWN = /^(__(?!root__)|branch:|join:)/;
+
+/** One channel of a graph's state: what kind it is, and a hash of the function that joins values in it. */
+export interface ChannelFingerprint {
+  kind: string;
+  hash?: string;
+  /** The version that the user gave the state; it then stands for the hash. */
+  label?: string;
+}
+
+/** The channels of a graph's state schema, by name. Values, defaults and types are no part of them. */
+function channelsOf(graph: object, label?: string): Record<string, ChannelFingerprint> {
+  const channels = field(graph, "channels");
+  if (typeof channels !== "object" || channels === null || isProxy(channels)) return {};
+  const found: [string, ChannelFingerprint][] = [];
+  for (const name of Object.keys(channels).sort()) {
+    const channel = field(channels, name);
+    if (!OWN.test(name) && typeof channel === "object" && channel !== null)
+      found.push([name, { ...channelOf(channel), ...(label === undefined ? {} : { label }) }]);
+  }
+  return Object.fromEntries(found);
+}
+
+function channelOf(channel: object): ChannelFingerprint {
+  if (isProxy(channel)) return { kind: "unknown" };
+  const named = field(channel, "lc_graph_name");
+  const kind = typeof named === "string" ? named : (classesOf(channel)[0]?.name ?? "unknown");
+  const parts = ["operator", "reducer", "unique", "accumulate"].flatMap((key) => {
+    const value = field(channel, key);
+    return value === undefined ? [] : [[key, shapeOf(value).shape]];
+  });
+  return parts.length === 0 ? { kind } : { kind, hash: hashOf(parts) };
+}
+
+/** 132 bits of a SHA-256 in base64url: drift is no attack, and every turn carries one. */
+const LENGTH = 22;
+
+/** The hash of anything that JSON can hold, whatever order its keys were given in. */
+export function hashOf(value: unknown): string {
+  return sha256(canonical(value)).slice(0, LENGTH);
+}
+
+/** JSON with sorted keys. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, inner: unknown) => {
+    if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return inner;
+    const record = inner as Record<string, unknown>;
+    return Object.fromEntries(
+      Object.keys(record)
+        .sort()
+        .map((key) => [key, record[key]]),
+    );
+  });
+}
+
+/**
+ * Where a node is in its graph: `sub:1|2|a:3` → `sub|a`, the names on the way to it as a graph's document has them. A bare number counts
+ * the calls of one graph within a node; a graph with a namespace of its own (`checkpointer: true`) has no task id.
+ */
+export function nodePathOf(nodeNs: string): string {
+  return nodeNs
+    .split("|")
+    .filter((segment) => !/^\d+$/.test(segment))
+    .map((segment) => segment.slice(0, segment.includes(":") ? segment.lastIndexOf(":") : undefined))
+    .join("|");
 }

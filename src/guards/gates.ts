@@ -1,16 +1,197 @@
 import { z } from "zod";
-import { TurnsError } from "../errors";
-import { checkedOptions } from "../options";
-import {
-  type Gate,
-  type GateDefaults,
-  gateDefaultsSchema,
-  gateOf,
-  type GateOptions,
-  gateSchema,
-  type Gates,
-} from "./gate-options";
-import type { Validation } from "./verdict";
+import { describe, TurnsError } from "../errors";
+import { checkedOptions, functionSchema } from "../options";
+
+/** What a node's gate does with a result below `minConfidence`. */
+export type OnFailure = "record" | "throw" | "rollback";
+
+/** What a validator is told besides the node's output. */
+export interface ValidationContext {
+  threadId: string;
+  taskId: string;
+  nodeName: string;
+  /** Names and ids of node tasks from the root down to this one. */
+  nodeNs: string;
+  nodeTaskId: string;
+  step: number;
+  attempt: number;
+  /** What the node was called with. */
+  input: unknown;
+}
+
+/** How sure a validator is, from 0 to 1, and why. */
+export type Validity = number | { confidence: number; reason?: string; recommendation?: Recommendation };
+
+/** How far back one should go for a result that failed; see `verdict.ts` for the rule. */
+export type Recommendation = "previous-checkpoint" | "one-task" | "everything";
+
+/** Looks at what a node returned. It must not change it. */
+export type Validator = (output: unknown, context: ValidationContext) => Validity | Promise<Validity>;
+
+/** Settings of a run's gates; a node's own come first. */
+export interface GateDefaults {
+  /** Below this a result has failed. Default 0.7. */
+  minConfidence?: number | undefined;
+  /** From `minConfidence` up to this it is a warning, and from here on it has passed. Default 0.85. */
+  warnBelow?: number | undefined;
+  /**
+   * `"record"` (default): the result is stored and told, the run goes on. `"throw"`: the node fails with VALIDATION_FAILED, and runs
+   * again on resume. `"rollback"`: the same, and a GraphRunner goes back to the previous checkpoint and runs on from there.
+   */
+  onFailure?: OnFailure | undefined;
+  /** How often a GraphRunner rolls one run back for this node. Default 3. */
+  maxRollbacks?: number | undefined;
+}
+
+export interface GateOptions extends GateDefaults {
+  validate: Validator;
+}
+
+/** A gate with all its settings. */
+export interface Gate {
+  validate: Validator;
+  minConfidence: number;
+  warnBelow: number;
+  onFailure: OnFailure;
+  maxRollbacks: number;
+}
+
+/** Gates of a graph, by a node's path (`sub|a`) or by its name, wherever it is. */
+export type Gates = Readonly<Record<string, Gate>>;
+
+const DEFAULTS = { minConfidence: 0.7, warnBelow: 0.85, onFailure: "record", maxRollbacks: 3 } as const;
+const confidence = z.number().min(0).max(1).optional();
+
+/** The fields of {@link GateDefaults}, for options that have others beside them. */
+export const gateDefaultFields = {
+  minConfidence: confidence,
+  warnBelow: confidence,
+  onFailure: z.enum(["record", "throw", "rollback"]).optional(),
+  maxRollbacks: z.number().int().min(0).optional(),
+};
+export const validatorSchema = functionSchema<Validator>();
+
+const ORDERED = "must be from minConfidence (default 0.7) up";
+const ordered = ({ minConfidence, warnBelow }: GateDefaults): boolean =>
+  (minConfidence ?? DEFAULTS.minConfidence) <= (warnBelow ?? Math.max(DEFAULTS.warnBelow, minConfidence ?? 0));
+
+const gateDefaultsSchema = z.strictObject(gateDefaultFields).refine(ordered, { path: ["warnBelow"], error: ORDERED });
+const gateSchema = z.strictObject({ ...gateDefaultFields, validate: validatorSchema });
+
+/**
+ * Fills in what a node does not say from the run's defaults, and what they do not say from this package's. Where only `minConfidence` is
+ * given and it is above the default of `warnBelow`, nothing is a warning.
+ *
+ * @returns undefined if what results has warnBelow below minConfidence
+ */
+function gateOf(options: GateOptions, defaults: GateDefaults): Gate | undefined {
+  const minConfidence = options.minConfidence ?? defaults.minConfidence ?? DEFAULTS.minConfidence;
+  const warnBelow = options.warnBelow ?? defaults.warnBelow ?? Math.max(DEFAULTS.warnBelow, minConfidence);
+  if (warnBelow < minConfidence) return undefined;
+  return {
+    validate: options.validate,
+    minConfidence,
+    warnBelow,
+    onFailure: options.onFailure ?? defaults.onFailure ?? DEFAULTS.onFailure,
+    maxRollbacks: options.maxRollbacks ?? defaults.maxRollbacks ?? DEFAULTS.maxRollbacks,
+  };
+}
+
+/** What a gate found, as it is stored with the Action (requirement S3.4). */
+export interface Validation {
+  confidence: number;
+  /** `passed` from `warnBelow` on, `warning` from `minConfidence` on, else `failed`. */
+  verdict: "passed" | "warning" | "failed";
+  /** What the validator said. Not stored in an encrypted database, nor where `redact` or `turns` restrict what is. */
+  reason?: string;
+  /** Of a result that failed: how far back to go. */
+  recommendation?: Recommendation;
+  minConfidence: number;
+  warnBelow: number;
+  onFailure: OnFailure;
+}
+
+const RECOMMENDATIONS: readonly unknown[] = ["previous-checkpoint", "one-task", "everything"];
+const MAX_REASON = 2_000;
+
+/**
+ * Asks a gate's validator. A validator that throws, or does not say how sure it is, has not vouched for anything: the result failed, with
+ * confidence 0.
+ *
+ * What to go back to, unless the validator says so itself:
+ * - `previous-checkpoint` for a first failure: the node made a bad step, and may make a better one from the same state;
+ * - `one-task` when the node has failed before on the same state (a later attempt): what leads to it is to blame, so the whole task is
+ *   done again;
+ * - `everything` for a confidence of exactly 0 that the validator gave itself: it rules the result out, so nothing it rests on is trusted.
+ */
+export async function validated(gate: Gate, output: unknown, context: ValidationContext): Promise<Validation> {
+  const { minConfidence, warnBelow, onFailure } = gate;
+  const thresholds = { minConfidence, warnBelow, onFailure };
+  const { confidence, reason, recommendation } = await answerOf(gate, output, context);
+  const told = reason === undefined ? {} : { reason: reason.slice(0, MAX_REASON) };
+  if (confidence >= warnBelow) return { confidence, verdict: "passed", ...told, ...thresholds };
+  if (confidence >= minConfidence) return { confidence, verdict: "warning", ...told, ...thresholds };
+  return { confidence, verdict: "failed", ...told, recommendation: recommendation ?? byAttempt(context), ...thresholds };
+}
+
+function byAttempt({ attempt }: ValidationContext): Recommendation {
+  return attempt > 1 ? "one-task" : "previous-checkpoint";
+}
+
+interface Answer {
+  confidence: number;
+  reason: string | undefined;
+  recommendation: Recommendation | undefined;
+}
+
+async function answerOf(gate: Gate, output: unknown, context: ValidationContext): Promise<Answer> {
+  try {
+    return answer(await gate.validate(output, context), context);
+  } catch (error) {
+    return unanswered(`the validator threw: ${String(error instanceof Error ? error.message : error)}`, context);
+  }
+}
+
+function answer(given: Validity, context: ValidationContext): Answer {
+  const { confidence, reason, recommendation } = (typeof given === "number" ? { confidence: given } : (given ?? {})) as Record<
+    string,
+    unknown
+  >;
+  if (typeof confidence !== "number" || !(confidence >= 0 && confidence <= 1)) {
+    const found = describe(typeof given === "object" && given !== null ? confidence : given);
+    return unanswered(`the validator gave ${found}, which is no confidence from 0 to 1`, context);
+  }
+  return {
+    confidence,
+    reason: typeof reason === "string" && reason !== "" ? reason : undefined,
+    recommendation: RECOMMENDATIONS.includes(recommendation)
+      ? (recommendation as Recommendation)
+      : confidence === 0
+        ? "everything"
+        : undefined,
+  };
+}
+
+/** That nobody vouched for a result says nothing about what it rests on. */
+function unanswered(reason: string, context: ValidationContext): Answer {
+  return { confidence: 0, reason, recommendation: byAttempt(context) };
+}
+
+/** Reads what {@link validated} gave and JSON kept. @throws {TurnsError} CHECKPOINT_CORRUPTED for what is none */
+export function parseValidation(text: string): Validation {
+  try {
+    const found = JSON.parse(text) as Validation | null;
+    if (typeof found?.confidence === "number" && typeof found.verdict === "string") return found;
+  } catch {
+    // No JSON: said below.
+  }
+  throw new TurnsError("CHECKPOINT_CORRUPTED", {
+    what: "the validation of a turn",
+    expected: "a confidence and a verdict",
+    found: "something else",
+    remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
+  });
+}
 
 /** Gates as they are given: one for each node that has one, and what goes for all. */
 export interface GatesOptions {

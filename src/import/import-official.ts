@@ -1,13 +1,12 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, functionSchema } from "../options";
 import type { TurnSaver } from "../saver";
 import type { OfficialSource } from "../store/official-source";
 import { openOfficialFile } from "../store/sqlite/official-file";
 import { noTargetId, sharedTargetId, unknownThread } from "./failures";
-import { importThread, type ImportedThread } from "./import-thread";
-import { breathe, Hold } from "./pace";
+import { breathe, Hold, type ImportedThread, importThread } from "./import-thread";
 
 /** Options of {@link importOfficial}. All are optional. */
 export interface ImportOptions {
@@ -41,14 +40,13 @@ export interface ImportReport {
 }
 
 const THREADS_PER_PIECE = 1_000;
-const isCallback = (value: unknown): boolean => typeof value === "function";
 const schema = z.strictObject({
   threads: z.array(z.string().min(1)).optional(),
   verify: z.boolean().default(true),
   existing: z.enum(["refuse", "skip"]).default("refuse"),
   onUnreadable: z.enum(["stop", "skip"]).default("stop"),
-  mapThreadId: z.custom<(threadId: string) => string>(isCallback, "must be a function").optional(),
-  onThread: z.custom<(thread: ImportedThread) => void>(isCallback, "must be a function").optional(),
+  mapThreadId: functionSchema<(threadId: string) => string>().optional(),
+  onThread: functionSchema<(thread: ImportedThread) => void>().optional(),
   signal: z.instanceof(AbortSignal).optional(),
 });
 

@@ -1,12 +1,11 @@
 import { type Checkpoint, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { TurnsError } from "../errors";
+import { importing } from "../run-config";
 import type { TurnSaver } from "../saver";
-import { importing } from "../imported-at";
-import { differenceOf, tasksToWrite, writesDiffer } from "./differences";
-import { mismatch, notSaved, threadExists } from "./failures";
-import type { OfficialTuple } from "./official-tuple";
-import { breathe, keysOf } from "./pace";
-import { readOrSkip, type SkippedCheckpoint, survey, type ThreadImport, tupleOf } from "./survey";
+import type { OfficialKey, OfficialSource } from "../store/official-source";
+import { uptime } from "../uptime";
+import { differenceOf, type OfficialTuple, officialTuple, tasksToWrite, writesAdded, writesDiffer } from "./official-tuple";
+import { aborted, mismatch, notSaved, threadExists } from "./failures";
 
 const ERROR_SOURCE_NODE = "__error_source_node__";
 
@@ -140,4 +139,175 @@ async function verify(job: ThreadImport): Promise<void> {
 async function removed(saver: TurnSaver, threadId: string): Promise<void> {
   await saver.deleteThread(threadId);
   await saver.reuseThread(threadId);
+}
+
+/** A checkpoint that is left out, and why. */
+export interface SkippedCheckpoint {
+  checkpointNs: string;
+  checkpointId: string;
+  why: string;
+}
+
+/**
+ * What the target has of a thread. `absent`: nothing. `begun`: the source's first checkpoints and no other. `whole`: all of them, and
+ * perhaps more that came later. `foreign`: anything else.
+ */
+type Standing = "absent" | "begun" | "whole" | "foreign";
+
+interface Survey {
+  standing: Standing;
+  checkpoints: number;
+  writes: number;
+  skipped: readonly SkippedCheckpoint[];
+}
+
+/** What the steps of one thread's import share. */
+interface ThreadImport {
+  saver: TurnSaver;
+  source: OfficialSource;
+  threadId: string;
+  /** What the thread is called in the target. */
+  targetId: string;
+  onUnreadable: "stop" | "skip";
+  signal: AbortSignal | undefined;
+  hold: Hold;
+}
+
+/**
+ * Reads all of a thread before anything is written, so that an unreadable checkpoint stops the import in time, and finds out how far an
+ * earlier import came.
+ *
+ * The progress is nowhere but in the target. Checkpoints are put in the order of their ids, each in one transaction, so what a
+ * killed import leaves is the thread's beginning: its first checkpoints, equal to the source's, the last perhaps without all of its
+ * writes. A note of our own beside them could be wrong; the comparison cannot, and it also finds a thread that is complete already.
+ *
+ * @throws {TurnsError} CHECKPOINT_UNREADABLE unless such checkpoints are to be skipped
+ */
+async function survey(job: ThreadImport): Promise<Survey> {
+  const { saver, threadId, targetId } = job;
+  const skipped: SkippedCheckpoint[] = [];
+  const exists = await isInUse(saver, targetId);
+  let checkpoints = 0;
+  let writes = 0;
+  let present = 0;
+  let gap = false;
+  let differs = false;
+  let wentOn = false;
+  let lacksWrites = false;
+  for (const key of keysOf(job.source, threadId)) {
+    await breathe(job.signal);
+    await job.hold.renew();
+    const wanted = readOrSkip(job, key, skipped);
+    if (wanted === undefined) continue;
+    checkpoints += 1;
+    writes += wanted.writes.length;
+    const found = exists ? await tupleOf(saver, targetId, key) : undefined;
+    if (found === undefined) gap = true;
+    else {
+      present += 1;
+      if (gap || differenceOf(wanted, found) !== undefined) differs = true;
+      if (writesAdded(wanted, found)) wentOn = true;
+      if (tasksToWrite(wanted, found).size > 0) lacksWrites = true;
+    }
+  }
+  const counts = { checkpoints, writes, skipped };
+  if (!exists) return { standing: "absent", ...counts };
+  if (differs || present === 0) return { standing: "foreign", ...counts };
+  if (!wentOn && (await countInTarget(job)) > present) wentOn = true;
+  if (present === checkpoints && (wentOn || !lacksWrites)) return { standing: "whole", ...counts };
+  return { standing: wentOn ? "foreign" : "begun", ...counts };
+}
+
+/** Undefined for a checkpoint that is left out. */
+function readOrSkip(
+  job: ThreadImport,
+  key: { ns: string; checkpointId: string },
+  skipped: SkippedCheckpoint[],
+): ReturnType<typeof officialTuple> {
+  try {
+    return officialTuple(job.source, job.threadId, key);
+  } catch (error) {
+    if (job.onUnreadable === "stop" || !TurnsError.is(error, "CHECKPOINT_UNREADABLE")) throw error;
+    skipped.push({ checkpointNs: key.ns, checkpointId: key.checkpointId, why: String(error.data["why"]) });
+    return undefined;
+  }
+}
+
+async function tupleOf(saver: TurnSaver, threadId: string, key: { ns: string; checkpointId: string }) {
+  return saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: key.ns, checkpoint_id: key.checkpointId } });
+}
+
+/** Every save opens a task, so a thread without tasks has nothing at all. */
+async function isInUse(saver: TurnSaver, threadId: string): Promise<boolean> {
+  return (await saver.listTasks(threadId)).length > 0;
+}
+
+async function countInTarget({ saver, targetId, signal, hold }: ThreadImport): Promise<number> {
+  let count = 0;
+  for await (const _ of saver.list({ configurable: { thread_id: targetId } })) {
+    count += 1;
+    await breathe(signal);
+    await hold.renew();
+  }
+  return count;
+}
+
+const KEYS_PER_PAGE = 1_000;
+/** A mark without commits is given up after two seconds (`RunRegistry`). */
+const RENEW_AFTER_MS = 1_000;
+
+/** Lets timers and I/O of the process run; called between any two checkpoints. @throws {TurnsError} if the signal was aborted */
+export async function breathe(signal: AbortSignal | undefined): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+  if (signal?.aborted === true) throw aborted(signal.reason);
+}
+
+/** A thread's checkpoints, smallest id first. Only keys are held, a page of them. */
+function* keysOf(source: OfficialSource, threadId: string): Generator<OfficialKey> {
+  let after: OfficialKey | undefined;
+  for (;;) {
+    const page = source.keys(threadId, after, KEYS_PER_PAGE);
+    yield* page;
+    after = page.at(-1);
+    if (page.length < KEYS_PER_PAGE) return;
+  }
+}
+
+/**
+ * Marks the thread as running in the target for as long as it is being imported: a `GraphRunner`, a rewind and a second import are
+ * refused meanwhile, in this process and in others. A process that dies leaves a mark that counts for nothing. The target's retention
+ * lets the thread alone, or it would remove the first checkpoints before the last are there.
+ */
+export class Hold {
+  readonly #saver: TurnSaver;
+  readonly #threadId: string;
+  readonly #letPrune: () => void;
+  #giveBack: () => Promise<void>;
+  #since = uptime();
+
+  private constructor(saver: TurnSaver, threadId: string, giveBack: () => Promise<void>) {
+    this.#saver = saver;
+    this.#threadId = threadId;
+    this.#letPrune = saver.holdRetention(threadId);
+    this.#giveBack = giveBack;
+  }
+
+  /** @throws {TurnsError} THREAD_RUNNING */
+  static async take(saver: TurnSaver, threadId: string): Promise<Hold> {
+    return new Hold(saver, threadId, await saver.reserve(threadId));
+  }
+
+  /** Takes the mark anew when it is about to expire. @throws {TurnsError} THREAD_RUNNING if somebody was quicker */
+  async renew(): Promise<void> {
+    if (uptime() - this.#since < RENEW_AFTER_MS) return;
+    await this.#giveBack();
+    this.#giveBack = async () => undefined;
+    this.#giveBack = await this.#saver.reserve(this.#threadId);
+    this.#since = uptime();
+  }
+
+  async release(): Promise<void> {
+    this.#letPrune();
+    await this.#giveBack();
+  }
 }

@@ -1,3 +1,3 @@
 export { importOfficial, type ImportOptions, type ImportReport } from "./import-official";
 export type { ImportedThread } from "./import-thread";
-export type { SkippedCheckpoint } from "./survey";
+export type { SkippedCheckpoint } from "./import-thread";

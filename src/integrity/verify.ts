@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { parseDocument } from "../guards/fingerprint";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, functionSchema, idSchema, signalSchema } from "../options";
 import type { IntegrityProblem, VerifyCounts } from "../store/integrity";
 import type { Store } from "../store/store";
 
@@ -41,11 +40,9 @@ export interface VerifyReport {
 /** A damaged file may have a problem in every row, and the report has to fit into memory. */
 const TOLD_MAX = 1_000;
 const schema = z.strictObject({
-  threadId: z.custom<string>(isId, ID_RULE).optional(),
-  signal: z.custom<AbortSignal>((value) => value instanceof AbortSignal, "must be an AbortSignal").optional(),
-  onProgress: z
-    .custom<NonNullable<VerifyRequest["onProgress"]>>((value) => typeof value === "function", "must be a function")
-    .optional(),
+  threadId: idSchema.optional(),
+  signal: signalSchema.optional(),
+  onProgress: functionSchema<NonNullable<VerifyRequest["onProgress"]>>().optional(),
 });
 
 /**

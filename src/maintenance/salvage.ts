@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { describe, TurnsError } from "../errors";
 import { parseDocument } from "../guards/fingerprint";
-import { checkedOptions } from "../options";
+import { checkedOptions, refuseNoFile } from "../options";
 import { type EncryptionOption, encryptionSchema } from "../sealing";
 import type { DamagedThread, LostItem, SalvagedFile } from "../store/salvage";
 import { salvageFile } from "../store/sqlite/salvage";
@@ -41,19 +40,9 @@ const schema = z.strictObject({ encryption: encryptionSchema, wal: z.enum(["use"
  */
 export async function salvage(source: string, target: string, options: SalvageOptions = {}): Promise<SalvageReport> {
   const { encryption, wal } = checkedOptions(schema, options);
-  refuseNoPath("source", source);
-  refuseNoPath("target", target);
+  refuseNoFile("source", source, "the path of a file");
+  refuseNoFile("target", target, "the path of a file");
   const isGraph = (digest: string, text: string): boolean => parseDocument(digest, text) !== undefined;
   const salvaged = await salvageFile(source, target, { encryption, ignoreLog: wal === "ignore", isGraph });
   return { source, target, ok: salvaged.lost.length === 0 && salvaged.damaged.length === 0, ...salvaged };
-}
-
-function refuseNoPath(what: string, path: unknown): void {
-  if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
-  throw new TurnsError("INVALID_OPTION", {
-    what,
-    expected: "the path of a file",
-    found: describe(path),
-    remedy: "Pass a non-empty string without NUL characters.",
-  });
 }

@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { checkedOptions } from "../options";
+import { checkedOptions, functionSchema } from "../options";
 import { inTurn, NotSynced, type ReadFile, readWhole, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
 import { type FollowedSaver, type FollowOptions, followThread, type ProgressFollower } from "./follow";
 import { type FromThreadOptions, progressOfThread, type ProgressSource } from "./from-thread";
@@ -29,9 +29,7 @@ const pathSchema = z.strictObject({
   path: z.string().refine((path) => path !== "" && !path.includes("\0"), "must be the path of a file"),
 });
 const optionsSchema = z.strictObject({
-  clock: z
-    .custom<() => Date>((value) => typeof value === "function", "must be a function that returns a Date")
-    .default(() => () => new Date()),
+  clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => () => new Date()),
 });
 const completionSchema = changeSchema.omit({ status: true });
 const reasonSchema = z.strictObject({ reason: z.string() });

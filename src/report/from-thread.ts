@@ -1,7 +1,6 @@
 import { type CheckpointTuple, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, idSchema } from "../options";
 import type { TaskSpan } from "../store/ownership";
 import { plannedTasks } from "../turns/planned";
 import type { Turn } from "../turns/types";
@@ -42,7 +41,7 @@ export interface FromThreadOptions {
 }
 
 export const threadOptions = z.strictObject({
-  threadId: z.custom<string>(isId, ID_RULE),
+  threadId: idSchema,
   by: z.enum(["task", "node"]).default("task"),
   errors: z.boolean().optional(),
 });

@@ -1,5 +1,5 @@
 import { describe } from "../errors";
-import { expectationOf } from "../expectation";
+import { expectationOf } from "../options";
 import {
   type Block,
   blocksOf,

@@ -42,15 +42,14 @@ function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], u
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as never;
 }
 
-function unknownPhase(id: string, threadId: string): TurnsError {
-  return new TurnsError("UNKNOWN_PHASE", {
+const unknownPhase = (id: string, threadId: string): TurnsError =>
+  new TurnsError("UNKNOWN_PHASE", {
     what: `phase ${describe(id)}`,
     expected: "a phase of the file",
     found: `none of that id in the progress of ${describe(threadId)}`,
     remedy: "read() shows which there are; write() adds phases. Nothing was changed.",
     data: { id, threadId },
   });
-}
 
 /** Why a phase failed, as one line of its notes: by its beginning it is found again when the reason is another, or none any more. */
 export function failureLine(reason: string): string {

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, idSchema } from "../options";
 
 /** Tokens as the models reported them; `cached` are part of the input, `reasoning` part of the output. */
 export interface PhaseTokens {
@@ -50,7 +49,6 @@ export interface Progress {
 export const TOKEN_KINDS = ["input", "output", "cached", "reasoning"] as const satisfies readonly (keyof PhaseTokens)[];
 export const STATUSES = ["pending", "in-progress", "completed", "failed", "skipped"] as const satisfies readonly PhaseStatus[];
 
-const id = z.custom<string>(isId, ID_RULE);
 /** Minus zero, which no file can tell from zero, becomes zero. */
 const count = z
   .number()
@@ -61,7 +59,7 @@ const count = z
 const tokens = z.strictObject({ input: count, output: count, cached: count, reasoning: count });
 
 export const phaseSchema = z.strictObject({
-  id,
+  id: idSchema,
   name: z.string(),
   status: z.enum(STATUSES),
   startedAt: z.date().nullable(),
@@ -72,8 +70,8 @@ export const phaseSchema = z.strictObject({
 
 const resumeSchema = z
   .strictObject({
-    lastPhase: id.nullable(),
-    nextPhase: id.nullable(),
+    lastPhase: idSchema.nullable(),
+    nextPhase: idSchema.nullable(),
     nextStep: z.string().nullable(),
     canResume: z.boolean(),
     reason: z.string().nullable(),
@@ -85,7 +83,7 @@ const resumeSchema = z
 
 /** What every {@link Progress} keeps to; what it says of its phases agrees with them. */
 export const progressSchema: z.ZodType<Progress> = z
-  .strictObject({ threadId: id, phases: z.array(phaseSchema), resume: resumeSchema, totals: tokens })
+  .strictObject({ threadId: idSchema, phases: z.array(phaseSchema), resume: resumeSchema, totals: tokens })
   .superRefine((progress, context) => {
     const ids = progress.phases.map((phase) => phase.id);
     const known = new Set(ids);

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { isId } from "../ids";
+import { checkedOptions, idSchema } from "../options";
 import type { CheckpointName, Store } from "../store/store";
 
 /** A checkpoint to name; without an id the newest of the namespace, which is the root's by default. */
@@ -18,13 +18,12 @@ export interface NamedCheckpoint {
   createdAt: string;
 }
 
-const id = z.custom<string>(isId, ID_RULE);
 const isNamespace = (value: unknown): boolean => value === "" || isId(value);
 const schema = z.strictObject({
-  threadId: id,
+  threadId: idSchema,
   checkpointNs: z.custom<string>(isNamespace, "must be a namespace").default(""),
-  checkpointId: id.optional(),
-  name: id,
+  checkpointId: idSchema.optional(),
+  name: idSchema,
 });
 
 /** @throws {TurnsError} INVALID_OPTION, CHECKPOINT_NOT_FOUND */

@@ -1,8 +1,80 @@
+import { z } from "zod";
+import { TurnsError } from "../errors";
+import { checkedOptions, idSchema, signalSchema } from "../options";
+import { refuseWhileRunning } from "../rewind/plan";
 import type { PruneCounts, RunRow, Store } from "../store/store";
+import { unfinishedRewind } from "../store/unfinished-rewind";
 import { unknownThread } from "../store/unknown-thread";
-import { type CheckedPrune, checkedPrune, type PruneReport, type PruneRequest } from "./request";
+import { addCounts, NOTHING, pruneThread } from "./prune-thread";
 import { giveBack, removeLeftovers } from "./space";
-import { addCounts, NOTHING, pruneThread } from "./thread";
+
+/** What to prune. At least one of `keepLast`, `maxAgeMs` and `idleMs` is needed; a checkpoint goes if any of them says so. */
+export interface PruneRequest {
+  /** Default: all threads. */
+  threadId?: string;
+  /** How many of the newest checkpoints of a thread's root namespace stay; at least 1. */
+  keepLast?: number;
+  /** Checkpoints that were saved longer ago go, except for the newest; milliseconds. */
+  maxAgeMs?: number;
+  /** Threads on which nothing was saved for that long, and nobody is at work, are deleted whole; milliseconds. */
+  idleMs?: number;
+  /** Only count what would go. */
+  dryRun?: boolean;
+  /** How many checkpoints go in one transaction; the event loop runs on between two. Default 500. */
+  batchSize?: number;
+  /** Ends the work between two batches; what went is gone, and another call goes on. */
+  signal?: AbortSignal;
+}
+
+export interface PruneReport extends PruneCounts {
+  /** How many threads something went from, those deleted whole among them. */
+  threads: number;
+  deletedThreads: readonly string[];
+  /** Threads that could not be pruned, when all were asked for. */
+  failed: readonly { threadId: string; error: unknown }[];
+  /** By how much the database got smaller on disk, its write-ahead log included. */
+  bytesFreed: number;
+  dryRun: boolean;
+  /** Whether all of it was done; false if the signal ended it. */
+  done: boolean;
+}
+
+/** What the event `pruned` tells, whatever brought it about. */
+export interface PrunedEvent extends PruneCounts {
+  by: "prune" | "deleteForRuns" | "retention";
+  /** How many threads were gone through: of a prune those that something went from, those deleted whole among them. */
+  threads: number;
+  deletedThreads: readonly string[];
+  failed: readonly { threadId: string; error: unknown }[];
+  /** As in the {@link PruneReport}. The option `retention` cannot tell: free pages are given back later. */
+  bytesFreed?: number;
+  done: boolean;
+}
+
+type CheckedPrune = PruneRequest & { dryRun: boolean; batchSize: number };
+
+const milliseconds = z.number().int().min(0);
+const pruneSchema = z.strictObject({
+  threadId: idSchema.optional(),
+  keepLast: z.number().int().min(1).optional(),
+  maxAgeMs: milliseconds.optional(),
+  idleMs: milliseconds.optional(),
+  dryRun: z.boolean().default(false),
+  batchSize: z.number().int().min(1).max(100_000).default(500),
+  signal: signalSchema.optional(),
+});
+
+/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
+function checkedPrune(request: PruneRequest): CheckedPrune {
+  const checked = checkedOptions(pruneSchema, request);
+  if (checked.keepLast !== undefined || checked.maxAgeMs !== undefined || checked.idleMs !== undefined) return checked;
+  throw new TurnsError("INVALID_OPTION", {
+    what: "pruning",
+    expected: "at least one of keepLast, maxAgeMs and idleMs",
+    found: "none of them",
+    remedy: "Say what may go. Nothing was deleted.",
+  });
+}
 
 export interface PruneParts {
   store: Store;
@@ -51,7 +123,7 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
 }
 
 /** With the log in the file, so that its coming and going does not count. */
-export async function sizeNow(store: Store): Promise<number> {
+async function sizeNow(store: Store): Promise<number> {
   await store.checkpointLog(true);
   return (await store.space()).bytes;
 }
@@ -97,4 +169,41 @@ async function takeIdle({ store, now, isAlive }: PruneParts, threadId: string, i
   const before = now() - idleMs;
   const idle = await store.idleThread(threadId, before, isAlive);
   return dryRun || idle === undefined ? idle : store.deleteIdleThread(threadId, before, isAlive, now());
+}
+
+export interface RunDeletionReport extends PruneCounts {
+  threads: number;
+  /** Checkpoints of these runs that stay, because a delta channel of a remaining checkpoint is put together from them. */
+  kept: readonly { threadId: string; checkpointNs: string; checkpointId: string }[];
+  bytesFreed: number;
+}
+
+const BATCH = 500;
+const runsSchema = z.strictObject({ runIds: z.array(idSchema) });
+
+/**
+ * Deletes the checkpoints of some runs in all threads, with their writes and turns.
+ *
+ * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING, REWIND_UNFINISHED before anything has been deleted
+ */
+export async function deleteForRuns(parts: PruneParts, ids: readonly string[]): Promise<RunDeletionReport> {
+  const { runIds } = checkedOptions(runsSchema, { runIds: ids });
+  const { store, isAlive } = parts;
+  const threads = await store.threadsOfRuns(runIds);
+  for (const threadId of threads) {
+    refuseWhileRunning(threadId, (await store.listRuns(threadId)).filter(isAlive));
+    const rewind = await store.unfinishedRewind(threadId);
+    if (rewind !== undefined) throw unfinishedRewind(rewind, `deleting runs of thread ${JSON.stringify(threadId)}`);
+  }
+  const before = await sizeNow(store);
+  const total = { ...NOTHING };
+  const kept: { threadId: string; checkpointNs: string; checkpointId: string }[] = [];
+  for (const threadId of threads) {
+    const pace = { dryRun: false, batchSize: BATCH, sweep: () => true };
+    const { counts, spared } = await pruneThread(store, threadId, { kind: "runs", runIds }, pace);
+    addCounts(total, counts);
+    for (const { ns, checkpointId } of spared) kept.push({ threadId, checkpointNs: ns, checkpointId });
+  }
+  await giveBack(store, { truncate: true });
+  return { ...total, threads: threads.length, kept, bytesFreed: Math.max(0, before - (await store.space()).bytes) };
 }

@@ -2,9 +2,8 @@ import type { SaverEmitter } from "../events";
 import type { Logger } from "../logger";
 import type { TurnSaverOptions } from "../options";
 import type { Store } from "../store/store";
+import { pruneThread } from "./prune-thread";
 import type { SpaceKeeper } from "./space";
-import { isWorthSweeping } from "./sweeping";
-import { pruneThread } from "./thread";
 
 interface ThreadState {
   atWork: boolean;
@@ -20,7 +19,7 @@ interface ThreadState {
 const LOOKED_AT_PER_SAVE = 64;
 const BATCH = 500;
 
-export interface RetentionParts {
+interface RetentionParts {
   store: Store;
   /** Requirement S2.4; recommended are 5 checkpoints, and 50 for workflows with side effects (S3.6). */
   options: NonNullable<TurnSaverOptions["retention"]>;
@@ -98,13 +97,28 @@ export class Retention {
     if (sweeps) space.later();
     if (counts.checkpoints + counts.writes + counts.turns + counts.chunks === 0) return;
     log.info({ threadId, ...counts }, "pruned");
-    events.tell("pruned", {
-      by: "retention",
-      ...counts,
-      threads: 1,
-      deletedThreads: [],
-      failed: [],
-      done: true,
-    });
+    events.tell("pruned", { by: "retention", ...counts, threads: 1, deletedThreads: [], failed: [], done: true });
   }
+}
+
+/** A sweep reads all that is left of the thread, so it waits until so many checkpoints have gone. */
+const AT_LATEST = 64;
+/** Where there is little to read it comes earlier, or many threads with a few pruned checkpoints each would keep all their values. */
+const EARLIER = [8, 16, 32];
+/** How many pages may be read for each checkpoint that went: a mebibyte. */
+const PAGES_PER_CHECKPOINT = 256;
+
+/**
+ * Whether it is worth while to look for values that nothing needs any more. What counts is what was pruned since somebody last did,
+ * in all processes together: many live for a few saves only.
+ *
+ * @param before how much was unswept before something was pruned
+ */
+async function isWorthSweeping(store: Store, threadId: string, before: number): Promise<boolean> {
+  const unswept = await store.unswept(threadId);
+  if (unswept >= AT_LATEST) return true;
+  // To ask at each of them would cost more than the sweep.
+  if (!EARLIER.some((mark) => before < mark && unswept >= mark)) return false;
+  const affordable = unswept * PAGES_PER_CHECKPOINT;
+  return (await store.pagesToSweep(threadId, affordable + 1)) <= affordable;
 }

@@ -1,6 +1,6 @@
 import type { Logger } from "../logger";
 import type { FileSpace, RunRow, Store } from "../store/store";
-import { othersFirst } from "./thread";
+import { othersFirst } from "./prune-thread";
 
 /** Pages given back in one transaction: 4 MiB at SQLite's usual page size. */
 const PAGES_AT_ONCE = 1_024;

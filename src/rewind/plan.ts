@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { ID_RULE, isId } from "../ids";
+import { idSchema } from "../options";
 import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
@@ -61,11 +61,10 @@ export interface RewindPlan {
 }
 
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === "string");
-const id = z.custom<string>(isId, ID_RULE);
 
 export const requestSchema = z.strictObject({
-  threadId: id,
-  toTask: id,
+  threadId: idSchema,
+  toTask: idSchema,
   tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
   dryRun: z.boolean().optional(),
   archive: z.boolean().optional(),
@@ -74,7 +73,7 @@ export const requestSchema = z.strictObject({
 
 export const checkpointSchema = requestSchema
   .pick({ threadId: true, archive: true, allowUncompensated: true })
-  .extend({ checkpointNs: z.string().optional(), checkpointId: id, reason: id });
+  .extend({ checkpointNs: z.string().optional(), checkpointId: idSchema, reason: idSchema });
 export const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
 
 /**
@@ -120,35 +119,32 @@ function checkAgainstList(
   if (early !== undefined) throw contradiction(request, early, { listed: "after", ran: "before" });
 }
 
-function contradiction(request: RewindRequest, task: string, sides: { listed: string; ran: string }): TurnsError {
-  return new TurnsError("STATE_INVARIANT_VIOLATED", {
+const contradiction = (request: RewindRequest, task: string, sides: { listed: string; ran: string }): TurnsError =>
+  new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
     expected: `task ${describe(task)} ${sides.listed} the target, as in the list of tasks`,
     found: `it ran ${sides.ran} the target`,
     remedy: "Pass the tasks in the order in which they ran, or leave the list out. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, task },
   });
-}
 
-function unknownTask(request: RewindRequest, expected: string, spans: readonly TaskSpan[]): TurnsError {
-  return new TurnsError("UNKNOWN_TASK", {
+const unknownTask = (request: RewindRequest, expected: string, spans: readonly TaskSpan[]): TurnsError =>
+  new TurnsError("UNKNOWN_TASK", {
     what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
     expected,
     found: "a task that is not among them",
     remedy: "saver.listTasks(threadId) shows which there are. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, tasks: spans.map((span) => span.taskId) },
   });
-}
 
-function beforeBeginning(threadId: string, targetSeq: number): TurnsError {
-  return new TurnsError("UNKNOWN_TASK", {
+const beforeBeginning = (threadId: string, targetSeq: number): TurnsError =>
+  new TurnsError("UNKNOWN_TASK", {
     what: `rewind of thread ${describe(threadId)} to seq ${targetSeq}`,
     expected: "a point at which the thread was there",
     found: "one before its first task, or no such thread",
     remedy: "saver.listTasks(threadId) shows where its tasks begin. Nothing was deleted.",
     data: { threadId, targetSeq },
   });
-}
 
 /** @throws {TurnsError} CHECKPOINT_NOT_FOUND */
 export function pointOf(request: CheckpointRewindRequest, seq: number | undefined): number {

@@ -296,15 +296,14 @@ function sameEffects({ effects, begun }: Seen, rows: readonly EffectRow[]): bool
   );
 }
 
-function moved({ threadId }: Aim, found: string): TurnsError {
-  return new TurnsError("STATE_INVARIANT_VIOLATED", {
+const moved = ({ threadId }: Aim, found: string): TurnsError =>
+  new TurnsError("STATE_INVARIANT_VIOLATED", {
     what: `rewind of thread ${describe(threadId)}`,
     expected: "the thread as it was when the rewind was planned",
     found: `${found} meanwhile`,
     remedy: "Look at the thread and rewind again. Nothing was deleted.",
     data: { threadId },
   });
-}
 
 /**
  * Gives an unfinished rewind up: nothing is deleted, and what it undid stays marked as undone, so that the same node does it again, with

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Effect, toPublicEffect } from "../effects/types";
-import { checkedOptions } from "../options";
+import { checkedOptions, isFunction } from "../options";
 import type { EffectRow } from "../store/effects";
 import { inDoubtBehind, runningBehind, uncompensated, undoInDoubt } from "./failures";
 import type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./plan";
@@ -44,7 +44,6 @@ export interface KnownUndo {
   whenInDoubt: boolean;
 }
 
-const isFunction = (value: unknown): boolean => typeof value === "function";
 const details = z.strictObject({
   run: z.custom(isFunction),
   probe: z.custom(isFunction).optional(),
@@ -80,12 +79,7 @@ function inOneForm(given: Undo): KnownUndo {
   if (typeof given === "function") return { run: given, probe: undefined, idempotent: false, whenInDoubt: false };
   const { probe, idempotent = false, whenInDoubt = false } = given;
   // Called as methods: an undo may be an instance of a class.
-  return {
-    run: (call) => given.run(call),
-    probe: probe && ((call) => probe.call(given, call)),
-    idempotent,
-    whenInDoubt,
-  };
+  return { run: (call) => given.run(call), probe: probe && ((call) => probe.call(given, call)), idempotent, whenInDoubt };
 }
 
 /** An effect behind a target, and what is to be done about it. */

@@ -1,14 +1,11 @@
-import { differenceInWords, type GraphDifference } from "../guards/compare";
 import { describe, TurnsError } from "../errors";
+import { compareFingerprints, differenceInWords, type GraphDifference, recordedGraph } from "../guards/compare";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
-import type { PregelLike } from "../turns/pregel";
 import { plannedTasks } from "../turns/planned";
-import { driftOf } from "./drift";
-import { lastRunOf } from "./last-run";
+import type { PregelLike } from "../turns/pregel";
+import { isUnreadable, lastRunOf, type Unfinished, unfinishedOf } from "./last-run";
 import { type RunNodes, runNodesOf } from "./run-nodes";
-import { type Unfinished, unfinishedOf } from "./unfinished";
-import { isUnreadable } from "./unreadable";
 
 /** The newest checkpoint format that LangGraph has, of those this package was tested with. */
 const NEWEST_FORMAT = 4;
@@ -93,8 +90,8 @@ function goneOf(
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
 }
 
-export function nothingToResume(threadId: string): TurnsError {
-  return new TurnsError("NOTHING_TO_RESUME", {
+export const nothingToResume = (threadId: string): TurnsError =>
+  new TurnsError("NOTHING_TO_RESUME", {
     what: `resume of thread ${describe(threadId)}`,
     expected: "a thread with at least one checkpoint",
     found: "none",
@@ -102,10 +99,9 @@ export function nothingToResume(threadId: string): TurnsError {
       "The run ended before its input was saved, or the id is another one; pass `input` to begin, or invoke the graph with it.",
     data: { threadId },
   });
-}
 
-function graphChanged(threadId: string, drift: readonly string[]): TurnsError {
-  return new TurnsError("GRAPH_CHANGED", {
+const graphChanged = (threadId: string, drift: readonly string[]): TurnsError =>
+  new TurnsError("GRAPH_CHANGED", {
     what: `resume of thread ${describe(threadId)}`,
     expected: "the graph as it was when its completed nodes ran",
     found: drift.join("; "),
@@ -113,10 +109,9 @@ function graphChanged(threadId: string, drift: readonly string[]): TurnsError {
       'Put the nodes back as they were; give them the version label they had if only their source text changed; or pass drift: "restart" to begin the run anew, or "ignore" to go on with what was done.',
     data: { threadId, changes: drift },
   });
-}
 
-function wrongGraph(threadId: string, expected: string, found: string): TurnsError {
-  return new TurnsError("WRONG_GRAPH", {
+const wrongGraph = (threadId: string, expected: string, found: string): TurnsError =>
+  new TurnsError("WRONG_GRAPH", {
     what: `resume of thread ${describe(threadId)}`,
     expected,
     found,
@@ -124,14 +119,35 @@ function wrongGraph(threadId: string, expected: string, found: string): TurnsErr
       "Resume the thread with the graph it was run with. If it is this one, all of whose nodes were replaced: a graph that has a graphId of its own counts as changed then. Nothing was changed.",
     data: { threadId },
   });
-}
 
-function newerFormat(threadId: string, found: number): TurnsError {
-  return new TurnsError("SCHEMA_TOO_NEW", {
+const newerFormat = (threadId: string, found: number): TurnsError =>
+  new TurnsError("SCHEMA_TOO_NEW", {
     what: `the newest checkpoint of thread ${describe(threadId)}`,
     expected: `a checkpoint format up to ${NEWEST_FORMAT}`,
     found: `format ${found}`,
     remedy: "It was written by a newer LangGraph; update LangGraph and this package. Nothing was changed.",
     data: { threadId, format: found },
+  });
+
+/** How the graph differs from the one that a run's nodes ran in (S3.3); undefined if they were recorded without their graph. */
+async function driftOf(
+  saver: TurnSaver,
+  graph: PregelLike,
+  threadId: string,
+  nodes: RunNodes,
+): Promise<GraphDifference | undefined> {
+  const again = [...nodes.failed, ...nodes.inFlight, ...nodes.waiting];
+  // Of a run in which nothing ended, what began tells at least which graph it was.
+  const known = nodes.completed.length > 0 ? nodes.completed : again;
+  const graphs = await saver.recordedGraphs(
+    threadId,
+    known.map(({ turnId }) => ({ id: turnId })),
+  );
+  const byTurn = new Map(graphs.flatMap(({ turnIds, document }) => turnIds.map((id) => [id, document] as const)));
+  const recorded = recordedGraph(known.map(({ turnId, path }) => ({ path, graph: byTurn.get(turnId) })));
+  if (recorded === undefined) return undefined;
+  return compareFingerprints(recorded, saver.documentOf(graph), {
+    completed: nodes.completed.map(({ path }) => path),
+    failed: again.map(({ path }) => path),
   });
 }

@@ -1,7 +1,10 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { type CheckpointTuple, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
 import { plannedTasks } from "../turns/planned";
-import { orUnreadable, UNREADABLE } from "./unreadable";
+import type { PregelLike } from "../turns/pregel";
 
 /**
  * The run that a thread's newest checkpoint is of. Not only input begins one: so does an update, or a fork, that makes nodes due where
@@ -20,8 +23,79 @@ export async function lastRunOf(saver: TurnSaver, threadId: string): Promise<Las
 
 /** Whether node tasks are to come next; undefined if the checkpoint is gone, or cannot be read. */
 async function isDue(saver: TurnSaver, threadId: string, checkpointId: string): Promise<boolean | undefined> {
-  const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } };
-  const found = await orUnreadable(() => saver.getTuple(config));
+  const found = await readTuple(saver, threadId, checkpointId);
   if (found === undefined || found === UNREADABLE) return undefined;
   return plannedTasks("", found.checkpoint, found.metadata ?? { source: "loop", step: 0, parents: {} }).length > 0;
+}
+
+/** What a checkpoint that cannot be read is refused with. */
+export function isUnreadable(error: unknown): error is TurnsError {
+  return (["CHECKPOINT_CORRUPTED", "UNDECODABLE_VALUE", "CHECKPOINT_UNREADABLE"] as const).some((code) =>
+    TurnsError.is(error, code),
+  );
+}
+
+export const UNREADABLE = Symbol("unreadable");
+
+/** A checkpoint of the outermost graph; without an id the newest. */
+export async function readTuple(
+  saver: TurnSaver,
+  threadId: string,
+  checkpointId?: string,
+): Promise<CheckpointTuple | typeof UNREADABLE | undefined> {
+  try {
+    return await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } });
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return UNREADABLE;
+  }
+}
+
+/** What stands between a thread and new input. */
+export interface Unfinished {
+  /** Nodes that are due, or wait for an answer. */
+  nodes: readonly string[];
+  /** Whether only a person's answer can finish it. */
+  waits: boolean;
+}
+
+interface GraphWithState {
+  getState(config: RunnableConfig): Promise<{ next: string[]; tasks: { name: string; interrupts: unknown[] }[] }>;
+}
+
+/**
+ * `next` alone does not tell: it is empty after a crash between a step's writes and its checkpoint, and while a resume value is
+ * pending (internals, F4). Writes that no checkpoint has taken up yet are work too.
+ */
+export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId: string): Promise<Unfinished | undefined> {
+  const config = { configurable: { thread_id: threadId } };
+  const head = await saver.getTuple(config);
+  if (head === undefined) return undefined;
+  const state = await (graph as unknown as GraphWithState).getState(config);
+  const taken = (head.pendingWrites ?? []).filter(([, channel]) => channel === RESUME || !Object.hasOwn(WRITES_IDX_MAP, channel));
+  if (state.next.length === 0 && taken.length === 0) return undefined;
+  const due = state.tasks.filter((task) => state.next.includes(task.name));
+  return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0) };
+}
+
+export function unfinishedWork(threadId: string, unfinished: Unfinished): TurnsError {
+  const nodes = unfinished.nodes.map((name) => JSON.stringify(name)).join(", ");
+  return new TurnsError("UNFINISHED_WORK", {
+    what: `new input for thread ${describe(threadId)}`,
+    expected: "a thread whose last run is finished",
+    found: unfinished.waits
+      ? `a run that waits for an answer at ${nodes}`
+      : `unfinished work${nodes === "" ? "" : ` at ${nodes}`}`,
+    remedy: unfinished.waits
+      ? 'Answer with resume({ threadId, command: new Command({ resume }) }), or pass onUnfinished: "abandon" to drop it.'
+      : 'Call resume({ threadId }) first, or pass onUnfinished: "finish" (or "abandon" to drop it).',
+    data: { threadId, nodes: unfinished.nodes, waits: unfinished.waits },
+  });
+}
+
+/** `null` and a Command that answers an interrupt go on with what there is. */
+export function isResume(input: unknown): boolean {
+  if (input === null || input === undefined) return true;
+  const { lg_name: name, resume } = input as { lg_name?: unknown; resume?: unknown };
+  return name === "Command" && resume !== undefined && resume !== null;
 }

@@ -1,10 +1,11 @@
 import { z } from "zod";
-import { type GateDefaults, gateDefaultFields, type Validator, validatorSchema } from "../guards/gate-options";
-import type { GatesOptions } from "../guards/gates";
-import { checkedOptions } from "../options";
+import { describe, TurnsError } from "../errors";
+import { fingerprintOf } from "../guards/fingerprint";
+import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
 import { ID_RULE, isId } from "../ids";
+import { checkedOptions, idSchema, isFunction } from "../options";
+import { type Undos, undosSchema } from "../rewind/undos";
 import type { AttachOptions } from "../turns/attach";
-import { undosSchema, type Undos } from "../rewind/undos";
 
 /**
  * What a {@link GraphRunner} is told of a node, by its name or its path (`sub|a`). A node of a graph that a node calls by itself goes by its
@@ -46,10 +47,10 @@ export interface GraphRunnerOptions {
   checkpointFile?: string | ((threadId: string) => string);
 }
 
-const isFunction = (value: unknown): boolean => typeof value === "function";
-
+const onUnfinished = z.enum(["refuse", "finish", "abandon"]);
+const drift = z.enum(["restart", "refuse", "ignore"]);
 const schema = z.strictObject({
-  onUnfinished: z.enum(["refuse", "finish", "abandon"]).default("refuse"),
+  onUnfinished: onUnfinished.default("refuse"),
   nodes: z
     .record(
       z.string(),
@@ -63,10 +64,7 @@ const schema = z.strictObject({
         // Otherwise a gate that was meant would let everything through.
         .refine(
           (node) => node.validate !== undefined || Object.keys(gateDefaultFields).every((key) => !Object.hasOwn(node, key)),
-          {
-            path: ["validate"],
-            error: "must be a function, as the node has settings of a gate",
-          },
+          { path: ["validate"], error: "must be a function, as the node has settings of a gate" },
         ),
     )
     .default({}),
@@ -74,9 +72,9 @@ const schema = z.strictObject({
   // Checked where the gates are made, which names what is wrong.
   gates: z.custom<GateDefaults>(() => true).optional(),
   undos: undosSchema.default({}),
-  drift: z.enum(["restart", "refuse", "ignore"]).default("restart"),
+  drift: drift.default("restart"),
   onCorrupted: z.enum(["restart", "refuse"]).default("restart"),
-  graphId: z.custom<string>(isId, ID_RULE).optional(),
+  graphId: idSchema.optional(),
   checkpointFile: z
     .custom<GraphRunnerOptions["checkpointFile"]>(
       (value) => isFunction(value) || (typeof value === "string" && value !== ""),
@@ -106,4 +104,91 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
     stateVersion,
     gates: Object.keys(gated).length === 0 && gates === undefined ? undefined : { nodes: gated, defaults: gates },
   };
+}
+
+/** Not strict: the rest is LangGraph's config. */
+const callSchema = z.looseObject({ onUnfinished: onUnfinished.optional(), drift: drift.optional() });
+
+/**
+ * The thread that a call of the runner names.
+ *
+ * @throws {TurnsError} INVALID_CONFIG without a thread id; INVALID_OPTION for a policy that is none: it must not stand for another one
+ */
+export function checkedCall(options: unknown, doing: string): string {
+  const { threadId } = (typeof options === "object" && options !== null ? options : {}) as { threadId?: unknown };
+  checkThread(threadId, doing);
+  checkedOptions(callSchema, options);
+  return threadId;
+}
+
+/** @throws {TurnsError} INVALID_CONFIG */
+export function checkThread(threadId: unknown, doing: string): asserts threadId is string {
+  if (isId(threadId)) return;
+  throw new TurnsError("INVALID_CONFIG", {
+    what: `threadId, needed for ${doing}`,
+    expected: ID_RULE,
+    found: describe(threadId),
+    remedy:
+      'A GraphRunner takes the thread\'s id as an option of its own, e.g. runner.invoke(input, { threadId: "my-thread" }). Nothing was changed.',
+    data: { key: "threadId" },
+  });
+}
+
+/** Names in an error are at most this many. */
+const NAMES_MAX = 30;
+
+/**
+ * Refuses names of nodes that the graph can't have. What it doesn't show may exist all the same: tasks of a functional entrypoint, and
+ * nodes of a graph that a node calls by itself. The latter are named by their path, which begins with that node (`tools|search`).
+ *
+ * @param names by name or path, as the option `nodes` takes them
+ * @throws {TurnsError} INVALID_OPTION with the nearest name and those that there are
+ */
+export function refuseUnknownNodes(graph: object, names: readonly string[]): void {
+  if (names.length === 0 || !("builder" in graph)) return;
+  const paths = Object.keys(fingerprintOf(graph).nodes).filter((path) => !/(^|\|)__start__$/.test(path));
+  const shown = new Set(paths.flatMap((path) => [path, path.slice(path.lastIndexOf("|") + 1)]));
+  const isKnown = (name: string): boolean => {
+    if (shown.has(name)) return true;
+    const caller = paths.findLast(
+      (path) => name.startsWith(`${path}|`) && !paths.some((other) => name.startsWith(`${other}|`) && other.length > path.length),
+    );
+    return caller !== undefined && !paths.some((path) => path.startsWith(`${caller}|`));
+  };
+  const unknown = names.find((name) => !isKnown(name));
+  if (unknown === undefined) return;
+  const nearest = nearestOf(unknown, [...shown]);
+  const listed = paths.slice(0, NAMES_MAX).join(", ");
+  const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : "";
+  throw new TurnsError("INVALID_OPTION", {
+    problem: `Option "nodes" names ${JSON.stringify(unknown)}, but the graph has no such node.`,
+    remedy:
+      `${nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `}Its nodes: ${listed}${more}. ` +
+      "Name a node of a graph that a node calls by itself by its path, e.g. " +
+      `nodes: { ${JSON.stringify(`${paths[0] ?? "caller"}|${unknown}`)}: … }.`,
+    data: { option: `nodes.${unknown}`, nearest, nodes: paths },
+  });
+}
+
+/** The most similar of the names, if it is similar at all. */
+function nearestOf(name: string, known: readonly string[]): string | undefined {
+  const near = known
+    .map((each) => ({ each, edits: editsBetween(name.toLowerCase(), each.toLowerCase()) }))
+    .filter(({ each, edits }) => edits <= Math.max(1, Math.floor(Math.max(name.length, each.length) / 3)))
+    .sort((left, right) => left.edits - right.edits);
+  return near[0]?.each;
+}
+
+/** How many letters have to be put in, taken out or replaced (Levenshtein). */
+function editsBetween(left: string, right: string): number {
+  let row = Array.from({ length: right.length + 1 }, (_, at) => at);
+  for (let at = 1; at <= left.length; at += 1) {
+    const next = [at];
+    for (let to = 1; to <= right.length; to += 1) {
+      const replaced = (row[to - 1] as number) + (left[at - 1] === right[to - 1] ? 0 : 1);
+      next.push(Math.min((row[to] as number) + 1, (next[to - 1] as number) + 1, replaced));
+    }
+    row = next;
+  }
+  return row[right.length] as number;
 }

@@ -1,7 +1,11 @@
 import { type CheckpointTuple, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import type { Effect } from "../effects/types";
+import { describe, TurnsError } from "../errors";
+import type { Undos } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
+import type { LastRun } from "../store/store";
 import type { AssessParts } from "./assess";
-import { orUnreadable, UNREADABLE } from "./unreadable";
+import { readTuple, UNREADABLE } from "./last-run";
 
 /** How LangGraph is called. */
 export interface Start {
@@ -30,7 +34,7 @@ export async function restarted(
   const before = begun?.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;
   const from = isGiven ? await readable(saver, threadId, before) : begun;
   // LangGraph reads the newest checkpoint too, wherever it goes on from.
-  if (from === undefined || !(await isReadable(saver, threadId))) await putHead({ saver, graph }, threadId, from);
+  if (from === undefined || (await readTuple(saver, threadId)) === UNREADABLE) await putHead({ saver, graph }, threadId, from);
   return { input: isGiven ? input : null, checkpointId: isGiven ? from && before : inputId };
 }
 
@@ -50,17 +54,119 @@ async function putHead(
   );
 }
 
-async function isReadable(saver: TurnSaver, threadId: string): Promise<boolean> {
-  return (await orUnreadable(() => saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: "" } }))) !== UNREADABLE;
-}
-
 async function readable(
   saver: TurnSaver,
   threadId: string,
   checkpointId: string | undefined,
 ): Promise<CheckpointTuple | undefined> {
   if (checkpointId === undefined) return undefined;
-  const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: checkpointId } };
-  const found = await orUnreadable(() => saver.getTuple(config));
+  const found = await readTuple(saver, threadId, checkpointId);
   return found === UNREADABLE ? undefined : found;
+}
+
+/** An effect that was done, as far as it takes to name it. */
+type DoneEffect = Pick<Effect, "name" | "label" | "key">;
+
+/** The effects of a thread's last run, as far as a run that begins anew would repeat them. */
+interface Repeated {
+  done: readonly DoneEffect[];
+  /** They may have happened, or are happening. */
+  open: readonly Effect[];
+}
+
+/** @param run undefined: nothing has run */
+export async function repeatedBy(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<Repeated> {
+  const effects = run === undefined ? [] : await saver.effects.list(threadId, { afterSeq: Math.max(0, run.sinceSeq - 1) });
+  return {
+    done: effects
+      .filter(({ status, undoStatus }) => status === "done" && undoStatus !== "done")
+      .map(({ name, label, key }) => ({ name, label, key })),
+    open: effects.filter(({ status }) => status === "in-doubt" || status === "running"),
+  };
+}
+
+/** On a new branch an effect has another key: nobody would find out that it is the same deed, not even a probe. */
+export function restartInDoubt(threadId: string, open: readonly Effect[], obstacle: TurnsError): TurnsError {
+  const [first] = open as readonly [Effect, ...Effect[]];
+  const effects = open.map(({ id: effectId, name, label, key, nodeName, status }) => {
+    return { effectId, name, label, key, nodeName, status };
+  });
+  return new TurnsError("EFFECT_IN_DOUBT", {
+    what: `a new beginning (${obstacle.code}) of the run of thread ${describe(threadId)}`,
+    expected: "effects whose outcome is known",
+    found: effects
+      .map(({ name, label, key, nodeName }) => `${describe(name)} (${label}, key ${key}) of node ${describe(nodeName)}`)
+      .join(", "),
+    remedy: `The run was not begun anew. Find out whether each happened, and settle it with saver.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }; or pass drift: "ignore" to go on with what was done.`,
+    data: { threadId, effectId: first.id, effects, reason: obstacle.code },
+    cause: obstacle,
+  });
+}
+
+/** For the warning. */
+export function inWords(done: readonly DoneEffect[]): string {
+  if (done.length === 0) return "";
+  return ` Effects that were done, and are done again where it comes to them: ${done.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ")}.`;
+}
+
+/** What a gate's VALIDATION_FAILED says about itself. */
+interface FailedGate {
+  threadId: string;
+  nodeName: string;
+  nodeNs: string;
+  nodeTaskId: string;
+  turnId: string | undefined;
+  confidence: number;
+  maxRollbacks: number;
+}
+
+/** @returns undefined for an error that is no gate's, or of one that is not to roll back */
+export function rollbackAsked(error: unknown): FailedGate | undefined {
+  if (!TurnsError.is(error, "VALIDATION_FAILED") || error.data["onFailure"] !== "rollback") return undefined;
+  return error.data as unknown as FailedGate;
+}
+
+/**
+ * Goes back to the checkpoint that the node started from, its effects undone (S3.4). How often is counted in the database, by node task,
+ * whose id stays the same: a run that crashes in between does not roll back for ever.
+ *
+ * @returns whether it did; false if the node has been rolled back as often as it may, or nobody knows where it started
+ * @throws {TurnsError} what the rewind is refused with, EFFECT_UNCOMPENSATED and its like; the run then stands where the node failed
+ */
+export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate): Promise<boolean> {
+  const reason = `gate:${gate.nodeTaskId}`;
+  const { threadId, nodeName: node, confidence, maxRollbacks } = gate;
+  const warn = (data: object, message: string): void =>
+    saver.logger.warn({ threadId, node, ...data }, `node ${JSON.stringify(node)} ${message}`);
+  const before = await saver.countRewinds(threadId, reason);
+  if (before >= maxRollbacks) {
+    warn({ confidence, rollbacks: before }, "was rolled back as often as it may be");
+    return false;
+  }
+  const from = await startOf(saver, gate);
+  if (from === undefined) {
+    warn({}, "failed its validation, and nobody knows where it started");
+    return false;
+  }
+  const rollback = before + 1;
+  warn({ confidence, rollback, maxRollbacks }, "failed its validation: the run goes back to the checkpoint before it");
+  await saver.rewindToCheckpoint({ threadId, ...from, reason }, undos, true);
+  return true;
+}
+
+/**
+ * The checkpoint that the node started from: its turn knows it, and where turns are not kept, a node of the outermost graph started from
+ * the newest.
+ */
+async function startOf(
+  saver: TurnSaver,
+  { threadId, nodeNs, turnId }: FailedGate,
+): Promise<{ checkpointNs: string; checkpointId: string } | undefined> {
+  const run = await saver.lastRun(threadId);
+  if (run?.damage !== undefined) throw run.damage;
+  const turns = turnId === undefined ? [] : await saver.listTurns(threadId, { afterSeq: Math.max(0, (run?.sinceSeq ?? 0) - 1) });
+  const { checkpointNs, checkpointId } = turns.find(({ id }) => id === turnId) ?? {};
+  if (checkpointNs !== undefined && checkpointId !== undefined) return { checkpointNs, checkpointId };
+  const head = turnId === undefined && !nodeNs.includes("|") ? run?.branch[0] : undefined;
+  return head === undefined ? undefined : { checkpointNs: "", checkpointId: head };
 }

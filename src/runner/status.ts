@@ -34,7 +34,12 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
   const { nodes, run, unfinished, difference, drift, obstacle } = await assess(parts, threadId);
   const rewind = await saver.unfinishedRewind(threadId);
   const finished = !running && obstacle === undefined && unfinished === undefined;
-  const reason = reasonOf({ running, finished, obstacle, rewind: rewind?.id });
+  const stops = running
+    ? { code: "THREAD_RUNNING", message: "a live process is running it" }
+    : rewind !== undefined
+      ? { code: "REWIND_UNFINISHED", message: `rewind ${rewind.id} was begun and has not ended` }
+      : obstacle && { code: obstacle.code, message: obstacle.message };
+  const reason = stops ?? (finished ? { code: "FINISHED", message: "nothing is left to do" } : undefined);
   return {
     threadId,
     graphId: run?.graphId,
@@ -54,17 +59,4 @@ async function inDoubt(saver: TurnSaver, threadId: string, afterSeq: number): Pr
   return (await saver.effects.list(threadId, { afterSeq: Math.max(0, afterSeq) })).filter(
     ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
   );
-}
-
-function reasonOf(found: {
-  running: boolean;
-  finished: boolean;
-  obstacle: { code: string; message: string } | undefined;
-  rewind: string | undefined;
-}): ThreadStatus["reason"] {
-  if (found.running) return { code: "THREAD_RUNNING", message: "a live process is running it" };
-  if (found.rewind !== undefined)
-    return { code: "REWIND_UNFINISHED", message: `rewind ${found.rewind} was begun and has not ended` };
-  if (found.obstacle !== undefined) return { code: found.obstacle.code, message: found.obstacle.message };
-  return found.finished ? { code: "FINISHED", message: "nothing is left to do" } : undefined;
 }

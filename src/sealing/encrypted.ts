@@ -71,15 +71,14 @@ function notOpenable(keys: ResolvedKeys, threadId: string, identity: Identity, s
   return unknownKey(keyId, rowName(threadId, identity), [...keys.byId.keys()], { threadId, identity });
 }
 
-function notEncrypted(threadId: string, identity: Identity): TurnsError {
-  return new TurnsError("NOT_ENCRYPTED", {
+const notEncrypted = (threadId: string, identity: Identity): TurnsError =>
+  new TurnsError("NOT_ENCRYPTED", {
     what: rowName(threadId, identity),
     expected: "sealed bytes",
     found: "a plain text in an encrypted database",
     remedy: "The row was written outside this package, or before the database was encrypted; restore the file from a copy.",
     data: { threadId, identity },
   });
-}
 
 /** Threads whose keys are kept. Deriving them again costs as much as sealing ten small texts. */
 const CAPACITY = 1_000;

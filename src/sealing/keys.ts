@@ -110,8 +110,8 @@ function parse<T>(type: z.ZodType<T>, value: unknown, name: string): T {
   });
 }
 
-function providerFailed(cause: unknown, keyIds: readonly string[]): TurnsError {
-  return new TurnsError("KEY_PROVIDER_FAILED", {
+const providerFailed = (cause: unknown, keyIds: readonly string[]): TurnsError =>
+  new TurnsError("KEY_PROVIDER_FAILED", {
     what: 'option "encryption.provider"',
     expected: "keys",
     found: "an error, which is the cause of this one",
@@ -119,7 +119,6 @@ function providerFailed(cause: unknown, keyIds: readonly string[]): TurnsError {
     data: { keyIds: [...keyIds] },
     cause,
   });
-}
 
 function hasOwn<K extends string>(value: unknown, key: K): value is Record<K, unknown> {
   return typeof value === "object" && value !== null && Object.hasOwn(value, key);
@@ -216,12 +215,11 @@ function nameOf(id: string): string {
   return `the encryption key ${JSON.stringify(id)}`;
 }
 
-function refused(what: string, expected: string, found: string, remedy?: string): TurnsError {
-  return new TurnsError("INVALID_OPTION", {
+const refused = (what: string, expected: string, found: string, remedy?: string): TurnsError =>
+  new TurnsError("INVALID_OPTION", {
     what,
     expected,
     found,
     remedy: remedy ?? "Correct the option `encryption`, or what its provider returns.",
     data: { option: "encryption" },
   });
-}

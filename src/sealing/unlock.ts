@@ -56,24 +56,22 @@ function unlocked(keys: ResolvedKeys, secret: Buffer, isNew: boolean): Unlocked 
   return { sealing: encryptedSealing(keys, secret), toStore };
 }
 
-function encrypted(keyIds: readonly string[]): TurnsError {
-  return new TurnsError("ENCRYPTED", {
+const encrypted = (keyIds: readonly string[]): TurnsError =>
+  new TurnsError("ENCRYPTED", {
     what: "this database",
     expected: "the option `encryption`, because the database is encrypted",
     found: "no keys",
     remedy: `Pass the option \`encryption\` with the keys ${keyIds.map((id) => JSON.stringify(id)).join(", ")}.`,
     data: { keyIds },
   });
-}
 
-function notEncrypted(): TurnsError {
-  return new TurnsError("NOT_ENCRYPTED", {
+const notEncrypted = (): TurnsError =>
+  new TurnsError("NOT_ENCRYPTED", {
     what: "this database",
     expected: "an encrypted or an empty one, because the option `encryption` is given",
     found: "texts stored without encryption",
     remedy: "Open it without `encryption`, or start a new file: a database is encrypted from its first row or not at all.",
   });
-}
 
 const WHAT = "the secret of this database";
 /** Rows begin with "turns": a secret never opens as one, nor one as a secret. */
@@ -113,11 +111,10 @@ export function unwrapSecret(wrapped: Uint8Array, keys: ResolvedKeys): Buffer {
   });
 }
 
-function corruptedSecret(found: string): TurnsError {
-  return new TurnsError("CHECKPOINT_CORRUPTED", {
+const corruptedSecret = (found: string): TurnsError =>
+  new TurnsError("CHECKPOINT_CORRUPTED", {
     what: WHAT,
     expected: "one secret, wrapped under each of its keys",
     found,
     remedy: "The stored data was changed outside this package. Restore the file from a copy.",
   });
-}

@@ -211,3 +211,18 @@ export const THREAD_ROWS = new Rows(THREADS);
 export const TOMBSTONE_ROWS = new Rows(TOMBSTONES);
 export const TURN_ROWS = new Rows(TURNS);
 export const WRITE_ROWS = new Rows(WRITES);
+
+/** {@link Rows} of whichever table. */
+export interface AnyRows {
+  readonly table: Table;
+  readonly columns: string;
+  select(rest: string): string;
+  identity(raw: Fields): Identity;
+  parse(sealing: Sealing, threadId: string | undefined, raw: never): object;
+  unverified(threadId: string | undefined, raw: never): object;
+}
+
+export const ALL_ROWS: readonly AnyRows[] = [
+  ...[ARCHIVED_ROWS, CHUNK_ROWS, EFFECT_ROWS, GRAPH_ROWS, ITEM_ROWS, LIST_ROWS, NAME_ROWS, REWIND_ROWS, RUN_ROWS],
+  ...[SNAPSHOT_ROWS, TASK_ROWS, THREAD_ROWS, TOMBSTONE_ROWS, TURN_ROWS, WRITE_ROWS],
+];

@@ -1,6 +1,6 @@
 import type { Failpoint, FailpointDetails } from "../failpoints";
 import type { Effect } from "../effects/types";
-import type { CheckedMatch } from "./points";
+import type { CheckedMatch } from "./failpoint-actions";
 
 /** What a child is asked, in a file of its folder. */
 export interface ChildRequest {

@@ -13,12 +13,11 @@ import {
   REQUEST_FILE,
   toldError,
 } from "./child-protocol";
-import { once, withNode } from "./counting";
+import { once, withNode } from "./failpoint-actions";
 import type { GraphWorld } from "./graph-module";
 import { Ledger } from "./ledger";
-import { loadedModule } from "./load-module";
-import { play } from "./play";
-import { setClockOffset } from "./wall-clock";
+import { loadedModule, play } from "./play";
+import { setClockOffset } from "./clocks";
 
 /** The program that {@link runUntilKilled} starts: `child <folder>`. It is asked, notes the failpoints it reaches, and answers there. */
 const [folder = ""] = process.argv.slice(2);

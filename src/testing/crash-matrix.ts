@@ -4,13 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { TurnsError } from "../errors";
-import type { Failpoint } from "../failpoints";
-import { checkedOptions } from "../options";
-import { graphFile } from "./graph-file";
-import { casesOf, type CrashCase, MATRIX_BOUNDARIES, sampled } from "./matrix-cases";
-import { CrashMatrixReport, type CrashRun } from "./matrix-report";
+import { BODY_NAMES, COMMIT_NAMES, type Failpoint } from "../failpoints";
+import { checkedOptions, functionSchema } from "../options";
+import { graphFile } from "./launch";
+import { casesOf, type CrashCase, CrashMatrixReport, type CrashRun, MATRIX_BOUNDARIES, sampled } from "./matrix-report";
 import { findings, ranAgain, same } from "./matrix-verdict";
-import { BODY_NAMES, type BoundaryName, COMMIT_NAMES, FAILPOINTS } from "./points";
+import { type BoundaryName, FAILPOINTS } from "./failpoint-actions";
 import {
   type ChildRun,
   clockOffset,
@@ -47,7 +46,6 @@ export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args"
 type Checked = z.output<typeof schema>;
 type Common = Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env">;
 
-const isFunction = (value: unknown): boolean => typeof value === "function";
 const isPlace = (value: unknown): boolean => ([...COMMIT_NAMES, ...BODY_NAMES, ...FAILPOINTS] as unknown[]).includes(value);
 const place = z.custom<BoundaryName | Failpoint>(isPlace, "must be the name of a boundary or a failpoint");
 
@@ -62,8 +60,8 @@ const schema = z.strictObject({
   sample: z.number().int().min(1).optional(),
   seed: z.number().int().min(0).max(0xffff_ffff).optional(),
   atOnce: z.number().int().min(1).max(64).default(2),
-  compare: z.custom<NonNullable<CrashMatrixOptions["compare"]>>(isFunction, "must be a function").default(() => same),
-  onRun: z.custom<NonNullable<CrashMatrixOptions["onRun"]>>(isFunction, "must be a function").optional(),
+  compare: functionSchema<NonNullable<CrashMatrixOptions["compare"]>>().default(() => same),
+  onRun: functionSchema<NonNullable<CrashMatrixOptions["onRun"]>>().optional(),
 });
 
 /**
@@ -180,12 +178,11 @@ class Matrix {
   }
 }
 
-function impossible(expected: string, found: string, cause?: unknown): TurnsError {
-  return new TurnsError("MATRIX_IMPOSSIBLE", {
+const impossible = (expected: string, found: string, cause?: unknown): TurnsError =>
+  new TurnsError("MATRIX_IMPOSSIBLE", {
     what: "the crash matrix",
     expected,
     found,
     remedy: "runInProcess(graphModule) shows how the run goes; a matrix compares with it.",
     cause,
   });
-}

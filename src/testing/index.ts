@@ -1,12 +1,18 @@
-export { type Failpoint, type FailpointDetails, type FailpointHandler, setFailpointHandler } from "../failpoints";
-export { BODY_NAMES, type BoundaryName, COMMIT_NAMES, type FailpointMatch, FAILPOINTS } from "./points";
-export { type FailpointAction, withFailpoint } from "./scoped";
-export { FakeClock } from "./fake-clock";
+export {
+  BODY_NAMES,
+  COMMIT_NAMES,
+  type Failpoint,
+  type FailpointDetails,
+  type FailpointHandler,
+  setFailpointHandler,
+} from "../failpoints";
+export { type BoundaryName, type FailpointAction, type FailpointMatch, FAILPOINTS, withFailpoint } from "./failpoint-actions";
+export { FakeClock } from "./clocks";
 export { type Deed, Ledger } from "./ledger";
 export type { FinalState, GraphModule, GraphWorld, Step } from "./graph-module";
 export type { KnownEffect, ReachedPoint, Snapshot, ToldError } from "./child-protocol";
 export { type ChildRun, runInProcess, type RunOptions, runUntilKilled } from "./run-until-killed";
 export { crashMatrix, type CrashMatrixOptions } from "./crash-matrix";
-export { type CrashCase, type Durability, MATRIX_BOUNDARIES } from "./matrix-cases";
+export { type CrashCase, type Durability, MATRIX_BOUNDARIES } from "./matrix-report";
 export { CrashMatrixReport, type CrashRun, type Problem } from "./matrix-report";
 export type { Finding, ProblemKind } from "./matrix-verdict";

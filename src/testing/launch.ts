@@ -1,17 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, extname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { decode } from "../codec";
-import { TurnsError } from "../errors";
+import { describe, TurnsError } from "../errors";
 import { childProgram } from "./child-program";
 import { ANSWER_FILE, type ChildAnswer, type ChildRequest, POINTS_FILE, type ReachedPoint, REQUEST_FILE } from "./child-protocol";
-import { type GraphFile, invalidModule } from "./graph-file";
 
 /** How much of what a child says is kept: the end tells why it died. */
 const OUTPUT_LENGTH = 64 * 1024;
 
-export interface Launch {
+interface Launch {
   timeoutMs: number;
   execArgv: readonly string[];
   env: Readonly<Record<string, string | undefined>>;
@@ -108,15 +108,14 @@ function reached(file: string): ReachedPoint[] {
   return lines.slice(0, -1).map((line) => JSON.parse(line) as ReachedPoint);
 }
 
-function timedOut(timeoutMs: number, last: string | undefined, { stderr }: Ended): TurnsError {
-  return new TurnsError("CHILD_TIMED_OUT", {
+const timedOut = (timeoutMs: number, last: string | undefined, { stderr }: Ended): TurnsError =>
+  new TurnsError("CHILD_TIMED_OUT", {
     what: "the process that runs the graph",
     expected: `an end within ${timeoutMs} ms`,
     found: `none; it was killed, and had ${last === undefined ? "reached no failpoint" : `last reached ${last}`}`,
     remedy: "A node may wait for something that never comes. Otherwise raise timeoutMs; data.stderr has what it said.",
     data: { timeoutMs, lastPoint: last, stderr },
   });
-}
 
 function childFailed({ code, signal, stderr }: Ended, last: string | undefined): TurnsError {
   const end = stderr.trim().split("\n").at(-1) ?? "";
@@ -127,4 +126,74 @@ function childFailed({ code, signal, stderr }: Ended, last: string | undefined):
     remedy: "The module must neither exit nor leave a rejection unhandled; data.stderr has what it said.",
     data: { code, signal, lastPoint: last, stderr },
   });
+}
+
+/** The file of a graph's module, and what kind of module Node takes it for. */
+interface GraphFile {
+  url: string;
+  type: "module" | "commonjs";
+}
+
+/**
+ * @param given a path, from the working folder, or a file URL
+ * @throws {TurnsError} GRAPH_MODULE_INVALID unless it is a file
+ */
+export function graphFile(given: string | URL): GraphFile {
+  const path = pathOf(given);
+  if (path === undefined || !existsSync(path) || !statSync(path).isFile()) {
+    const found = path === undefined ? describe(given) : `none at ${JSON.stringify(path)}`;
+    throw invalidModule("the module of a graph", "the path or file URL of a file", found);
+  }
+  return { url: pathToFileURL(path).href, type: typeOf(path) };
+}
+
+const invalidModule = (what: string, expected: string, found: string, cause?: unknown): TurnsError =>
+  new TurnsError("GRAPH_MODULE_INVALID", {
+    what,
+    expected,
+    found,
+    remedy:
+      'docs/testing.md says what such a module exports. A TypeScript one needs a loader, execArgv: ["--import", "tsx"] for one, or a Node ' +
+      "that runs it by itself. Nothing was run.",
+    cause,
+  });
+
+function pathOf(given: unknown): string | undefined {
+  try {
+    if (given instanceof URL) return fileURLToPath(given);
+    if (typeof given !== "string" || given === "") return undefined;
+    return given.startsWith("file:") ? fileURLToPath(given) : resolve(given);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Node's own rule: the extension decides, and where it leaves it open the nearest package.json. */
+function typeOf(path: string): GraphFile["type"] {
+  const extension = extname(path);
+  if (extension === ".mjs" || extension === ".mts") return "module";
+  if (extension === ".cjs" || extension === ".cts") return "commonjs";
+  for (let folder = dirname(path); ; folder = dirname(folder)) {
+    const manifest = join(folder, "package.json");
+    if (existsSync(manifest)) return moduleType(manifest);
+    if (dirname(folder) === folder) return "commonjs";
+  }
+}
+
+function moduleType(manifest: string): GraphFile["type"] {
+  try {
+    return (JSON.parse(readFileSync(manifest, "utf8")) as { type?: unknown } | null)?.type === "module" ? "module" : "commonjs";
+  } catch {
+    return "commonjs";
+  }
+}
+
+/** Flags of Node's that are this process's own affair, with a value behind them or without. */
+const WITH_VALUE = new Set(["-e", "--eval", "-p", "--print", "-pe", "--input-type"]);
+const OWN =
+  /^--(inspect|watch|test|prof|cpu-prof|heap-prof)(\b|-|=|$)|^--(eval|print|input-type)=|^-(i|c)$|^--(interactive|check)$/;
+
+/** What of this process's flags its children get too: loaders above all, so that TypeScript under tsx stays TypeScript under tsx. */
+export function inheritedFlags(flags: readonly string[] = process.execArgv): string[] {
+  return flags.filter((flag, index) => !OWN.test(flag) && !WITH_VALUE.has(flag) && !WITH_VALUE.has(flags[index - 1] ?? ""));
 }

@@ -51,11 +51,10 @@ export class Ledger {
   }
 }
 
-function refused(what: string, expected: string, found: unknown): TurnsError {
-  return new TurnsError("INVALID_OPTION", {
+const refused = (what: string, expected: string, found: unknown): TurnsError =>
+  new TurnsError("INVALID_OPTION", {
     what,
     expected,
     found: describe(found),
     remedy: "Nothing was written.",
   });
-}

@@ -3,10 +3,8 @@ import { GraphRunner, type RunnableGraph } from "langgraph-checkpoint-turns";
 import { TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
 import { pregelOf } from "../turns/pregel";
-import { type ChildAnswer, toldError } from "./child-protocol";
-import type { GraphModule, GraphWorld } from "./graph-module";
-import { beginningAt, stepsOf } from "./script";
-import { snapshotOf } from "./snapshot";
+import { type ChildAnswer, type KnownEffect, type Snapshot, toldError } from "./child-protocol";
+import type { GraphModule, GraphWorld, Step } from "./graph-module";
 
 type Ended = Extract<ChildAnswer, { kind: "ended" }>;
 type Runner = GraphRunner<RunnableGraph>;
@@ -158,4 +156,97 @@ function causes(error: unknown): unknown[] {
   if (typeof error !== "object" || error === null) return [error];
   const { cause, errors } = error as { cause?: unknown; errors?: unknown };
   return [error, ...(cause === undefined ? [] : causes(cause)), ...(Array.isArray(errors) ? errors.flatMap(causes) : [])];
+}
+
+type NamedStep = { input: unknown; taskId: string } | Extract<Step, { rewindTo: string }>;
+
+/** A module's steps, each input with the task that it starts. */
+function stepsOf({ input, steps }: GraphModule, world: GraphWorld): NamedStep[] {
+  const called = (value: unknown): unknown =>
+    typeof value === "function" ? (value as (world: GraphWorld) => unknown)(world) : value;
+  const given = steps === undefined ? [{ input: called(input) }] : (called(steps) as readonly Step[]);
+  return given.map((step, index) => ("rewindTo" in step ? step : { taskId: `step-${index + 1}`, ...step }));
+}
+
+/**
+ * Where to go on, by what the database says: behind the last rewind that was done, at the last input whose task was begun; what comes
+ * before it has ended, since inputs are refused while anything is unfinished.
+ *
+ * @returns the index of the step, and whether its input has been taken
+ */
+async function beginningAt(
+  saver: TurnSaver,
+  threadId: string,
+  steps: readonly NamedStep[],
+): Promise<{ at: number; begun: boolean }> {
+  const rewinds = steps.flatMap((step, index) => ("rewindTo" in step ? [index] : []));
+  const done = (await saver.listRewinds(threadId)).filter(
+    ({ status, reason }) => status === "done" && reason === undefined,
+  ).length;
+  const at = done === 0 ? 0 : (rewinds[done - 1] ?? steps.length - 1) + 1;
+  const tasks = new Set(await threadTasks(saver, threadId));
+  const begun = steps.findLastIndex((step, index) => index >= at && "taskId" in step && tasks.has(step.taskId));
+  return begun === -1 ? { at, begun: false } : { at: begun, begun: true };
+}
+
+async function threadTasks(saver: TurnSaver, threadId: string): Promise<string[]> {
+  for await (const thread of saver.listThreads()) {
+    if (thread.threadId === threadId) return (await saver.listTasks(threadId)).map(({ taskId }) => taskId);
+  }
+  return [];
+}
+
+/** What the journals of a file say: a node may run graphs on threads of their own, so all threads are asked. */
+async function snapshotOf(saver: TurnSaver): Promise<Snapshot> {
+  const thoughts: { nodeTaskId: string; node: string }[] = [];
+  const durable: { nodeTaskId: string; node: string }[] = [];
+  const effects: KnownEffect[] = [];
+  let rewinds = 0;
+  for await (const { threadId } of saver.listThreads()) {
+    for (const turn of await saver.listTurns(threadId)) {
+      const { nodeTaskId, nodeName: node } = turn;
+      if (turn.turnType === "Thought") thoughts.push({ nodeTaskId, node });
+      else if (turn.durable) durable.push({ nodeTaskId, node });
+    }
+    effects.push(...(await saver.effects.list(threadId)));
+    rewinds += (await saver.listRewinds(threadId)).filter(({ status }) => status === "done").length;
+  }
+  return { thoughts, durable, effects, rewinds };
+}
+
+type Invalid = Extract<ChildAnswer, { kind: "invalid" }>;
+
+/** Loads a graph's module, ESM or CommonJS, and looks whether it exports what it must. */
+export async function loadedModule(url: string): Promise<{ module: GraphModule } | Invalid> {
+  let namespace: Record<string, unknown>;
+  try {
+    namespace = (await import(url)) as Record<string, unknown>;
+  } catch (error) {
+    return { kind: "invalid", expected: "a module that can be loaded", found: String(error), error: toldError(error) };
+  }
+  // Exports of CommonJS that are assigned in a loop, say, are only seen on the default one.
+  const fallback = namespace["default"];
+  const exported = (
+    typeof namespace["graph"] !== "function" && typeof fallback === "object" && fallback !== null ? fallback : namespace
+  ) as Record<string, unknown>;
+  const wrong = wrongIn(exported);
+  if (wrong !== undefined) return { kind: "invalid", ...wrong, error: undefined };
+  return { module: exported as unknown as GraphModule };
+}
+
+function wrongIn(exported: Record<string, unknown>): { expected: string; found: string } | undefined {
+  const { graph, input, steps, settle, normalise } = exported;
+  if (typeof graph !== "function") {
+    const names = Object.keys(exported).join(", ");
+    return { expected: "an export `graph` that is a function", found: names === "" ? "no exports" : `the exports ${names}` };
+  }
+  if ((input === undefined) === (steps === undefined)) {
+    return { expected: "either an export `input` or an export `steps`", found: input === undefined ? "neither" : "both" };
+  }
+  for (const [name, value] of Object.entries({ settle, normalise })) {
+    if (value !== undefined && typeof value !== "function") {
+      return { expected: `an export \`${name}\` that is a function`, found: `a ${typeof value}` };
+    }
+  }
+  return undefined;
 }

@@ -4,14 +4,11 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import type { Failpoint } from "../failpoints";
-import { ID_RULE, isId } from "../ids";
-import { checkedOptions } from "../options";
+import { checkedOptions, idSchema } from "../options";
 import type { ReachedPoint, Snapshot, ToldError } from "./child-protocol";
-import { inheritedFlags } from "./exec-argv";
-import { graphFile } from "./graph-file";
-import { type Ending, launched } from "./launch";
+import { type Ending, graphFile, inheritedFlags, launched } from "./launch";
 import { type Deed, Ledger } from "./ledger";
-import { type CheckedMatch, checkedMatch, type FailpointMatch } from "./points";
+import { type CheckedMatch, checkedMatch, type FailpointMatch } from "./failpoint-actions";
 
 /** How a graph's module is run in a process of its own. */
 export interface RunOptions {
@@ -79,7 +76,7 @@ function isJson(value: unknown): boolean {
 const path = z.string().min(1).optional();
 
 export const runFields = {
-  threadId: z.custom<string>(isId, ID_RULE).default("thread"),
+  threadId: idSchema.default("thread"),
   args: z.custom<unknown>(isJson, "must be what JSON can say").optional(),
   timeoutMs: z.number().int().min(1).max(86_400_000).default(60_000),
   execArgv: z.array(z.string()).readonly().optional(),

@@ -1,6 +1,5 @@
-import { documentText, fingerprintOf, type GraphDocument, ofNode, type Versions } from "../guards/fingerprint";
-import type { Gate, Gates } from "../guards/gate-options";
-import { nodePathOf } from "../guards/path";
+import { documentText, fingerprintOf, type GraphDocument, nodePathOf, ofNode, type Versions } from "../guards/fingerprint";
+import type { Gate, Gates } from "../guards/gates";
 import type { GraphReference } from "../store/store";
 
 interface Configuration {

@@ -1,7 +1,5 @@
 import type { SaverEmitter } from "../events";
-import { validationFailed } from "../guards/gates";
-import type { Gate } from "../guards/gate-options";
-import { validated, type Validation } from "../guards/verdict";
+import { type Gate, validated, type Validation, validationFailed } from "../guards/gates";
 import type { Logger } from "../logger";
 import type { Store, TurnRow } from "../store/store";
 import type { Attempt } from "./recorder";

@@ -1,5 +1,5 @@
 import { describe, TurnsError } from "../errors";
-import { parseValidation } from "../guards/verdict";
+import { parseValidation } from "../guards/gates";
 import { ID_RULE, isId } from "../ids";
 import type { TurnRow } from "../store/store";
 import type { Turn } from "./types";

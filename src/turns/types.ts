@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { expectationOf } from "../expectation";
+import { expectationOf } from "../options";
 import { ID_RULE, isId } from "../ids";
-import type { Validation } from "../guards/verdict";
+import type { Validation } from "../guards/gates";
 import type { TokenCounts, TurnStatus, TurnType } from "../store/store";
 
 /**

@@ -24,7 +24,7 @@ export function toEffect(sql: Sql, threadId: string, raw: RawEffect): EffectRow 
 }
 
 /** A text that is not what we write is damaged, which the checksum tells, or else whoever reads it as an outcome. */
-function contentOf(text: string): Pick<EffectRow, "input" | "outcome" | "undoError"> {
+export function contentOf(text: string): Pick<EffectRow, "input" | "outcome" | "undoError"> {
   try {
     const { input, outcome, undoError } = JSON.parse(text) as Partial<Record<string, string>>;
     const areTexts = [input, outcome, undoError].every((part) => part === undefined || typeof part === "string");

@@ -2,18 +2,19 @@ import type { Program } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Sql } from "../session";
 import { openArchive } from "../sqlite/archive";
-import { refuseBack } from "../sqlite/paging";
+import { eachRow } from "../sqlite/paging";
 import { listRewinds } from "../sqlite/rewind-records";
 import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
-import type { ThreadKey } from "../thread-state";
-import { type RawTurn, toTurn } from "../turn-rows";
 import { checkLease } from "./runs";
 import { threadKey } from "./thread-rows";
+import { TURNS } from "../tables";
+import { type RawTurn, toTurn } from "../turn-rows";
 import { updateTurn } from "./turn-changes";
 import { newestOf, turnsOf } from "./turns";
 
 /** What a checksum is over; every row is read, so a page at a time. */
-const PAGE = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT 200");
+const ROWS_PER_PAGE = 200;
+const PAGE = TURN_ROWS.select(`WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${ROWS_PER_PAGE}`);
 
 export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): Program<void> {
   const { threadId, nodeTaskId, attemptRunId } = of;
@@ -39,25 +40,17 @@ export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], toke
 export function* tokenUsage(sql: Sql, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
   const key = yield* threadKey(sql, threadId);
   const rows = new Map<string, TokenRow>();
-  for (let after: number | undefined = 0; key !== undefined && after !== undefined;) {
-    const page: readonly TurnRow[] = yield* pageOf(sql, key, after);
-    for (const turn of page) {
-      if (turn.turnType !== "Thought") continue;
-      const { taskId, nodeName } = turn;
+  if (key !== undefined) {
+    const paged = { table: TURNS.name, query: PAGE, bound: [key.thread], key: "seq", begin: 0, limit: ROWS_PER_PAGE };
+    yield* eachRow<RawTurn>(sql, paged, (row) => {
+      const turn = toTurn(sql, row, threadId);
+      const { turnType, taskId, nodeName } = turn;
       const at = JSON.stringify([taskId, nodeName]);
-      rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
-    }
-    after = page.at(-1)?.seq;
+      if (turnType === "Thought") rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
+      return undefined;
+    });
   }
   return { rows: [...rows.values()], rewound: yield* rewoundTokens(sql, threadId) };
-}
-
-/** The next turns of a thread, behind one; none, at the end. */
-function* pageOf(sql: Sql, { thread, threadId }: ThreadKey, after: number): Program<TurnRow[]> {
-  const rows = yield* sql.all<RawTurn>(PAGE, thread, after);
-  const last = rows.at(-1)?.seq ?? null;
-  if (last !== null) refuseBack("langgraph_checkpoints", after, last);
-  return rows.map((row) => toTurn(sql, row, threadId));
 }
 
 /** Of turns that rewinds keep. */
@@ -65,13 +58,13 @@ function* rewoundTokens(sql: Sql, threadId: string): Program<TokenCounts> {
   let total = NONE;
   for (const rewind of yield* listRewinds(sql, threadId)) {
     if (!rewind.archived || rewind.takenBackAt !== undefined) continue;
-    for (const { tbl, change, row } of yield* openArchive(sql, rewind)) {
-      if (tbl !== "langgraph_checkpoints" || change !== "deleted") continue;
+    yield* openArchive(sql, rewind, ({ tbl, change, row }) => {
       const turn = JSON.parse(row) as RawTurn;
-      if (turn.turn_type !== "Thought") continue;
+      if (tbl !== TURNS.name || change !== "deleted" || turn.turn_type !== "Thought") return undefined;
       const { input_tokens: input, output_tokens: output, cached_tokens: cached, reasoning_tokens: reasoning } = turn;
       total = sum(total, { input, output, cached, reasoning });
-    }
+      return undefined;
+    });
   }
   return total;
 }

@@ -1,46 +1,71 @@
+import { TurnsError } from "../../errors";
 import { corrupted } from "../checksum";
 import { ARCHIVED_ROWS } from "../rows";
-import type { ARCHIVE, RawOf } from "../tables";
-import { refuseBack } from "./paging";
+import type { RewindRow } from "../store";
+import { ARCHIVE, NAMES, type RawOf, REWOUND, rowsOfThread, type Table, VERSIONED } from "../tables";
+import { eachRow } from "./paging";
+import type { StoredRewind } from "./rewind-records";
 import type { Program } from "../program";
 import type { Sql } from "../session";
-import type { StoredRewind } from "./rewind-records";
+import type { ThreadKey } from "../thread-state";
 
 export type ArchivedRow = RawOf<typeof ARCHIVE>;
 
-const OF_REWIND = ARCHIVED_ROWS.select("WHERE rewind_id = ? AND ordinal > ? ORDER BY ordinal LIMIT 100");
+const PAGE = 100;
+const OF_REWIND = ARCHIVED_ROWS.select(`WHERE rewind_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ${PAGE}`);
 const ONE = ARCHIVED_ROWS.select("WHERE rewind_id = ? AND ordinal = ?");
 const SEAL = "UPDATE langgraph_archive SET checksum = ? WHERE rewind_id = ? AND ordinal = ?";
+export const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?";
+
+type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
+
+/** Writes the rows behind a rewind's target to its archive, as JSON objects, and those that live again when they are gone. */
+export function* archiveRewound(sql: Sql, plan: Archived, key: ThreadKey): Program {
+  for (const table of REWOUND) yield* archiveRows(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
+  for (const table of VERSIONED) {
+    yield* archiveRows(sql, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
+  }
+}
+
+/** Writes rows of one table to the archive. They get their checksums by {@link sealArchive}. */
+export function* archiveRows(
+  sql: Sql,
+  plan: Archived,
+  key: ThreadKey,
+  { table, change, which, by }: { table: Table; change: ArchivedRow["change"]; which: string; by: string },
+): Program {
+  const columns = yield* columnsOf(sql, table.name);
+  const pairs = columns.map(
+    (column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`,
+  );
+  yield* sql.run(
+    `INSERT INTO langgraph_archive (${ARCHIVED_ROWS.columns})
+      SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
+          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, json_object(${pairs.join(", ")}), ''
+        FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} AND ?2 IS NOT NULL`,
+    ...[key.thread, plan.targetSeq, plan.id, plan.threadId, table.name, change],
+  );
+}
 
 /** Gives the rows of an archive their checksums, which SQL cannot compute. @returns how many there are */
 export function* sealArchive(sql: Sql, { id }: { id: string }): Program<number> {
   let count = 0;
-  for (let after: number | undefined = 0; after !== undefined;) {
-    const page: readonly ArchivedRow[] = yield* pageOf(sql, id, after);
-    for (const archived of page) yield* sql.run(SEAL, checksumOf(sql, archived), id, archived.ordinal);
-    count += page.length;
-    after = page.at(-1)?.ordinal;
-  }
+  yield* eachArchived(sql, id, function* (archived) {
+    count += 1;
+    yield* seal(sql, archived);
+  });
   return count;
 }
 
 /** Gives one row the checksum of what it holds now. */
-export function* sealArchived(sql: Sql, rewindId: string, ordinal: number): Program<void> {
+export function* sealArchived(sql: Sql, rewindId: string, ordinal: number): Program {
   const archived = yield* sql.get<ArchivedRow>(ONE, rewindId, ordinal);
-  if (archived !== undefined) yield* sql.run(SEAL, checksumOf(sql, archived), rewindId, ordinal);
+  if (archived !== undefined) yield* seal(sql, archived);
 }
 
-/** All that a rewind keeps, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
-export function* openArchive(sql: Sql, { id, threadId, entries }: StoredRewind): Program<ArchivedRow[]> {
-  const rows: ArchivedRow[] = [];
-  for (let after: number | undefined = 0; after !== undefined;) {
-    const page: readonly ArchivedRow[] = yield* pageOf(sql, id, after);
-    rows.push(...page);
-    after = page.at(-1)?.ordinal;
-  }
-  for (const archived of rows) verifyArchived(sql, archived);
-  if (rows.length === entries) return rows;
-  throw corrupted(`the archive of rewind ${id}`, `${entries} rows`, `${rows.length}`, { threadId, rewindId: id });
+function* seal(sql: Sql, archived: ArchivedRow): Program {
+  const checksum = ARCHIVED_ROWS.checksum(sql.sealing, archived.thread_id, archived);
+  yield* sql.run(SEAL, checksum, archived.rewind_id, archived.ordinal);
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -48,14 +73,62 @@ export function verifyArchived(sql: Sql, archived: ArchivedRow): void {
   ARCHIVED_ROWS.parse(sql.sealing, archived.thread_id, archived);
 }
 
-/** The next rows of an archive, behind one; none, at its end. */
-function* pageOf(sql: Sql, rewindId: string, after: number): Program<ArchivedRow[]> {
-  const page = yield* sql.all<ArchivedRow>(OF_REWIND, rewindId, after);
-  const last = page.at(-1);
-  if (last !== undefined) refuseBack("langgraph_archive", after, last.ordinal);
-  return page;
+/** Brings back what a rewind keeps, and deletes its archive. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
+export function* restoreArchive(sql: Sql, rewind: StoredRewind): Program {
+  const inserts = new Map<string, string>();
+  yield* openArchive(sql, rewind, function* ({ tbl, change, row }) {
+    const text = change === "revived" ? supersedeAgain(tbl) : (inserts.get(tbl) ?? (yield* insertOfJson(sql, tbl)));
+    if (change === "deleted") inserts.set(tbl, text);
+    yield* sql.run(text, row);
+  });
+  yield* sql.run(DELETE_ARCHIVE, rewind.id);
 }
 
-function checksumOf(sql: Sql, archived: ArchivedRow): string {
-  return ARCHIVED_ROWS.checksum(sql.sealing, archived.thread_id, archived);
+/** Goes through all that a rewind keeps, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
+export function* openArchive(
+  sql: Sql,
+  { id, threadId, entries }: StoredRewind,
+  work: (archived: ArchivedRow) => Program | undefined,
+): Program {
+  let count = 0;
+  yield* eachArchived(sql, id, (archived) => {
+    verifyArchived(sql, archived);
+    count += 1;
+    return work(archived);
+  });
+  if (count === entries) return;
+  throw corrupted(`the archive of rewind ${id}`, `${entries} rows`, `${count}`, { threadId, rewindId: id });
+}
+
+function* eachArchived(sql: Sql, rewindId: string, work: (archived: ArchivedRow) => Program | undefined): Program {
+  yield* eachRow(sql, { table: ARCHIVE.name, query: OF_REWIND, bound: [rewindId], key: "ordinal", begin: 0, limit: PAGE }, work);
+}
+
+/** A name that was given anew since the rewind stays with what it names now. */
+function* insertOfJson(sql: Sql, table: string): Program<string> {
+  const insert = table === NAMES.name ? "INSERT OR IGNORE" : "INSERT";
+  const columns = yield* columnsOf(sql, table);
+  const values = columns.map(
+    (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
+      ELSE json_extract(?1, '$.${column}') END`,
+  );
+  return `${insert} INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`;
+}
+
+function supersedeAgain(table: string): string {
+  return `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`;
+}
+
+/** Somebody else's columns are kept as well, if their names are ones that can stand in a text of ours. @throws {TurnsError} SCHEMA_CONFLICT */
+function* columnsOf(sql: Sql, table: string): Program<string[]> {
+  const rows = yield* sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table);
+  const names = rows.map(({ name }) => name);
+  if (names.every((name) => /^\w+$/.test(name))) return names;
+  throw new TurnsError("SCHEMA_CONFLICT", {
+    what: `table ${table}`,
+    expected: "columns whose names are letters, digits and underscores",
+    found: "another one, which is not of this package",
+    remedy: "Rename or drop the column; nothing was changed.",
+    data: { table },
+  });
 }

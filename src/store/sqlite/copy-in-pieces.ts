@@ -5,7 +5,8 @@ import type { CopyPath, RowWrite, RowWrites } from "./copy-path";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
 import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
-import { mainFileOf, snapshotOf } from "./read-snapshot";
+import { snapshotOf } from "./open-database";
+import { pathOf } from "./opened-file";
 import { beatRun, beginCopyRun } from "../ops/runs";
 import { sqlOn, type SqliteSql } from "./engine";
 import type { Program } from "../program";
@@ -143,7 +144,7 @@ function isReadFor(ms: number, rows: RowWrites, piece: RowWrite[]): boolean {
 /** Brings the pieces to the disk without blocking the event loop, so that the last transaction has little left to wait for. */
 async function synchronisedLog(db: SqliteDatabase): Promise<void> {
   try {
-    const log = await open(`${mainFileOf(db)}-wal`, "r");
+    const log = await open(`${pathOf(db)}-wal`, "r");
     try {
       await log.sync();
     } finally {

@@ -10,8 +10,6 @@ import type { ThreadKey } from "../thread-state";
 export type RowWrite = () => Program<unknown>;
 /** Reads a thread row by row and yields how each is written; nothing, where there is only an opportunity to pause. */
 export type RowWrites<T = void> = Generator<RowWrite | undefined, T, void>;
-/** Reads, and yields where there is an opportunity to pause. */
-export type Pauses<T> = Generator<undefined, T, void>;
 
 /** Rows that may have large contents. */
 const ROWS_PER_PAGE = 50;

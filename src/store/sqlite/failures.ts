@@ -1,27 +1,139 @@
-import { TurnsError } from "../../errors";
-import { meaningOf } from "./failure-meanings";
+import { TurnsError, type TurnsErrorCode } from "../../errors";
+import { sqliteCodeName } from "./node-failures";
 
-/** What a driver calls a result code that it has no name for. */
+/** What a result code of SQLite means to whoever uses a saver. */
+interface Meaning {
+  code: TurnsErrorCode;
+  expected: string;
+  remedy: string;
+}
+
+/**
+ * SQLite rolls a transaction back whose commit failed; but when the file could not be synced, what was written for it may still be
+ * found, and counts then, if the process dies before anything else is written. So nobody may be told that it is surely gone.
+ */
+const UNKNOWN =
+  "Take it for not saved, and do it again; should the process die before that, it may turn out to be saved. What was saved before is intact.";
+const GOES_ON = "what was saved before is intact, and this saver goes on as soon as it can";
+const PERMISSIONS = "the permissions of the file and of its folder (SQLite writes -wal and -shm files beside it)";
+const ACCESS = "a file that this process may create, read and write";
+
+/** By the beginnings of the codes, the longer ones before the shorter. */
+const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, expected: string, remedy: string])[] = [
+  [
+    "NOTADB",
+    "NOT_A_DATABASE",
+    "a SQLite database file, or a path where none exists yet",
+    "Give another path; the file was not changed.",
+  ],
+  [
+    "BUSY LOCKED",
+    "STORE_BUSY",
+    "the write lock within busyTimeoutMs",
+    "Nothing was saved. Find the process that holds the lock, or raise busyTimeoutMs.",
+  ],
+  [
+    "CORRUPT",
+    "CHECKPOINT_CORRUPTED",
+    "an intact database file",
+    "Check the disk: SQLite says the same of a page that cannot be read. If the file is damaged, restore it from a copy; saver.verify() and `PRAGMA integrity_check` name what is.",
+  ],
+  [
+    "READONLY_DBMOVED",
+    "STORE_UNAVAILABLE",
+    "the file that was opened, where it was opened",
+    "The file was moved, replaced or deleted while it was open: nothing was saved. Put it back, or open a new saver.",
+  ],
+  ["CANTOPEN", "STORE_UNAVAILABLE", ACCESS, `Check the path, ${PERMISSIONS}, and how many files the process has open.`],
+  [
+    "READONLY PERM AUTH",
+    "STORE_UNAVAILABLE",
+    ACCESS,
+    `Nothing was saved. Check ${PERMISSIONS}, and that the file system is not mounted read-only.`,
+  ],
+  [
+    "FULL",
+    "STORE_FAILED",
+    "room on the disk",
+    `Nothing of it was saved. Free space on the disk (or under the quota) of the file, and of the folder for temporary files; ${GOES_ON}.`,
+  ],
+  [
+    "NOLFS",
+    "STORE_FAILED",
+    "a file system for files of this size",
+    "Nothing of it was saved. Move the file to a file system that holds large files, or prune it.",
+  ],
+  [
+    "IOERR_FSYNC IOERR_DIR_FSYNC IOERR_COMMIT_ATOMIC",
+    "STORE_FAILED",
+    "the disk to confirm what was written",
+    `${UNKNOWN} Check the disk and its file system.`,
+  ],
+  ["IOERR_NOMEM NOMEM", "STORE_FAILED", "enough memory", `Nothing of it was saved. Give the process more memory; ${GOES_ON}.`],
+  [
+    "IOERR_SHM",
+    "STORE_FAILED",
+    "a -shm file beside the database that can be made, locked and mapped",
+    `Nothing of it was saved. Free space on the disk, and keep the file on a local file system; ${GOES_ON}.`,
+  ],
+  [
+    "IOERR_LOCK IOERR_UNLOCK IOERR_RDLOCK IOERR_CHECKRESERVEDLOCK IOERR_BLOCKED PROTOCOL",
+    "STORE_FAILED",
+    "file locks that work",
+    "Do it again. If it comes back: keep the file on a local file system; those of networks often cannot lock.",
+  ],
+  [
+    "IOERR_READ IOERR_SHORT_READ IOERR_CORRUPTFS IOERR_DATA IOERR_IN_PAGE",
+    "STORE_FAILED",
+    "the disk to give back what is on it",
+    "Nothing was changed. Check the disk and its file system, copy the file while that is possible, and look at saver.verify().",
+  ],
+  [
+    "IOERR_GETTEMPPATH IOERR_CONVPATH IOERR_ACCESS IOERR_FSTAT IOERR_AUTH",
+    "STORE_FAILED",
+    "the files beside the database, and a folder for temporary ones",
+    `Nothing of it was saved. Check the folder of the file, the one for temporary files (SQLITE_TMPDIR, TMPDIR, /tmp), and the disk; ${GOES_ON}.`,
+  ],
+  [
+    "IOERR",
+    "STORE_FAILED",
+    "a disk that takes what is written",
+    `${UNKNOWN} Check the disk, its file system, and the limits of the process (ulimit -f).`,
+  ],
+  [
+    "TOOBIG",
+    "STORE_FAILED",
+    "a value of less than 1,000,000,000 bytes",
+    "Nothing of it was saved. Keep large data elsewhere, and what leads to it in the state.",
+  ],
+  [
+    "INTERRUPT",
+    "STORE_FAILED",
+    "a statement that runs to its end",
+    "Nothing of it was saved: somebody interrupted the connection. Do it again.",
+  ],
+  [
+    "CONSTRAINT",
+    "STORE_FAILED",
+    "rows that fit those in the file",
+    "Nothing of it was saved. Another row has this id, or a trigger that somebody added refuses it.",
+  ],
+];
+const OTHER = [
+  "",
+  "STORE_FAILED",
+  "the operation to succeed",
+  "Nothing of it was saved; what was saved before is intact. Check disk space and the file system, then go on.",
+] as const;
+
+export function meaningOf(sqlite: string): Meaning {
+  const found = MEANINGS.find(([codes]) => codes.split(" ").some((code) => sqlite.startsWith(`SQLITE_${code}`)));
+  const [, code, expected, remedy] = found ?? OTHER;
+  return { code, expected, remedy };
+}
+
+/** What a driver calls a result code that it has no name for. An extended code has its primary code in its lowest byte. */
 const UNNAMED = /^UNKNOWN_SQLITE_ERROR_(\d+)$/;
-/** The primary result codes that may be meant then, by their numbers: an extended code has its primary code in its lowest byte. */
-const PRIMARY: Readonly<Record<number, string>> = {
-  3: "SQLITE_PERM",
-  5: "SQLITE_BUSY",
-  6: "SQLITE_LOCKED",
-  7: "SQLITE_NOMEM",
-  8: "SQLITE_READONLY",
-  9: "SQLITE_INTERRUPT",
-  10: "SQLITE_IOERR",
-  11: "SQLITE_CORRUPT",
-  13: "SQLITE_FULL",
-  14: "SQLITE_CANTOPEN",
-  15: "SQLITE_PROTOCOL",
-  18: "SQLITE_TOOBIG",
-  19: "SQLITE_CONSTRAINT",
-  22: "SQLITE_NOLFS",
-  23: "SQLITE_AUTH",
-  26: "SQLITE_NOTADB",
-};
 
 /** The extended result code of a driver error, e.g. `SQLITE_BUSY_SNAPSHOT`; empty for anything else. */
 export function sqliteCode(error: unknown): string {
@@ -29,7 +141,9 @@ export function sqliteCode(error: unknown): string {
   if (typeof code !== "string") return "";
   if (code.startsWith("SQLITE_")) return code;
   const number = UNNAMED.exec(code)?.[1];
-  return number === undefined ? "" : (PRIMARY[Number(number) & 0xff] ?? "SQLITE_ERROR");
+  if (number === undefined) return "";
+  const primary = sqliteCodeName(Number(number) & 0xff);
+  return UNNAMED.test(primary) ? "SQLITE_ERROR" : primary;
 }
 
 export function isBusy(error: unknown): boolean {

@@ -112,7 +112,7 @@ function conflict(file: string, name: string): TurnsError {
   });
 }
 
-function tooNew(file: string, found: number): TurnsError {
+export function tooNew(file: string, found: number): TurnsError {
   return new TurnsError("SCHEMA_TOO_NEW", {
     what: `database ${file}`,
     expected: `schema version ${newest} or older`,

@@ -1,6 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { NodeSqliteDatabase, SqliteDatabase } from "./driver";
 import { type DatabaseSync, isNodeDatabase, NodeDatabase, type OpenOptions } from "./node-driver";
+import { pathOf } from "./opened-file";
 import { ownRequire } from "./own-require";
 
 /** In the order in which they are tried. */
@@ -37,6 +38,25 @@ export function openBeside(db: SqliteDatabase, path: string): SqliteDatabase {
   if (db instanceof NodeDatabase) return db.beside(path);
   const { constructor } = db as unknown as { constructor: BetterSqlite3 };
   return new constructor(path, { readonly: true });
+}
+
+/**
+ * A connection that sees the database as it is now until it is closed. Writers, here and elsewhere, neither wait for it nor make it start
+ * again; the write-ahead log grows meanwhile. A database in memory can only be read by its own connection, which is returned then.
+ *
+ * @throws untranslated, what the driver throws
+ */
+export function snapshotOf(db: SqliteDatabase): SqliteDatabase {
+  if (db.memory) return db;
+  const reader = openBeside(db, pathOf(db));
+  try {
+    reader.exec("BEGIN");
+    reader.prepare("SELECT count(*) FROM sqlite_schema").get();
+    return reader;
+  } catch (error) {
+    reader.close();
+    throw error;
+  }
 }
 
 function opener(wanted: DriverName | undefined): Open {

@@ -1,4 +1,6 @@
 import { corrupted } from "../checksum";
+import type { Bound, Program } from "../program";
+import type { Sql } from "../session";
 
 type Key = string | number;
 
@@ -17,4 +19,31 @@ export function refuseBack(table: string, last: Key, next: Key): void {
 export function isBehind(last: Key, next: unknown): boolean {
   if (typeof last === "number") return typeof next === "number" ? next > last : typeof next === "string";
   return typeof next === "string" && Buffer.compare(Buffer.from(next, "utf8"), Buffer.from(last, "utf8")) > 0;
+}
+
+/** What is read a page at a time, so that not all of it is in memory at once. */
+export interface Paged {
+  readonly table: string;
+  /** In the order of `key`, behind the last value bound, up to `limit` rows. */
+  readonly query: string;
+  readonly bound: readonly Bound[];
+  readonly key: string;
+  readonly begin: Key;
+  readonly limit: number;
+}
+
+/** @param work may ask the database itself. @throws {TurnsError} CHECKPOINT_CORRUPTED if the rows lead back */
+export function* eachRow<R extends object>(sql: Sql, paged: Paged, work: (row: R) => Program | undefined): Program {
+  const { table, query, bound, key, limit } = paged;
+  for (let after = paged.begin; ;) {
+    const rows = yield* sql.all<R>(query, ...bound, after);
+    for (const row of rows) {
+      const asked = work(row);
+      if (asked !== undefined) yield* asked;
+    }
+    const last = rows.at(-1) as Record<string, Key> | undefined;
+    if (last === undefined || rows.length < limit) return;
+    refuseBack(table, after, last[key] as Key);
+    after = last[key] as Key;
+  }
 }

@@ -1,13 +1,26 @@
+import { decode } from "../../codec";
+import { SETTLED_AS_HISTORY } from "../effects";
+import { SNAPSHOT_ROWS } from "../rows";
 import type { PruneCriteria } from "../store";
-import { keyOf, push, rootIdOf, type Stored, type ThreadFacts } from "./prune-rows";
+import { type Manifest, parseManifest, type RawSnapshot } from "../ops/heads";
+import { keyOf, liveOrNewest, liveVersion, type PruneFacts, push, type Stored, type Version } from "./prune-facts";
 import type { Program } from "../program";
 import type { Sql } from "../session";
+import type { ThreadKey } from "../thread-state";
+
+const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
+const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
+/** Of whatever thread: a node may run a graph on another one, and what that did is of this checkpoint too. */
+const HAS_EFFECTS = `SELECT 1 FROM langgraph_threads AS t CROSS JOIN langgraph_effects AS e ON e.thread = t.thread AND e.anchor = ?
+  WHERE e.status <> 'failed' AND e.undo_status IS NOT 'done' AND e.settled_by IS NOT '${SETTLED_AS_HISTORY}' LIMIT 1`;
+/** LangGraph's own channels, which are emptied when they are read and are never delta channels. */
+const OWN_CHANNEL = /^(__|branch:|join:)/;
 
 /**
  * Which checkpoints stay for their own sake: of the root namespace the newest (first saved last, and saved last)
  * and those that satisfy the criteria; of all namespaces named ones, and those on which somebody is asked.
  */
-export function* keptByCriteria(facts: ThreadFacts, places: Places, criteria: PruneCriteria): Program<Set<string>> {
+export function* keptByCriteria(facts: PruneFacts, places: Places, criteria: PruneCriteria): Program<Set<string>> {
   const kept = new Set<string>();
   for (const [key, stored] of facts.checkpoints) {
     // What is in an archive is not there to be pruned, but may come back.
@@ -45,7 +58,7 @@ export interface Places {
   isOrphaned(stored: Stored): Program<boolean>;
 }
 
-export function* placesOf(sql: Sql, facts: ThreadFacts): Program<Places> {
+export function* placesOf(sql: Sql, facts: PruneFacts): Program<Places> {
   const inOrder = [...facts.checkpoints.values()].filter(hasRows).toSorted((left, right) => left.position - right.position);
   const roots = inOrder.filter(({ ns }) => ns === "");
   const below = new Map<string, Stored[]>();
@@ -77,7 +90,7 @@ export function* placesOf(sql: Sql, facts: ThreadFacts): Program<Places> {
  */
 function* savedBeforeRoots(
   sql: Sql,
-  facts: ThreadFacts,
+  facts: PruneFacts,
   roots: readonly Stored[],
   below: ReadonlyMap<string, readonly Stored[]>,
 ): Program<ReadonlyMap<Stored, Stored>> {
@@ -101,10 +114,6 @@ function* savedBeforeRoots(
 /** A namespace that one task of a node had, and nobody will have again: a segment ends in the task's id. */
 function isPassing(ns: string): boolean {
   return ns.includes(":");
-}
-
-export function liveVersion({ versions }: Stored): Stored["versions"][number] | undefined {
-  return versions.find(({ live }) => live);
 }
 
 function hasRows({ versions }: Stored): boolean {
@@ -150,4 +159,156 @@ function* keepLasting(places: Places, ns: string, stored: readonly Stored[], kep
       break;
     }
   }
+}
+
+/** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
+function* rootIdOf(sql: Sql, key: ThreadKey, { versions }: Stored): Program<string | undefined> {
+  const version = versions.find(({ archived }) => archived === undefined);
+  const row = version && (yield* sql.get<RawSnapshot>(BY_SEQ, version.seq));
+  if (row === undefined) return undefined;
+  const text = SNAPSHOT_ROWS.parse(sql.sealing, key.threadId, row).metadata;
+  const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
+  const root = parents?.[""];
+  return typeof root === "string" ? root : undefined;
+}
+
+/**
+ * Adds what was edited (`updateState`) into checkpoints that stay, as far back as effects ran under it: a run from there finds these by
+ * the checkpoints in between, and would do the deeds once more without them. Once such a run has found them, they are its own.
+ */
+export function* addEdited(sql: Sql, { checkpoints }: PruneFacts, kept: Set<string>): Program<void> {
+  for (const at of [...kept]) {
+    const before: string[] = [];
+    let edit = checkpoints.get(at);
+    while (edit?.ns === "") {
+      const version = liveOrNewest(edit);
+      const parentAt = version.source === "update" && version.parentId !== undefined ? keyOf("", version.parentId) : undefined;
+      const parent = parentAt === undefined ? undefined : checkpoints.get(parentAt);
+      // A damaged file may contain a cycle.
+      if (parentAt === undefined || parent === undefined || before.includes(parentAt)) break;
+      before.push(parentAt);
+      if ((yield* sql.get(HAS_EFFECTS, parent.id)) !== undefined) for (const one of before) kept.add(one);
+      edit = parent;
+    }
+  }
+}
+
+/**
+ * Adds to the checkpoints that stay what they need to be readable: for each delta channel that has no value of its own, the ancestors up
+ * to the nearest one that has, with all their writes. What is added has to be readable in its turn.
+ */
+export function* addDeltaAncestors(sql: Sql, facts: PruneFacts, kept: Set<string>): Program {
+  const needs = new DeltaNeeds(sql, facts);
+  const siblings = siblingsOf(facts);
+  const waiting = [...kept];
+  const keep = (key: string): void => {
+    if (kept.has(key)) return;
+    kept.add(key);
+    waiting.push(key);
+  };
+  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+    const stored = facts.checkpoints.get(key);
+    for (const version of stored?.versions ?? []) {
+      const { ns } = stored as Stored;
+      for (const channel of yield* needs.of(ns, version)) yield* climb(facts, needs, siblings, ns, version, channel, keep);
+    }
+  }
+}
+
+/**
+ * Keeps each ancestor until one has the channel's value. Of a checkpoint made by `updateState` the sibling before it stays too: it tells
+ * which of the parent's writes are the checkpoint's own (see `delta.ts`).
+ */
+function* climb(
+  { checkpoints }: PruneFacts,
+  needs: DeltaNeeds,
+  siblings: Siblings,
+  ns: string,
+  first: Version,
+  channel: string,
+  keep: (key: string) => void,
+): Program {
+  const seen = new Set<string>();
+  let child = first;
+  while (child.parentId !== undefined && !seen.has(child.parentId)) {
+    seen.add(child.parentId);
+    const parentKey = keyOf(ns, child.parentId);
+    const parent = checkpoints.get(parentKey);
+    if (parent === undefined) return;
+    keep(parentKey);
+    if (child.source === "update") {
+      const { seq } = child;
+      const before = siblings.get(parentKey)?.findLast((sibling) => sibling.seq < seq);
+      if (before !== undefined) keep(before.key);
+    }
+    const version = liveOrNewest(parent);
+    if ((yield* needs.manifestOf(version)).get(channel)?.pointer !== undefined) return;
+    child = version;
+  }
+}
+
+/** The delta channels whose value is not in a checkpoint. */
+class DeltaNeeds {
+  readonly #sql: Sql;
+  readonly #facts: PruneFacts;
+  readonly #manifests = new Map<Version, Manifest>();
+  readonly #needs = new Map<Version, ReadonlySet<string>>();
+
+  constructor(sql: Sql, facts: PruneFacts) {
+    this.#sql = sql;
+    this.#facts = facts;
+  }
+
+  *manifestOf(version: Version): Program<Manifest> {
+    let manifest = this.#manifests.get(version);
+    if (manifest === undefined) {
+      const text = version.archived ?? (yield* this.#sql.get<{ channels: string }>(MANIFEST, version.seq))?.channels;
+      this.#manifests.set(version, (manifest = parseManifest(text ?? "{}")));
+    }
+    return manifest;
+  }
+
+  /**
+   * A run notes them; `updateState` notes nothing, so that what it makes is taken to lack what its parent lacks, and what has no value
+   * here and had one there, or another version.
+   */
+  *of(ns: string, version: Version): Program<ReadonlySet<string>> {
+    const unnoted: [Version, Version][] = [];
+    let top = version;
+    while (!this.#needs.has(top)) {
+      const parent = top.parentId === undefined ? undefined : this.#facts.checkpoints.get(keyOf(ns, top.parentId));
+      // Set before the parents are looked at: a damaged file may contain a cycle.
+      this.#needs.set(top, new Set(top.delta));
+      if (top.delta !== undefined || !["update", "fork"].includes(top.source) || parent === undefined) break;
+      unnoted.push([top, liveOrNewest(parent)]);
+      top = liveOrNewest(parent);
+    }
+    for (const [child, parent] of unnoted.reverse()) this.#needs.set(child, yield* this.#inherited(child, parent));
+    return this.#needs.get(version) as ReadonlySet<string>;
+  }
+
+  *#inherited(child: Version, parent: Version): Program<Set<string>> {
+    const own = yield* this.manifestOf(child);
+    const needs = new Set<string>();
+    for (const channel of this.#needs.get(parent) ?? []) if (own.get(channel)?.pointer === undefined) needs.add(channel);
+    const above = yield* this.manifestOf(parent);
+    for (const [channel, { version, pointer }] of own) {
+      const before = above.get(channel);
+      const isChanged = before?.pointer !== undefined || before?.version !== version;
+      if (pointer === undefined && isChanged && !OWN_CHANNEL.test(channel)) needs.add(channel);
+    }
+    return needs;
+  }
+}
+
+type Siblings = ReadonlyMap<string, readonly { key: string; seq: number }[]>;
+
+/** By parent, the children in all their versions, in the order of their seqs. */
+function siblingsOf({ checkpoints }: PruneFacts): Siblings {
+  const siblings = new Map<string, { key: string; seq: number }[]>();
+  const all = [...checkpoints].flatMap(([key, { ns, versions }]) => versions.map((version) => ({ key, ns, version })));
+  for (const { key, ns, version } of all.toSorted((left, right) => left.version.seq - right.version.seq)) {
+    if (version.parentId !== undefined) push(siblings, keyOf(ns, version.parentId), { key, seq: version.seq });
+  }
+  return siblings;
 }

@@ -1,9 +1,7 @@
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
 import { unfinishedRewind as refusedByRewind } from "../unfinished-rewind";
-import { addDeltaAncestors } from "./prune-delta";
-import { addEdited } from "./prune-edits";
-import { keepBelow, keptByCriteria, liveVersion, type Places, placesOf } from "./prune-keep";
-import { factsOf, keyOf, type Stored, type ThreadFacts } from "./prune-rows";
+import { factsOf, keyOf, liveOrNewest, type PruneFacts, type Stored } from "./prune-facts";
+import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, placesOf } from "./prune-keep";
 import { unfinishedRewind } from "./rewind-records";
 import type { Program } from "../program";
 import type { Sql } from "../session";
@@ -56,9 +54,9 @@ function* inOrder(places: Places, going: readonly [string, Stored][]): Program<r
 }
 
 /** All but the checkpoints of these runs and what subgraphs did in their course. */
-function* keptWithoutRuns(facts: ThreadFacts, places: Places, runIds: readonly string[]): Program<Set<string>> {
+function* keptWithoutRuns(facts: PruneFacts, places: Places, runIds: readonly string[]): Program<Set<string>> {
   const ofRuns = (stored: Stored | undefined): boolean =>
-    stored !== undefined && runIds.includes((liveVersion(stored) ?? stored.versions.at(-1))?.runId ?? "");
+    stored !== undefined && runIds.includes(liveOrNewest(stored).runId ?? "");
   const kept = new Set<string>();
   for (const [at, stored] of facts.checkpoints) {
     const isGone =
@@ -69,13 +67,13 @@ function* keptWithoutRuns(facts: ThreadFacts, places: Places, runIds: readonly s
 }
 
 /** A checkpoint of these runs that has to stay reads as before only with what subgraphs did in its course. */
-function* keepBelowSpared(facts: ThreadFacts, places: Places, wanted: ReadonlySet<string>, kept: Set<string>): Program {
+function* keepBelowSpared(facts: PruneFacts, places: Places, wanted: ReadonlySet<string>, kept: Set<string>): Program {
   const isSpared = (stored: Stored | undefined): boolean =>
     stored !== undefined && kept.has(keyOf(stored.ns, stored.id)) && !wanted.has(keyOf(stored.ns, stored.id));
   for (const [at, stored] of facts.checkpoints) if (isSpared(yield* places.rootOf(stored))) kept.add(at);
 }
 
-function unitOf(facts: ThreadFacts, at: string, stored: Stored): PruneUnit {
+function unitOf(facts: PruneFacts, at: string, stored: Stored): PruneUnit {
   return {
     isCheckpoint: true,
     snapshots: stored.versions.filter(({ archived }) => archived === undefined).map(({ seq }) => seq),
@@ -85,7 +83,7 @@ function unitOf(facts: ThreadFacts, at: string, stored: Stored): PruneUnit {
 }
 
 /** Writes and turns of checkpoints that went before them, or were never saved. New ones may still wait for their checkpoint. */
-function strays(facts: ThreadFacts, floor: number): PruneUnit[] {
+function strays(facts: PruneFacts, floor: number): PruneUnit[] {
   const ofNobody = (rows: ReadonlyMap<string, readonly number[]>): number[] =>
     [...rows].filter(([at]) => !facts.checkpoints.has(at)).flatMap(([, seqs]) => seqs.filter((seq) => seq < floor));
   return [
@@ -98,7 +96,7 @@ function strays(facts: ThreadFacts, floor: number): PruneUnit[] {
  * The smallest seq a rewind may go back to. Going back to a seq makes the newest checkpoint up to it the thread's head, in every
  * namespace that outlives a task, so that one must still be there.
  */
-function floorOf(facts: ThreadFacts, kept: ReadonlySet<string>, prunedSeq: number): number {
+function floorOf(facts: PruneFacts, kept: ReadonlySet<string>, prunedSeq: number): number {
   const heads = new Map<string, { position: number; stays: boolean }>();
   let floor = prunedSeq;
   const stored = [...facts.checkpoints].filter(([, { ns }]) => !ns.includes(":"));
@@ -123,7 +121,7 @@ function firstSeq({ versions }: Stored): number {
   return versions[0]?.seq ?? 0;
 }
 
-function addressOf(facts: ThreadFacts, at: string): { ns: string; checkpointId: string } {
+function addressOf(facts: PruneFacts, at: string): { ns: string; checkpointId: string } {
   const { ns, id } = facts.checkpoints.get(at) as Stored;
   return { ns, checkpointId: id };
 }

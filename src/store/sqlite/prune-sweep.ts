@@ -1,7 +1,13 @@
-import { filtered, type Program } from "../program";
+import { chunkAddresses, chunkTag } from "../../codec";
+import { filtered, mapped, type Program } from "../program";
+import { type AnyRows, EFFECT_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
 import type { PrunePlan, SweepPlan } from "../store";
-import { unneededOf } from "./prune-marks";
+import { ARCHIVE, CHUNKS } from "../tables";
+import { openBody } from "../ops/values";
+import { eachRow } from "./paging";
+import { type AnyRow, archivedRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
 import type { Sql } from "../session";
+import { malformed } from "./stored-json";
 import type { ThreadKey } from "../thread-state";
 import { outdate, threadKey } from "../ops/thread-rows";
 
@@ -80,4 +86,135 @@ export function* sweepBatch(sql: Sql, plan: SweepPlan, limit: number): Program<{
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
   key.change({ unswept: Math.max(0, key.row.unswept - current.unswept) });
   return { chunks: swept, rest: { ...rest, unswept: 0 } };
+}
+
+const PAGE = 1_000;
+/** What every text with a reference contains. */
+const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
+/** The tables whose rows lead to values. Of checkpoints a manifest alone does, and their metadata may be large. */
+const REFERRING: readonly (readonly [rows: AnyRows, columns: string])[] = [
+  [SNAPSHOT_ROWS, "seq, channels"],
+  ...[WRITE_ROWS, TURN_ROWS, EFFECT_ROWS].map((rows) => [rows, rows.columns] as const),
+];
+const ARCHIVES = "SELECT DISTINCT rewind_id FROM langgraph_archive WHERE thread_id = ?";
+const ARCHIVED = `SELECT ordinal, tbl, row FROM langgraph_archive WHERE rewind_id = ?1 AND ordinal > ?3 AND change = 'deleted'
+  AND (tbl IN (${REFERRING.map(([{ table }]) => `'${table.name}'`).join(", ")}) OR (tbl = 'langgraph_chunks'
+    AND (json_type(row, '$.body') = 'object' OR instr(json_extract(row, '$.body'), ?2) > 0)))
+  ORDER BY ordinal LIMIT ${PAGE}`;
+const ARCHIVED_LISTS = `SELECT json_extract(row, '$.base'), json_extract(row, '$.keep') FROM langgraph_archive
+  WHERE rewind_id = ? AND change = 'deleted' AND tbl = 'langgraph_lists' AND json_extract(row, '$.base') IS NOT NULL`;
+const ARCHIVED_ITEMS = `SELECT DISTINCT json_extract(row, '$.chunk') FROM langgraph_archive
+  WHERE rewind_id = ? AND change = 'deleted' AND tbl = 'langgraph_items'`;
+const NOTES = `SELECT seq, address, typeof(body) = 'blob' OR instr(body, ?2) > 0 AS refers FROM langgraph_chunks
+  WHERE thread = ?1 AND address > ?3 ORDER BY address LIMIT ${PAGE}`;
+const BODY = "SELECT body FROM langgraph_chunks WHERE seq = ?";
+const LISTS = "SELECT seq, base, keep FROM langgraph_lists WHERE thread = ? ORDER BY seq DESC";
+const ITEMS = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos < ?";
+
+/** Values that are needed: addresses of chunks, and of lists up to which length. */
+class Marks {
+  readonly addresses = new Set<string>();
+  readonly lengths = new Map<number, number>();
+
+  add({ texts, pointers }: References): void {
+    for (const text of texts) for (const address of chunkAddresses(text)) this.addresses.add(address);
+    for (const pointer of pointers) {
+      if (pointer.kind === "whole") this.addresses.add(pointer.address);
+      else this.lengthen(pointer.list, pointer.length);
+    }
+  }
+
+  lengthen(list: number, length: number): void {
+    this.lengths.set(list, Math.max(this.lengths.get(list) ?? 0, length));
+  }
+}
+
+/**
+ * What of a thread's values nothing refers to any more. Follows every reference from the rows that stay: manifests, superseded ones too,
+ * pending writes, turns, effects, and what archives of rewinds may bring back.
+ */
+function* unneededOf(
+  sql: Sql,
+  key: ThreadKey,
+  without: PrunePlan | undefined,
+): Program<{ chunks: number[]; lists: SweepPlan["lists"] }> {
+  const marks = new Marks();
+  yield* markStored(sql, key, without, marks);
+  const archives = (yield* sql.rows<[string]>(ARCHIVES, key.threadId))
+    .map(([id]) => id)
+    .filter((id) => without?.archives.includes(id) !== true);
+  for (const id of archives) yield* markArchived(sql, key, id, marks);
+  // Archived rows name lists and chunks by number, and many of those are older than what was rewound, so that they are still there.
+  const bases = (yield* mapped(archives, (id) => sql.rows<[number, number]>(ARCHIVED_LISTS, id))).flat();
+  for (const [list, keep] of bases) marks.lengthen(list, keep);
+  const chunks = (yield* mapped(archives, (id) => sql.rows<[number]>(ARCHIVED_ITEMS, id))).flat(2);
+  const lists = yield* unneededLists(sql, key, marks);
+  return { lists, chunks: yield* unneededChunks(sql, key, marks, chunks) };
+}
+
+/** Of the rows of a thread, but for those of the plan. */
+function* markStored(sql: Sql, key: ThreadKey, without: PrunePlan | undefined, marks: Marks): Program {
+  for (const [rows, columns] of REFERRING) {
+    const { name: table, counted } = rows.table;
+    const isPlanned = counted === "snapshots" || counted === "writes" || counted === "turns";
+    const gone = new Set(isPlanned ? without?.units.flatMap((unit) => unit[counted]) : []);
+    const query = `SELECT ${columns} FROM ${table} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
+    const paged = { table, query, bound: [key.thread], key: "seq", begin: 0, limit: PAGE };
+    yield* eachRow<AnyRow>(sql, paged, (raw) => {
+      if (!gone.has(raw["seq"] as number)) marks.add(referencesIn(sql, key, rows, raw));
+      return undefined;
+    });
+  }
+}
+
+/** Of the rows that taking a rewind back would bring back. An archive can be as large as the thread was. */
+function* markArchived(sql: Sql, key: ThreadKey, rewindId: string, marks: Marks): Program {
+  const bound = [rewindId, REFERENCE];
+  const paged = { table: ARCHIVE.name, query: ARCHIVED, bound, key: "ordinal", begin: 0, limit: PAGE };
+  yield* eachRow<{ tbl: string; row: string }>(sql, paged, ({ tbl, row }) => {
+    marks.add(referencesIn(sql, key, rowsNamed(tbl) as AnyRows, archivedRow(row)));
+    return undefined;
+  });
+}
+
+/** What leads on isn't verified: chunks by their addresses when they are read, manifests as parts of their checkpoints. */
+function referencesIn(sql: Sql, { threadId }: ThreadKey, rows: AnyRows, raw: AnyRow): References {
+  if (rows.table === SNAPSHOT_ROWS.table) return referencesOf(rows.table, raw);
+  if (rows.table !== CHUNKS) return referencesOf(rows.table, openedRow(sql, rows, threadId, raw));
+  const { body } = raw;
+  if (typeof body !== "string" && !(body instanceof Uint8Array)) throw malformed("an archived value", "a chunk with a body");
+  return { texts: [openBody(sql, threadId, body)], pointers: [] };
+}
+
+/** A base is older than what builds on it, so one pass from the newest list on finds all. */
+function* unneededLists(sql: Sql, { thread }: ThreadKey, marks: Marks): Program<SweepPlan["lists"]> {
+  return (yield* sql.rows<[number, number | null, number]>(LISTS, thread)).map(([list, base, keep]) => {
+    const length = marks.lengths.get(list);
+    if (length === undefined) return { list, from: 0, whole: true };
+    if (base !== null) marks.lengthen(base, Math.min(keep, length));
+    return { list, from: length, whole: false };
+  });
+}
+
+/** @param numbered chunks that are needed by their numbers, besides those of the marks */
+function* unneededChunks(sql: Sql, key: ThreadKey, marks: Marks, numbered: readonly number[]): Program<number[]> {
+  const notes = new Map<string, { seq: number; refers: number }>();
+  const paged = { table: CHUNKS.name, query: NOTES, bound: [key.thread, REFERENCE], key: "address", begin: "", limit: PAGE };
+  yield* eachRow<{ seq: number; address: string; refers: number }>(sql, paged, ({ address, seq, refers }) => {
+    notes.set(address, { seq, refers });
+    return undefined;
+  });
+  const bySeq = new Map([...notes].map(([address, { seq }]) => [seq, address]));
+  const waiting = [...marks.addresses, ...numbered.map((chunk) => bySeq.get(chunk) ?? "")];
+  for (const [list, length] of marks.lengths) {
+    for (const [chunk] of yield* sql.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
+  }
+  for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
+    const note = notes.get(address);
+    if (note === undefined) continue;
+    notes.delete(address);
+    const row = note.refers === 1 ? yield* sql.get<{ body: string | Uint8Array }>(BODY, note.seq) : undefined;
+    if (row !== undefined) waiting.push(...chunkAddresses(openBody(sql, key.threadId, row.body)));
+  }
+  return [...notes.values()].map(({ seq }) => seq);
 }

@@ -1,11 +1,10 @@
 import { TurnsError } from "../../errors";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
-import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, type Table, VERSIONED } from "../tables";
-import { ARCHIVED_ROWS } from "../rows";
+import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, VERSIONED } from "../tables";
 import { prunedBehind } from "../pruned-behind";
 import { unknownThread } from "../unknown-thread";
 import { effectsBehind } from "../ops/effects";
-import { openArchive, sealArchive } from "./archive";
+import { archiveRewound, archiveRows, restoreArchive, sealArchive } from "./archive";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
 import { clearRuns, listRuns } from "../ops/runs";
 import type { Program } from "../program";
@@ -20,6 +19,22 @@ const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND ${NAMES_NO
 const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.name') AS name, json_extract(row, '$.node_name') AS node
   FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' AND json_extract(row, '$.undo_status') = 'done'
   ORDER BY ordinal DESC`;
+
+const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
+/** LangGraph's task id for writes that are no node's: what a Command brought as input. */
+const NO_NODE = "00000000-0000-0000-0000-000000000000";
+/**
+ * What was first done on the grounds of a checkpoint: a node task begun or ended, an effect, or the checkpoint that came next in its
+ * namespace. Input that a Command saved beside the checkpoint is none of it.
+ */
+const FIRST_DEED = `SELECT min(seq) AS seq FROM (
+  SELECT min(seq) AS seq FROM langgraph_checkpoints
+    WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND seq > ?4
+  UNION ALL SELECT min(seq) FROM langgraph_writes
+    WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND seq > ?4 AND node_task_id <> '${NO_NODE}'
+  UNION ALL SELECT min(seq) FROM langgraph_effects WHERE thread = ?1 AND anchor = ?3 AND ?2 = '' AND seq > ?4
+  UNION ALL SELECT min(seq) FROM langgraph_snapshots
+    WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id <> ?3 AND seq > ?4)`;
 
 export function* countBehind(sql: Sql, threadId: string, seq: number): Program<RewindCounts> {
   const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
@@ -43,14 +58,14 @@ export function* rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding
   yield* clearRuns(sql, guard(yield* standing(sql, plan)));
   const counts = yield* countBehind(sql, threadId, targetSeq);
   refuseBehindPruned(key, targetSeq);
-  if (plan.archived) yield* archive(sql, plan, key);
+  if (plan.archived) yield* archiveRewound(sql, plan, key);
   for (const table of REWOUND)
     yield* sql.run(`DELETE FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, key.thread, targetSeq);
   for (const table of VERSIONED) {
     const revive = `UPDATE ${table.name} SET superseded_by = NULL WHERE ${rowsOfThread(table)} AND superseded_by > ?2`;
     yield* sql.run(revive, key.thread, targetSeq);
   }
-  if (plan.archived) yield* keep(sql, plan, key, { table: NAMES, change: "deleted", which: NAMES_NOTHING, by: "name" });
+  if (plan.archived) yield* archiveRows(sql, plan, key, { table: NAMES, change: "deleted", which: NAMES_NOTHING, by: "name" });
   yield* sql.run(DROP_NAMES, key.thread);
   growEpoch(key);
   outdate(key);
@@ -105,58 +120,6 @@ function* topSeq(sql: Sql, key: ThreadKey): Program<number> {
   return top;
 }
 
-type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
-
-function* archive(sql: Sql, plan: Archived, key: ThreadKey): Program<void> {
-  for (const table of REWOUND) yield* keep(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
-  for (const table of VERSIONED) {
-    yield* keep(sql, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
-  }
-}
-
-/** Writes rows of one table to the archive. */
-function* keep(
-  sql: Sql,
-  plan: Archived,
-  key: ThreadKey,
-  { table, change, which, by }: { table: Table; change: "deleted" | "revived"; which: string; by: string },
-): Program<void> {
-  yield* sql.run(
-    `INSERT INTO langgraph_archive (${ARCHIVED_ROWS.columns})
-      SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
-          + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, ${yield* asJson(sql, table.name)}, ''
-        FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} AND ?2 IS NOT NULL`,
-    key.thread,
-    plan.targetSeq,
-    plan.id,
-    plan.threadId,
-    table.name,
-    change,
-  );
-}
-
-/** The row as a JSON object. Table and column names are the schema's own; values never enter the text. */
-function* asJson(sql: Sql, table: string): Program<string> {
-  return `json_object(${(yield* columnsOf(sql, table))
-    .map((column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`)
-    .join(", ")})`;
-}
-
-/** Somebody else's columns are kept as well, if their names are ones that can stand in a text of ours. @throws {TurnsError} SCHEMA_CONFLICT */
-function* columnsOf(sql: Sql, table: string): Program<string[]> {
-  const names = (yield* sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table)).map(
-    (row) => row.name,
-  );
-  if (names.every((name) => /^\w+$/.test(name))) return names;
-  throw new TurnsError("SCHEMA_CONFLICT", {
-    what: `table ${table}`,
-    expected: "columns whose names are letters, digits and underscores",
-    found: "another one, which is not of this package",
-    remedy: "Rename or drop the column; nothing was changed.",
-    data: { table },
-  });
-}
-
 /** Possible only while the thread stands exactly where the rewind left it. */
 export function* takeBack(
   sql: Sql,
@@ -174,42 +137,12 @@ export function* takeBack(
   const key = yield* threadKey(sql, done.threadId);
   if (key === undefined) throw unknownThread(done.threadId);
   yield* refuseUnlessUndisturbed(sql, done, key);
-  const rows = yield* openArchive(sql, done);
-  const inserts = new Map<string, string>();
-  for (const { tbl, change, row } of rows) {
-    if (change === "deleted") yield* restore(sql, tbl, row, inserts);
-    else yield* supersedeAgain(sql, tbl, row);
-  }
+  yield* restoreArchive(sql, done);
   yield* changeRewind(sql, rewindId, { takenBackAt: at });
   growEpoch(key);
   outdate(key);
   yield* recount(sql, key);
-  yield* sql.run("DELETE FROM langgraph_archive WHERE rewind_id = ?", rewindId);
   return yield* countBehind(sql, done.threadId, done.targetSeq);
-}
-
-/** A name that was given anew since the rewind stays with what it names now. */
-function* restore(sql: Sql, table: string, row: string, inserts: Map<string, string>): Program<void> {
-  const insert = inserts.get(table) ?? (yield* insertOfJson(sql, table));
-  inserts.set(table, insert);
-  yield* sql.run(insert, row);
-}
-
-function* insertOfJson(sql: Sql, table: string): Program<string> {
-  const insert = table === NAMES.name ? "INSERT OR IGNORE" : "INSERT";
-  const columns = yield* columnsOf(sql, table);
-  const values = columns.map(
-    (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
-      ELSE json_extract(?1, '$.${column}') END`,
-  );
-  return `${insert} INTO ${table} (${columns.join(", ")}) SELECT ${values.join(", ")}`;
-}
-
-function* supersedeAgain(sql: Sql, table: string, row: string): Program<void> {
-  yield* sql.run(
-    `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`,
-    row,
-  );
 }
 
 function* refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): Program {
@@ -239,4 +172,18 @@ function refuseBehindPruned(key: ThreadKey, targetSeq: number): void {
 export function* prunedSeq(sql: Sql, threadId: string): Program<number | undefined> {
   const key = yield* threadKey(sql, threadId);
   return key && key.row.prunedSeq;
+}
+
+/**
+ * Where to rewind to so that a checkpoint stands as it did before anything was done on its grounds: with the input that came with it,
+ * and without what its node tasks, and all that they led to, have left.
+ *
+ * @returns the seq behind which all is to go; Infinity if nothing was done yet; undefined if there is no such checkpoint
+ */
+export function* seqBeforeDeeds(sql: Sql, threadId: string, ns: string, checkpointId: string): Program<number | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  const saved = key && (yield* sql.get<{ seq: number | null }>(SAVED, key.thread, ns, checkpointId))?.seq;
+  if (key === undefined || saved === undefined || saved === null) return undefined;
+  const first = (yield* sql.get<{ seq: number | null }>(FIRST_DEED, key.thread, ns, checkpointId, saved))?.seq ?? Infinity;
+  return first - 1;
 }

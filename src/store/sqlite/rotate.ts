@@ -1,20 +1,47 @@
 import { TurnsError } from "../../errors";
-import type { ResealCounts, ResealCursor } from "../store";
-import { retireOtherKeys } from "../ops/keys";
-import { ARCHIVE_BEGIN, type ArchivePlace, resealArchived, staleArchived } from "./rotate-archive";
-import { currentStart, resealed, SEALED_COLUMNS, type SealedColumn } from "./sealed-tables";
+import type { Identity } from "../../sealing";
+import { uptime } from "../../uptime";
 import { anyOf, type Program } from "../program";
+import { ALL_ROWS, type AnyRows, ARCHIVED_ROWS } from "../rows";
+import { fromSealedText, SEALED_TEXT, toSealedText } from "../sealed-text";
+import type { ResealCounts, ResealCursor } from "../store";
+import { type ArchivedRow, sealArchived, verifyArchived } from "./archive";
+import { retireOtherKeys } from "../ops/keys";
+import { type AnyRow, archivedRow } from "./row-references";
 import type { Sql } from "../session";
 import { threadIdOf } from "../ops/thread-rows";
-import { uptime } from "../../uptime";
 
-const FROM_FIRST: ResealCursor["after"] = [];
 /** How long one transaction goes on: others wait for it. */
 const BATCH_MS = 20;
 
+/** A column that is sealed. */
+interface SealedColumn {
+  rows: AnyRows;
+  column: string;
+  form: "bytes" | "text";
+}
+
+const SEALED_COLUMNS: readonly SealedColumn[] = ALL_ROWS.flatMap((rows) =>
+  Object.entries(rows.table.columns).flatMap(([column, { sealed }]) => (sealed ? [{ rows, column, form: sealed.form }] : [])),
+);
+/** Archived rows are JSON, with bytes as `{"hex": …}`. */
+const PATHS = new Map(
+  SEALED_COLUMNS.map(({ rows, column, form }) => [rows.table.name, form === "bytes" ? `$.${column}.hex` : `$.${column}`]),
+);
+const STALE_ARCHIVED = ARCHIVED_ROWS.select(`WHERE (rewind_id, ordinal) > (?1, ?2) AND CASE tbl
+    ${SEALED_COLUMNS.map(({ rows: { table }, form }) => {
+      const start = form === "bytes" ? "?3" : "?4";
+      return `WHEN '${table.name}' THEN substr(json_extract(row, '${PATHS.get(table.name)}'), 1, length(${start})) <> ${start}`;
+    }).join("\n    ")}
+    ELSE 0 END
+  ORDER BY rewind_id, ordinal LIMIT 1`);
+const REPLACE_ARCHIVED = "UPDATE langgraph_archive SET row = json_set(row, ?, ?) WHERE rewind_id = ? AND ordinal = ?";
+const FROM_FIRST: ResealCursor["after"] = [];
+const FROM_FIRST_ARCHIVED: ResealCursor["after"] = ["", 0];
+
 /**
- * Goes through the tables in the order of their rows and seals anew what is not sealed under the current key. Nothing but the key
- * under which a row is sealed says that it is done, so it may be interrupted and begun again at will.
+ * Goes through the tables in the order of their rows, and through the archives of rewinds at last, and seals anew what is not sealed under
+ * the current key. Nothing but the key under which a row is sealed says that it is done, so it may be interrupted and begun again at will.
  *
  * @throws {TurnsError} NOT_ENCRYPTED; CHECKPOINT_CORRUPTED for a row that does not open, and nothing of this call is kept then
  */
@@ -29,8 +56,8 @@ export function* reseal(
   do {
     const column: SealedColumn | undefined = SEALED_COLUMNS[at.table];
     const done: ResealCursor["after"] | undefined =
-      column === undefined ? yield* resealArchived(sql, at.after as ArchivePlace) : yield* resealRow(sql, column, at.after);
-    const name = column?.name ?? "archived";
+      column === undefined ? yield* resealArchived(sql, at.after) : yield* resealRow(sql, column, at.after);
+    const name = (column?.rows.table.called ?? "archived") as keyof ResealCounts;
     if (done !== undefined) {
       counts[name] = (counts[name] ?? 0) + 1;
       at = { table: at.table, after: done };
@@ -40,41 +67,7 @@ export function* reseal(
 }
 
 function startOf(table: number): ResealCursor {
-  return { table, after: table < SEALED_COLUMNS.length ? FROM_FIRST : ARCHIVE_BEGIN };
-}
-
-type StaleRow = Record<string, string | number | Uint8Array>;
-
-/**
- * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. What nobody can reach is not opened
- * any more.
- */
-function* nextStale(
-  sql: Sql,
-  { table, column, form }: SealedColumn,
-  after: ResealCursor["after"],
-): Program<StaleRow | undefined> {
-  const start = currentStart(sql, form);
-  const key = table.key.join(", ");
-  const behind = after.length === 0 ? "TRUE" : `(${key}) > (${after.map(() => "?").join(", ")})`;
-  return yield* sql.get<StaleRow>(
-    `SELECT * FROM ${table.name} WHERE ${behind} AND thread NOT IN (SELECT thread FROM langgraph_leftovers)
-      AND substr(${column}, 1, ?) <> ? ORDER BY ${key} LIMIT 1`,
-    ...after,
-    start.length,
-    start,
-  );
-}
-
-function* resealRow(sql: Sql, sealed: SealedColumn, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
-  const { table, column, identity } = sealed;
-  const row = yield* nextStale(sql, sealed, after);
-  if (row === undefined) return undefined;
-  const now = resealed(sql, yield* threadIdOf(sql, row["thread"] as number), identity(row), row[column] as string | Uint8Array);
-  const at = table.key.map((name) => row[name] as string | number);
-  const key = table.key.map((name) => `${name} = ?`).join(" AND ");
-  yield* sql.run(`UPDATE ${table.name} SET ${column} = ? WHERE ${key}`, now, ...at);
-  return at;
+  return { table, after: table < SEALED_COLUMNS.length ? FROM_FIRST : FROM_FIRST_ARCHIVED };
 }
 
 /**
@@ -84,11 +77,74 @@ function* resealRow(sql: Sql, sealed: SealedColumn, after: ResealCursor["after"]
 export function* retireKeys(sql: Sql): Program<{ keyId: string; retired: number | undefined }> {
   const keyId = currentKey(sql);
   const left =
-    (yield* staleArchived(sql, ARCHIVE_BEGIN)) !== undefined ||
+    (yield* staleArchived(sql, FROM_FIRST_ARCHIVED)) !== undefined ||
     (yield* anyOf(SEALED_COLUMNS, function* (column) {
-      return (yield* nextStale(sql, column, FROM_FIRST)) !== undefined;
+      return (yield* staleRow(sql, column, FROM_FIRST)) !== undefined;
     }));
   return { keyId, retired: left ? undefined : yield* retireOtherKeys(sql) };
+}
+
+/** @returns where it was; undefined if there was none */
+function* resealRow(sql: Sql, sealed: SealedColumn, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
+  const { rows, column } = sealed;
+  const row = yield* staleRow(sql, sealed, after);
+  if (row === undefined) return undefined;
+  const now = resealed(sql, yield* threadIdOf(sql, Number(row["thread"])), rows.identity(row), row[column]);
+  const at = rows.table.key.map((name) => row[name] as string | number);
+  const key = rows.table.key.map((name) => `${name} = ?`).join(" AND ");
+  yield* sql.run(`UPDATE ${rows.table.name} SET ${column} = ? WHERE ${key}`, now, ...at);
+  return at;
+}
+
+/**
+ * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. What nobody can reach is not opened
+ * any more.
+ */
+function* staleRow(sql: Sql, { rows, column, form }: SealedColumn, after: ResealCursor["after"]): Program<AnyRow | undefined> {
+  const start = currentStart(sql, form);
+  const key = rows.table.key.join(", ");
+  const behind = after.length === 0 ? "TRUE" : `(${key}) > (${after.map(() => "?").join(", ")})`;
+  return yield* sql.get<AnyRow>(
+    `SELECT * FROM ${rows.table.name} WHERE ${behind} AND thread NOT IN (SELECT thread FROM langgraph_leftovers)
+      AND substr(${column}, 1, ?) <> ? ORDER BY ${key} LIMIT 1`,
+    ...after,
+    start.length,
+    start,
+  );
+}
+
+/** @returns where it was, in which rewind's archive; undefined if there was none */
+function* resealArchived(sql: Sql, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
+  const found = yield* staleArchived(sql, after);
+  if (found === undefined) return undefined;
+  const { rewind_id: rewindId, ordinal, thread_id: threadId, tbl } = found;
+  const { rows, column } = SEALED_COLUMNS.find((sealed) => sealed.rows.table.name === tbl) as SealedColumn;
+  verifyArchived(sql, found);
+  const row = archivedRow(found.row);
+  const now = resealed(sql, threadId, rows.identity(row), row[column]);
+  const text = typeof now === "string" ? now : now.toString("hex").toUpperCase();
+  yield* sql.run(REPLACE_ARCHIVED, PATHS.get(tbl) ?? "", text, rewindId, ordinal);
+  yield* sealArchived(sql, rewindId, ordinal);
+  return [rewindId, ordinal];
+}
+
+function* staleArchived(sql: Sql, after: ResealCursor["after"]): Program<ArchivedRow | undefined> {
+  const bytes = (currentStart(sql, "bytes") as Buffer).toString("hex").toUpperCase();
+  return yield* sql.get<ArchivedRow>(STALE_ARCHIVED, ...after, bytes, currentStart(sql, "text"));
+}
+
+/** What a column begins with that is sealed under the current key, and no other does: its key id stands in front. */
+function currentStart(sql: Sql, form: SealedColumn["form"]): string | Buffer {
+  const { header } = sql.sealing;
+  // Base64 carries three bytes in four characters; what is cut off is a part of the checksum behind the id.
+  return form === "bytes" ? header : SEALED_TEXT + header.subarray(0, header.length - (header.length % 3)).toString("base64");
+}
+
+/** The same text, sealed under the current key, in the same form. @throws what `open` of the sealing throws */
+function resealed(sql: Sql, threadId: string, identity: Identity, stored: AnyRow[string] | undefined): string | Buffer {
+  const bytes = typeof stored === "string" ? (fromSealedText(stored) ?? stored) : (stored as Uint8Array);
+  const sealed = sql.sealing.seal(threadId, identity, sql.sealing.open(threadId, identity, bytes)) as Buffer;
+  return typeof stored === "string" ? toSealedText(sealed) : sealed;
 }
 
 function currentKey(sql: Sql): string {

@@ -13,7 +13,7 @@ import {
   WRITE_ROWS,
 } from "../rows";
 import type { CopyOrder } from "../store";
-import { type Column, EFFECTS, fieldOf, ITEMS, type RawOf, type RowOf, type Table, TURNS } from "../tables";
+import { type Column, EFFECTS, fieldOf, ITEMS, type RawOf, type RowOf, type Table } from "../tables";
 import { unfinishedRewind as refusal } from "../unfinished-rewind";
 import { unknownThread } from "../unknown-thread";
 import { CopyPath, FROM_START, type RowWrites } from "./copy-path";
@@ -26,9 +26,8 @@ import { unfinishedRewind } from "./rewind-records";
 import type { Program } from "../program";
 import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "../ops/thread-rows";
 import { type ThreadCounts, ThreadKey } from "../thread-state";
-import { AS_IT_IS, copyChunks, type Translation } from "./thread-translation";
+import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
 import { allowAgain } from "./tombstones";
-import { toTurn, turnValues } from "../turn-rows";
 
 const ITEMS_OF_LIST = ITEM_ROWS.select("WHERE list = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3");
 /** What the source's own row counts and its copy has too; rewinds stay behind. */
@@ -90,7 +89,9 @@ export function* copiedRows(path: CopyPath): RowWrites {
   yield* copyTable(path, SNAPSHOT_ROWS, translation);
   yield* copyNames(path);
   yield* copyTable(path, WRITE_ROWS, translation);
-  yield* copyTurns(path, translation);
+  yield* copyTable(path, TURN_ROWS, translation, (turn) => {
+    return { ...turn, id: path.createId(), graphId: graphIdIn(path, turn.graphId) };
+  });
   yield* copyEffects(path, translation);
 }
 
@@ -189,15 +190,6 @@ function* copyLists(path: CopyPath, translation: Translation): RowWrites {
 
 function* copyNames({ from, to, source, target }: CopyPath): RowWrites {
   for (const name of from.now(namesOf(from, source))) yield () => to.insert(target, NAME_ROWS, name);
-}
-
-function* copyTurns(path: CopyPath, translation: Translation): RowWrites {
-  const { from, to, source, target } = path;
-  for (const row of path.rows(TURN_ROWS)) {
-    const turn = moved(path, TURNS, toTurn(from, row, source.threadId), translation);
-    const copied = { ...turn, id: path.createId(), graphId: graphIdIn(path, turn.graphId) };
-    yield () => to.run(TURN_ROWS.insert, ...turnValues(to, target.thread, copied));
-  }
 }
 
 /** What was done for the source is done for its copy, which has nothing to undo: the side effect is the source's. */

@@ -1,23 +1,25 @@
 import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
+import { uptime } from "../../uptime";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
 import { THREAD_ROWS } from "../rows";
-import { isBusy, sqliteCode } from "./failures";
 import { firstSeq, threadOfSeq } from "../spans";
+import { KEYED_BY_SEQ, type Table } from "../tables";
+import { isBusy, sqliteCode } from "./failures";
 import { isLeftover } from "./leftovers";
+import { isBehind } from "./paging";
+import type { References } from "./row-references";
 import type { Program } from "../program";
 import type { Sql } from "../session";
 import { ThreadKey } from "../thread-state";
 import type { RawThread } from "../ops/thread-rows";
-import { SeqSet } from "./verify-seqs";
-import { uptime } from "../../uptime";
 
 export type Where = IntegrityProblem["where"];
-
-/** A thread as the rows of the other tables are held against it. */
+/** A thread as the rows of the other tables are held against it, damaged or not. */
 export type Owner = ThreadKey;
 
 const THREAD = THREAD_ROWS.select("WHERE thread = ?");
+const NUMBER = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
 const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /**
@@ -26,8 +28,6 @@ const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
  */
 export class VerifyContext {
   readonly sql: Sql;
-  /** The number of the only thread to look at. */
-  readonly only: number | undefined;
   /** When the step should end. */
   until = 0;
   table = "";
@@ -38,9 +38,8 @@ export class VerifyContext {
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
 
-  constructor(sql: Sql, only: number | undefined) {
+  constructor(sql: Sql) {
     this.sql = sql;
-    this.only = only;
   }
 
   /** A new transaction begins: what was read in the last one no longer counts. */
@@ -67,53 +66,12 @@ export class VerifyContext {
     this.#checked[name] = (this.#checked[name] ?? 0) + 1;
   }
 
-  problem(kind: ProblemKind, threadId: string | undefined, where: Where, expected: string, found: string): void {
-    this.#problems.push({ kind, table: this.table, threadId, where, expected, found });
-  }
-
-  remark(kind: ProblemKind, threadId: string | undefined, where: Where, expected: string, found: string): void {
-    this.#remarks.push({ kind, table: this.table, threadId, where, expected, found });
-  }
-
-  /** Does what may throw for damaged contents. @returns undefined, and the problem on record, if it did */
-  attempt<T>(threadId: string | undefined, where: Where, work: () => T): T | undefined {
-    try {
-      return work();
-    } catch (error) {
-      this.failed(error, threadId, where);
-      return undefined;
-    }
-  }
-
-  /** {@link attempt} for what asks the database. */
-  *attempted<T>(threadId: string | undefined, where: Where, work: Program<T>): Program<T | undefined> {
-    try {
-      return yield* work;
-    } catch (error) {
-      this.failed(error, threadId, where);
-      return undefined;
-    }
-  }
-
-  /** @throws what says nothing about the row */
-  failed(error: unknown, threadId: string | undefined, where: Where): void {
-    if (isBusy(error) || TurnsError.is(error, "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
-    const code = sqliteCode(error);
-    if (code !== "") return this.problem("unreadable", threadId, where, "rows that SQLite can read", code);
-    if (!TurnsError.is(error)) {
-      // A parser's own message may quote what it could not parse.
-      const name = error instanceof Error ? error.name : "Error";
-      return this.problem(
-        "format",
-        threadId,
-        where,
-        "contents in the format they are written in",
-        `contents that do not parse (${name})`,
-      );
-    }
-    const isSealing = ["ENCRYPTED", "NOT_ENCRYPTED", "UNKNOWN_KEY", "WRONG_KEY"].includes(error.code);
-    const kind = isSealing ? "sealing" : error.code === "CHECKPOINT_CORRUPTED" ? "checksum" : "format";
-    this.problem(kind, threadId, where, "the row as it was saved", error.message);
+  /** What is reported about one row, or about a table as a whole. */
+  at(threadId?: string, where: Where = {}): Place {
+    const { table } = this;
+    return new Place(threadId, (isRemark, kind, expected, found) => {
+      (isRemark ? this.#remarks : this.#problems).push({ kind, table, threadId, where, expected, found });
+    });
   }
 
   *owner(thread: number): Program<Owner | undefined> {
@@ -124,44 +82,239 @@ export class VerifyContext {
     return owner;
   }
 
+  *ownerOf(threadId: string): Program<Owner | undefined> {
+    const row = yield* this.sql.get<{ thread: number }>(NUMBER, threadId);
+    return row && (yield* this.owner(row.thread));
+  }
+
   /** The thread a row belongs to, with the row's number held against the thread's. */
-  *entered(row: { thread: number; seq?: number }, where: Where): Program<Owner | undefined> {
-    const owner = yield* this.owner(row.thread);
-    if (owner === undefined && !(yield* isLeftover(this.sql, row.thread)))
-      this.problem("thread", undefined, where, "a row of a thread", `thread number ${row.thread}, which there is not`);
-    if (row.seq !== undefined) yield* this.numbered(row.thread, row.seq, owner, where);
+  *entered(thread: number, seq: unknown, where: Where): Program<Owner | undefined> {
+    const owner = yield* this.owner(thread);
+    if (owner === undefined && !(yield* isLeftover(this.sql, thread)))
+      this.at(undefined, where).problem("thread", "a row of a thread", `thread number ${thread}, which there is not`);
+    if (typeof seq === "number") yield* this.numbered(thread, seq, owner, this.at(owner?.threadId, where));
     return owner;
   }
 
   /** S3.1: a row's number is in the range of its thread, isn't above the last one that the thread has taken, and is used once. */
-  *numbered(thread: number, seq: number, owner: Owner | undefined, where: Where): Program<void> {
-    const threadId = owner?.threadId;
-    const wrong = (expected: string, found: string): void => this.problem("sequence", threadId, where, expected, found);
-    if (threadOfSeq(seq) !== thread || seq === firstSeq(thread)) return wrong(`a seq of thread number ${thread}`, String(seq));
-    if (owner !== undefined && seq > owner.newestSeq) wrong(`a seq up to the thread's last, ${owner.newestSeq}`, String(seq));
+  *numbered(thread: number, seq: number, owner: Owner | undefined, at: Place): Program {
+    if (threadOfSeq(seq) !== thread || seq === firstSeq(thread))
+      return at.problem("sequence", `a seq of thread number ${thread}`, String(seq));
+    if (owner !== undefined && seq > owner.newestSeq)
+      at.problem("sequence", `a seq up to the thread's last, ${owner.newestSeq}`, String(seq));
     if (this.#seqs.add(seq)) return;
     const others = yield* this.#seqs.others(this.sql, seq, this.table);
-    if (others !== undefined) wrong("a seq that is used once", `${seq}, which ${others} has too`);
+    if (others !== undefined) at.problem("sequence", "a seq that is used once", `${seq}, which ${others} has too`);
   }
 
-  *hasChunk(thread: number, address: string): Program<boolean> {
-    return (yield* this.sql.get(CHUNK, thread, address)) !== undefined;
-  }
-
-  /** The parts of values that a text refers to must be there. @param elsewhere where else they may be */
-  *refersTo(owner: Owner, where: Where, text: string, elsewhere?: (address: string) => Program<boolean>): Program<void> {
-    for (const address of this.attempt(owner.threadId, where, () => chunkAddresses(text)) ?? []) {
-      yield* this.refersToChunk(owner, where, address, elsewhere);
+  /** The parts of values that a row refers to must be there. @param elsewhere where else they may be */
+  *refersTo(
+    { thread }: Owner,
+    at: Place,
+    { texts, pointers }: References,
+    elsewhere?: (address: string) => Program<boolean>,
+  ): Program {
+    const inTexts = texts.flatMap((text) => at.attempt(() => chunkAddresses(text)) ?? []);
+    const addresses = pointers.flatMap((pointer) => (pointer.kind === "whole" ? [pointer.address] : []));
+    for (const address of [...inTexts, ...addresses]) {
+      if ((yield* this.sql.get(CHUNK, thread, address)) !== undefined) continue;
+      if (elsewhere !== undefined && (yield* elsewhere(address))) continue;
+      at.problem("reference", `a chunk with address ${address.slice(0, 12)}…`, "none");
     }
-  }
-
-  *refersToChunk(owner: Owner, where: Where, address: string, elsewhere?: (address: string) => Program<boolean>): Program<void> {
-    if (yield* this.hasChunk(owner.thread, address)) return;
-    if (elsewhere !== undefined && (yield* elsewhere(address))) return;
-    this.problem("reference", owner.threadId, where, `a chunk with address ${address.slice(0, 12)}…`, "none");
   }
 }
 
-export function isTime(text: string): boolean {
-  return !Number.isNaN(Date.parse(text));
+/** Takes down what is wrong with one row. */
+export class Place {
+  readonly threadId: string | undefined;
+  readonly #tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void;
+
+  constructor(
+    threadId: string | undefined,
+    tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void,
+  ) {
+    this.threadId = threadId;
+    this.#tell = tell;
+  }
+
+  problem(kind: ProblemKind, expected: string, found: string): void {
+    this.#tell(false, kind, expected, found);
+  }
+
+  remark(kind: ProblemKind, expected: string, found: string): void {
+    this.#tell(true, kind, expected, found);
+  }
+
+  /** Does what may throw for damaged contents. @returns undefined, and the problem on record, if it did */
+  attempt<T>(work: () => T): T | undefined {
+    try {
+      return work();
+    } catch (error) {
+      this.failed(error);
+      return undefined;
+    }
+  }
+
+  /** {@link attempt} for what asks the database. */
+  *attempted<T>(work: Program<T>): Program<T | undefined> {
+    try {
+      return yield* work;
+    } catch (error) {
+      this.failed(error);
+      return undefined;
+    }
+  }
+
+  /** @throws what says nothing about the row */
+  failed(error: unknown): void {
+    if (isBusy(error) || TurnsError.is(error, "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
+    const code = sqliteCode(error);
+    if (code !== "") return this.problem("unreadable", "rows that SQLite can read", code);
+    if (!TurnsError.is(error)) {
+      // A parser's own message may quote what it could not parse.
+      const name = error instanceof Error ? error.name : "Error";
+      return this.problem("format", "contents in the format they are written in", `contents that do not parse (${name})`);
+    }
+    const isSealing = ["ENCRYPTED", "NOT_ENCRYPTED", "UNKNOWN_KEY", "WRONG_KEY"].includes(error.code);
+    const kind = isSealing ? "sealing" : error.code === "CHECKPOINT_CORRUPTED" ? "checksum" : "format";
+    this.problem(kind, "the row as it was saved", error.message);
+  }
+}
+
+type Key = string | number;
+
+/** One table, or one way of looking at it. */
+export interface Phase {
+  readonly table: string;
+  /** Looks at some rows. @returns whether there are more */
+  next(ctx: VerifyContext): Program<boolean>;
+}
+
+/** Rows of a table in the order of an index. */
+export interface Stretch {
+  /** Columns that tell the rows apart and that an index has in this order; `rowid` is selected as `at`. */
+  keys: readonly string[];
+  where?: string;
+  bound?: readonly Key[];
+  /** Key to begin behind; by default with the first row. */
+  begin?: readonly Key[];
+}
+
+export interface TableWalk<R> extends Stretch {
+  table: string;
+  counts?: keyof VerifyCounts;
+  columns?: string;
+  /** How many rows are in memory at once. */
+  limit: number;
+  /** @returns true if the row was too much for one step; it comes again, and nothing may be on record of it yet */
+  check: (ctx: VerifyContext, row: R) => Program<boolean | void>;
+}
+
+/** Goes through a table in the order of its keys, a few rows at a time. */
+export function walk<R extends object>({ table, counts, keys, columns = "*", ...options }: TableWalk<R>): Phase {
+  const { where = "TRUE", bound = [], begin, limit, check } = options;
+  const all = `SELECT ${keys[0] === "rowid" ? "rowid AS at, " : ""}${columns} FROM ${table} WHERE ${where}`;
+  const order = `ORDER BY ${keys.join(", ")} LIMIT ${limit}`;
+  const behind = keys.length === 1 ? `${keys[0]} > ?` : `(${keys.join(", ")}) > (${keys.map(() => "?").join(", ")})`;
+  let after = begin;
+  return {
+    table,
+    *next(ctx) {
+      const rows =
+        after === undefined
+          ? yield* ctx.sql.all<R>(`${all} ${order}`, ...bound)
+          : yield* ctx.sql.all<R>(`${all} AND ${behind} ${order}`, ...bound, ...after);
+      for (const row of rows) {
+        const values = row as Record<string, Key>;
+        const at = keys.map((key) => values[key === "rowid" ? "at" : key] as Key);
+        if (after !== undefined && !isAhead(after, at)) {
+          ctx.at().problem("unreadable", "rows in the order of their keys", "one that comes before the last one");
+          return false;
+        }
+        const where = Object.fromEntries(keys.map((key) => [key, values[key] ?? null]));
+        if (yield* ctx.at(undefined, where).attempted(check(ctx, row))) return true;
+        after = at;
+        if (counts !== undefined) ctx.count(counts);
+        if (ctx.isOver) return true;
+      }
+      return rows.length === limit;
+    },
+  };
+}
+
+/** The first column in which they differ decides. */
+function isAhead(after: readonly Key[], at: readonly Key[]): boolean {
+  const differs = after.findIndex((key, index) => key !== at[index]);
+  return differs >= 0 && isBehind(after[differs] as Key, at[differs]);
+}
+
+/** All rows of a table, or a thread's: its range of seqs comes first, or else the rows that name the thread. */
+export function stretchesOf(table: Table, only: Owner | undefined): Stretch[] {
+  const { name, ofThread: by = { column: "thread_id" }, byThread, key } = table;
+  // A random id is no order to read by.
+  const isByRowid = name === "langgraph_checkpoints" || name === "langgraph_rewinds";
+  if (only === undefined) return [{ keys: isByRowid ? ["rowid"] : key }];
+  const { thread, threadId } = only;
+  if ("column" in by) {
+    const where = `${by.column} = ?`;
+    if (by.column === "thread_id") return [{ keys: isByRowid ? ["rowid"] : key, where, bound: [threadId] }];
+    if (isByRowid) return [{ keys: ["seq"], begin: [0], where, bound: [thread] }];
+    return [{ keys: key.length === 1 ? key : key.filter((column) => column !== by.column), where, bound: [thread] }];
+  }
+  const [first, end] = [firstSeq(thread), firstSeq(thread + 1)];
+  const begin = key.length === 1 ? [first - 1] : [first, -1];
+  // A lower bound in `where` would compete with the key that the walk continues behind.
+  const inRange = { keys: key, begin, where: `${by.range} < ?`, bound: [end] };
+  if (byThread === undefined) return [inRange];
+  // Rows that carry the thread's number and are elsewhere: the index gives them for rows of the thread.
+  const elsewhere = `seq IN (SELECT seq FROM ${name} INDEXED BY ${byThread} WHERE thread = ? AND (seq < ? OR seq >= ?))`;
+  return [inRange, { keys: key, where: elsewhere, bound: [thread, first, end] }];
+}
+
+/** Bits of one page. A page is there only if one of its numbers was seen; each thread has at least one, so pages are small. */
+const PAGE_BITS = 1 << 12;
+/** The others, each by the best index there is. Elements of lists and rewinds have none by seq, so not every number is looked for. */
+const COUNTED: readonly [table: string, where: string, bound: (seq: number) => number[]][] = [
+  ["langgraph_checkpoints", "seq = ? AND thread = ?", (seq) => [seq, threadOfSeq(seq)]],
+  ["langgraph_tasks", "seq = ? AND thread = ?", (seq) => [seq, threadOfSeq(seq)]],
+  ["langgraph_rewinds", "seq = ? AND status = 'done'", (seq) => [seq]],
+  ["langgraph_items", "seq = ? AND list > ? AND list < ?", (seq) => [seq, firstSeq(threadOfSeq(seq)), seq]],
+];
+const SCANS_MAX = 20;
+
+/** Which numbers were seen: one bit each. A hundred million of them in one thread take some 15 MB, a hundred thousand threads some 60 MB. */
+class SeqSet {
+  readonly #pages = new Map<number, Uint8Array>();
+  #scans = 0;
+
+  /** @returns false if it was there already */
+  add(seq: number): boolean {
+    const page = Math.floor(seq / PAGE_BITS);
+    const bits = this.#pages.get(page) ?? new Uint8Array(PAGE_BITS / 8);
+    this.#pages.set(page, bits);
+    const bit = seq % PAGE_BITS;
+    const mask = 1 << (bit & 7);
+    const before = bits[bit >> 3] ?? 0;
+    bits[bit >> 3] = before | mask;
+    return (before & mask) === 0;
+  }
+
+  /**
+   * Which rows have the number besides the one at hand. A row that was seen before may have gone since, or be the same: then there is none.
+   *
+   * @returns what they are called; undefined if there are none
+   */
+  *others(sql: Sql, seq: number, table: string): Program<string | undefined> {
+    for (const { name: other } of KEYED_BY_SEQ) {
+      if (other !== table && (yield* sql.get(`SELECT 1 FROM ${other} WHERE seq = ?`, seq)) !== undefined)
+        return `a row of ${other}`;
+    }
+    if (this.#scans >= SCANS_MAX) return undefined;
+    this.#scans += 1;
+    for (const [other, where, bound] of COUNTED) {
+      const row = yield* sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${other} WHERE ${where}`, ...bound(seq));
+      if ((row?.n ?? 0) > (other === table ? 1 : 0)) return `a row of ${other}`;
+    }
+    return undefined;
+  }
 }

@@ -1,20 +1,22 @@
+import { sealedKeyId } from "../../sealing";
+import { firstSeq, THREADS_MAX } from "../spans";
+import { KEYED_BY_SEQ, REWINDS, SETTINGS, type Table, THREADS, TURNS } from "../tables";
 import { type Migration, migrationChecksum } from "./migrate";
 import { sqliteMigrations } from "./migrations.generated";
 import type { Program } from "../program";
 import type { Sql } from "../session";
-import type { Phase } from "./verify-walk";
+import { type Owner, type Phase, type Stretch, stretchesOf, walk } from "./verify-context";
 
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";
 const VERSIONS = "SELECT version, name, applied_at, checksum FROM langgraph_migrations ORDER BY version";
 const FINDINGS_MAX = 20;
 const CHECKS_MAX = 8;
-
-interface Applied {
-  version: number;
-  name: string;
-  applied_at: string;
-  checksum: string;
-}
+const THREAD_COUNT = `SELECT max(coalesce((SELECT max(thread) FROM langgraph_threads), 0),
+    coalesce((SELECT max(thread) FROM langgraph_leftovers), 0)) AS greatest,
+  (SELECT value FROM langgraph_settings WHERE name = 'threads') AS count`;
+const INDEXES = `SELECT i.name, coalesce(s.sql, '') AS text FROM pragma_index_list(?) AS i JOIN sqlite_schema AS s ON s.name = i.name
+  ORDER BY i.name`;
+const COLUMNS = "SELECT name FROM pragma_index_info(?) ORDER BY seqno";
 
 /**
  * SQLite's own check, table by table with its indexes, since it looks at a whole table at once. For the schema's own table it looks
@@ -29,34 +31,12 @@ export function file(): Phase {
       const table = tables.shift();
       if (table === undefined) return false;
       ctx.table = table;
-      for (const finding of (yield* ctx.attempted(undefined, {}, integrityOf(ctx.sql, table))) ?? []) {
-        ctx.problem("unreadable", undefined, {}, "a table that SQLite finds whole", finding);
+      for (const finding of (yield* ctx.at().attempted(integrityOf(ctx.sql, table))) ?? []) {
+        ctx.at().problem("unreadable", "a table that SQLite finds whole", finding);
       }
       return tables.length > 0;
     },
   };
-}
-
-/** Migrations are known by number and name, and by what they did: one that was edited after it was applied left another schema. */
-export function versions(): Phase {
-  return {
-    table: "langgraph_migrations",
-    *next(ctx) {
-      const rows = yield* ctx.sql.all<Applied>(VERSIONS);
-      const isKnown = rows.every((row, at) => isOurs(row, sqliteMigrations[at]));
-      const expected = `the migrations 1 to ${sqliteMigrations.length} as this package has them`;
-      if (!isKnown || rows.length !== sqliteMigrations.length) ctx.problem("format", undefined, {}, expected, "others");
-      return false;
-    },
-  };
-}
-
-function isOurs(row: Applied, migration: Migration | undefined): boolean {
-  return (
-    row.version === migration?.version &&
-    row.name === migration.name &&
-    row.checksum === migrationChecksum(migration, row.applied_at)
-  );
 }
 
 /** A page that the disk does not give in one moment is damage too, to SQLite's check; so what it finds has to be found twice. */
@@ -73,8 +53,130 @@ function* integrityOf(sql: Sql, table: string): Program<string[]> {
 /** A pragma takes no parameters; the name comes from the schema. What SQLite says names tables, rows and pages, never contents. */
 function* integrityOnce(sql: Sql, table: string): Program<string[]> {
   const rows = yield* sql.all<{ integrity_check: string }>(`PRAGMA integrity_check("${table.replaceAll('"', '""')}")`);
-  return rows
-    .map(({ integrity_check: finding }) => finding)
-    .filter((finding) => finding !== "ok")
-    .slice(0, FINDINGS_MAX);
+  const findings = rows.map(({ integrity_check: finding }) => finding).filter((finding) => finding !== "ok");
+  return findings.slice(0, FINDINGS_MAX);
+}
+
+/** Migrations are known by number and name, and by what they did: one that was edited after it was applied left another schema. */
+export function versions(): Phase {
+  return {
+    table: "langgraph_migrations",
+    *next(ctx) {
+      const rows = yield* ctx.sql.all<Migration & { applied_at: string; checksum: string }>(VERSIONS);
+      const isKnown = rows.every((row, index) => {
+        const ours = sqliteMigrations[index];
+        const isNamed = row.version === ours?.version && row.name === ours.name;
+        return isNamed && row.checksum === migrationChecksum(ours, row.applied_at);
+      });
+      const expected = `the migrations 1 to ${sqliteMigrations.length} as this package has them`;
+      if (!isKnown || rows.length !== sqliteMigrations.length) ctx.at().problem("format", expected, "others");
+      return false;
+    },
+  };
+}
+
+/** How many threads the file has had: a number below that of a thread would be given out again. */
+export function threadCount(): Phase {
+  return {
+    table: SETTINGS.name,
+    *next(ctx) {
+      const { greatest = 0, count = null } = (yield* ctx.sql.get<{ greatest: number; count: unknown }>(THREAD_COUNT)) ?? {};
+      if (Number.isInteger(count) && Number(count) >= greatest && Number(count) <= THREADS_MAX) return false;
+      const found = count === null ? "none" : typeof count === "number" ? String(count) : "no number";
+      ctx.at().problem("sequence", `how many threads there were, from ${greatest} to ${THREADS_MAX}`, found);
+      return false;
+    },
+  };
+}
+
+/** The wrapped keys, which are read whole when the file is opened. */
+export function settings(): Phase {
+  return walk<{ name: string; value: unknown }>({
+    table: SETTINGS.name,
+    keys: SETTINGS.key,
+    where: "name <> 'threads'",
+    limit: 10,
+    // eslint-disable-next-line require-yield -- a row tells it
+    *check(ctx, { name, value }) {
+      const keyId = value instanceof Uint8Array ? sealedKeyId(value) : undefined;
+      const found = keyId === undefined ? "none" : `key ${keyId}`;
+      if (name !== `key:${keyId}`) ctx.at(undefined, { name }).problem("sealing", "a wrapped key under its own name", found);
+    },
+  });
+}
+
+/** An index, and which rows are in it. */
+interface TableIndex {
+  table: string;
+  name: string;
+  columns: readonly string[];
+  condition: string;
+}
+
+/** The tables whose key is seq, of those that have an index besides. */
+const KEYED: readonly Table[] = KEYED_BY_SEQ.filter((table) => "byThread" in table);
+/** And the others. Which rows of theirs are a thread's an index tells; that none is missing, the counts on record. */
+const INDEXED: readonly Table[] = [...KEYED, THREADS, TURNS, REWINDS];
+
+export function* tableIndexes(sql: Sql): Program<TableIndex[]> {
+  const found: TableIndex[] = [];
+  for (const { name: table } of INDEXED) {
+    for (const { name, text } of yield* sql.all<{ name: string; text: string }>(INDEXES, table)) {
+      const columns = (yield* sql.all<{ name: string }>(COLUMNS, name)).map((column) => column.name);
+      found.push({ table, name, columns, condition: / WHERE (.*)$/s.exec(text)?.[1] ?? "TRUE" });
+    }
+  }
+  return found;
+}
+
+/**
+ * Whether every index has the rows of its table, and no others: a row that an index lacks is one that nobody finds. For the whole file
+ * SQLite's own check tells that, but for entries too many in an index that has a part of the rows alone.
+ */
+export function indexes(only: Owner | undefined, all: readonly TableIndex[]): Phase[] {
+  if (only === undefined) return all.filter(({ condition }) => condition !== "TRUE").map((index) => surplus(index, undefined));
+  return [
+    ...INDEXED.map((table) => missing(only, table, all)),
+    ...all.filter(({ columns }) => columns[0] === "thread").map((index) => surplus(index, only)),
+  ];
+}
+
+/** Each row is looked up by every index. */
+function missing(only: Owner, described: Table, all: readonly TableIndex[]): Phase {
+  const table = described.name;
+  const own = all.filter((index) => index.table === table);
+  const lookups = own.map(({ name, columns, condition }) => {
+    const same = columns.map((column) => `x."${column}" IS ${table}."${column}"`).join(" AND ");
+    return `NOT (${condition}) OR EXISTS (SELECT 1 FROM ${table} AS x INDEXED BY "${name}"
+      WHERE ${condition} AND ${same} AND x.rowid = ${table}.rowid) AS "${name}"`;
+  });
+  const [stretch] = stretchesOf(described, only) as [Stretch];
+  return walk<Record<string, number>>({
+    table,
+    columns: [...stretch.keys.filter((key) => key !== "rowid"), ...lookups].join(", "),
+    ...stretch,
+    limit: 50,
+    // eslint-disable-next-line require-yield -- the walk's own query has the answers
+    *check(ctx, row) {
+      const at = ctx.at(only.threadId, row["seq"] === undefined ? {} : { seq: row["seq"] });
+      for (const { name } of own) if (row[name] === 0) at.problem("unreadable", `a row that ${name} has`, "one that it lacks");
+    },
+  });
+}
+
+/** Of one thread it takes an index that begins with the thread. A row that stands in another thread's range is looked at with its table. */
+function surplus({ table, name, condition }: TableIndex, only: Owner | undefined): Phase {
+  const which = only === undefined ? condition : `seq >= ?1 AND seq < ?2 AND thread = ?3 AND ${condition}`;
+  const by = only === undefined || table !== TURNS.name ? "NOT INDEXED" : `INDEXED BY ${TURNS.byThread}`;
+  const count = `SELECT (SELECT count(*) FROM ${table} INDEXED BY "${name}" WHERE ${which}) AS listed,
+    (SELECT count(*) FROM ${table} ${by} WHERE ${which}) AS stored`;
+  const bound = only === undefined ? [] : [firstSeq(only.thread), firstSeq(only.thread + 1), only.thread];
+  return {
+    table,
+    *next(ctx) {
+      const { listed = 0, stored = 0 } = (yield* ctx.sql.get<{ listed: number; stored: number }>(count, ...bound)) ?? {};
+      if (listed !== stored) ctx.at(only?.threadId).problem("unreadable", `${stored} rows in ${name}`, String(listed));
+      return false;
+    },
+  };
 }

@@ -3,7 +3,7 @@ import { NO_ROWS } from "../../ops/thread-rows";
 import { THREADS_MAX } from "../../spans";
 import type { SqliteSql } from "../engine";
 import type { Pages } from "./pages";
-import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./tables";
+import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./rows";
 
 /** A row that could not be taken along, by its table and key. */
 export interface RefusedRow {

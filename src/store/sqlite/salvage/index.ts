@@ -1,26 +1,29 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, existsSync, openSync, rmSync, statSync } from "node:fs";
+import { TurnsError } from "../../../errors";
 import type { EncryptionOption } from "../../../sealing";
 import { rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
 import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "../../salvage";
 import { openFile } from "../connection";
 import type { SqliteDatabase } from "../driver";
 import { translated } from "../failures";
+import { tooNew } from "../migrate";
+import { sqliteMigrations } from "../migrations.generated";
 import { unlockDatabase } from "../unlock-file";
 import { saveRewind, unfinishedRewind } from "../rewind-records";
 import { sqlOn, type SqliteSql } from "../engine";
+import type { Program } from "../../program";
+import type { Sql } from "../../session";
 import { currentTask } from "../../ops/tasks";
 import { miscounted, recount, threadKey } from "../../ops/thread-rows";
 import type { ThreadCounts, ThreadKey } from "../../thread-state";
 import { removeLeftovers } from "../leftovers";
-import type { IsGraph } from "../verify-effects";
+import type { IsGraph } from "../verify-rows";
 import { type Copied, copyRows } from "./copy";
-import { type Cuts, cutToWhole } from "./cut";
-import { inOne } from "./in-one";
+import { type Cuts, cutToWhole, inOne } from "./cut";
 import { Pages } from "./pages";
-import { keysLost, notOurs, refuseNewer, targetExists, unavailable, writtenMeanwhile } from "./refusals";
 import { type RepairedThreads, repairThreads } from "./repair-threads";
-import { sourceRows, type TableGap, tablesOf } from "./tables";
+import { type SourceRow, sourceRows, type TableGap, tablesOf } from "./rows";
 
 export interface SalvageFileOptions {
   encryption: EncryptionOption | undefined;
@@ -79,11 +82,17 @@ async function salvageInto(sql: SqliteSql, pages: Pages, source: string, options
   if (options.encryption !== undefined && sql.now(sql.get(WRAPPED)) === undefined) throw keysLost(source);
   await unlockDatabase(sql, options.encryption);
   // What was being removed stays removed.
-  while (inOne(sql, () => sql.now(removeLeftovers(sql, () => false)))) await new Promise((resolve) => setImmediate(resolve));
-  const repaired = inOne(sql, () => repairThreads(sql, new Date().toISOString()));
-  const nameless = inOne(sql, () => removeNameless(sql, repaired));
+  while (
+    inOne(
+      sql,
+      removeLeftovers(sql, () => false),
+    )
+  )
+    await new Promise((resolve) => setImmediate(resolve));
+  const repaired = inOne(sql, repairThreads(sql, new Date().toISOString()));
+  const nameless = inOne(sql, removeNameless(sql, repaired));
   const { judged, ...cuts } = await cutToWhole(sql, options.isGraph);
-  const damaged = inOne(sql, () => markDamaged(sql, copied, repaired, cuts));
+  const damaged = inOne(sql, markDamaged(sql, copied, repaired, cuts));
   return {
     rescued: { ...judged.checked, threads: judged.threads },
     lost: [
@@ -98,14 +107,16 @@ async function salvageInto(sql: SqliteSql, pages: Pages, source: string, options
   };
 }
 
-function removeNameless(sql: SqliteSql, { nameless }: RepairedThreads): LostItem[] {
-  return nameless.flatMap((thread) =>
-    REMOVALS.flatMap(({ table, which }) => {
-      const rows = sql.now(sql.run(`DELETE FROM ${table} WHERE ${which}`, thread));
+function* removeNameless(sql: Sql, { nameless }: RepairedThreads): Program<LostItem[]> {
+  const lost: LostItem[] = [];
+  for (const thread of nameless) {
+    for (const { table, which } of REMOVALS) {
+      const rows = yield* sql.run(`DELETE FROM ${table} WHERE ${which}`, thread);
       const why = "nothing tells which thread the rows belong to";
-      return rows === 0 ? [] : [{ table, threadId: undefined, where: { thread, rows }, why }];
-    }),
-  );
+      if (rows > 0) lost.push({ table, threadId: undefined, where: { thread, rows }, why });
+    }
+  }
+  return lost;
 }
 
 function lostFrames({ brokenFrame }: Pages): LostItem[] {
@@ -118,18 +129,20 @@ function lostPages(gaps: readonly TableGap[]): LostItem[] {
 }
 
 /** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
-function markDamaged(sql: SqliteSql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): DamagedThread[] {
-  return sql.now(sql.all<{ thread_id: string }>(ALL)).flatMap(({ thread_id: threadId }) => {
-    const key = sql.now(threadKey(sql, threadId)) as ThreadKey;
+function* markDamaged(sql: Sql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): Program<DamagedThread[]> {
+  const damaged: DamagedThread[] = [];
+  for (const [threadId] of yield* sql.rows<[string]>(ALL)) {
+    const key = (yield* threadKey(sql, threadId)) as ThreadKey;
     const { thread } = key;
-    if (sql.now(miscounted(sql, key)) !== undefined) sql.now(recount(sql, key));
+    if ((yield* miscounted(sql, key)) !== undefined) yield* recount(sql, key);
     const isRebuilt = rebuilt.has(thread);
     const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as ThreadCounts, key.row);
     const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
-    if (isWhole) return [];
-    const acknowledge = mayRepeat(missing) ? mark(sql, key, missing) : undefined;
-    return [{ threadId, missing, rebuilt: isRebuilt, cutAt: cutAt.get(thread), acknowledge }];
-  });
+    if (isWhole) continue;
+    const acknowledge = mayRepeat(missing) ? yield* mark(sql, key, missing) : undefined;
+    damaged.push({ threadId, missing, rebuilt: isRebuilt, cutAt: cutAt.get(thread), acknowledge });
+  }
+  return damaged;
 }
 
 function missingOf(before: ThreadCounts, now: ThreadCounts): NonNullable<DamagedThread["missing"]> {
@@ -150,15 +163,15 @@ function mayRepeat(missing: DamagedThread["missing"]): boolean {
 }
 
 /** A rewind that is begun and would change nothing: whoever goes on with the thread meets it first. */
-function mark(sql: SqliteSql, key: ThreadKey, missing: DamagedThread["missing"]): string {
-  const known = sql.now(unfinishedRewind(sql, key.threadId));
+function* mark(sql: Sql, key: ThreadKey, missing: DamagedThread["missing"]): Program<string> {
+  const { threadId, newestSeq: targetSeq } = key;
+  const known = yield* unfinishedRewind(sql, threadId);
   if (known !== undefined) return known.id;
-  const told = missing === undefined ? "its own row" : textOf(missing);
-  const targetSeq = key.newestSeq;
-  const targetTaskId = sql.now(currentTask(sql, key))?.taskId ?? key.threadId;
+  const reason = `${SALVAGED}${missing === undefined ? "its own row" : textOf(missing)} could not be rescued`;
+  const targetTaskId = (yield* currentTask(sql, key))?.taskId ?? threadId;
   const createdAt = new Date().toISOString();
-  const plan = { id: randomUUID(), threadId: key.threadId, targetTaskId, targetSeq, archived: false, createdAt };
-  return sql.now(saveRewind(sql, key, { ...plan, reason: `${SALVAGED}${told} could not be rescued` }, "undoing", targetSeq)).id;
+  const plan = { id: randomUUID(), threadId, targetTaskId, targetSeq, archived: false, createdAt, reason };
+  return (yield* saveRewind(sql, key, plan, "undoing", targetSeq)).id;
 }
 
 function textOf(missing: NonNullable<DamagedThread["missing"]>): string {
@@ -196,4 +209,68 @@ function stampOf(path: string): string {
     .map((one) => (existsSync(one) ? statSync(one) : undefined))
     .map((stat) => `${stat?.size}:${stat?.mtimeMs}`)
     .join();
+}
+
+/** @param applied rows of `langgraph_migrations`; one with the name of a migration that is known, and another number, is damaged */
+function refuseNewer(file: string, applied: readonly SourceRow[]): void {
+  const newest = sqliteMigrations.at(-1)?.version ?? 0;
+  const others = applied.filter((row) => sqliteMigrations.every(({ name }) => name !== row["name"]));
+  const found = Math.max(0, ...others.map((row) => Number(row["version"])));
+  if (found > newest) throw tooNew(file, found);
+}
+
+function targetExists(file: string): TurnsError {
+  return new TurnsError("SALVAGE_TARGET_EXISTS", {
+    what: `salvaging into ${file}`,
+    expected: "a path where nothing is yet",
+    found: "a file",
+    remedy: "Give another path. Nothing was changed.",
+    data: { file },
+  });
+}
+
+function notOurs(file: string, pages: Pages): TurnsError {
+  return new TurnsError(pages.hasHeader ? "SCHEMA_CONFLICT" : "NOT_A_DATABASE", {
+    what: `database ${file}`,
+    expected: "a file that this package wrote, damaged or not",
+    found: pages.hasHeader ? "a database without its tables" : "no database",
+    remedy: "Give the path of the damaged file; this one was not changed.",
+    data: { file },
+  });
+}
+
+function keysLost(file: string): TurnsError {
+  return new TurnsError("UNKNOWN_KEY", {
+    what: `database ${file}`,
+    expected: "the secret of an encrypted database, wrapped under one of its keys",
+    found: "none: it is damaged, or was never there",
+    remedy: "Without it nothing opens. Restore the file from a copy.",
+    data: { file },
+  });
+}
+
+function unavailable(file: string, cause: unknown): TurnsError {
+  return new TurnsError("STORE_UNAVAILABLE", {
+    what: `database ${file}`,
+    expected: "a file that this process may read",
+    found: codeOf(cause),
+    remedy: "Check the path and the permissions.",
+    data: { file },
+    cause,
+  });
+}
+
+function codeOf(error: unknown): string {
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" ? code : "an error";
+}
+
+function writtenMeanwhile(file: string): TurnsError {
+  return new TurnsError("STORE_BUSY", {
+    what: `database ${file}`,
+    expected: "a file that nobody writes to",
+    found: "one that changed while it was read",
+    remedy: "Stop the writers, and salvage again. What had been rescued was removed.",
+    data: { file },
+  });
 }

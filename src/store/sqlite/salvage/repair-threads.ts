@@ -1,10 +1,11 @@
-import { SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS } from "../../rows";
+import { type AnyRows, SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS } from "../../rows";
 import { firstSeq, ofThread } from "../../spans";
 import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
-import type { SqliteSql } from "../engine";
+import { type AnyRow, openedRow } from "../row-references";
+import type { Program } from "../../program";
+import type { Sql } from "../../session";
 import { countedRows, insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../../ops/thread-rows";
-import { type RawSnapshot, toHead } from "../../ops/heads";
-import { type RawTurn, toTurn } from "../../turn-rows";
+import { succeeds } from "./cut";
 
 const THREADS = THREAD_ROWS.select("");
 const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";
@@ -13,8 +14,8 @@ const NUMBERS = `${COUNTED.map(({ name }) => `SELECT thread FROM ${name}`).join(
 /** Wherever the id of a thread is written besides in its own row: by default it is the graph's name, too. */
 const CANDIDATES = `SELECT graph_id AS id FROM langgraph_checkpoints WHERE thread = ?1 UNION SELECT graph_id FROM langgraph_tasks
   WHERE thread = ?1 UNION SELECT thread_id FROM langgraph_rewinds UNION SELECT thread_id FROM langgraph_archive LIMIT 10000`;
-const SNAPSHOTS = SNAPSHOT_ROWS.select("WHERE thread = ? ORDER BY seq LIMIT 20");
-const TURNS = TURN_ROWS.select("WHERE thread = ? ORDER BY seq LIMIT 20");
+/** Tables of whose rows one with the right checksum proves the id of its thread. */
+const PROOFS: readonly AnyRows[] = [SNAPSHOT_ROWS, TURN_ROWS];
 const EPOCH = `SELECT max(coalesce((SELECT max(epoch) FROM langgraph_effects WHERE thread = ?1), 0),
   coalesce((SELECT sum(1 + (taken_back_at IS NOT NULL)) FROM langgraph_rewinds WHERE thread_id = ?2), 0)) + 1 AS epoch`;
 const NUMBERED = [...THREAD_TABLES, REWINDS].filter((table: Table) => table.columns["seq"] !== undefined);
@@ -37,56 +38,56 @@ export interface RepairedThreads {
  * its id, by their checksums. What else it said is taken as carefully as can be: its checkpoints count as pruned, and its epoch as grown.
  * Where a whole row is older than others of its thread, its numbers go on behind theirs.
  */
-export function repairThreads(sql: SqliteSql, createdAt: string): RepairedThreads {
+export function* repairThreads(sql: Sql, createdAt: string): Program<RepairedThreads> {
   const rebuilt = new Map<number, string>();
   const nameless: number[] = [];
   const ids = new Map<number, string>();
-  for (const row of sql.now(sql.all<RawThread>(THREADS))) {
-    const seq = isWhole(sql, row) ? newestOf(sql, row.thread, row.thread_id) : undefined;
+  for (const row of yield* sql.all<RawThread>(THREADS)) {
+    const isWhole = yield* succeeds(verifiedThread(sql, row.thread_id, row));
+    const seq = isWhole ? yield* newestOf(sql, row.thread, row.thread_id) : undefined;
     if (seq !== undefined && seq <= row.seq) continue;
-    sql.now(sql.run(DELETE, row.thread));
-    if (seq !== undefined) sql.now(insertThread(sql, { ...THREAD_ROWS.unverified(undefined, row), seq }));
+    yield* sql.run(DELETE, row.thread);
+    if (seq !== undefined) yield* insertThread(sql, { ...THREAD_ROWS.unverified(undefined, row), seq });
     else ids.set(row.thread, row.thread_id);
   }
-  for (const [thread] of sql.now(sql.rows<[number]>(NUMBERS))) {
-    const candidates = sql.now(sql.rows<[string]>(CANDIDATES, thread)).map(([id]) => id);
-    const known = ids.get(thread);
-    const id = [...(known === undefined ? [] : [known]), ...candidates].find((one) => isProven(sql, thread, one));
-    if (id === undefined || sql.now(sql.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id)) !== undefined) {
+  for (const [thread] of yield* sql.rows<[number]>(NUMBERS)) {
+    let id = ids.get(thread);
+    if (id === undefined || !(yield* isProven(sql, thread, id))) id = yield* provenId(sql, thread);
+    if (id === undefined || (yield* sql.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id)) !== undefined) {
       nameless.push(thread);
       continue;
     }
-    const epoch = sql.now(sql.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
-    const [seq, prunedSeq] = [newestOf(sql, thread, id), firstSeq(thread)];
-    const counts = sql.now(countedRows(sql, { thread, threadId: id })) ?? NO_ROWS;
-    sql.now(insertThread(sql, { ...newThread(sql, thread, id, createdAt), seq, epoch, prunedSeq, unswept: 1, ...counts }));
+    const epoch = (yield* sql.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
+    const [seq, prunedSeq] = [yield* newestOf(sql, thread, id), firstSeq(thread)];
+    const counts = (yield* countedRows(sql, { thread, threadId: id })) ?? NO_ROWS;
+    yield* insertThread(sql, { ...newThread(sql, thread, id, createdAt), seq, epoch, prunedSeq, unswept: 1, ...counts });
     rebuilt.set(thread, id);
   }
   return { rebuilt, nameless };
 }
 
-function isWhole(sql: SqliteSql, row: RawThread): boolean {
-  return succeeds(() => sql.now(verifiedThread(sql, row.thread_id, row)));
-}
-
 /** The last number that a row of the thread has. */
-function newestOf(sql: SqliteSql, thread: number, threadId: string): number {
-  const seq = sql.now(sql.get<{ seq: number | null }>(NEWEST, thread, threadId))?.seq ?? firstSeq(thread);
-  return seq - firstSeq(thread);
+function* newestOf(sql: Sql, thread: number, threadId: string): Program<number> {
+  const newest = yield* sql.get<{ seq: number | null }>(NEWEST, thread, threadId);
+  return (newest?.seq ?? firstSeq(thread)) - firstSeq(thread);
 }
 
-function isProven(sql: SqliteSql, thread: number, threadId: string): boolean {
-  return (
-    sql.now(sql.all<RawSnapshot>(SNAPSHOTS, thread)).some((row) => succeeds(() => toHead(sql, threadId, row))) ||
-    sql.now(sql.all<RawTurn>(TURNS, thread)).some((row) => succeeds(() => toTurn(sql, row, threadId)))
-  );
+function* provenId(sql: Sql, thread: number): Program<string | undefined> {
+  for (const [id] of yield* sql.rows<[string]>(CANDIDATES, thread)) if (yield* isProven(sql, thread, id)) return id;
+  return undefined;
 }
 
-export function succeeds(work: () => unknown): boolean {
-  try {
-    work();
-    return true;
-  } catch {
-    return false;
+/** Whether a row of that number verifies as one of the thread with that id. */
+function* isProven(sql: Sql, thread: number, threadId: string): Program<boolean> {
+  for (const rows of PROOFS) {
+    for (const raw of yield* sql.all<AnyRow>(rows.select("WHERE thread = ? ORDER BY seq LIMIT 20"), thread)) {
+      try {
+        openedRow(sql, rows, threadId, raw);
+        return true;
+      } catch {
+        // It is damaged, or another thread's.
+      }
+    }
   }
+  return false;
 }

@@ -1,0 +1,220 @@
+import { types } from "node:util";
+import { tool } from "@langchain/core/tools";
+import { entrypoint, messagesStateReducer } from "@langchain/langgraph";
+import { z } from "zod";
+import { normalised } from "./normalise";
+
+/** What a value is made of, as JSON; `blind` says that there is a part which cannot be seen. */
+interface Shape {
+  shape: unknown;
+  blind: boolean;
+}
+
+/** Properties in which LangChain's runnables, tools and prompts keep what they do. Settings, clients, caches and secrets are elsewhere. */
+const PARTS = [
+  ...["func", "first", "middle", "last", "steps", "bound", "runnable", "runnables", "fallbacks", "branches", "default", "mapper"],
+  ...["tools", "keys", "kwargs", "condition", "description", "schema", "returnDirect", "responseFormat"],
+  ...["promptMessages", "prompt", "template", "templateFormat", "variableName"],
+] as const;
+/** By which this package marks a runnable that it put around another. */
+const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
+const MAX_VALUES = 10_000;
+
+/**
+ * Describes a runnable by the source of every function that can be reached in it, without calling any: neither functions nor accessors
+ * nor the traps of proxies. What cannot be seen (proxies, bound and native functions, functions in a library's closure) is described by
+ * its kind and name.
+ */
+export function shapeOf(value: unknown): Shape {
+  const walk = new Walk();
+  try {
+    return { shape: walk.of(value), blind: walk.blind };
+  } catch {
+    return { shape: { kind: typeof value }, blind: true };
+  }
+}
+
+/** The runnable that this package has wrapped, or the runnable itself. */
+export function originalOf(runnable: unknown): unknown {
+  let found = runnable;
+  while (typeof found === "object" && found !== null && !isProxy(found)) {
+    const inner: unknown = Object.getOwnPropertyDescriptor(found, ORIGINAL)?.value;
+    if (inner === undefined) break;
+    found = inner;
+  }
+  return found;
+}
+
+class Walk {
+  blind = false;
+  readonly #above = new Set<object>();
+  #left = MAX_VALUES;
+
+  of(value: unknown): unknown {
+    if (typeof value === "function") return this.#function(value);
+    // Neither a bigint nor a symbol nor undefined is anything that JSON could hold.
+    if (typeof value === "bigint") return `${value}n`;
+    if (typeof value !== "object" || value === null) return typeof value === "symbol" ? String(value) : (value ?? null);
+    const target = originalOf(value) as object;
+    if (isProxy(target)) return this.#unseen("proxy");
+    if (this.#above.has(target)) return { again: true };
+    if (this.#left-- <= 0) return this.#unseen("too large");
+    this.#above.add(target);
+    const shape = this.#object(target);
+    this.#above.delete(target);
+    return shape;
+  }
+
+  #function(value: unknown): unknown {
+    // A function of LangGraph's own that users pass by reference: an update of LangGraph is no change of the user's graph.
+    if (value === messagesStateReducer) return { library: "messagesStateReducer" };
+    const name = field(value, "name");
+    const source = isProxy(value) ? "" : Function.prototype.toString.call(value);
+    if (hidesFunction(source)) return this.#unseen("wrapped function");
+    // Bound and native functions have no source; of a bound one the name is what is left.
+    if (source === "" || /\{\s*\[native code\]\s*\}\s*$/.test(source))
+      return this.#unseen(`function ${typeof name === "string" ? name : ""}`);
+    return { source: normalised(source) };
+  }
+
+  #object(target: object): unknown {
+    if (Array.isArray(target)) return target.map((element) => this.of(element));
+    if (field(target, "lg_is_pregel") === true) return { graph: true };
+    if (isSchema(target)) return schemaShape(target, (value) => this.of(value));
+    const classes = classesOf(target);
+    if (isPlain(target)) return this.#parts(target, Object.keys(target));
+    if (isModel(target, classes))
+      return { model: classes[0]?.name, name: field(target, "model") ?? field(target, "modelName") ?? null };
+    const library = classes.findIndex(({ name }) => LIBRARY_CLASSES.has(name));
+    const own = classes.slice(0, Math.max(0, library));
+    const isTool = field(target, "description") !== undefined || field(target, "schema") !== undefined;
+    return {
+      kind: classes[0]?.name,
+      ...(own.length === 0 ? {} : { classes: own.map(({ constructor }) => this.of(constructor)) }),
+      ...this.#parts(target, isTool ? ["name", ...PARTS] : PARTS),
+    };
+  }
+
+  #parts(target: object, keys: readonly string[]): Record<string, unknown> {
+    const parts: Record<string, unknown> = {};
+    for (const key of keys) {
+      const descriptor = Object.getOwnPropertyDescriptor(target, key);
+      const getter: unknown = descriptor && Reflect.get(descriptor, "get");
+      if (getter !== undefined) parts[`get ${key}`] = this.of(getter);
+      else if (descriptor?.value !== undefined) parts[`.${key}`] = this.of(descriptor.value);
+    }
+    return parts;
+  }
+
+  #unseen(kind: string): unknown {
+    this.blind = true;
+    return { unseen: kind };
+  }
+}
+
+/** A model counts by its class and its name: the rest of it is settings, clients and counters. */
+function isModel(target: object, classes: readonly { name: string }[]): boolean {
+  const namespace = field(target, "lc_namespace");
+  const of = Array.isArray(namespace) ? (namespace as unknown[]) : [];
+  return (
+    ["chat_models", "language_models", "llms"].some((part) => of.includes(part)) ||
+    classes.some(({ name }) => name === "BaseChatModel" || name === "BaseLLM" || name === "BaseLanguageModel")
+  );
+}
+
+/**
+ * Classes whose source says nothing about the user's work: LangChain's and LangGraph's own, by name, because the ESM and the CommonJS
+ * build of a package have two of each. What a user's class adds to them counts, down to the first of these.
+ */
+const LIBRARY_CLASSES: ReadonlySet<string> = new Set([
+  ...["Object", "Function", "Serializable", "Runnable", "RunnableLambda", "RunnableSequence", "RunnableMap", "RunnableParallel"],
+  ...["RunnableBinding", "RunnableRetry", "RunnableEach", "RunnableWithFallbacks", "RunnableAssign", "RunnablePick"],
+  ...["RunnableBranch", "RunnablePassthrough", "RouterRunnable", "RunnableCallable", "RunnableWithMessageHistory"],
+  ...["RunnableToolLike", "ToolNode", "ChannelWrite", "PregelNode", "Pregel", "PartialRunnable", "CompiledGraph"],
+  ...["CompiledStateGraph", "RemoteGraph", "BaseLangChain", "BaseTool", "StructuredTool", "Tool", "DynamicTool"],
+  ...["DynamicStructuredTool", "BasePromptTemplate", "BaseStringPromptTemplate", "PromptTemplate", "BaseChatPromptTemplate"],
+  ...["ChatPromptTemplate", "BaseMessagePromptTemplate", "HumanMessagePromptTemplate", "AIMessagePromptTemplate"],
+  ...["SystemMessagePromptTemplate", "ChatMessagePromptTemplate", "MessagesPlaceholder", "BaseOutputParser"],
+  ...["BaseTransformOutputParser", "StringOutputParser", "BaseLLMOutputParser"],
+]);
+
+let wrappers: ReadonlySet<unknown> | undefined;
+
+/**
+ * Whether this is the source of a function in which a library hides a user's: `tool(fn)` and `entrypoint(fn)` keep it in a closure,
+ * where nobody sees it. Told by making one of each, so that it holds for every version of the libraries.
+ */
+function hidesFunction(source: string): boolean {
+  if (wrappers === undefined) {
+    const structured = tool(() => "", { name: "x", description: "x", schema: z.object({ x: z.string() }) });
+    const plain = tool(() => "", { name: "x", description: "x" });
+    const task = field(entrypoint({ name: "x" }, () => Promise.resolve()).nodes["x"], "bound");
+    const functions = [structured, plain, task].map((wrapper) => field(wrapper, "func"));
+    wrappers = new Set(
+      functions.map((each) => (typeof each === "function" ? Function.prototype.toString.call(each) : undefined)),
+    );
+  }
+  return wrappers.has(source);
+}
+
+/** What is told when a value is refused, and functions of Zod's own. */
+const NOT_COUNTED: ReadonlySet<string> = new Set(["error", "errorMap", "message", "when"]);
+
+/** Zod 4 keeps what a schema is in `_zod.def`, Zod 3 in `_def`. */
+function definitionOf(value: unknown): unknown {
+  return field(field(value, "_zod"), "def") ?? field(value, "_def");
+}
+
+function isSchema(value: object): boolean {
+  return definitionOf(value) !== undefined;
+}
+
+/**
+ * The structure of a Zod schema: what it is made of, and the source of its refinements and transforms. Defaults that a function gives
+ * are not asked for, and the getters of recursive types are not called.
+ *
+ * @param of describes what is no schema, or a nested one
+ */
+function schemaShape(schema: object, of: (value: unknown) => unknown): unknown {
+  const definition = definitionOf(schema);
+  if (typeof definition !== "object" || definition === null || isProxy(definition)) return { schema: true };
+  const shape: Record<string, unknown> = {};
+  for (const key of Object.keys(definition)) {
+    const value = key === "shape" ? fieldsOf(definition as { shape: unknown }) : field(definition, key);
+    if (value !== undefined && !NOT_COUNTED.has(key)) shape[`.${key}`] = of(value);
+  }
+  return { schema: shape };
+}
+
+/** Of an object type; Zod makes it by an accessor (4) or a function (3) of its own, once it is needed. */
+function fieldsOf(definition: { shape: unknown }): unknown {
+  const shape = definition.shape;
+  const made: unknown = typeof shape === "function" ? (shape as () => unknown)() : shape;
+  return typeof made === "object" && made !== null && !isProxy(made) && isPlain(made) ? made : undefined;
+}
+
+/** What a property holds, without running anything: accessors, inherited properties and proxies give undefined. */
+export function field(target: unknown, key: string): unknown {
+  if ((typeof target !== "object" && typeof target !== "function") || target === null || types.isProxy(target)) return undefined;
+  return Object.getOwnPropertyDescriptor(target, key)?.value;
+}
+
+export function isProxy(value: unknown): boolean {
+  return types.isProxy(value);
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+/** The names of an object's classes from its own upwards, with the classes. */
+export function classesOf(value: object): { name: string; constructor: unknown }[] {
+  const classes: { name: string; constructor: unknown }[] = [];
+  for (let at: unknown = Object.getPrototypeOf(value); at !== null && !types.isProxy(at); at = Object.getPrototypeOf(at)) {
+    const constructor = field(at, "constructor");
+    const name = field(constructor, "name");
+    classes.push({ name: typeof name === "string" ? name : "", constructor });
+  }
+  return classes;
+}

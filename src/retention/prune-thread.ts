@@ -1,0 +1,76 @@
+import type { Awaitable, PruneCounts, PrunePlan, PruneWish, Store } from "../store/store";
+
+interface Pace {
+  dryRun: boolean;
+  /** Checkpoints in one transaction. */
+  batchSize: number;
+  signal?: AbortSignal | undefined;
+  /** Whether to look for values that nothing needs any more; asked when all checkpoints went. */
+  sweep: () => Awaitable<boolean>;
+}
+
+interface WentFromThread {
+  counts: PruneCounts;
+  /** How many checkpoints had to be looked at. */
+  examined: number;
+  spared: PrunePlan["spared"];
+  done: boolean;
+}
+
+export const NOTHING: PruneCounts = { checkpoints: 0, writes: 0, turns: 0, chunks: 0 };
+/** Chunks are small beside checkpoints with their writes and turns. */
+const ROWS_PER_CHECKPOINT = 10;
+
+export function addCounts(total: PruneCounts, more: PruneCounts): void {
+  for (const name of ["checkpoints", "writes", "turns", "chunks"] as const) total[name] += more[name];
+}
+
+/**
+ * Removes from one thread what is wished to go, batch by batch. Killed or aborted anywhere it leaves a thread that is whole, and a
+ * second call finishes.
+ *
+ * @throws {TurnsError} what the store throws; batches that were done stay done
+ */
+export async function pruneThread(store: Store, threadId: string, wish: PruneWish, pace: Pace): Promise<WentFromThread> {
+  const plan = await store.prunePlan(threadId, wish);
+  const went: WentFromThread = { counts: { ...NOTHING }, examined: plan?.examined ?? 0, spared: plan?.spared ?? [], done: true };
+  if (plan === undefined) return went;
+  if (pace.dryRun) {
+    count(went.counts, plan);
+    went.counts.chunks = (await store.sweepPlan(threadId, plan))?.chunks.length ?? 0;
+    return went;
+  }
+  let rest = plan;
+  while (rest.units.length > 0 || rest.archives.length > 0) {
+    if (pace.signal?.aborted === true) return { ...went, done: false };
+    const batch = await store.pruneBatch(rest, wish, pace.batchSize);
+    addCounts(went.counts, batch.removed);
+    rest = batch.rest;
+    await othersFirst();
+  }
+  if (!(await pace.sweep())) return went;
+  return { ...went, done: await sweepThread(store, threadId, pace, went.counts) };
+}
+
+function count(counts: PruneCounts, plan: PrunePlan): void {
+  for (const { isCheckpoint, writes, turns } of plan.units) {
+    addCounts(counts, { checkpoints: Number(isCheckpoint), writes: writes.length, turns: turns.length, chunks: 0 });
+  }
+}
+
+async function sweepThread(store: Store, threadId: string, pace: Pace, counts: PruneCounts): Promise<boolean> {
+  let rest = await store.sweepPlan(threadId, undefined);
+  while (rest !== undefined && rest.chunks.length + rest.lists.length + rest.unswept > 0) {
+    if (pace.signal?.aborted === true) return false;
+    const batch = await store.sweepBatch(rest, pace.batchSize * ROWS_PER_CHECKPOINT);
+    counts.chunks += batch.chunks;
+    rest = batch.rest;
+    await othersFirst();
+  }
+  return true;
+}
+
+/** Lets the event loop run. */
+export function othersFirst(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

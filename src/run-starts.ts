@@ -1,0 +1,126 @@
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { TurnsError } from "./errors";
+import { type TaskNames, taskNamesOf } from "./run-config";
+import type { Lease, SawDeletion } from "./store/store";
+
+interface Place {
+  threadId: string;
+  ns: string;
+}
+
+/** What a run found when it began. */
+interface Beginning {
+  deletion: number;
+  /** What it held its thread by. */
+  lease: Lease | undefined;
+}
+
+/**
+ * Which deletion of its thread each run found when it began, that is, when it first read the thread: a run that began before a
+ * deletion is late, whatever it saves and whenever. And by which lease: a later run's is not its own.
+ *
+ * LangGraph passes one `metadata` object through all calls of a graph's run, and one `control` to the graphs inside it as well; those
+ * are told the namespaces around them. What comes without (a save by hand, `updateState`) is not known here.
+ */
+export class Beginnings {
+  readonly #found = new WeakMap<object, Map<string, Beginning>>();
+
+  /** Whether this reading begins a run: a graph inside a node began with the graph around it, unless it has a thread of its own. */
+  isOne(config: RunnableConfig, at: Place): boolean {
+    return isObject(config.metadata) && this.#around(config, at.threadId) === undefined;
+  }
+
+  began(config: RunnableConfig, at: Place, beginning: Beginning): void {
+    for (const run of [config.metadata, controlOf(config)]) {
+      if (!isObject(run)) continue;
+      const found = this.#found.get(run) ?? new Map<string, Beginning>();
+      this.#found.set(run, found.set(keyOf(at), beginning));
+    }
+  }
+
+  of(config: RunnableConfig, at: Place): { deletion: SawDeletion; lease: Lease | undefined } {
+    return this.#around(config, at.threadId) ?? this.#of(config.metadata, at) ?? { deletion: undefined, lease: undefined };
+  }
+
+  #around(config: RunnableConfig, threadId: string): Beginning | undefined {
+    const { __pregel_read: insideNode, checkpoint_map: around } = (config.configurable ?? {}) as Record<string, unknown>;
+    if (insideNode === undefined || !isObject(around)) return undefined;
+    const found = Object.keys(around).map((ns) => this.#of(controlOf(config), { threadId, ns }));
+    return found.find((beginning) => beginning !== undefined);
+  }
+
+  #of(run: unknown, at: Place): Beginning | undefined {
+    return isObject(run) ? this.#found.get(run)?.get(keyOf(at)) : undefined;
+  }
+}
+
+/** No id contains the character between them. */
+function keyOf({ threadId, ns }: Place): string {
+  return `${threadId}\0${ns}`;
+}
+
+function controlOf(config: RunnableConfig): unknown {
+  return (config as { control?: unknown }).control;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+const NONE: TaskNames = { taskId: undefined, graphId: undefined };
+
+/** What the newest run of each thread was told about its task: the callbacks of its nodes do not carry it. */
+export class RunNames {
+  readonly #of = new Map<string, TaskNames>();
+
+  of(threadId: string): TaskNames {
+    return this.#of.get(threadId) ?? NONE;
+  }
+
+  /** What a run says about its task holds for its thread until the next one says something else. */
+  remember(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
+    const told = taskNamesOf(config, "a save");
+    if (at.ns === "" && told.taskId === undefined && told.graphId === undefined) this.forget(at.threadId);
+    else if (at.ns === "") this.#of.set(at.threadId, told);
+    return told;
+  }
+
+  forget(threadId: string): void {
+    this.#of.delete(threadId);
+  }
+}
+
+interface At extends Place {
+  checkpointId: string;
+}
+
+/** More runs than this do not fail at a time. */
+const REMEMBERED = 1_000;
+
+/**
+ * Checkpoints that could not be saved, by why. What rests on one of them is refused with the same error: LangGraph saves the checkpoint
+ * behind a run's input before anybody can stop it, and history with a hole in it would be read as if nothing were missing.
+ */
+export class MissingCheckpoints {
+  readonly #errors = new Map<string, { error: unknown }>();
+
+  add(at: At, error: unknown): void {
+    // Its id may be used again, and then the run goes on.
+    if (TurnsError.is(error, "THREAD_DELETED")) return;
+    this.#errors.set(`${keyOf(at)}\0${at.checkpointId}`, { error });
+    const [oldest] = this.#errors.keys();
+    if (this.#errors.size > REMEMBERED && oldest !== undefined) this.#errors.delete(oldest);
+  }
+
+  /** It was saved after all. */
+  delete(at: At): void {
+    if (this.#errors.size > 0) this.#errors.delete(`${keyOf(at)}\0${at.checkpointId}`);
+  }
+
+  /** @throws what the save of that checkpoint failed with, if it did */
+  refuse(at: Place, checkpointId: string | undefined): void {
+    if (this.#errors.size === 0 || checkpointId === undefined) return;
+    const found = this.#errors.get(`${keyOf(at)}\0${checkpointId}`);
+    if (found !== undefined) throw found.error;
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * The result codes of SQLite (sqlite.org/rescode.html), the extended ones under their primary one: `PRIMARY | (n << 8)` for the n-th,
+ * counted from 1. A hole is an empty name.
+ */
+const CODES: readonly (readonly [code: number, name: string, extended?: string])[] = [
+  [1, "ERROR", "MISSING_COLLSEQ RETRY SNAPSHOT RESERVESIZE KEY UNABLE"],
+  [2, "INTERNAL"],
+  [3, "PERM"],
+  [4, "ABORT", "- ROLLBACK"],
+  [5, "BUSY", "RECOVERY SNAPSHOT TIMEOUT"],
+  [6, "LOCKED", "SHAREDCACHE VTAB"],
+  [7, "NOMEM"],
+  [8, "READONLY", "RECOVERY CANTLOCK ROLLBACK DBMOVED CANTINIT DIRECTORY"],
+  [9, "INTERRUPT"],
+  [
+    10,
+    "IOERR",
+    "READ SHORT_READ WRITE FSYNC DIR_FSYNC TRUNCATE FSTAT UNLOCK RDLOCK DELETE BLOCKED NOMEM ACCESS CHECKRESERVEDLOCK LOCK CLOSE " +
+      "DIR_CLOSE SHMOPEN SHMSIZE SHMLOCK SHMMAP SEEK DELETE_NOENT MMAP GETTEMPPATH CONVPATH VNODE AUTH BEGIN_ATOMIC COMMIT_ATOMIC " +
+      "ROLLBACK_ATOMIC DATA CORRUPTFS IN_PAGE BADKEY CODEC",
+  ],
+  [11, "CORRUPT", "VTAB SEQUENCE INDEX"],
+  [12, "NOTFOUND"],
+  [13, "FULL"],
+  [14, "CANTOPEN", "NOTEMPDIR ISDIR FULLPATH CONVPATH DIRTYWAL SYMLINK"],
+  [15, "PROTOCOL"],
+  [16, "EMPTY"],
+  [17, "SCHEMA"],
+  [18, "TOOBIG"],
+  [19, "CONSTRAINT", "CHECK COMMITHOOK FOREIGNKEY FUNCTION NOTNULL PRIMARYKEY TRIGGER UNIQUE VTAB ROWID PINNED DATATYPE"],
+  [20, "MISMATCH"],
+  [21, "MISUSE"],
+  [22, "NOLFS"],
+  [23, "AUTH"],
+  [24, "FORMAT"],
+  [25, "RANGE"],
+  [26, "NOTADB"],
+  [27, "NOTICE", "RECOVER_WAL RECOVER_ROLLBACK RBU"],
+  [28, "WARNING", "AUTOINDEX"],
+];
+
+const NAMES: ReadonlyMap<number, string> = new Map(
+  CODES.flatMap(([code, name, extended]) => {
+    const further = (extended?.split(" ") ?? []).map(
+      (part, index) => [code | ((index + 1) << 8), `SQLITE_${name}_${part}`] as const,
+    );
+    return [[code, `SQLITE_${name}`] as const, ...further];
+  }),
+);
+
+/** An error of SQLite under `node:sqlite`, with the code that better-sqlite3 gives it. */
+export class NodeSqliteError extends Error {
+  readonly code: string;
+
+  constructor(code: string, cause: { message: string }) {
+    super(cause.message, { cause });
+    this.name = "SqliteError";
+    this.code = code;
+  }
+}
+
+/**
+ * What `node:sqlite` threw, as better-sqlite3 would throw it. What does not come from SQLite (a wrong type, a closed handle) passes.
+ * Told by what it has: in a realm of its own, jest's for one, a class of Node's is another class.
+ */
+export function sqliteFailure(error: unknown): unknown {
+  const { errcode } = (error ?? {}) as { errcode?: unknown };
+  return typeof errcode === "number" ? new NodeSqliteError(sqliteCodeName(errcode), error as { message: string }) : error;
+}
+
+/** The name of a result code; a code of a SQLite to come goes by its primary one. */
+export function sqliteCodeName(code: number): string {
+  return NAMES.get(code) ?? NAMES.get(code & 0xff) ?? `UNKNOWN_SQLITE_ERROR_${code}`;
+}

@@ -1,0 +1,129 @@
+import type { CheckpointName } from "../store";
+import { ofThread } from "../spans";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { storedNames } from "./stored-json";
+import type { ThreadKey } from "../thread-state";
+
+/** A stored version of a checkpoint. */
+export interface Version {
+  seq: number;
+  parentId: string | undefined;
+  source: string;
+  runId: string | undefined;
+  createdAt: number;
+  delta: readonly string[] | undefined;
+  live: boolean;
+  /** The manifest of a version that is not in the table but in the archive of a rewind, and may be brought back. */
+  archived: string | undefined;
+}
+
+/** A checkpoint with all versions that are stored of it, oldest first. */
+export interface Stored {
+  ns: string;
+  id: string;
+  /** By it checkpoints are ordered. */
+  position: number;
+  versions: Version[];
+}
+
+/** All that the decision needs to know of a thread. Values are not read. */
+export interface PruneFacts {
+  key: ThreadKey;
+  /** By {@link keyOf}, in the order of their first version. */
+  checkpoints: ReadonlyMap<string, Stored>;
+  /** Seqs of writes, and of turns, by the checkpoint they belong to. */
+  writes: ReadonlyMap<string, readonly number[]>;
+  turns: ReadonlyMap<string, readonly number[]>;
+  /** Checkpoints somebody is asked on, and has not answered yet. */
+  asking: ReadonlySet<string>;
+  named: ReadonlySet<string>;
+  prunedSeq: number;
+}
+
+const SNAPSHOTS = `SELECT seq, checkpoint_ns, checkpoint_id, position, superseded_by, parent_checkpoint_id, source, run_id, created_at,
+  delta FROM langgraph_snapshots WHERE ${ofThread()} ORDER BY seq`;
+const field = (name: string): string => `json_extract(row, '$.${name}')`;
+const ARCHIVED = `SELECT ${field("seq")}, ${field("checkpoint_ns")}, ${field("checkpoint_id")}, ${field("position")}, 0,
+    ${field("parent_checkpoint_id")}, ${field("source")}, ${field("run_id")}, ${field("created_at")}, ${field("delta")}, ${field("channels")}
+  FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_snapshots' AND change = 'deleted' ORDER BY 1`;
+const WRITES = `SELECT seq, checkpoint_ns, checkpoint_id, node_task_id, CASE WHEN superseded_by IS NULL THEN idx END
+  FROM langgraph_writes WHERE ${ofThread()} ORDER BY seq`;
+const TURNS = "SELECT seq, checkpoint_ns, checkpoint_id FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq";
+const NAMES = "SELECT checkpoint_ns AS ns, checkpoint_id AS checkpointId FROM langgraph_names WHERE thread = ?";
+/** The idx of LangGraph's write to `__interrupt__`, and of all regular writes of a node task. */
+const INTERRUPT = -3;
+const REGULAR = 0;
+
+type Row = [number, string, string, number, number | null, string | null, string, string | null, number, string | null, string?];
+
+/** An id has no NUL character, so that no two checkpoints share a key. */
+export function keyOf(ns: string, id: string): string {
+  return `${ns}\0${id}`;
+}
+
+export function* factsOf(sql: Sql, key: ThreadKey): Program<PruneFacts> {
+  const checkpoints = new Map<string, Stored>();
+  const rows = [...(yield* sql.rows<Row>(ARCHIVED, key.threadId)), ...(yield* sql.rows<Row>(SNAPSHOTS, key.thread))];
+  for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
+  const { writes, asking } = yield* writesOf(sql, key);
+  const turns = new Map<string, number[]>();
+  for (const [seq, ns, id] of yield* sql.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
+    // An id is never empty: what started from no checkpoint is nobody's.
+    push(turns, keyOf(ns ?? "", id ?? ""), seq);
+  }
+  const named = yield* sql.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);
+  return {
+    key,
+    checkpoints,
+    writes,
+    turns,
+    asking,
+    named: new Set(named.map(({ ns, checkpointId }) => keyOf(ns, checkpointId))),
+    prunedSeq: key.row.prunedSeq,
+  };
+}
+
+function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
+  const [seq, ns, id, position, supersededBy, parentId, source, runId, createdAt, delta, archived] = row;
+  const stored = checkpoints.get(keyOf(ns, id)) ?? { ns, id, position, versions: [] };
+  checkpoints.set(keyOf(ns, id), stored);
+  stored.versions.push({
+    seq,
+    parentId: parentId ?? undefined,
+    source,
+    runId: runId ?? undefined,
+    createdAt,
+    delta: delta === null ? undefined : storedNames(delta, "the delta channels of a checkpoint"),
+    live: supersededBy === null,
+    archived,
+  });
+}
+
+function* writesOf(sql: Sql, { thread }: ThreadKey): Program<Pick<PruneFacts, "writes" | "asking">> {
+  const writes = new Map<string, number[]>();
+  const asked = new Map<string, string>();
+  const answered = new Set<string>();
+  for (const [seq, ns, id, task, idx] of yield* sql.rows<[number, string, string, string, number | null]>(WRITES, thread)) {
+    const key = keyOf(ns, id);
+    push(writes, key, seq);
+    if (idx === INTERRUPT) asked.set(`${key}\0${task}`, key);
+    if (idx === REGULAR) answered.add(`${key}\0${task}`);
+  }
+  const asking = [...asked].filter(([task]) => !answered.has(task)).map(([, key]) => key);
+  return { writes, asking: new Set(asking) };
+}
+
+export function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [value]);
+  else list.push(value);
+}
+
+export function liveVersion({ versions }: Stored): Version | undefined {
+  return versions.find(({ live }) => live);
+}
+
+export function liveOrNewest(stored: Stored): Version {
+  return (liveVersion(stored) ?? stored.versions.at(-1)) as Version;
+}

@@ -1,0 +1,139 @@
+import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../store";
+import { ofThread } from "../spans";
+import { DELETE_ARCHIVE } from "./archive";
+import { deleteUnusedGraphs } from "../ops/graphs";
+import { planOf } from "./prune-plan";
+import { changeRewind, unfinishedRewind } from "./rewind-records";
+import { listRuns } from "../ops/runs";
+import type { Program } from "../program";
+import type { Sql } from "../session";
+import { ThreadFacts } from "../thread-state";
+import { threadKey } from "../ops/thread-rows";
+import { deleteThread } from "./threads";
+
+const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
+const DELETE = {
+  turns: `DELETE FROM langgraph_checkpoints ${OF_THREAD}`,
+  writes: `DELETE FROM langgraph_writes ${OF_THREAD}`,
+  snapshots: `DELETE FROM langgraph_snapshots ${OF_THREAD}`,
+};
+const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
+  WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
+/** Settled effects that no rewind reaches any more, and no run: the checkpoint they ran under, perhaps another thread's, was saved, and is gone. */
+const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND status <> 'intent' AND unsaved_run IS NULL AND seq <= ?2
+  AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
+    WHERE s.thread = coalesce((SELECT t.thread FROM langgraph_threads AS t WHERE t.thread_id = langgraph_effects.anchor_thread), ?1)
+      AND s.checkpoint_ns = '' AND s.checkpoint_id = langgraph_effects.anchor)`;
+
+const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
+  CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
+
+export function* threadsOfRuns(sql: Sql, runIds: readonly string[]): Program<string[]> {
+  return (yield* sql.rows<[string]>(OF_RUNS, JSON.stringify(runIds))).map(([threadId]) => threadId);
+}
+
+export function* prunePlan(sql: Sql, threadId: string, wish: PruneWish): Program<PrunePlan | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  return key === undefined ? undefined : yield* planOf(sql, key, wish);
+}
+
+/**
+ * Removes the first units of a plan. If the thread has changed since the plan was made, it is made anew, so that what somebody has
+ * begun to need meanwhile stays.
+ *
+ * @param limit how many units at most
+ * @returns what went, and what is left of the plan
+ */
+export function* pruneBatch(
+  sql: Sql,
+  plan: PrunePlan,
+  wish: PruneWish,
+  limit: number,
+): Program<{ removed: PruneCounts; rest: PrunePlan }> {
+  const key = yield* threadKey(sql, plan.threadId);
+  if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
+  const current = key.stamp === plan.stamp ? plan : yield* planOf(sql, key, wish);
+  const units = current.units.slice(0, limit);
+  for (const kind of ["turns", "writes", "snapshots"] as const) {
+    const seqs = units.flatMap((unit) => unit[kind]);
+    if (seqs.length > 0) key.count(kind, -(yield* sql.run(DELETE[kind], key.thread, JSON.stringify(seqs))));
+  }
+  if (units.length > 0) yield* deleteUnusedGraphs(sql, key);
+  if (units.length > 0) key.count("others", -(yield* sql.run(DELETE_NAMES, key.thread)));
+  if (units.length > 0) key.count("effects", -(yield* sql.run(DELETE_EFFECTS, key.thread, current.floor)));
+  for (const id of current.archives) {
+    yield* sql.run(DELETE_ARCHIVE, id);
+    yield* changeRewind(sql, id, { archived: false, entries: 0 });
+  }
+  key.facts = new ThreadFacts();
+  key.change({
+    prunedSeq: Math.max(key.row.prunedSeq, current.floor),
+    unswept: key.row.unswept + units.length + current.archives.length,
+  });
+  const rest = { ...current, units: current.units.slice(limit), archives: [], stamp: key.stamp };
+  return { removed: countsOf(units), rest };
+}
+
+export function countsOf(units: readonly PruneUnit[]): PruneCounts {
+  const sum = (count: (unit: PruneUnit) => number): number => units.reduce((total, unit) => total + count(unit), 0);
+  return {
+    checkpoints: sum(({ isCheckpoint }) => Number(isCheckpoint)),
+    writes: sum(({ writes }) => writes.length),
+    turns: sum(({ turns }) => turns.length),
+    chunks: 0,
+  };
+}
+
+const LAST_SAVED = `SELECT max(
+    coalesce((SELECT created_at FROM langgraph_snapshots WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
+    coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_checkpoints WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
+    coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
+    unixepoch(created_at, 'subsec') * 1000) AS at
+  FROM langgraph_threads WHERE thread = ?1`;
+/** What was saved last may have been saved by a clock that was behind: nothing is older than what was saved before it. */
+const YOUNGEST = `SELECT max(
+    coalesce((SELECT max(created_at) FROM langgraph_snapshots WHERE thread = ?1), 0),
+    coalesce((SELECT unixepoch(max(created_at), 'subsec') * 1000 FROM langgraph_checkpoints WHERE thread = ?1), 0),
+    coalesce((SELECT unixepoch(max(created_at), 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1), 0)) AS at`;
+const NAMED = "SELECT 1 FROM langgraph_names WHERE thread = ? LIMIT 1";
+const SIZE = `SELECT
+  (SELECT count(*) FROM (SELECT DISTINCT checkpoint_ns, checkpoint_id FROM langgraph_snapshots WHERE thread = ?1)) AS checkpoints,
+  (SELECT count(*) FROM langgraph_writes WHERE thread = ?1) AS writes,
+  (SELECT count(*) FROM langgraph_checkpoints WHERE thread = ?1) AS turns,
+  (SELECT count(*) FROM langgraph_chunks WHERE thread = ?1) AS chunks`;
+
+/**
+ * Whether nothing was saved on the thread since a moment, so that it may go whole: a thread with a named checkpoint never
+ * does, nor one with a rewind that was begun and not finished.
+ *
+ * @param before milliseconds since the epoch
+ * @returns how much it holds; undefined if it stays
+ */
+export function* idleThread(
+  sql: Sql,
+  threadId: string,
+  before: number,
+  isAlive: (run: RunRow) => boolean,
+): Program<PruneCounts | undefined> {
+  const key = yield* threadKey(sql, threadId);
+  if (key === undefined || (yield* sql.get(NAMED, key.thread)) !== undefined || (yield* listRuns(sql, threadId)).some(isAlive))
+    return undefined;
+  if ((yield* unfinishedRewind(sql, threadId)) !== undefined) return undefined;
+  const saved = yield* sql.get<{ at: number }>(LAST_SAVED, key.thread);
+  if (saved === undefined || saved.at >= before) return undefined;
+  if (((yield* sql.get<{ at: number }>(YOUNGEST, key.thread))?.at ?? 0) >= before) return undefined;
+  return yield* sql.get<PruneCounts>(SIZE, key.thread);
+}
+
+/** Deletes the thread, with a tombstone, if it is idle now. @returns as {@link idleThread} */
+export function* deleteIdleThread(
+  sql: Sql,
+  threadId: string,
+  before: number,
+  isAlive: (run: RunRow) => boolean,
+  deletedAt: number,
+): Program<PruneCounts | undefined> {
+  const size = yield* idleThread(sql, threadId, before, isAlive);
+  if (size !== undefined) yield* deleteThread(sql, threadId, deletedAt, false, isAlive);
+  return size;
+}
