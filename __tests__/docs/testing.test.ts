@@ -195,12 +195,12 @@ describe("crashMatrix", () => {
     expect(report.ok).toBe(false);
     const text = String(report);
     expect(text).toContain('killed at action.within of node "post" (async): "posted" is in the ledger 2 times');
-    // At `thought.before` no node was at work yet.
+    // The Thought of "post" and the Action of "look" are one transaction: killed before it, "look" runs again too.
     expect([...report.ranAgain]).toEqual([
-      ["look", 1],
+      ["look", 2],
       ["post", 1],
     ]);
-    expect(text).toContain('ran again, and with it what it does outside of effect():\n  node "look" after 1 kill\n');
+    expect(text).toContain('ran again, and with it what it does outside of effect():\n  node "look" after 2 kills\n');
     expect([report.deeds, text.includes("the ledger is empty")]).toEqual([1, false]);
   });
 

@@ -50,11 +50,12 @@ interface Attempt {
   written: readonly WrittenThread[];
 }
 
-/** A program has failed, and not the transaction. */
+/** A program has failed, and not the transaction; or a test let it fail at a failpoint, where another try would be none. */
 class JobFailed extends Error {
   constructor(
     readonly job: Job,
     readonly reason: unknown,
+    readonly isAtFailpoint: boolean,
   ) {
     super("a request failed", { cause: reason });
   }
@@ -183,11 +184,13 @@ export class CommitQueue {
     yield* refuseRetiredKey(this.#sql);
     for (const job of jobs) {
       const { request, isAlone, leftOut } = job;
+      let isAtFailpoint = false;
       if (request.isLight !== true) yield* this.#sql.flush();
       try {
         this.#sql.inParts = isAlone;
         this.#sql.leftOut = leftOut;
         values.set(job, yield* request.program());
+        isAtFailpoint = true;
         reach(request, "within");
       } catch (error) {
         if (error instanceof LeftUnwritten) throw error;
@@ -196,7 +199,7 @@ export class CommitQueue {
           throw error;
         }
         if (this.#sql.engine.isPassing(error)) throw error;
-        throw new JobFailed(job, this.#sql.engine.meaningOf(error));
+        throw new JobFailed(job, this.#sql.engine.meaningOf(error), isAtFailpoint);
       }
     }
   }
@@ -207,9 +210,10 @@ export class CommitQueue {
     if (error instanceof StaleFacts || error instanceof TookAllBack) return this.#together(jobs);
     if (error instanceof CommitInDoubt) return this.#settle(attempt, error);
     if (error instanceof JobFailed) {
-      const { job, reason } = error;
-      if (job.request.hasParts === true && !job.isAlone) return this.#apart(jobs);
-      end(job, { error: reason });
+      const { job, reason, isAtFailpoint } = error;
+      const isTriedAgain = job.request.hasParts === true && !job.isAlone;
+      if (isAtFailpoint || !isTriedAgain) end(job, { error: reason });
+      if (isTriedAgain) return this.#apart(jobs);
       const others = jobs.filter((other) => other !== job);
       return others.length === 0 ? undefined : this.#together(others);
     }
@@ -243,6 +247,7 @@ export class CommitQueue {
   #apart(jobs: readonly Job[]): Awaitable<void> {
     for (const job of jobs) job.isAlone = true;
     return inOrder(jobs, (job) => {
+      if (job.outcome !== undefined) return undefined;
       const missing = jobs.find((other) => isMissedBy(job, other))?.outcome;
       return missing === undefined ? this.#together([job]) : end(job, missing);
     });
