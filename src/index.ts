@@ -45,7 +45,7 @@ export type {
   TurnStatus,
   TurnType,
 } from "./store/store";
-export type { TurnToRedact } from "./turns/turn";
+export type { TurnToRedact } from "./options";
 export type { Tokens, TokenUsage } from "./turns/tokens";
 export type { TaskSpan } from "./store/ownership";
 export { CheckpointFile, type CheckpointFileOptions } from "./report/checkpoint-file";

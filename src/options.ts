@@ -1,10 +1,10 @@
-import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { z } from "zod";
 import { describe, TurnsError } from "./errors";
 import { ID_RULE, isId, newId } from "./ids";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
-import type { TurnToRedact } from "./turns/turn";
+import type { TurnType, TurnStatus } from "./store/store";
+import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import { z } from "zod";
 
 /** Options of {@link TurnSaver}. All are optional. */
 export interface TurnSaverOptions {
@@ -188,4 +188,23 @@ export function refuseNoFile(what: string, path: unknown, expected: string): voi
     found: describe(path),
     remedy: "Pass a non-empty string without NUL characters.",
   });
+}
+
+/** What the option `redact` is asked about: a turn that is about to be saved. */
+export interface TurnToRedact {
+  threadId: string;
+  /** If the run named them. */
+  graphId?: string;
+  taskId?: string;
+  nodeName: string;
+  nodeNs: string;
+  nodeTaskId: string;
+  turnType: TurnType;
+  /** Only Actions have one. */
+  status?: TurnStatus;
+  /**
+   * What the node was called with (Thought), what it returned, or its error or interrupts (Action): a copy, which may be changed.
+   * Values that the codec cannot save are not in it.
+   */
+  state: Record<string, unknown>;
 }

@@ -5,7 +5,8 @@ import type { Logger } from "../logger";
 import type { UserSerde } from "../serde";
 import type { PackedText, TurnState, TurnStatus } from "../store/store";
 import type { Values } from "../values";
-import { asRecord, type TurnToRedact } from "./turn";
+import { asRecord } from "./turn";
+import type { TurnToRedact } from "../options";
 
 /** A turn without its state. */
 export type UnsavedTurn = Omit<TurnToRedact, "state" | "graphId" | "taskId" | "status"> & {

@@ -1,9 +1,9 @@
-import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { expectationOf } from "../options";
 import { parseValidation, type Validation } from "../guards/gates";
 import { ID_RULE, isId } from "../ids";
+import { expectationOf } from "../options";
 import type { TokenCounts, TurnRow, TurnStatus, TurnType } from "../store/store";
+import { z } from "zod";
 
 /**
  * One turn: the Thought before a node's work or the Action with what came of it (requirement S1). `state` is what the node
@@ -46,25 +46,6 @@ export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
   fingerprint: string | undefined;
   /** Of an Action: what the node's confidence gate found. */
   validation: Validation | undefined;
-}
-
-/** What the option `redact` is asked about: a turn that is about to be saved. */
-export interface TurnToRedact {
-  threadId: string;
-  /** If the run named them. */
-  graphId?: string;
-  taskId?: string;
-  nodeName: string;
-  nodeNs: string;
-  nodeTaskId: string;
-  turnType: TurnType;
-  /** Only Actions have one. */
-  status?: TurnStatus;
-  /**
-   * What the node was called with (Thought), what it returned, or its error or interrupts (Action): a copy, which may be changed.
-   * Values that the codec cannot save are not in it.
-   */
-  state: Record<string, unknown>;
 }
 
 const text = z.custom<string>(isId, ID_RULE);
