@@ -197,6 +197,13 @@ module.exports = {
       },
     },
     {
+      name: "operations-know-no-engine",
+      severity: "error",
+      comment: "What src/store/ and src/store/ops/ say is said once for all engines: they yield statements to the interface in src/store/engine.ts.",
+      from: { path: "^src/store/(ops/|[^/]+$)" },
+      to: { path: "^src/store/[^/]+/", pathNot: "^src/store/ops/" },
+    },
+    {
       name: "engines-do-not-know-each-other",
       severity: "error",
       from: { path: "^src/store/([^/]+)/", pathNot: "^src/store/ops/" },

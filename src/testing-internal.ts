@@ -78,7 +78,7 @@ export { sqliteMigrations } from "./store/sqlite/migrations.generated";
 export { NodeDatabase } from "./store/sqlite/node-driver";
 export { sqliteCodeName, sqliteFailure } from "./store/sqlite/node-failures";
 export { type DriverName, DRIVERS, openDatabase } from "./store/sqlite/open-database";
-export { withReferences } from "./store/sqlite/copied-values";
+export { withReferences } from "./store/ops/copied-values";
 export type { PackedValue, RewindRow, RunRow, Store, StoredValue, TaskClaim, TaskRow, TurnRow } from "./store/store";
 export { compareWrites } from "./store/writes-order";
 export { inheritedFlags } from "./testing/launch";

@@ -12,7 +12,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { decode, Serialized } from "./codec";
 import { TurnsError } from "./errors";
 import type { Address } from "./run-config";
-import { corrupted } from "./store/checksum";
+import { corrupted } from "./store/refusals";
 import { loaded, loadedRecord, type UserSerde } from "./serde";
 import {
   type CheckpointHead,

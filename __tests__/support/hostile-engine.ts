@@ -83,6 +83,10 @@ class HostileEngine implements StorageEngine {
     return this.#inner.meaningOf(error);
   }
 
+  codeOf(error: unknown): string {
+    return this.#inner.codeOf(error);
+  }
+
   isPassing(error: unknown): boolean {
     return this.#inner.isPassing(error);
   }

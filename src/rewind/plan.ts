@@ -236,4 +236,4 @@ export interface RewindEffects {
 }
 
 /** For those who refuse it in rooms that don't speak to the store. */
-export { unfinishedRewind } from "../store/unfinished-rewind";
+export { unfinishedRewind } from "../store/refusals";

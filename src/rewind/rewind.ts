@@ -1,11 +1,10 @@
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
 import type { EffectRow } from "../store/effects";
-import { leaseLost } from "../store/lease-lost";
-import { prunedBehind } from "../store/pruned-behind";
+import { leaseLost, prunedBehind } from "../store/refusals";
 import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
-import { unfinishedRewind } from "../store/unfinished-rewind";
-import { unknownThread } from "../store/unknown-thread";
+import { unfinishedRewind } from "../store/refusals";
+import { unknownThread } from "../store/refusals";
 import { compensate, type CompensationParts } from "./compensate";
 import {
   checkedUndos,

@@ -27,6 +27,8 @@ export interface Engine {
   hasWritten(): void;
   /** What an error that a statement threw means, in our error family. */
   meaningOf(error: unknown): unknown;
+  /** The engine's own code of an error that a statement threw; empty for an error that isn't the engine's. */
+  codeOf(error: unknown): string;
   /** Whether an error says nothing about the program: the engine tries the whole transaction again. */
   isPassing(error: unknown): boolean;
 }

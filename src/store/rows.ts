@@ -1,5 +1,5 @@
 import type { Identity, Part, Sealing } from "../sealing";
-import { verifyChecksum } from "./checksum";
+import { verifyChecksum } from "./refusals";
 import type { Bound } from "./program";
 import { fromSealedText, toSealedText } from "./sealed-text";
 import {

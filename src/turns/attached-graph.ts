@@ -10,7 +10,7 @@ import {
   nodePathOf,
 } from "../guards/fingerprint";
 import type { Gate, Gates } from "../guards/gates";
-import { corrupted } from "../store/checksum";
+import { corrupted } from "../store/refusals";
 import type { GraphReference, GraphRow } from "../store/store";
 
 /** What this package needs of a compiled graph. */

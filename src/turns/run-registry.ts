@@ -1,9 +1,9 @@
 import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning, threadRunning } from "../rewind/plan";
-import { leaseLost } from "../store/lease-lost";
+import { leaseLost } from "../store/refusals";
 import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
-import { unfinishedRewind } from "../store/unfinished-rewind";
+import { unfinishedRewind } from "../store/refusals";
 import { uptime } from "../uptime";
 import { LiveBodies } from "./live-bodies";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";

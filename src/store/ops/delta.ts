@@ -1,9 +1,9 @@
 import { isDerivedId } from "../../ids";
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { WRITE_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { storedRecord } from "../sqlite/stored-json";
+import { storedRecord } from "./stored-json";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { listCheckpoints, readPointer } from "./read-checkpoints";

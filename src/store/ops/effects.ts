@@ -15,8 +15,8 @@ import {
   type OrphanCall,
   rootTaskName,
 } from "./effect-orphans";
-import { unfinishedRewind } from "../sqlite/rewind-records";
-import { enterThread } from "../sqlite/tombstones";
+import { unfinishedRewind } from "./rewind-records";
+import { enterThread } from "./tombstones";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { storeChunks } from "./values";

@@ -1,4 +1,4 @@
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import { mapped, type Program } from "../program";
 import { GRAPH_ROWS } from "../rows";
 import type { Sql } from "../session";

@@ -1,8 +1,8 @@
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { malformed, storedRecord } from "../sqlite/stored-json";
+import { malformed, storedRecord } from "./stored-json";
 import type { ChannelEntry, ChannelVersion, CheckpointHead, PackedValue, Pointer } from "../store";
 import type { RawOf, SNAPSHOTS } from "../tables";
 import { headKey, type KnownHead, type ThreadKey } from "../thread-state";
@@ -99,9 +99,9 @@ export const BY_ID = SNAPSHOT_ROWS.select(
   "WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1",
 );
 
-const greatestIn = (table: string): string =>
-  `SELECT max(checkpoint_id) AS id FROM ${table} WHERE thread = ?1 AND checkpoint_ns = ?2`;
-const GREATEST_ID = `SELECT max(id) AS id FROM (${greatestIn("langgraph_snapshots")} UNION ALL ${greatestIn("langgraph_writes")})`;
+const GREATEST_ID = `SELECT max(id) AS id FROM (
+    SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ?2
+    UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2)`;
 
 /** What saves know of a checkpoint: remembered, or read. */
 export function* knownHead(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {

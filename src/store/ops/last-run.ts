@@ -1,5 +1,5 @@
 import { TurnsError } from "../../errors";
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import type { Sql } from "../session";
 import type { LastRun } from "../store";

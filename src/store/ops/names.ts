@@ -5,7 +5,7 @@ import type { Sql } from "../session";
 import type { CheckpointName } from "../store";
 import type { NAMES, RawOf } from "../tables";
 import type { ThreadKey } from "../thread-state";
-import { unknownThread } from "../unknown-thread";
+import { unknownThread } from "../refusals";
 import { threadKey } from "./thread-rows";
 
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots

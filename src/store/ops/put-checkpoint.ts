@@ -1,7 +1,7 @@
 import { anyOf, mapped, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { enterThread, isThere } from "../sqlite/tombstones";
+import { enterThread, isThere } from "./tombstones";
 import type {
   EarlyOutcome,
   NewCheckpoint,
@@ -16,7 +16,7 @@ import type { ThreadKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { knownHead, rememberHead, savedBefore, leadsTo, type Manifest, manifestText } from "./heads";
 import { claimTask } from "./tasks";
-import { type SavedApart, turnApart } from "./turn-apart";
+import { type SavedApart, turnApart } from "./turn-changes";
 import { insertThought, settleAction } from "./turns";
 import { storeChunk, storeChunks, placeList, placeOf } from "./values";
 

@@ -1,9 +1,9 @@
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { WRITE_ROWS } from "../rows";
 import type { Sql } from "../session";
 import { claimTask } from "./tasks";
-import { enterThread, isThere } from "../sqlite/tombstones";
+import { enterThread, isThere } from "./tombstones";
 import { writtenEarly } from "./heads";
 import { settleAction } from "./turns";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";

@@ -2,7 +2,7 @@ import { type Program, mapped } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Sql } from "../session";
 import { ofThread } from "../spans";
-import { refuseBack } from "../sqlite/paging";
+import { refuseBack } from "./paging";
 import type { Remembered, StoredCheckpoint, CheckpointQuery, ListedHead, CheckpointHead, StoredValue, Pointer } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";

@@ -1,9 +1,9 @@
 import { plainSealing } from "../../sealing";
-import { leaseLost } from "../lease-lost";
+import { leaseLost } from "../refusals";
 import type { Program } from "../program";
 import { RUN_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { unfinishedRewind } from "../sqlite/rewind-records";
+import { unfinishedRewind } from "./rewind-records";
 import type { Lease, RewindRow, RunRow } from "../store";
 import type { RawOf, RUNS } from "../tables";
 

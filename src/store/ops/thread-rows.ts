@@ -1,4 +1,4 @@
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { THREAD_ROWS } from "../rows";
 import type { Sql, WrittenThread } from "../session";

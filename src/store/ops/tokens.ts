@@ -1,9 +1,9 @@
 import type { Program } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { openArchive } from "../sqlite/archive";
-import { eachRow } from "../sqlite/paging";
-import { listRewinds } from "../sqlite/rewind-records";
+import { openArchive } from "./archive";
+import { eachRow } from "./paging";
+import { listRewinds } from "./rewind-records";
 import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
 import { checkLease } from "./runs";
 import { threadKey } from "./thread-rows";

@@ -2,15 +2,14 @@ import { namespaceAbove } from "../namespaces";
 import { type Program, answered } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Sql } from "../session";
-import { type Entry, enterThread } from "../sqlite/tombstones";
+import { type Entry, enterThread } from "./tombstones";
 import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { graphSeq } from "./graphs";
 import { claimTask } from "./tasks";
 import { threadKey } from "./thread-rows";
-import { type SavedApart, turnApart } from "./turn-apart";
-import { insertTurn, updateTurn } from "./turn-changes";
+import { type SavedApart, turnApart, insertTurn, updateTurn } from "./turn-changes";
 import { storeChunks } from "./values";
 
 /** The newest first: mostly it is the one. */

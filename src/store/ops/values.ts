@@ -1,5 +1,5 @@
 import { chunkAddresses } from "../../codec";
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { CHUNK_ROWS, ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { Sql } from "../session";

@@ -1,16 +1,16 @@
 import { open } from "node:fs/promises";
 import type { Awaitable, CopyOrder } from "../store";
 import { uptime } from "../../uptime";
-import type { CopyPath, RowWrite } from "./copy-path";
+import type { CopyPath, RowWrite } from "../ops/copy-path";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
-import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "./leftovers";
+import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } from "../ops/leftovers";
 import { snapshotOf } from "./open-database";
 import { pathOf } from "./opened-file";
 import { beatRun, beginCopyRun } from "../ops/runs";
 import { sqlOn, type SqliteSql } from "./engine";
 import type { Statement, Program } from "../program";
-import { beginCopy, copyAtOnce, copyRows, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "./thread-copy";
+import { beginCopy, copyAtOnce, copyRows, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "../ops/thread-copy";
 import { threadKey } from "../ops/thread-rows";
 
 /** A piece ends with whichever comes first. Writing rows takes about twice as long as reading them. */

@@ -79,6 +79,10 @@ export class SqliteEngine implements Engine {
     return translated(error, this.db.name);
   }
 
+  codeOf(error: unknown): string {
+    return sqliteCode(error);
+  }
+
   /** A page that the disk once did not give is read again, too. */
   isPassing(error: unknown): boolean {
     return isBusy(error) || sqliteCode(error).startsWith("SQLITE_CORRUPT");

@@ -20,20 +20,20 @@ import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "../ops/effects";
 import { graphsOfTurns } from "../ops/graphs";
 
-import { hasLeftovers, removeLeftovers } from "./leftovers";
+import { hasLeftovers, removeLeftovers } from "../ops/leftovers";
 import { LogWatch } from "./log-watch";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "../ops/names";
-import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } from "./prune";
-import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "./prune-sweep";
-import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./rewind-records";
-import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./rewinds";
+import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } from "../ops/prune";
+import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "../ops/prune-sweep";
+import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "../ops/rewind-records";
+import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "../ops/rewinds";
 import { beatRun, beginRun, checkLease, endRun, listRuns } from "../ops/runs";
 import type { Program } from "../program";
 import type { Sql } from "../session";
 import { listTasks } from "../ops/tasks";
 import { readChunks } from "../ops/values";
-import { deleteThread, getThread, listThreads } from "./threads";
-import { deletionOf, removeTombstone } from "./tombstones";
+import { deleteThread, getThread, listThreads } from "../ops/threads";
+import { deletionOf, removeTombstone } from "../ops/tombstones";
 import { addTokens, tokenUsage } from "../ops/tokens";
 import { insertAction, insertThought } from "../ops/turns";
 import { knownNodeTasks, listTurns, openThoughts, saveValidation } from "../ops/read-turns";
@@ -215,8 +215,8 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
     // Few processes rotate keys or verify: that code is loaded when they do.
-    reseal: async (after) => write((await import("./rotate")).reseal)(after),
-    retireKeys: async () => write((await import("./rotate")).retireKeys)(),
+    reseal: async (after) => write((await import("../ops/rotate")).reseal)(after),
+    retireKeys: async () => write((await import("../ops/rotate")).retireKeys)(),
     startVerify: async (threadId, isGraph) => {
       const { startVerify } = await import("./verify");
       const step = await read(startVerify)(threadId, isGraph);

@@ -5,7 +5,7 @@ import { type Migration, migrationChecksum } from "./migrate";
 import { sqliteMigrations } from "./migrations.generated";
 import type { Program } from "../program";
 import type { Sql } from "../session";
-import { type Owner, type Phase, type Stretch, stretchesOf, walk } from "./verify-context";
+import { type Owner, type Phase, type Stretch, stretchesOf, walk } from "../ops/verify-context";
 
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";
 const VERSIONS = "SELECT version, name, applied_at, checksum FROM langgraph_migrations ORDER BY version";

@@ -1,13 +1,13 @@
 import { uptime } from "../../uptime";
 import type { VerifyStep } from "../integrity";
-import { unknownThread } from "../unknown-thread";
-import type { Program } from "../program";
-import type { Sql } from "../session";
 import { threadNumbers } from "../ops/thread-rows";
-import { archives } from "./verify-archive";
-import { type Phase, VerifyContext } from "./verify-context";
+import { archives } from "../ops/verify-archive";
+import { type Phase, VerifyContext } from "../ops/verify-context";
+import { type IsGraph, rewinds, rowsOfTables, threads, tombstones } from "../ops/verify-rows";
+import type { Program } from "../program";
+import { unknownThread } from "../refusals";
+import type { Sql } from "../session";
 import { file, indexes, settings, tableIndexes, threadCount, versions } from "./verify-file";
-import { type IsGraph, rewinds, rowsOfTables, threads, tombstones } from "./verify-rows";
 
 /** How long one transaction goes on. */
 const STEP_MS = 20;

@@ -15,15 +15,15 @@ import {
   TOMBSTONES,
   VERSIONED,
 } from "../../tables";
-import { DELETE_ARCHIVE } from "../archive";
+import { DELETE_ARCHIVE } from "../../ops/archive";
 import { deltaHistory } from "../../ops/delta";
 import { lookedAt, type SqliteSql } from "../engine";
-import { changeRewind } from "../rewind-records";
+import { changeRewind } from "../../ops/rewind-records";
 import type { Program } from "../../program";
 import type { Sql } from "../../session";
 import { threadIdOf, threadKey } from "../../ops/thread-rows";
 import { startVerify } from "../verify";
-import type { IsGraph } from "../verify-rows";
+import type { IsGraph } from "../../ops/verify-rows";
 
 type Where = IntegrityProblem["where"];
 

@@ -1,7 +1,7 @@
 import { type AnyRows, SNAPSHOT_ROWS, THREAD_ROWS, TURN_ROWS } from "../../rows";
 import { firstSeq, ofThread } from "../../spans";
 import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
-import { type AnyRow, openedRow } from "../row-references";
+import { type AnyRow, openedRow } from "../../ops/row-references";
 import type { Program } from "../../program";
 import type { Sql } from "../../session";
 import { countedRows, insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../../ops/thread-rows";

@@ -1,11 +1,11 @@
-import type { PrunePlan, PruneUnit, PruneWish } from "../store";
-import { unfinishedRewind as refusedByRewind } from "../unfinished-rewind";
-import { factsOf, keyOf, liveOrNewest, type PruneFacts, type Stored } from "./prune-facts";
-import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, placesOf } from "./prune-keep";
-import { unfinishedRewind } from "./rewind-records";
 import type { Program } from "../program";
 import type { Sql } from "../session";
+import { unfinishedRewind as refusedByRewind } from "../refusals";
+import { unfinishedRewind } from "./rewind-records";
+import type { PrunePlan, PruneUnit, PruneWish } from "../store";
 import type { ThreadKey } from "../thread-state";
+import { factsOf, keyOf, liveOrNewest, type PruneFacts, type Stored } from "./prune-facts";
+import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, placesOf } from "./prune-keep";
 
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
 

@@ -1,4 +1,4 @@
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 
 /*
  * JSON of columns that we wrote. Without keys a checksum stops accidents, not whoever can write the file: what was parsed is looked at

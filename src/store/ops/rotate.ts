@@ -4,12 +4,12 @@ import { uptime } from "../../uptime";
 import { anyOf, type Program } from "../program";
 import { ALL_ROWS, type AnyRows, ARCHIVED_ROWS } from "../rows";
 import { fromSealedText, SEALED_TEXT, toSealedText } from "../sealed-text";
+import type { Sql } from "../session";
+import { type AnyRow, archivedRow } from "./row-references";
 import type { ResealCounts, ResealCursor } from "../store";
 import { type ArchivedRow, sealArchived, verifyArchived } from "./archive";
-import { retireOtherKeys } from "../ops/keys";
-import { type AnyRow, archivedRow } from "./row-references";
-import type { Sql } from "../session";
-import { threadIdOf } from "../ops/thread-rows";
+import { retireOtherKeys } from "./keys";
+import { threadIdOf } from "./thread-rows";
 
 /** How long one transaction goes on: others wait for it. */
 const BATCH_MS = 20;

@@ -1,6 +1,8 @@
+import { TurnsError } from "../../errors";
 import { isId } from "../../ids";
 import { finished } from "../../values/texts";
 import type { VerifyCounts } from "../integrity";
+import type { Program } from "../program";
 import { type AnyRows, LIST_ROWS, TOMBSTONE_ROWS } from "../rows";
 import { firstSeq, ofThread, SPAN, threadOfSeq } from "../spans";
 import {
@@ -21,12 +23,10 @@ import {
   VERSIONED,
   WRITES,
 } from "../tables";
-import { isBusy, sqliteCode } from "./failures";
 import { type ListPointer, ListDigests } from "./list-digests";
 import { type RawRewind, toRewind } from "./rewind-records";
 import { type AnyRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
-import type { Program } from "../program";
-import { miscounted, type RawThread, verifiedThread } from "../ops/thread-rows";
+import { miscounted, type RawThread, verifiedThread } from "./thread-rows";
 import { type Owner, type Phase, type Place, stretchesOf, type VerifyContext, walk, type Where } from "./verify-context";
 
 /** Whether a document is the one that was stored under the digest. */
@@ -176,8 +176,9 @@ function* foundInstead(
     const digest = finished(running, (text) => ctx.sql.sealing.address(owner.threadId, text));
     return digest === pointer.digest ? "" : `elements with digest ${digest.slice(0, 12)}…`;
   } catch (error) {
-    if (isBusy(error)) throw error;
-    const code = sqliteCode(error);
+    const { engine } = ctx.sql;
+    if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY")) throw error;
+    const code = engine.codeOf(error);
     return `elements that do not open (${code !== "" ? code : error instanceof Error ? error.name : "Error"})`;
   }
 }

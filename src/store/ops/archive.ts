@@ -1,12 +1,12 @@
 import { TurnsError } from "../../errors";
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
+import type { Program } from "../program";
 import { ARCHIVED_ROWS } from "../rows";
-import type { RewindRow } from "../store";
-import { ARCHIVE, NAMES, type RawOf, REWOUND, rowsOfThread, type Table, VERSIONED } from "../tables";
+import type { Sql } from "../session";
 import { eachRow } from "./paging";
 import type { StoredRewind } from "./rewind-records";
-import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { RewindRow } from "../store";
+import { ARCHIVE, NAMES, type RawOf, REWOUND, rowsOfThread, type Table, VERSIONED } from "../tables";
 import type { ThreadKey } from "../thread-state";
 
 export type ArchivedRow = RawOf<typeof ARCHIVE>;

@@ -1,12 +1,12 @@
 import { decode } from "../../codec";
 import { SETTLED_AS_HISTORY } from "../effects";
-import { SNAPSHOT_ROWS } from "../rows";
-import type { PruneCriteria } from "../store";
-import { type Manifest, parseManifest, type RawSnapshot } from "../ops/heads";
-import { keyOf, liveOrNewest, liveVersion, type PruneFacts, push, type Stored, type Version } from "./prune-facts";
 import type { Program } from "../program";
+import { SNAPSHOT_ROWS } from "../rows";
 import type { Sql } from "../session";
+import type { PruneCriteria } from "../store";
 import type { ThreadKey } from "../thread-state";
+import { type Manifest, parseManifest, type RawSnapshot } from "./heads";
+import { keyOf, liveOrNewest, liveVersion, type PruneFacts, push, type Stored, type Version } from "./prune-facts";
 
 const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
 const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";

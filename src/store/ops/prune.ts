@@ -1,15 +1,15 @@
-import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../store";
-import { ofThread } from "../spans";
-import { DELETE_ARCHIVE } from "./archive";
-import { deleteUnusedGraphs } from "../ops/graphs";
-import { planOf } from "./prune-plan";
-import { changeRewind, unfinishedRewind } from "./rewind-records";
-import { listRuns } from "../ops/runs";
 import type { Program } from "../program";
 import type { Sql } from "../session";
-import { ThreadFacts } from "../thread-state";
-import { threadKey } from "../ops/thread-rows";
+import { ofThread } from "../spans";
+import { planOf } from "./prune-plan";
+import { changeRewind, unfinishedRewind } from "./rewind-records";
 import { deleteThread } from "./threads";
+import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../store";
+import { ThreadFacts } from "../thread-state";
+import { DELETE_ARCHIVE } from "./archive";
+import { deleteUnusedGraphs } from "./graphs";
+import { listRuns } from "./runs";
+import { threadKey } from "./thread-rows";
 
 const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
 const DELETE = {

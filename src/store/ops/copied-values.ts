@@ -1,14 +1,14 @@
 import { chunkAddresses, chunkTag } from "../../codec";
 import { finished } from "../../values/texts";
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
+import type { Program } from "../program";
 import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";
-import type { Pointer } from "../store";
-import { ChunkReader } from "../ops/values";
 import { copiedSeq, type CopyPath, eachSourceRow } from "./copy-path";
 import { ListDigests, type ListPointer } from "./list-digests";
-import { type Manifest, toHead } from "../ops/heads";
-import type { Program } from "../program";
+import type { Pointer } from "../store";
 import type { ThreadKey } from "../thread-state";
+import { type Manifest, toHead } from "./heads";
+import { ChunkReader } from "./values";
 
 /** How the contents of a thread become those of its copy. */
 export interface Translation {

@@ -1,15 +1,15 @@
 import { chunkAddresses, chunkTag } from "../../codec";
 import { filtered, mapped, type Program } from "../program";
 import { type AnyRows, EFFECT_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
+import type { Sql } from "../session";
+import { type AnyRow, archivedRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
+import { malformed } from "./stored-json";
 import type { PrunePlan, SweepPlan } from "../store";
 import { ARCHIVE, CHUNKS } from "../tables";
-import { openBody } from "../ops/values";
-import { eachRow } from "./paging";
-import { type AnyRow, archivedRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
-import type { Sql } from "../session";
-import { malformed } from "./stored-json";
 import type { ThreadKey } from "../thread-state";
-import { outdate, threadKey } from "../ops/thread-rows";
+import { eachRow } from "./paging";
+import { outdate, threadKey } from "./thread-rows";
+import { openBody } from "./values";
 
 const DELETE_CHUNKS = "DELETE FROM langgraph_chunks WHERE seq IN (SELECT value FROM json_each(?1)) AND thread = ?2";
 /** From the end, so that what is left is a shorter list at any time. */

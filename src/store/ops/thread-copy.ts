@@ -1,5 +1,7 @@
 import { TurnsError } from "../../errors";
-import { corrupted } from "../checksum";
+import { corrupted, unknownThread } from "../refusals";
+import type { EffectRow } from "../effects";
+import type { Program } from "../program";
 import {
   EFFECT_ROWS,
   GRAPH_ROWS,
@@ -12,23 +14,20 @@ import {
   TURN_ROWS,
   WRITE_ROWS,
 } from "../rows";
-import type { EffectRow } from "../effects";
+import type { Sql } from "../session";
+import { allowAgain } from "./tombstones";
 import type { CopyOrder } from "../store";
 import { type Column, EFFECTS, fieldOf, ITEMS, type RowOf, type Table } from "../tables";
-import { unfinishedRewind as refusal } from "../unfinished-rewind";
-import { unknownThread } from "../unknown-thread";
-import { copiedSeq, type CopyPath, eachSourceItem, eachSourceRow } from "./copy-path";
-import { saveEffect, toEffect } from "../ops/effect-rows";
-import { refuseEncrypted } from "../ops/keys";
-import { manifestText, parseManifest } from "../ops/heads";
-import { namesOf } from "../ops/names";
-import { unfinishedRewind } from "./rewind-records";
-import type { Program } from "../program";
-import type { Sql } from "../session";
-import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "../ops/thread-rows";
 import { type ThreadCounts, ThreadKey } from "../thread-state";
+import { unfinishedRewind as refusal } from "../refusals";
+import { unfinishedRewind } from "./rewind-records";
 import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
-import { allowAgain } from "./tombstones";
+import { copiedSeq, type CopyPath, eachSourceItem, eachSourceRow } from "./copy-path";
+import { saveEffect, toEffect } from "./effect-rows";
+import { manifestText, parseManifest } from "./heads";
+import { refuseEncrypted } from "./keys";
+import { namesOf } from "./names";
+import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "./thread-rows";
 
 /** What the source's own row counts and its copy has too; rewinds stay behind. */
 const COPIED: readonly (keyof ThreadCounts)[] = ["snapshots", "writes", "turns", "effects"];

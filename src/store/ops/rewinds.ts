@@ -1,17 +1,16 @@
 import { TurnsError } from "../../errors";
+import type { Program } from "../program";
+import { prunedBehind, unknownThread } from "../refusals";
+import type { Sql } from "../session";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
 import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, VERSIONED } from "../tables";
-import { prunedBehind } from "../pruned-behind";
-import { unknownThread } from "../unknown-thread";
-import { effectsBehind } from "../ops/effects";
-import { archiveRewound, archiveRows, restoreArchive, sealArchive } from "./archive";
-import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
-import { clearRuns, listRuns } from "../ops/runs";
-import type { Program } from "../program";
-import type { Sql } from "../session";
-import { listTasks } from "../ops/tasks";
 import type { ThreadKey } from "../thread-state";
-import { growEpoch, outdate, threadKey, recount } from "../ops/thread-rows";
+import { archiveRewound, archiveRows, restoreArchive, sealArchive } from "./archive";
+import { effectsBehind } from "./effects";
+import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
+import { clearRuns, listRuns } from "./runs";
+import { listTasks } from "./tasks";
+import { growEpoch, outdate, threadKey, recount } from "./thread-rows";
 
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;

@@ -1,8 +1,8 @@
-import type { CheckpointName } from "../store";
-import { ofThread } from "../spans";
 import type { Program } from "../program";
 import type { Sql } from "../session";
+import { ofThread } from "../spans";
 import { storedNames } from "./stored-json";
+import type { CheckpointName } from "../store";
 import type { ThreadKey } from "../thread-state";
 
 /** A stored version of a checkpoint. */

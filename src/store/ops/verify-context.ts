@@ -1,18 +1,18 @@
+import type { Engine } from "../engine";
 import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
 import { uptime } from "../../uptime";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
+import type { Program } from "../program";
 import { THREAD_ROWS } from "../rows";
+import type { Sql } from "../session";
 import { firstSeq, threadOfSeq } from "../spans";
-import { KEYED_BY_SEQ, type Table } from "../tables";
-import { isBusy, sqliteCode } from "./failures";
 import { isLeftover } from "./leftovers";
+import { KEYED_BY_SEQ, type Table } from "../tables";
+import { ThreadKey } from "../thread-state";
 import { isBehind } from "./paging";
 import type { References } from "./row-references";
-import type { Program } from "../program";
-import type { Sql } from "../session";
-import { ThreadKey } from "../thread-state";
-import type { RawThread } from "../ops/thread-rows";
+import type { RawThread } from "./thread-rows";
 
 export type Where = IntegrityProblem["where"];
 /** A thread as the rows of the other tables are held against it, damaged or not. */
@@ -69,7 +69,7 @@ export class VerifyContext {
   /** What is reported about one row, or about a table as a whole. */
   at(threadId?: string, where: Where = {}): Place {
     const { table } = this;
-    return new Place(threadId, (isRemark, kind, expected, found) => {
+    return new Place(this.sql.engine, threadId, (isRemark, kind, expected, found) => {
       (isRemark ? this.#remarks : this.#problems).push({ kind, table, threadId, where, expected, found });
     });
   }
@@ -127,13 +127,16 @@ export class VerifyContext {
 /** Takes down what is wrong with one row. */
 export class Place {
   readonly threadId: string | undefined;
+  readonly #engine: Engine;
   readonly #tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void;
 
   constructor(
+    engine: Engine,
     threadId: string | undefined,
     tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void,
   ) {
     this.threadId = threadId;
+    this.#engine = engine;
     this.#tell = tell;
   }
 
@@ -167,8 +170,9 @@ export class Place {
 
   /** @throws what says nothing about the row */
   failed(error: unknown): void {
-    if (isBusy(error) || TurnsError.is(error, "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
-    const code = sqliteCode(error);
+    const engine = this.#engine;
+    if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
+    const code = engine.codeOf(error);
     if (code !== "") return this.problem("unreadable", "rows that SQLite can read", code);
     if (!TurnsError.is(error)) {
       // A parser's own message may quote what it could not parse.

@@ -1,11 +1,11 @@
 import { TurnsError } from "../../errors";
+import type { Program } from "../program";
 import { REWIND_ROWS } from "../rows";
+import type { Sql } from "../session";
 import type { NewRewind, RewindRow } from "../store";
 import type { RawOf, REWINDS, RowOf } from "../tables";
-import type { Program } from "../program";
-import type { Sql } from "../session";
 import type { ThreadKey } from "../thread-state";
-import { threadKey } from "../ops/thread-rows";
+import { threadKey } from "./thread-rows";
 
 /** A rewind with how many rows its archive was given. */
 export type StoredRewind = RowOf<typeof REWINDS>;

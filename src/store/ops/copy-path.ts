@@ -1,10 +1,10 @@
-import { corrupted } from "../checksum";
-import type { Rows } from "../rows";
-import { firstSeq, seqIn, threadOfSeq } from "../spans";
-import type { RawOf, Table } from "../tables";
-import { eachRow } from "./paging";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
+import type { Rows } from "../rows";
 import type { Sql } from "../session";
+import { firstSeq, seqIn, threadOfSeq } from "../spans";
+import { eachRow } from "./paging";
+import type { RawOf, Table } from "../tables";
 import type { ThreadKey } from "../thread-state";
 
 /** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */

@@ -1,4 +1,4 @@
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import type { Bound, Program } from "../program";
 import type { Sql } from "../session";
 

@@ -1,12 +1,12 @@
 import { plainSealing } from "../../sealing";
-import { corrupted } from "../checksum";
+import { corrupted } from "../refusals";
 import { ALL_ROWS, type AnyRows } from "../rows";
-import type { Pointer } from "../store";
-import { CHUNKS, type Column, fieldOf, type Table } from "../tables";
-import { contentOf } from "../ops/effect-rows";
-import { parseManifest } from "../ops/heads";
 import type { Sql } from "../session";
 import { storedRecord } from "./stored-json";
+import type { Pointer } from "../store";
+import { CHUNKS, type Column, fieldOf, type Table } from "../tables";
+import { contentOf } from "./effect-rows";
+import { parseManifest } from "./heads";
 
 /** A row of whichever table, as the database returns it. */
 export type AnyRow = Readonly<Record<string, string | number | null | Uint8Array>>;

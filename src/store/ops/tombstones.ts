@@ -1,12 +1,12 @@
 import { TurnsError } from "../../errors";
+import type { Program } from "../program";
 import { TOMBSTONE_ROWS } from "../rows";
+import type { Sql } from "../session";
 import type { Lease, SawDeletion } from "../store";
 import type { RawOf, TOMBSTONES } from "../tables";
-import { checkLease } from "../ops/runs";
-import type { Program } from "../program";
-import type { Sql } from "../session";
 import { type Deletion, headKey, type ThreadKey } from "../thread-state";
-import { createThread, tagOf, threadKey } from "../ops/thread-rows";
+import { checkLease } from "./runs";
+import { createThread, tagOf, threadKey } from "./thread-rows";
 
 /** What a save says about where it belongs. */
 export interface Entry {

@@ -1,9 +1,9 @@
 import { anyOf, filtered, type Program } from "../program";
 import { RUN_ROWS } from "../rows";
+import type { Sql } from "../session";
 import type { RunRow } from "../store";
 import { type LEFTOVERS, type RawOf, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
-import { endRun, type RawRun, toRun } from "../ops/runs";
-import type { Sql } from "../session";
+import { endRun, type RawRun, toRun } from "./runs";
 
 /** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries included. */
 export const ROWS_AT_ONCE = 1_000;

@@ -1,9 +1,9 @@
 import { extended, newDigest, type RunningDigest } from "../../values/texts";
-import type { Pointer } from "../store";
-import { openBody, segmentsOf } from "../ops/values";
 import type { Program } from "../program";
 import type { Sql } from "../session";
+import type { Pointer } from "../store";
 import type { ThreadKey } from "../thread-state";
+import { openBody, segmentsOf } from "./values";
 
 export type ListPointer = Extract<Pointer, { kind: "list" }>;
 interface Prefix {

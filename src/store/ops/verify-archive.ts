@@ -1,10 +1,10 @@
+import type { Program } from "../program";
 import { firstSeq, threadOfSeq } from "../spans";
+import { isLeftoverArchive } from "./leftovers";
+import { type Owner, type Phase, stretchesOf, type VerifyContext, walk } from "./verify-context";
 import { ARCHIVE, ITEMS, REWOUND } from "../tables";
 import { type ArchivedRow, verifyArchived } from "./archive";
-import { isLeftoverArchive } from "./leftovers";
 import { archivedRow, openedRow, referencesOf, rowsNamed } from "./row-references";
-import type { Program } from "../program";
-import { type Owner, type Phase, stretchesOf, type VerifyContext, walk } from "./verify-context";
 
 const REWIND = "SELECT seq, thread_id FROM langgraph_rewinds WHERE id = ?";
 const BEFORE = "SELECT 1 FROM langgraph_archive WHERE rewind_id = ? AND ordinal = ?";

@@ -1,13 +1,13 @@
-import { corrupted } from "../checksum";
-import type { RunRow, ThreadRow } from "../store";
-import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
-import { refuseBack } from "./paging";
-import { clearRuns, listRuns } from "../ops/runs";
+import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import type { Sql } from "../session";
-import { tasksOf } from "../ops/tasks";
-import { threadNumbers, threadKey } from "../ops/thread-rows";
+import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
 import { bury } from "./tombstones";
+import type { RunRow, ThreadRow } from "../store";
+import { refuseBack } from "./paging";
+import { clearRuns, listRuns } from "./runs";
+import { tasksOf } from "./tasks";
+import { threadNumbers, threadKey } from "./thread-rows";
 
 interface Row {
   created_at: string;

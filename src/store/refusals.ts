@@ -1,0 +1,81 @@
+import { TurnsError, describe } from "../errors";
+import { SALVAGED } from "./salvage";
+import type { RewindRow, Lease, RunRow } from "./store";
+
+/** Throws CHECKPOINT_CORRUPTED unless the two are equal (requirement S3.1). */
+export function verifyChecksum(stored: unknown, computed: string, what: string, data: Record<string, unknown>): void {
+  if (stored === computed) return;
+  // A page that was damaged may give nothing, or bytes, where a text must be.
+  const expected = typeof stored === "string" ? stored : String(stored);
+  throw corrupted(what, `checksum ${expected.slice(0, 12)}…`, `contents with checksum ${computed.slice(0, 12)}…`, data);
+}
+
+export function corrupted(what: string, expected: string, found: string, data: Record<string, unknown>): TurnsError {
+  return new TurnsError("CHECKPOINT_CORRUPTED", {
+    what,
+    expected,
+    found,
+    remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
+    data,
+  });
+}
+
+export function unknownThread(threadId: string): TurnsError {
+  return new TurnsError("THREAD_NOT_FOUND", {
+    what: `thread ${JSON.stringify(threadId)}`,
+    expected: "a thread of this database",
+    found: "no such thread",
+    remedy: "saver.listThreads() shows which there are.",
+    data: { threadId },
+  });
+}
+
+/** Of a rewind to a point whose checkpoints a prune has removed. */
+export function prunedBehind(threadId: string): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `rewinding thread ${JSON.stringify(threadId)}`,
+    expected: "a task whose checkpoints are still there",
+    found: "one whose checkpoints were pruned",
+    remedy: "Rewind to a later task. Nothing was deleted.",
+    data: { threadId },
+  });
+}
+
+/** @param what cannot be done before that rewind is finished, or given up */
+export function unfinishedRewind(rewind: RewindRow, what: string): TurnsError {
+  const { id: rewindId, threadId, targetTaskId: toTask } = rewind;
+  if (rewind.reason?.startsWith(SALVAGED) === true) return salvaged(rewind, what);
+  return new TurnsError("REWIND_UNFINISHED", {
+    what,
+    expected: "no rewind of it that was begun and not finished",
+    found: `one to task ${describe(toTask)} (${rewindId}), begun at ${rewind.createdAt}`,
+    remedy: `Call the same rewind again, or saver.finishRewind, which goes on where it was; or give it up with saver.abandonRewind(${JSON.stringify(rewindId)}). Nothing was changed.`,
+    data: { threadId, rewindId, toTask, targetSeq: rewind.targetSeq, reason: rewind.reason },
+  });
+}
+
+/** Not a rewind, but what a salvage leaves behind where something is missing that had been done. */
+function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, reason = "" }: RewindRow, what: string): TurnsError {
+  return new TurnsError("REWIND_UNFINISHED", {
+    what,
+    expected: "a thread that is whole",
+    found: `one that was rescued from a damaged file, where ${reason.slice(SALVAGED.length)}`,
+    remedy: `What had been done there may be done again. If that is right, saver.abandonRewind(${JSON.stringify(rewindId)}) lets the thread go on with what is there.`,
+    data: { threadId, rewindId, toTask, targetSeq, reason },
+  });
+}
+
+/** @param holder who runs the thread by now */
+export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
+  const by = holder && { pid: holder.pid, host: holder.host, startedAt: holder.startedAt };
+  return new TurnsError("LEASE_LOST", {
+    what: `a run of thread ${describe(threadId)}`,
+    expected: "the thread to be its own still",
+    found: by
+      ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt}`
+      : "somebody who took it over, and is done with it by now",
+    remedy:
+      "Nothing was saved. For too long this run gave no sign of life (its process was stopped, or its machine slept), and it counted as dead. Let it end; what goes on with the thread is the other run.",
+    data: { threadId, takenBy: by },
+  });
+}
