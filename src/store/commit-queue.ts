@@ -2,7 +2,7 @@ import { TurnsError } from "../errors";
 import { type CommitName, failpoint, type FailpointDetails } from "../failpoints";
 import { CommitInDoubt, StaleFacts } from "./engine";
 import type { Program } from "./program";
-import { type Sql, LeftUnwritten, type WrittenThread } from "./session";
+import { type Session, LeftUnwritten, type WrittenThread } from "./session";
 import { refuseRetiredKey } from "./ops/keys";
 import { TookAllBack } from "./ops/turn-changes";
 import type { Awaitable } from "./store";
@@ -70,14 +70,14 @@ class JobFailed extends Error {
  * committed by itself, so that one turn that can't be saved costs nobody else's checkpoint (S1.9).
  */
 export class CommitQueue {
-  readonly #sql: Sql;
+  readonly #session: Session;
   #jobs: Job[] = [];
   #isScheduled = false;
   /** Resolves when what was begun last is over; undefined if nothing is under way. */
   #last: Promise<unknown> | undefined;
 
-  constructor(sql: Sql) {
-    this.#sql = sql;
+  constructor(session: Session) {
+    this.#session = session;
   }
 
   /** Resolves when the request is committed, at the end of this macrotask or sooner. */
@@ -117,7 +117,7 @@ export class CommitQueue {
 
   /** Reads behind what was handed in before; all that the program reads is one state of the database. */
   read<T>(program: () => Program<T>): Awaitable<T> {
-    return this.behind(() => this.#sql.engine.read(() => this.#sql.transaction(program())));
+    return this.behind(() => this.#session.engine.read(() => this.#session.transaction(program())));
   }
 
   /** Does something behind all that was handed in before. */
@@ -168,8 +168,8 @@ export class CommitQueue {
     };
     let done: Awaitable<unknown>;
     try {
-      done = this.#sql.engine.write(
-        () => this.#sql.transaction(this.#all(jobs, values), written),
+      done = this.#session.engine.write(
+        () => this.#session.transaction(this.#all(jobs, values), written),
         isUnsynced ? "unsynced" : "synced",
       );
     } catch (error) {
@@ -181,14 +181,14 @@ export class CommitQueue {
 
   *#all(jobs: readonly Job[], values: Map<Job, unknown>): Program {
     values.clear();
-    yield* refuseRetiredKey(this.#sql);
+    yield* refuseRetiredKey(this.#session);
     for (const job of jobs) {
       const { request, isAlone, leftOut } = job;
       let isAtFailpoint = false;
-      if (request.isLight !== true) yield* this.#sql.flush();
+      if (request.isLight !== true) yield* this.#session.flush();
       try {
-        this.#sql.inParts = isAlone;
-        this.#sql.leftOut = leftOut;
+        this.#session.inParts = isAlone;
+        this.#session.leftOut = leftOut;
         values.set(job, yield* request.program());
         isAtFailpoint = true;
         reach(request, "within");
@@ -198,15 +198,15 @@ export class CommitQueue {
           job.leftOut = { error: error.cause };
           throw error;
         }
-        if (this.#sql.engine.isPassing(error)) throw error;
-        throw new JobFailed(job, this.#sql.engine.meaningOf(error), isAtFailpoint);
+        if (this.#session.engine.isPassing(error)) throw error;
+        throw new JobFailed(job, this.#session.engine.meaningOf(error), isAtFailpoint);
       }
     }
   }
 
   #failed(attempt: Attempt, error: unknown): Awaitable<void> {
     const { jobs } = attempt;
-    this.#sql.forget();
+    this.#session.forget();
     if (error instanceof StaleFacts || error instanceof TookAllBack) return this.#together(jobs);
     if (error instanceof CommitInDoubt) return this.#settle(attempt, error);
     if (error instanceof JobFailed) {
@@ -217,7 +217,7 @@ export class CommitQueue {
       const others = jobs.filter((other) => other !== job);
       return others.length === 0 ? undefined : this.#together(others);
     }
-    const reason = error instanceof LeftUnwritten ? this.#sql.engine.meaningOf(error.cause) : error;
+    const reason = error instanceof LeftUnwritten ? this.#session.engine.meaningOf(error.cause) : error;
     const isHopeless = TurnsError.is(reason) && reason.code !== "STORE_FAILED";
     const isLast = jobs.length === 1 && jobs.every(({ isAlone, request }) => isAlone || request.hasParts !== true);
     if (!isHopeless && !isLast) return this.#apart(jobs);
@@ -233,10 +233,10 @@ export class CommitQueue {
       return undefined;
     };
     const failed = (): void => {
-      for (const job of jobs) end(job, { error: this.#sql.engine.meaningOf(cause) });
+      for (const job of jobs) end(job, { error: this.#session.engine.meaningOf(cause) });
     };
     try {
-      const isThere = this.#sql.engine.read(() => areWritten(this.#sql, written));
+      const isThere = this.#session.engine.read(() => areWritten(this.#session, written));
       return isThere instanceof Promise ? isThere.then(settled, failed) : settled(isThere);
     } catch {
       return failed();

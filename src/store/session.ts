@@ -28,8 +28,8 @@ export class LeftUnwritten extends Error {
   }
 }
 
-/** What programs work with: the statements of their transaction, and what is known from earlier ones. Texts are constants: values are always bound. */
-export class Sql {
+/** What programs work with: the statements of the transaction that runs, and what is known from earlier ones. Texts are constants: values are always bound. */
+export class Session {
   readonly engine: Engine;
   /** What is known of threads, by their ids. */
   readonly threads = new Map<string, ThreadKey>();

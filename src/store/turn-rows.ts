@@ -8,18 +8,18 @@ import type { RawOf, TURNS } from "./tables";
 export type RawTurn = RawOf<typeof TURNS>;
 
 /** What stands between a row and its text. */
-interface Sealed {
+interface HasSealing {
   readonly sealing: Sealing;
 }
 
 /** The values that insert a turn. @param thread the number of its thread; null for one that belongs to none */
-export function turnValues(sql: Sealed, thread: number | null, turn: TurnRow): Bound[] {
-  return TURN_ROWS.values(sealingOf(sql, thread), { thread, threadId: turn.threadId }, withoutUsual(turn));
+export function turnValues(session: HasSealing, thread: number | null, turn: TurnRow): Bound[] {
+  return TURN_ROWS.values(sealingOf(session, thread), { thread, threadId: turn.threadId }, withoutUsual(turn));
 }
 
 /** The values that update what may change in a turn. */
-export function changedTurn(sql: Sealed, turn: TurnRow): Bound[] {
-  const sealing = turn.threadId === undefined ? plainSealing : sql.sealing;
+export function changedTurn(session: HasSealing, turn: TurnRow): Bound[] {
+  const sealing = turn.threadId === undefined ? plainSealing : session.sealing;
   return TURN_ROWS.changed(sealing, { thread: null, threadId: turn.threadId }, withoutUsual(turn));
 }
 
@@ -28,15 +28,15 @@ export function changedTurn(sql: Sealed, turn: TurnRow): Bound[] {
  *
  * @param threadId of the thread that it belongs to, if any
  */
-export function toTurn(sql: Sealed, row: RawTurn, threadId: string | undefined): TurnRow {
-  const turn = TURN_ROWS.parse(sealingOf(sql, row.thread), row.thread === null ? undefined : threadId, row);
+export function toTurn(session: HasSealing, row: RawTurn, threadId: string | undefined): TurnRow {
+  const turn = TURN_ROWS.parse(sealingOf(session, row.thread), row.thread === null ? undefined : threadId, row);
   if (row.thread !== null) turn.nodeNs ??= usualNamespace(turn);
   return turn;
 }
 
 /** Rows outside of any thread are CheckpointPersister's, which has no keys. */
-function sealingOf(sql: Sealed, thread: number | null): Sealing {
-  return thread === null ? plainSealing : sql.sealing;
+function sealingOf(session: HasSealing, thread: number | null): Sealing {
+  return thread === null ? plainSealing : session.sealing;
 }
 
 /** The namespace is not stored where the other columns tell it. */

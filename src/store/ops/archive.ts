@@ -2,7 +2,7 @@ import { TurnsError } from "../../errors";
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { ARCHIVED_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { eachRow } from "./paging";
 import type { StoredRewind } from "./rewind-records";
 import type { RewindRow } from "../store";
@@ -20,25 +20,25 @@ export const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
 
 /** Writes the rows behind a rewind's target to its archive, as JSON objects, and those that live again when they are gone. */
-export function* archiveRewound(sql: Sql, plan: Archived, key: ThreadKey): Program {
-  for (const table of REWOUND) yield* archiveRows(sql, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
+export function* archiveRewound(session: Session, plan: Archived, key: ThreadKey): Program {
+  for (const table of REWOUND) yield* archiveRows(session, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
   for (const table of VERSIONED) {
-    yield* archiveRows(sql, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
+    yield* archiveRows(session, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
   }
 }
 
 /** Writes rows of one table to the archive. They get their checksums by {@link sealArchive}. */
 export function* archiveRows(
-  sql: Sql,
+  session: Session,
   plan: Archived,
   key: ThreadKey,
   { table, change, which, by }: { table: Table; change: ArchivedRow["change"]; which: string; by: string },
 ): Program {
-  const columns = yield* columnsOf(sql, table.name);
+  const columns = yield* columnsOf(session, table.name);
   const pairs = columns.map(
     (column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`,
   );
-  yield* sql.run(
+  yield* session.run(
     `INSERT INTO langgraph_archive (${ARCHIVED_ROWS.columns})
       SELECT ?3, ?4, row_number() OVER (ORDER BY ${by})
           + (SELECT coalesce(max(ordinal), 0) FROM langgraph_archive WHERE rewind_id = ?3), ?5, ?6, json_object(${pairs.join(", ")}), ''
@@ -48,51 +48,51 @@ export function* archiveRows(
 }
 
 /** Gives the rows of an archive their checksums, which SQL cannot compute. @returns how many there are */
-export function* sealArchive(sql: Sql, { id }: { id: string }): Program<number> {
+export function* sealArchive(session: Session, { id }: { id: string }): Program<number> {
   let count = 0;
-  yield* eachArchived(sql, id, function* (archived) {
+  yield* eachArchived(session, id, function* (archived) {
     count += 1;
-    yield* seal(sql, archived);
+    yield* seal(session, archived);
   });
   return count;
 }
 
 /** Gives one row the checksum of what it holds now. */
-export function* sealArchived(sql: Sql, rewindId: string, ordinal: number): Program {
-  const archived = yield* sql.get<ArchivedRow>(ONE, rewindId, ordinal);
-  if (archived !== undefined) yield* seal(sql, archived);
+export function* sealArchived(session: Session, rewindId: string, ordinal: number): Program {
+  const archived = yield* session.get<ArchivedRow>(ONE, rewindId, ordinal);
+  if (archived !== undefined) yield* seal(session, archived);
 }
 
-function* seal(sql: Sql, archived: ArchivedRow): Program {
-  const checksum = ARCHIVED_ROWS.checksum(sql.sealing, archived.thread_id, archived);
-  yield* sql.run(SEAL, checksum, archived.rewind_id, archived.ordinal);
+function* seal(session: Session, archived: ArchivedRow): Program {
+  const checksum = ARCHIVED_ROWS.checksum(session.sealing, archived.thread_id, archived);
+  yield* session.run(SEAL, checksum, archived.rewind_id, archived.ordinal);
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function verifyArchived(sql: Sql, archived: ArchivedRow): void {
-  ARCHIVED_ROWS.parse(sql.sealing, archived.thread_id, archived);
+export function verifyArchived(session: Session, archived: ArchivedRow): void {
+  ARCHIVED_ROWS.parse(session.sealing, archived.thread_id, archived);
 }
 
 /** Brings back what a rewind keeps, and deletes its archive. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
-export function* restoreArchive(sql: Sql, rewind: StoredRewind): Program {
+export function* restoreArchive(session: Session, rewind: StoredRewind): Program {
   const inserts = new Map<string, string>();
-  yield* openArchive(sql, rewind, function* ({ tbl, change, row }) {
-    const text = change === "revived" ? supersedeAgain(tbl) : (inserts.get(tbl) ?? (yield* insertOfJson(sql, tbl)));
+  yield* openArchive(session, rewind, function* ({ tbl, change, row }) {
+    const text = change === "revived" ? supersedeAgain(tbl) : (inserts.get(tbl) ?? (yield* insertOfJson(session, tbl)));
     if (change === "deleted") inserts.set(tbl, text);
-    yield* sql.run(text, row);
+    yield* session.run(text, row);
   });
-  yield* sql.run(DELETE_ARCHIVE, rewind.id);
+  yield* session.run(DELETE_ARCHIVE, rewind.id);
 }
 
 /** Goes through all that a rewind keeps, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
 export function* openArchive(
-  sql: Sql,
+  session: Session,
   { id, threadId, entries }: StoredRewind,
   work: (archived: ArchivedRow) => Program | undefined,
 ): Program {
   let count = 0;
-  yield* eachArchived(sql, id, (archived) => {
-    verifyArchived(sql, archived);
+  yield* eachArchived(session, id, (archived) => {
+    verifyArchived(session, archived);
     count += 1;
     return work(archived);
   });
@@ -100,14 +100,18 @@ export function* openArchive(
   throw corrupted(`the archive of rewind ${id}`, `${entries} rows`, `${count}`, { threadId, rewindId: id });
 }
 
-function* eachArchived(sql: Sql, rewindId: string, work: (archived: ArchivedRow) => Program | undefined): Program {
-  yield* eachRow(sql, { table: ARCHIVE.name, query: OF_REWIND, bound: [rewindId], key: "ordinal", begin: 0, limit: PAGE }, work);
+function* eachArchived(session: Session, rewindId: string, work: (archived: ArchivedRow) => Program | undefined): Program {
+  yield* eachRow(
+    session,
+    { table: ARCHIVE.name, query: OF_REWIND, bound: [rewindId], key: "ordinal", begin: 0, limit: PAGE },
+    work,
+  );
 }
 
 /** A name that was given anew since the rewind stays with what it names now. */
-function* insertOfJson(sql: Sql, table: string): Program<string> {
+function* insertOfJson(session: Session, table: string): Program<string> {
   const insert = table === NAMES.name ? "INSERT OR IGNORE" : "INSERT";
-  const columns = yield* columnsOf(sql, table);
+  const columns = yield* columnsOf(session, table);
   const values = columns.map(
     (column) => `CASE json_type(?1, '$.${column}') WHEN 'object' THEN unhex(json_extract(?1, '$.${column}.hex'))
       ELSE json_extract(?1, '$.${column}') END`,
@@ -120,8 +124,8 @@ function supersedeAgain(table: string): string {
 }
 
 /** Somebody else's columns are kept as well, if their names are ones that can stand in a text of ours. @throws {TurnsError} SCHEMA_CONFLICT */
-function* columnsOf(sql: Sql, table: string): Program<string[]> {
-  const rows = yield* sql.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table);
+function* columnsOf(session: Session, table: string): Program<string[]> {
+  const rows = yield* session.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table);
   const names = rows.map(({ name }) => name);
   if (names.every((name) => /^\w+$/.test(name))) return names;
   throw new TurnsError("SCHEMA_CONFLICT", {

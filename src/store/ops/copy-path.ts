@@ -1,7 +1,7 @@
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import type { Rows } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { firstSeq, seqIn, threadOfSeq } from "../spans";
 import { eachRow } from "./paging";
 import type { RawOf, Table } from "../tables";
@@ -17,9 +17,9 @@ const FROM_START = Number.MIN_SAFE_INTEGER;
 
 /** From where to where a thread is copied. Each row of the copy has the place in its thread that the source's row has. */
 export interface CopyPath {
-  from: Sql;
+  from: Session;
   source: ThreadKey;
-  to: Sql;
+  to: Session;
   target: ThreadKey;
   createId: () => string;
   /** Gets how each row of the copy is written: it may be written at once, or later. */

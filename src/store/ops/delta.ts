@@ -2,7 +2,7 @@ import { isDerivedId } from "../../ids";
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { WRITE_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { storedRecord } from "./stored-json";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
 import type { ThreadKey } from "../thread-state";
@@ -72,26 +72,26 @@ const HISTORY = `WITH RECURSIVE
     WHERE p.depth > 0`;
 
 export function* deltaHistory(
-  sql: Sql,
+  session: Session,
   threadId: string,
   ns: string,
   checkpointId: string,
   channels: readonly string[],
   remembered: Remembered,
 ): Program<DeltaHistory> {
-  const key = yield* threadKey(sql, threadId);
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) return { writes: [], seeds: new Map(), generation: "", chunks: new Map() };
-  const reader = new ChunkReader(sql, key, remembered);
+  const reader = new ChunkReader(session, key, remembered);
   const ancestors = new Map<string, string>();
   const writes = [];
   const links = new Map<string, CheckpointHead>();
   const linkTo = function* (id: string): Program<CheckpointHead> {
-    const link = links.get(id) ?? (yield* verifiedLink(sql, key, ns, id));
+    const link = links.get(id) ?? (yield* verifiedLink(session, key, ns, id));
     links.set(id, link);
     return link;
   };
   const begun = new Set<string>();
-  for (const row of (yield* sql.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
+  for (const row of (yield* session.all<Row>(HISTORY, key.thread, ns, checkpointId, JSON.stringify(channels))).toSorted(
     inReplayOrder,
   )) {
     const link = yield* linkTo(row.ancestor_id);
@@ -102,14 +102,14 @@ export function* deltaHistory(
     if (!hasWrites(row)) continue;
     if (row.child_source === "input" && !isInputs(row)) continue;
     if (row.is_unraised === 1 && !tookPending(yield* linkTo(row.child_id), link)) continue;
-    const { nodeTaskId, entries } = WRITE_ROWS.parse(sql.sealing, threadId, row);
+    const { nodeTaskId, entries } = WRITE_ROWS.parse(session.sealing, threadId, row);
     yield* reader.readFrom(entries);
     writes.push({ channel: row.channel, nodeTaskId, entries });
   }
   const seeds = new Map<string, StoredValue>();
   for (const [channel, ancestor] of ancestors) {
     // Read again as a whole, and by that verified: a small value stands in the row itself.
-    const [head] = yield* listCheckpoints(sql, {
+    const [head] = yield* listCheckpoints(session, {
       threadId,
       ns,
       checkpointId: ancestor,
@@ -119,7 +119,7 @@ export function* deltaHistory(
       limit: 1,
     });
     const pointer = head?.channels.get(channel)?.pointer;
-    if (pointer !== undefined) seeds.set(channel, yield* readPointer(sql, key, pointer, reader, remembered));
+    if (pointer !== undefined) seeds.set(channel, yield* readPointer(session, key, pointer, reader, remembered));
   }
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
 }
@@ -166,9 +166,9 @@ function versionsSeen({ body }: CheckpointHead): Readonly<Record<string, Readonl
 }
 
 /** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */
-function* verifiedLink(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead> {
-  const head = yield* headOf(sql, key, ns, checkpointId);
-  yield* verifyVersions(sql, key, ns, checkpointId);
+function* verifiedLink(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead> {
+  const head = yield* headOf(session, key, ns, checkpointId);
+  yield* verifyVersions(session, key, ns, checkpointId);
   if (head !== undefined) return head;
   throw corrupted(`a value of thread ${key.threadId}`, `checkpoint ${checkpointId}, an ancestor`, "none", { ns, checkpointId });
 }

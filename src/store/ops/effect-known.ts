@@ -1,7 +1,7 @@
 import type { EffectRow } from "../effects";
 import type { Program } from "../program";
 import { EFFECT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { ThreadKey } from "../thread-state";
 import type { OrphanCall } from "./effect-orphans";
 import { type RawEffect, toEffect } from "./effect-rows";
@@ -28,18 +28,18 @@ interface Plain {
  * through, and only the one that is found is opened and verified.
  */
 export class KnownEffects {
-  readonly #sql: Sql;
+  readonly #session: Session;
   readonly #key: ThreadKey;
   readonly #call: OrphanCall;
 
-  constructor(sql: Sql, key: ThreadKey, call: OrphanCall) {
-    this.#sql = sql;
+  constructor(session: Session, key: ThreadKey, call: OrphanCall) {
+    this.#session = session;
     this.#key = key;
     this.#call = call;
   }
 
   *any(): Program<boolean> {
-    return (yield* this.#sql.get(ANY, this.#key.thread, this.#call.nodeTaskId)) !== undefined;
+    return (yield* this.#session.get(ANY, this.#key.thread, this.#call.nodeTaskId)) !== undefined;
   }
 
   /** The effect that the call is, or tries again. @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -65,22 +65,22 @@ export class KnownEffects {
     if (inputDigest === undefined || ordinal?.input_digest === inputDigest) return ordinal;
     const { thread } = this.#key;
     const { nodeTaskId, name } = this.#call;
-    return (yield* this.#sql.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name)).find(isFree) ?? ordinal;
+    return (yield* this.#session.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name)).find(isFree) ?? ordinal;
   }
 
   /** Those that failed in this attempt, or are in doubt. */
   *#unhappy(): Program<Plain[]> {
     const { unhappy, nodeTaskId, name } = this.#call;
     if (unhappy.length === 0) return [];
-    return yield* this.#sql.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.#key.thread, nodeTaskId, name);
+    return yield* this.#session.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.#key.thread, nodeTaskId, name);
   }
 
   *#all(text: string, last: string): Program<Plain[]> {
-    return yield* this.#sql.all<Plain>(text, this.#key.thread, this.#call.nodeTaskId, this.#call.name, last);
+    return yield* this.#session.all<Plain>(text, this.#key.thread, this.#call.nodeTaskId, this.#call.name, last);
   }
 
   *#opened(row: Plain | undefined): Program<EffectRow | undefined> {
-    const raw = row && (yield* this.#sql.get<RawEffect>(BY_SEQ, row.seq));
-    return raw && toEffect(this.#sql, this.#key.threadId, raw);
+    const raw = row && (yield* this.#session.get<RawEffect>(BY_SEQ, row.seq));
+    return raw && toEffect(this.#session, this.#key.threadId, raw);
   }
 }

@@ -1,7 +1,7 @@
 import { commonAttempts, type EffectRow, isCalledAt, rootTaskOf, sendsOf, SETTLED_AS_HISTORY, stepsOf } from "../effects";
 import { filtered, mapped, type Program } from "../program";
 import { EFFECT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import type { NewCheckpoint, NewEffect } from "../store";
 import type { ThreadKey } from "../thread-state";
@@ -52,16 +52,16 @@ export interface OrphanCall extends NewEffect {
  *
  * @returns an effect that may be this call's, if nobody can know
  */
-export function* adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
-  const lost = yield* lostEffects(sql, key, call);
+export function* adoptOrphans(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  const lost = yield* lostEffects(session, key, call);
   const ours = yield* filtered(lost, function* (row) {
-    return (yield* taskOf(sql, row, call)) === call.taskId;
+    return (yield* taskOf(session, row, call)) === call.taskId;
   });
-  const orphans = [...(yield* earlierCalls(sql, key, call)), ...ours].toSorted((left, right) => left.seq - right.seq);
-  const edited = yield* beforeEdit(sql, key, call);
+  const orphans = [...(yield* earlierCalls(session, key, call)), ...ours].toSorted((left, right) => left.seq - right.seq);
+  const edited = yield* beforeEdit(session, key, call);
   const known = knownTwin(orphans, call) ?? editedTwin(edited, call);
   if (known !== undefined) {
-    yield* book(sql, key, known.nodeTaskId, call);
+    yield* book(session, key, known.nodeTaskId, call);
     return undefined;
   }
   return orphans.find((row) => isUndecided(row, call)) ?? edited.find((row) => isComparable(row, call) === false);
@@ -73,33 +73,33 @@ export function* adoptOrphans(sql: Sql, key: ThreadKey, call: OrphanCall): Progr
  *
  * @returns an effect that may be this call's, if nobody can know
  */
-export function* adoptEdited(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
-  const edited = yield* beforeEdit(sql, key, call);
+export function* adoptEdited(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  const edited = yield* beforeEdit(session, key, call);
   const known = editedTwin(edited, call);
   if (known === undefined) return edited.find((row) => isComparable(row, call) === false);
-  yield* saveEffect(sql, key, booked(known, call));
+  yield* saveEffect(session, key, booked(known, call));
   return undefined;
 }
 
 /** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
-export function* lostTwin(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
-  for (const row of yield* lostEffects(sql, key, call)) {
+export function* lostTwin(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+  for (const row of yield* lostEffects(session, key, call)) {
     if (row.status === "failed" || row.name !== call.name) continue;
     const isSame = row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest);
-    if (isSame && (yield* taskOf(sql, row, call)) !== call.taskId) return row;
+    if (isSame && (yield* taskOf(session, row, call)) !== call.taskId) return row;
   }
   return undefined;
 }
 
 /** On the thread of the outermost graph: a thread that one of its nodes runs a graph on has tasks of its own. */
-function* taskOf(sql: Sql, row: EffectRow, { rootThreadId }: OrphanCall): Program<string> {
-  return (yield* rootTaskName(sql, rootThreadId, row.run)) ?? row.taskId;
+function* taskOf(session: Session, row: EffectRow, { rootThreadId }: OrphanCall): Program<string> {
+  return (yield* rootTaskName(session, rootThreadId, row.run)) ?? row.taskId;
 }
 
 /** The task of a root node task, by its turn. */
-export function* rootTaskName(sql: Sql, rootThreadId: string, run: string): Program<string | undefined> {
-  const root = yield* threadKey(sql, rootThreadId);
-  return root && (yield* sql.get<{ task_id: string }>(TASK_OF_TURN, root.thread, rootTaskOf(run)))?.task_id;
+export function* rootTaskName(session: Session, rootThreadId: string, run: string): Program<string | undefined> {
+  const root = yield* threadKey(session, rootThreadId);
+  return root && (yield* session.get<{ task_id: string }>(TASK_OF_TURN, root.thread, rootTaskOf(run)))?.task_id;
 }
 
 /**
@@ -107,29 +107,33 @@ export function* rootTaskName(sql: Sql, rootThreadId: string, run: string): Prog
  * done. But where the root checkpoint around it is not saved, the run is begun anew from before it.
  */
 export function* runsAreSaved(
-  sql: Sql,
+  session: Session,
   { thread }: ThreadKey,
   { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">,
 ): Program<void> {
-  if (graphRuns.length === 0 || sql.unsavedEffects === false) return;
-  sql.unsavedEffects = (yield* sql.get(ANY_UNSAVED)) !== undefined;
-  if (!sql.unsavedEffects) return;
-  for (const row of yield* sql.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
-    const key = (yield* threadKey(sql, yield* threadIdOf(sql, row.thread))) as ThreadKey;
+  if (graphRuns.length === 0 || session.unsavedEffects === false) return;
+  session.unsavedEffects = (yield* session.get(ANY_UNSAVED)) !== undefined;
+  if (!session.unsavedEffects) return;
+  for (const row of yield* session.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
+    const key = (yield* threadKey(session, yield* threadIdOf(session, row.thread))) as ThreadKey;
     const isInside =
-      row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(sql, key, row.anchor, key.threadId));
-    if (ns === "" || isInside) yield* saveEffect(sql, key, { ...toEffect(sql, key.threadId, row), unsavedRun: undefined });
+      row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(session, key, row.anchor, key.threadId));
+    if (ns === "" || isInside)
+      yield* saveEffect(session, key, { ...toEffect(session, key.threadId, row), unsavedRun: undefined });
   }
 }
 
-export function* isSavedRoot(sql: Sql, key: ThreadKey, anchor: string | null, rootThreadId: string): Program<boolean> {
-  const root = rootThreadId === key.threadId ? key : yield* threadKey(sql, rootThreadId);
-  return root !== undefined && (yield* sql.get(SAVED, root.thread, "", anchor)) !== undefined;
+export function* isSavedRoot(session: Session, key: ThreadKey, anchor: string | null, rootThreadId: string): Program<boolean> {
+  const root = rootThreadId === key.threadId ? key : yield* threadKey(session, rootThreadId);
+  return root !== undefined && (yield* session.get(SAVED, root.thread, "", anchor)) !== undefined;
 }
 
 /** Whether a graph that is inside another one, and goes on from a checkpoint of its own, would go on from before this one. */
-export function* isLostInside(sql: Sql, { thread }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
-  return (yield* sql.get(SAVED, thread, ns, checkpointId)) === undefined && (yield* sql.get(ANY_OF_NS, thread, ns)) !== undefined;
+export function* isLostInside(session: Session, { thread }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+  return (
+    (yield* session.get(SAVED, thread, ns, checkpointId)) === undefined &&
+    (yield* session.get(ANY_OF_NS, thread, ns)) !== undefined
+  );
 }
 
 function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
@@ -160,12 +164,12 @@ function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall
 }
 
 /** Of node tasks that had failed, or had ended beside one, when somebody edited the state that they ran on. */
-function* beforeEdit(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
-  const root = call.rootThreadId === key.threadId ? key : yield* threadKey(sql, call.rootThreadId);
+function* beforeEdit(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+  const root = call.rootThreadId === key.threadId ? key : yield* threadKey(session, call.rootThreadId);
   if (root === undefined || call.anchor === undefined) return [];
-  const ids = yield* editedInto(sql, root, call.anchor, call.path.split("|", 1)[0] as string);
-  const rows = yield* mapped(ids, (id) => sql.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id));
-  return rows.flat().map((row) => toEffect(sql, key.threadId, row));
+  const ids = yield* editedInto(session, root, call.anchor, call.path.split("|", 1)[0] as string);
+  const rows = yield* mapped(ids, (id) => session.all<RawEffect>(OF_ANCHOR, key.thread, call.path, id));
+  return rows.flat().map((row) => toEffect(session, key.threadId, row));
 }
 
 interface Root {
@@ -175,19 +179,19 @@ interface Root {
 }
 
 /** Whether the call's node task is due on a checkpoint that somebody edited. */
-export function* isEdited(sql: Sql, { rootThreadId, anchor }: OrphanCall): Program<boolean> {
-  const root = anchor === undefined ? undefined : yield* threadKey(sql, rootThreadId);
-  return root !== undefined && (yield* sql.get<Pick<Root, "source">>(SOURCE, root.thread, anchor ?? ""))?.source === "update";
+export function* isEdited(session: Session, { rootThreadId, anchor }: OrphanCall): Program<boolean> {
+  const root = anchor === undefined ? undefined : yield* threadKey(session, rootThreadId);
+  return root !== undefined && (yield* session.get<Pick<Root, "source">>(SOURCE, root.thread, anchor ?? ""))?.source === "update";
 }
 
 /** The checkpoints that somebody edited into this one, newest first, as far as the node is due for the same visit on them. */
-function* editedInto(sql: Sql, root: ThreadKey, checkpointId: string, node: string): Program<string[]> {
+function* editedInto(session: Session, root: ThreadKey, checkpointId: string, node: string): Program<string[]> {
   const ids: string[] = [];
-  let edit = yield* sql.get<Root>(ROOT, root.thread, checkpointId);
+  let edit = yield* session.get<Root>(ROOT, root.thread, checkpointId);
   // A damaged file may contain a cycle.
   while (edit?.source === "update" && edit.parent !== null && !ids.includes(edit.parent)) {
-    const before = yield* sql.get<Root>(ROOT, root.thread, edit.parent);
-    if (before === undefined || leadsBack(sql, root, node, edit, before)) break;
+    const before = yield* session.get<Root>(ROOT, root.thread, edit.parent);
+    if (before === undefined || leadsBack(session, root, node, edit, before)) break;
     ids.push(edit.parent);
     edit = before;
   }
@@ -199,7 +203,7 @@ function* editedInto(sql: Sql, root: ThreadKey, checkpointId: string, node: stri
  * nowhere as which node an edit was made, but a conditional edge writes the name of the node that it leaves. An edge without a
  * condition back to its own node would never end.
  */
-function leadsBack(sql: Sql, root: ThreadKey, node: string, edit: Root, before: Root): boolean {
+function leadsBack(session: Session, root: ThreadKey, node: string, edit: Root, before: Root): boolean {
   const channel = `branch:to:${node}`;
   const now = parseManifest(edit.channels).get(channel);
   if (now?.pointer === undefined) return false;
@@ -207,12 +211,12 @@ function leadsBack(sql: Sql, root: ThreadKey, node: string, edit: Root, before: 
   if (now.version === then?.version && isSameContent(now.pointer, then?.pointer)) return false;
   const name = JSON.stringify(node);
   if (now.pointer.kind === "inline") return now.pointer.text === name;
-  return now.pointer.kind === "whole" && now.pointer.address === sql.sealing.address(root.threadId, name);
+  return now.pointer.kind === "whole" && now.pointer.address === session.sealing.address(root.threadId, name);
 }
 
-function* book(sql: Sql, key: ThreadKey, earlier: string, call: OrphanCall): Program<void> {
-  for (const raw of yield* sql.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
-    yield* saveEffect(sql, key, booked(toEffect(sql, key.threadId, raw), call));
+function* book(session: Session, key: ThreadKey, earlier: string, call: OrphanCall): Program<void> {
+  for (const raw of yield* session.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
+    yield* saveEffect(session, key, booked(toEffect(session, key.threadId, raw), call));
   }
 }
 
@@ -222,12 +226,12 @@ function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, rootThreadId, run,
 }
 
 /** Of earlier attempts of the same node tasks, in graphs that they have begun anew. */
-function* earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+function* earlierCalls(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
   if (!call.nodeNs.includes("|")) return [];
   const root = rootTaskOf(call.run);
-  const rows = yield* sql.all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`);
-  const others = rows.map((row) => toEffect(sql, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
-  return yield* filtered(others, (row) => isOfGraphBegunAnew(sql, key, row, call));
+  const rows = yield* session.all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`);
+  const others = rows.map((row) => toEffect(session, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+  return yield* filtered(others, (row) => isOfGraphBegunAnew(session, key, row, call));
 }
 
 /**
@@ -238,7 +242,7 @@ function* earlierCalls(sql: Sql, key: ThreadKey, call: OrphanCall): Program<Effe
  * A graph with `checkpointer: true` begins with an input at each visit, and its namespace has no ids, nor have the graphs around it in it:
  * which visit it is, the place in the course of those tells.
  */
-function* isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: OrphanCall): Program<boolean> {
+function* isOfGraphBegunAnew(session: Session, key: ThreadKey, row: EffectRow, call: OrphanCall): Program<boolean> {
   const before = row.nodeNs.split("|");
   const now = call.nodeNs.split("|");
   const tasks = before.filter((segment) => !isNumber(segment)).length;
@@ -256,8 +260,8 @@ function* isOfGraphBegunAnew(sql: Sql, key: ThreadKey, row: EffectRow, call: Orp
       if (!isSamePlace(row.spot, call.spot, task)) return false;
     }
     const graph = before.slice(0, depth).join("|");
-    if ((yield* sql.get(ANY_OF_NS, key.thread, graph)) === undefined) return true;
-    if ((yield* sql.get(BEGUN_SINCE, key.thread, graph, row.seq)) !== undefined) return true;
+    if ((yield* session.get(ANY_OF_NS, key.thread, graph)) === undefined) return true;
+    if ((yield* session.get(BEGUN_SINCE, key.thread, graph, row.seq)) !== undefined) return true;
   }
   return false;
 }
@@ -271,11 +275,11 @@ function isSamePlace(spot: string, other: string, tasks: number): boolean {
 const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment ?? "");
 
 /** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
-function* lostEffects(sql: Sql, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
-  const rows = yield* sql.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun);
-  const others = rows.map((row) => toEffect(sql, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+function* lostEffects(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+  const rows = yield* session.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun);
+  const others = rows.map((row) => toEffect(session, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
   return yield* filtered(others, function* (row) {
     if (rootTaskOf(row.run) === rootTaskOf(call.run)) return true;
-    return !(yield* isSavedRoot(sql, key, row.anchor ?? null, call.rootThreadId));
+    return !(yield* isSavedRoot(session, key, row.anchor ?? null, call.rootThreadId));
   });
 }

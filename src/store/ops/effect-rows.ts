@@ -1,25 +1,25 @@
 import type { EffectRow } from "../effects";
 import type { Program } from "../program";
 import { EFFECT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { RawOf, EFFECTS } from "../tables";
 import type { ThreadKey } from "../thread-state";
 
 export type RawEffect = RawOf<typeof EFFECTS>;
 
 /** An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. */
-export function* saveEffect(sql: Sql, key: ThreadKey, effect: EffectRow): Program<EffectRow> {
+export function* saveEffect(session: Session, key: ThreadKey, effect: EffectRow): Program<EffectRow> {
   const { input, outcome, undoError } = effect;
   key.touch();
-  if (effect.unsavedRun !== undefined) sql.unsavedEffects = true;
+  if (effect.unsavedRun !== undefined) session.unsavedEffects = true;
   const row = { ...effect, content: JSON.stringify({ input, outcome, undoError }) };
-  yield* sql.run(EFFECT_ROWS.save, ...EFFECT_ROWS.values(sql.sealing, key, row));
+  yield* session.run(EFFECT_ROWS.save, ...EFFECT_ROWS.values(session.sealing, key, row));
   return effect;
 }
 
 /** Reads a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function toEffect(sql: Sql, threadId: string, raw: RawEffect): EffectRow {
-  const { content, ...row } = EFFECT_ROWS.parse(sql.sealing, threadId, raw);
+export function toEffect(session: Session, threadId: string, raw: RawEffect): EffectRow {
+  const { content, ...row } = EFFECT_ROWS.parse(session.sealing, threadId, raw);
   return { ...row, ...contentOf(content) };
 }
 

@@ -1,7 +1,7 @@
 import { type EffectRow, pathOf, rootTaskOf, SETTLED_AS_HISTORY } from "../effects";
 import { anyOf, type Program } from "../program";
 import { EFFECT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { KnownEffects } from "./effect-known";
 import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
@@ -36,87 +36,88 @@ const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? A
  * epoch: a rewind deletes what it undoes, so what is still there did happen. A call whose label is but an ordinal may also be found by
  * its input, since effects that run side by side can come in another order next time.
  */
-export function* beginEffect(sql: Sql, call: NewEffect): Program<EffectBeginning> {
+export function* beginEffect(session: Session, call: NewEffect): Program<EffectBeginning> {
   // A transaction that the lock has thrown back is run again.
   call.taken.delete(call.id);
-  const beginning = yield* beginningOf(sql, call);
+  const beginning = yield* beginningOf(session, call);
   if (beginning.kind === "begun" || beginning.kind === "found") call.taken.set(call.id, beginning.row.id);
   return beginning;
 }
 
-function* beginningOf(sql: Sql, call: NewEffect): Program<EffectBeginning> {
-  const key = yield* enterThread(sql, call.threadId, call.startedAt, {
+function* beginningOf(session: Session, call: NewEffect): Program<EffectBeginning> {
+  const key = yield* enterThread(session, call.threadId, call.startedAt, {
     begins: call.claim.kind === "begin",
     *belongs({ thread }) {
-      return (yield* sql.get(TURN, thread, call.nodeTaskId)) !== undefined;
+      return (yield* session.get(TURN, thread, call.nodeTaskId)) !== undefined;
     },
     refersTo: call.anchor,
     sawDeletion: call.sawDeletion,
     lease: call.lease,
   });
-  yield* verifyJournal(sql, key);
+  yield* verifyJournal(session, key);
   const input = call.input?.();
-  const inputDigest = input && sql.sealing.address(call.threadId, input.text);
-  const { known, undecided } = yield* knownEffects(sql, key, yield* orphanCall(sql, key, call, inputDigest));
+  const inputDigest = input && session.sealing.address(call.threadId, input.text);
+  const { known, undecided } = yield* knownEffects(session, key, yield* orphanCall(session, key, call, inputDigest));
   const row = yield* known.matching();
   if (row === undefined) {
     const failed = yield* known.failedTwin();
     if (failed !== undefined) return { kind: "unclear", row: failed };
     if (undecided !== undefined) return { kind: "lost", row: undecided };
-    if (input !== undefined) yield* storeChunks(sql, key, input.parts);
-    return { kind: "begun", row: yield* insert(sql, key, call, { input: input?.text, inputDigest }) };
+    if (input !== undefined) yield* storeChunks(session, key, input.parts);
+    return { kind: "begun", row: yield* insert(session, key, call, { input: input?.text, inputDigest }) };
   }
   const differs = row.inputDigest !== undefined && inputDigest !== undefined && row.inputDigest !== inputDigest;
   if (differs && !call.anyInput && row.status !== "failed") return { kind: "changed", row };
   if (row.status !== "failed") return { kind: "found", row };
-  if (differs && input !== undefined) yield* storeChunks(sql, key, input.parts);
+  if (differs && input !== undefined) yield* storeChunks(session, key, input.parts);
   const { idempotent, undo } = call;
   // It did not happen, so it may be repaired; with another input it is another deed to its receiver.
-  const anew = (): Partial<EffectRow> => ({ input: input?.text, inputDigest, key: nextKey(sql, key, row.key) });
+  const anew = (): Partial<EffectRow> => ({ input: input?.text, inputDigest, key: nextKey(session, key, row.key) });
   const renewed = { idempotent, undo, ...(differs ? anew() : {}) };
-  return { kind: "begun", row: yield* begunAgain(sql, key, { ...row, ...renewed }, call, row.triedSeq === undefined) };
+  return { kind: "begun", row: yield* begunAgain(session, key, { ...row, ...renewed }, call, row.triedSeq === undefined) };
 }
 
 /** What the node task has in the journal, or what it takes over from where its graph was begun before. */
 function* knownEffects(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   call: OrphanCall,
 ): Program<{ known: KnownEffects; undecided: EffectRow | undefined }> {
-  const known = new KnownEffects(sql, key, call);
+  const known = new KnownEffects(session, key, call);
   const isNew = function* (): Program<boolean> {
     return (yield* known.matching()) === undefined && (yield* known.failedTwin()) === undefined;
   };
   let undecided: EffectRow | undefined;
-  if (!(yield* known.any())) undecided = yield* adoptOrphans(sql, key, call);
-  else if ((yield* isEdited(sql, call)) && (yield* isNew())) undecided = yield* adoptEdited(sql, key, call);
-  return { known, undecided: undecided ?? (yield* lostTwin(sql, key, call)) };
+  if (!(yield* known.any())) undecided = yield* adoptOrphans(session, key, call);
+  else if ((yield* isEdited(session, call)) && (yield* isNew())) undecided = yield* adoptEdited(session, key, call);
+  return { known, undecided: undecided ?? (yield* lostTwin(session, key, call)) };
 }
 
-function* orphanCall(sql: Sql, key: ThreadKey, call: NewEffect, inputDigest: string | undefined): Program<OrphanCall> {
+function* orphanCall(session: Session, key: ThreadKey, call: NewEffect, inputDigest: string | undefined): Program<OrphanCall> {
   return {
     ...call,
     path: pathOf(call.nodeNs),
     inputDigest,
-    taskId: (yield* rootTaskName(sql, call.rootThreadId, call.run)) ?? (yield* turnsTask(sql, key, call)) ?? call.claim.taskId,
-    unsavedRun: yield* unsavedRun(sql, key, call),
+    taskId:
+      (yield* rootTaskName(session, call.rootThreadId, call.run)) ?? (yield* turnsTask(session, key, call)) ?? call.claim.taskId,
+    unsavedRun: yield* unsavedRun(session, key, call),
   };
 }
 
 /** Of a run that nothing was saved of since this node task became due, or since one around it did in a graph that had been saved. */
 function* unsavedRun(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   { anchor, innerAnchors, rootThreadId, graphRun }: NewEffect,
 ): Program<string | undefined> {
   if (anchor === undefined) return undefined;
-  if (!(yield* isSavedRoot(sql, key, anchor, rootThreadId))) return graphRun;
-  const isLost = yield* anyOf(Object.entries(innerAnchors), ([ns, id]) => isLostInside(sql, key, ns, id));
+  if (!(yield* isSavedRoot(session, key, anchor, rootThreadId))) return graphRun;
+  const isLost = yield* anyOf(Object.entries(innerAnchors), ([ns, id]) => isLostInside(session, key, ns, id));
   return isLost ? graphRun : undefined;
 }
 
 function* insert(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   call: NewEffect,
   { input, inputDigest }: Pick<EffectRow, "input" | "inputDigest">,
@@ -124,13 +125,13 @@ function* insert(
   const { epoch } = key.row;
   const { threadId, nodeNs, nodeTaskId, name } = call;
   const path = pathOf(nodeNs);
-  const { label, key: effectKey } = yield* naming(sql, key, epoch, call);
+  const { label, key: effectKey } = yield* naming(session, key, epoch, call);
   key.count("effects");
-  return yield* saveEffect(sql, key, {
+  return yield* saveEffect(session, key, {
     id: call.id,
     threadId,
     epoch,
-    taskId: yield* taskOf(sql, key, call),
+    taskId: yield* taskOf(session, key, call),
     seq: key.nextSeq(),
     nodeName: path.slice(path.lastIndexOf("|") + 1),
     nodeNs,
@@ -140,7 +141,7 @@ function* insert(
     anchor: call.anchor,
     anchorThread: call.rootThreadId === threadId ? undefined : call.rootThreadId,
     run: call.run,
-    unsavedRun: yield* unsavedRun(sql, key, call),
+    unsavedRun: yield* unsavedRun(session, key, call),
     name,
     label,
     key: effectKey,
@@ -167,10 +168,10 @@ function* insert(
  * An ordinal may be taken by an effect that was met in another order; then the next free one is the label. Node task ids repeat after a
  * rewind, and with them all that the key is made of but the epoch; after an undo that no rewind has followed, not even that.
  */
-function* naming(sql: Sql, key: ThreadKey, epoch: number, call: NewEffect): Program<{ label: string; key: string }> {
+function* naming(session: Session, key: ThreadKey, epoch: number, call: NewEffect): Program<{ label: string; key: string }> {
   const { nodeTaskId, name, labelled } = call;
   const count = function* (label: string): Program<number> {
-    return (yield* sql.get<{ n: number }>(OF_LABEL, key.thread, nodeTaskId, name, label))?.n ?? 0;
+    return (yield* session.get<{ n: number }>(OF_LABEL, key.thread, nodeTaskId, name, label))?.n ?? 0;
   };
   let label = call.label;
   let earlier = yield* count(label);
@@ -179,24 +180,27 @@ function* naming(sql: Sql, key: ThreadKey, epoch: number, call: NewEffect): Prog
     earlier = yield* count(label);
   }
   const again = earlier === 0 ? [] : [earlier];
-  return { label, key: sql.sealing.checksum(key.threadId, "effect key", key.thread, epoch, nodeTaskId, name, label, ...again) };
+  return {
+    label,
+    key: session.sealing.checksum(key.threadId, "effect key", key.thread, epoch, nodeTaskId, name, label, ...again),
+  };
 }
 
 /** The task of its turn; without turns that of the run. Asked before the row takes its seq, because it may begin a task. */
-function* taskOf(sql: Sql, key: ThreadKey, call: NewEffect): Program<string> {
-  return (yield* turnsTask(sql, key, call)) ?? (yield* claimTask(sql, key, call.claim, call.startedAt)).taskId;
+function* taskOf(session: Session, key: ThreadKey, call: NewEffect): Program<string> {
+  return (yield* turnsTask(session, key, call)) ?? (yield* claimTask(session, key, call.claim, call.startedAt)).taskId;
 }
 
-function* turnsTask(sql: Sql, key: ThreadKey, call: NewEffect): Program<string | undefined> {
+function* turnsTask(session: Session, key: ThreadKey, call: NewEffect): Program<string | undefined> {
   for (const nodeTaskId of [call.nodeTaskId, rootTaskOf(call.run)]) {
-    const turn = yield* sql.get<{ task_id: string }>(TURN, key.thread, nodeTaskId);
+    const turn = yield* session.get<{ task_id: string }>(TURN, key.thread, nodeTaskId);
     if (turn !== undefined) return turn.task_id;
   }
   return undefined;
 }
 
-function nextKey(sql: Sql, key: ThreadKey, before: string): string {
-  return sql.sealing.checksum(key.threadId, "effect key", key.thread, before);
+function nextKey(session: Session, key: ThreadKey, before: string): string {
+  return session.sealing.checksum(key.threadId, "effect key", key.thread, before);
 }
 
 /**
@@ -207,53 +211,58 @@ function nextKey(sql: Sql, key: ThreadKey, before: string): string {
  * What a copied thread tries again is its own deed. It gets a key of its own, unless the source may have done it under the old one: then
  * another key would make it a second deed.
  */
-function* begunAgain(sql: Sql, key: ThreadKey, row: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow> {
+function* begunAgain(session: Session, key: ThreadKey, row: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow> {
   const { process, startedAt } = call;
   const begun = { status: "intent", tries: row.tries + 1, process, startedAt, endedAt: undefined, outcome: undefined } as const;
-  const own = row.inherited && surelyNot ? { key: nextKey(sql, key, row.key) } : {};
-  const taskId = yield* taskOf(sql, key, call);
+  const own = row.inherited && surelyNot ? { key: nextKey(session, key, row.key) } : {};
+  const taskId = yield* taskOf(session, key, call);
   const seq = key.nextSeq();
   const place = surelyNot ? { taskId, seq, triedSeq: undefined } : { triedSeq: seq };
-  return yield* saveEffect(sql, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
+  return yield* saveEffect(session, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
 }
 
 /** Puts what its last try has done where that try stands; see {@link begunAgain}. */
-function* placed(sql: Sql, { thread }: ThreadKey, row: EffectRow): Program<EffectRow> {
+function* placed(session: Session, { thread }: ThreadKey, row: EffectRow): Program<EffectRow> {
   const { triedSeq } = row;
   if (triedSeq === undefined) return row;
-  const taskId = (yield* sql.get<{ task_id: string }>(TASK_AT, thread, triedSeq))?.task_id ?? row.taskId;
+  const taskId = (yield* session.get<{ task_id: string }>(TASK_AT, thread, triedSeq))?.task_id ?? row.taskId;
   return { ...row, seq: triedSeq, triedSeq: undefined, taskId };
 }
 
-export function* retryEffect(sql: Sql, seen: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow | undefined> {
-  yield* checkLease(sql, call.lease);
-  const found = yield* effectOf(sql, seen.id);
+export function* retryEffect(
+  session: Session,
+  seen: EffectRow,
+  call: NewEffect,
+  surelyNot: boolean,
+): Program<EffectRow | undefined> {
+  yield* checkLease(session, call.lease);
+  const found = yield* effectOf(session, seen.id);
   if (found?.row.tries !== seen.tries || found.row.status !== seen.status) return undefined;
   const { status, triedSeq } = found.row;
-  return yield* begunAgain(sql, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
+  return yield* begunAgain(session, found.key, found.row, call, surelyNot || (status === "failed" && triedSeq === undefined));
 }
 
 /**
  * What is done stays done, whoever comes late and says otherwise. Who did it has the last word on the try that was its own, also if it
  * has lost its lease: it knows. But what somebody has begun since, or undone, is not overwritten: that one acted upon the doubt.
  */
-export function* settleEffect(sql: Sql, effectId: string, settlement: EffectSettlement): Program<EffectRow | undefined> {
-  const found = yield* effectOf(sql, effectId);
+export function* settleEffect(session: Session, effectId: string, settlement: EffectSettlement): Program<EffectRow | undefined> {
+  const found = yield* effectOf(session, effectId);
   if (found === undefined) return undefined;
   const { key, row } = found;
   const { status, seen, replaces, outcome, endedAt, settledBy } = settlement;
-  if (settledBy === SETTLED_AS_HISTORY) return yield* saveEffect(sql, key, { ...row, settledBy });
+  if (settledBy === SETTLED_AS_HISTORY) return yield* saveEffect(session, key, { ...row, settledBy });
   if (row.status === "done" && replaces !== undefined && row.outcome === replaces) {
-    if (outcome !== undefined) yield* storeChunks(sql, key, outcome.parts);
-    return yield* saveEffect(sql, key, { ...row, outcome: outcome?.text, settledBy });
+    if (outcome !== undefined) yield* storeChunks(session, key, outcome.parts);
+    return yield* saveEffect(session, key, { ...row, outcome: outcome?.text, settledBy });
   }
   if (row.status === "done" || (seen !== undefined && !isOpen(row, seen, status))) return row;
-  if (outcome !== undefined) yield* storeChunks(sql, key, outcome.parts);
+  if (outcome !== undefined) yield* storeChunks(session, key, outcome.parts);
   const ended = status === "intent" ? undefined : endedAt;
   const settled = { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy };
-  if (status === "done") return yield* saveEffect(sql, key, yield* placed(sql, key, settled));
+  if (status === "done") return yield* saveEffect(session, key, yield* placed(session, key, settled));
   // A person knows it of all tries.
-  return yield* saveEffect(sql, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
+  return yield* saveEffect(session, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
 }
 
 /** Whether this try is still the newest and its outcome not known, or only from somebody who can have been mistaken. */
@@ -264,38 +273,41 @@ function isOpen(row: EffectRow, seen: Pick<EffectRow, "tries" | "undoStatus">, s
 
 /** What is undone stays undone, whoever comes late and says otherwise. */
 export function* settleUndo(
-  sql: Sql,
+  session: Session,
   effectId: string,
   { status, error, at, lease }: UndoOutcome,
   guard?: (found: EffectRow, unfinished: RewindRow | undefined) => void,
 ): Program<EffectRow | undefined> {
-  yield* checkLease(sql, lease);
-  const found = yield* effectOf(sql, effectId);
+  yield* checkLease(session, lease);
+  const found = yield* effectOf(session, effectId);
   if (found === undefined) return undefined;
-  guard?.(found.row, yield* unfinishedRewind(sql, found.key.threadId));
+  guard?.(found.row, yield* unfinishedRewind(session, found.key.threadId));
   if (found.row.undoStatus === "done") return found.row;
   const undoneAt = status === "done" ? at : undefined;
   const row = { ...found.row, undoStatus: status, undoError: error, undoneAt };
-  return yield* saveEffect(sql, found.key, status === undefined ? row : yield* placed(sql, found.key, row));
+  return yield* saveEffect(session, found.key, status === undefined ? row : yield* placed(session, found.key, row));
 }
 
-export function* getEffect(sql: Sql, effectId: string): Program<EffectRow | undefined> {
-  return (yield* effectOf(sql, effectId))?.row;
+export function* getEffect(session: Session, effectId: string): Program<EffectRow | undefined> {
+  return (yield* effectOf(session, effectId))?.row;
 }
 
-export function* listEffects(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<EffectRow[]> {
-  const key = yield* threadKey(sql, query.threadId);
+export function* listEffects(
+  session: Session,
+  query: { threadId: string; afterSeq?: number; limit?: number },
+): Program<EffectRow[]> {
+  const key = yield* threadKey(session, query.threadId);
   if (key === undefined) return [];
-  return (yield* sql.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)).map((row) =>
-    toEffect(sql, key.threadId, row),
+  return (yield* session.all<RawEffect>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1)).map((row) =>
+    toEffect(session, key.threadId, row),
   );
 }
 
-export function* effectsBehind(sql: Sql, threadId: string, seq: number): Program<EffectRow[]> {
-  const key = yield* threadKey(sql, threadId);
+export function* effectsBehind(session: Session, threadId: string, seq: number): Program<EffectRow[]> {
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) return [];
-  yield* verifyJournal(sql, key);
-  return (yield* sql.all<RawEffect>(BEHIND, key.thread, seq)).map((row) => toEffect(sql, threadId, row));
+  yield* verifyJournal(session, key);
+  return (yield* session.all<RawEffect>(BEHIND, key.thread, seq)).map((row) => toEffect(session, threadId, row));
 }
 
 /**
@@ -304,14 +316,14 @@ export function* effectsBehind(sql: Sql, threadId: string, seq: number): Program
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-function* verifyJournal(sql: Sql, key: ThreadKey): Program {
+function* verifyJournal(session: Session, key: ThreadKey): Program {
   if (key.facts.isJournalVerified) return;
-  for (const row of yield* sql.all<RawEffect>(OF_THREAD, key.thread, 0, -1)) toEffect(sql, key.threadId, row);
+  for (const row of yield* session.all<RawEffect>(OF_THREAD, key.thread, 0, -1)) toEffect(session, key.threadId, row);
   key.facts.isJournalVerified = true;
 }
 
-function* effectOf(sql: Sql, effectId: string): Program<{ key: ThreadKey; row: EffectRow } | undefined> {
-  const raw = yield* sql.get<RawEffect>(BY_ID, effectId);
-  const key = raw && (yield* threadKey(sql, yield* threadIdOf(sql, raw.thread)));
-  return raw === undefined || key === undefined ? undefined : { key, row: toEffect(sql, key.threadId, raw) };
+function* effectOf(session: Session, effectId: string): Program<{ key: ThreadKey; row: EffectRow } | undefined> {
+  const raw = yield* session.get<RawEffect>(BY_ID, effectId);
+  const key = raw && (yield* threadKey(session, yield* threadIdOf(session, raw.thread)));
+  return raw === undefined || key === undefined ? undefined : { key, row: toEffect(session, key.threadId, raw) };
 }

@@ -1,7 +1,7 @@
 import { corrupted } from "../refusals";
 import { mapped, type Program } from "../program";
 import { GRAPH_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { GraphReference, GraphRow } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { threadKey } from "./thread-rows";
@@ -16,29 +16,29 @@ const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
   AND NOT EXISTS (SELECT 1 FROM langgraph_archive WHERE thread_id = ?2)`;
 
 /** The seq of the graph's row, which is written with the first turn that refers to it, and so is older than every turn that does. */
-export function* graphSeq(sql: Sql, key: ThreadKey, graph: GraphReference | undefined): Program<number | undefined> {
+export function* graphSeq(session: Session, key: ThreadKey, graph: GraphReference | undefined): Program<number | undefined> {
   if (graph === undefined) return undefined;
   const remembered = key.facts.graphs.get(graph.digest);
   if (remembered !== undefined) return remembered;
-  const known = yield* sql.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
+  const known = yield* session.get<{ seq: number }>(OF_DIGEST, key.thread, graph.digest);
   if (known !== undefined) key.facts.graphs.set(graph.digest, known.seq);
   if (known !== undefined) return known.seq;
   const seq = key.nextSeq();
-  yield* sql.insert(key, GRAPH_ROWS, { seq, digest: graph.digest, document: graph.document() });
+  yield* session.insert(key, GRAPH_ROWS, { seq, digest: graph.digest, document: graph.document() });
   key.facts.graphs.set(graph.digest, seq);
   return seq;
 }
 
 /** The graphs that these turns ran in, oldest turn first. Turns without one are in none. */
-export function* graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly string[]): Program<GraphRow[]> {
-  const key = yield* threadKey(sql, threadId);
+export function* graphsOfTurns(session: Session, threadId: string, turnIds: readonly string[]): Program<GraphRow[]> {
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
-  for (const { id, graph } of yield* sql.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
+  for (const { id, graph } of yield* session.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
     turns.set(graph, [...(turns.get(graph) ?? []), id]);
   }
   return yield* mapped(turns, function* ([seq, ids]) {
-    const row = yield* sql.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
+    const row = yield* session.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
     // A graph is written before the turns that refer to it, and goes after them.
     if (row === undefined)
       throw corrupted(`graph ${seq} of thread ${threadId}`, "what its turns ran in", "none", { threadId, seq });
@@ -47,6 +47,6 @@ export function* graphsOfTurns(sql: Sql, threadId: string, turnIds: readonly str
 }
 
 /** Removes the graphs whose turns were pruned. */
-export function* deleteUnusedGraphs(sql: Sql, key: ThreadKey): Program<void> {
-  yield* sql.run(DELETE_UNUSED, key.thread, key.threadId);
+export function* deleteUnusedGraphs(session: Session, key: ThreadKey): Program<void> {
+  yield* session.run(DELETE_UNUSED, key.thread, key.threadId);
 }

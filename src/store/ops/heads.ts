@@ -1,7 +1,7 @@
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { malformed, storedRecord } from "./stored-json";
 import type { ChannelEntry, ChannelVersion, CheckpointHead, PackedValue, Pointer } from "../store";
 import type { RawOf, SNAPSHOTS } from "../tables";
@@ -77,14 +77,14 @@ export function isSameContent(left: Pointer | undefined, right: Pointer | undefi
 export type RawSnapshot = RawOf<typeof SNAPSHOTS>;
 
 /** A row, verified. */
-export function toHead(sql: Sql, threadId: string, raw: RawSnapshot): CheckpointHead {
-  const row = SNAPSHOT_ROWS.parse(sql.sealing, threadId, raw);
+export function toHead(session: Session, threadId: string, raw: RawSnapshot): CheckpointHead {
+  const row = SNAPSHOT_ROWS.parse(session.sealing, threadId, raw);
   return { ...row, threadId, channels: parseManifest(row.channels) };
 }
 
 /** The row that counts as its checkpoint's newest version, verified: none supersedes it. */
-export function toLiveHead(sql: Sql, threadId: string, row: RawSnapshot): CheckpointHead {
-  const head = toHead(sql, threadId, row);
+export function toLiveHead(session: Session, threadId: string, row: RawSnapshot): CheckpointHead {
+  const head = toHead(session, threadId, row);
   if (row.superseded_by === null) return head;
   const { ns, checkpointId } = head;
   throw corrupted(`checkpoint ${checkpointId} of thread ${threadId}`, "its newest version", "one that is marked as superseded", {
@@ -104,12 +104,12 @@ const GREATEST_ID = `SELECT max(id) AS id FROM (
     UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2)`;
 
 /** What saves know of a checkpoint: remembered, or read. */
-export function* knownHead(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {
+export function* knownHead(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {
   const remembered = key.facts.heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return remembered;
-  const row = yield* sql.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
+  const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   if (row === undefined) return undefined;
-  const { position, parentId, step, channels } = toLiveHead(sql, key.threadId, row);
+  const { position, parentId, step, channels } = toLiveHead(session, key.threadId, row);
   return rememberHead(key, { ns, checkpointId, position, parentId, step, channels, writes: undefined });
 }
 
@@ -122,17 +122,17 @@ export interface SavedBefore {
 }
 
 /** Mostly nothing, and nothing is read: the checkpoint's id is greater than all that its namespace has had. */
-export function* savedBefore(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<SavedBefore> {
+export function* savedBefore(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<SavedBefore> {
   const { heads, greatestIds } = key.facts;
   const remembered = heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return { head: remembered, writes: remembered.writes };
   let greatest = greatestIds.get(ns);
   if (greatest === undefined) {
-    greatest = (yield* sql.get<{ id: string | null }>(GREATEST_ID, key.thread, ns))?.id ?? null;
+    greatest = (yield* session.get<{ id: string | null }>(GREATEST_ID, key.thread, ns))?.id ?? null;
     greatestIds.set(ns, greatest);
   }
   if (greatest !== null && !isGreater(checkpointId, greatest)) {
-    const head = yield* knownHead(sql, key, ns, checkpointId);
+    const head = yield* knownHead(session, key, ns, checkpointId);
     return { head, writes: head?.writes };
   }
   greatestIds.set(ns, checkpointId);
@@ -156,7 +156,7 @@ export function rememberHead({ facts }: ThreadKey, head: KnownHead): KnownHead {
 }
 
 /** What new values go on from is verified as what is read: a damaged row must not be built upon. */
-export function* headOf(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead | undefined> {
-  const row = yield* sql.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
-  return row === undefined ? undefined : toLiveHead(sql, key.threadId, row);
+export function* headOf(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead | undefined> {
+  const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
+  return row === undefined ? undefined : toLiveHead(session, key.threadId, row);
 }

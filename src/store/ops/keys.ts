@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { FoundInDatabase } from "../../sealing";
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 
 /** The database's secret is stored once per master key, each wrapped under it, as `key:<id>`. */
 const SECRETS = "SELECT value FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' ORDER BY name";
@@ -12,24 +12,24 @@ const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < '
 const UNUSED = `SELECT 1 FROM langgraph_settings WHERE name = 'threads' AND value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
 
 /** What the database says of its keys. */
-export function* foundKeys(sql: Sql): Program<FoundInDatabase> {
-  const wrapped = yield* wrappedKeys(sql);
-  return { wrapped, empty: wrapped.length === 0 && (yield* sql.get(UNUSED)) !== undefined };
+export function* foundKeys(session: Session): Program<FoundInDatabase> {
+  const wrapped = yield* wrappedKeys(session);
+  return { wrapped, empty: wrapped.length === 0 && (yield* session.get(UNUSED)) !== undefined };
 }
 
 /** The database's secret under each of its keys. */
-export function* wrappedKeys(sql: Sql): Program<Uint8Array[]> {
-  const secrets = yield* sql.all<{ value: unknown }>(SECRETS);
+export function* wrappedKeys(session: Session): Program<Uint8Array[]> {
+  const secrets = yield* session.all<{ value: unknown }>(SECRETS);
   return secrets.map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));
 }
 
-export function* storeSecret(sql: Sql, keyId: string, wrapped: Uint8Array): Program {
-  yield* sql.run(STORE, `key:${keyId}`, wrapped);
+export function* storeSecret(session: Session, keyId: string, wrapped: Uint8Array): Program {
+  yield* session.run(STORE, `key:${keyId}`, wrapped);
 }
 
 /** Refuses to write texts as they are into a file that another process has made an encrypted one. @throws {TurnsError} ENCRYPTED */
-export function* refuseEncrypted(sql: Sql, what: string): Program {
-  if ((yield* sql.get(SECRETS)) === undefined) return;
+export function* refuseEncrypted(session: Session, what: string): Program {
+  if ((yield* session.get(SECRETS)) === undefined) return;
   throw new TurnsError("ENCRYPTED", {
     what,
     expected: "a database without encryption",
@@ -39,10 +39,10 @@ export function* refuseEncrypted(sql: Sql, what: string): Program {
 }
 
 /** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
-export function* refuseRetiredKey(sql: Sql): Program {
-  const { keyId } = sql.sealing;
-  if (keyId === undefined || sql.isKeyCurrent) return;
-  if ((yield* sql.get(SECRET, `key:${keyId}`)) !== undefined) return void (sql.isKeyCurrent = true);
+export function* refuseRetiredKey(session: Session): Program {
+  const { keyId } = session.sealing;
+  if (keyId === undefined || session.isKeyCurrent) return;
+  if ((yield* session.get(SECRET, `key:${keyId}`)) !== undefined) return void (session.isKeyCurrent = true);
   throw new TurnsError("UNKNOWN_KEY", {
     what: `the encryption key ${JSON.stringify(keyId)}`,
     expected: "a key that this database still uses",
@@ -53,7 +53,7 @@ export function* refuseRetiredKey(sql: Sql): Program {
 }
 
 /** Forgets all keys but the current one. Only where nothing is sealed under them any more. @returns how many */
-export function* retireOtherKeys(sql: Sql): Program<number> {
-  sql.isKeyCurrent = false;
-  return yield* sql.run(RETIRE, `key:${sql.sealing.keyId ?? ""}`);
+export function* retireOtherKeys(session: Session): Program<number> {
+  session.isKeyCurrent = false;
+  return yield* session.run(RETIRE, `key:${session.sealing.keyId ?? ""}`);
 }

@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { LastRun } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { type RawSnapshot, toLiveHead, headOf } from "./heads";
@@ -27,15 +27,15 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, de
         AND o.position > branch.position AND o.seq < next_seq)) AS led
     FROM branch ORDER BY depth`;
 
-export function* lastRun(sql: Sql, threadId: string): Program<LastRun | undefined> {
-  const key = yield* countedThread(sql, threadId);
+export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
+  const key = yield* countedThread(session, threadId);
   if (key === undefined) return undefined;
-  const task = yield* lastRunTask(sql, key);
-  const branch = yield* sql.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
+  const task = yield* lastRunTask(session, key);
+  const branch = yield* session.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
     LAST_BRANCH,
     key.thread,
   );
-  const damage = yield* damageOf(verifyBranch(sql, key, branch));
+  const damage = yield* damageOf(verifyBranch(session, key, branch));
   const first = branch.at(-1);
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
@@ -66,12 +66,12 @@ function* damageOf(verify: Program): Program<TurnsError | undefined> {
 }
 
 /** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function* verifyBranch(sql: Sql, key: ThreadKey, branch: readonly { id: string; source: string }[]): Program<void> {
-  const latest = yield* sql.get<RawSnapshot>(LATEST, key.thread, "");
+function* verifyBranch(session: Session, key: ThreadKey, branch: readonly { id: string; source: string }[]): Program<void> {
+  const latest = yield* session.get<RawSnapshot>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));
-  let head = latest && toLiveHead(sql, key.threadId, latest);
+  let head = latest && toLiveHead(session, key.threadId, latest);
   while (head !== undefined && ids.delete(head.checkpointId)) {
-    head = head.parentId === undefined ? undefined : yield* headOf(sql, key, "", head.parentId);
+    head = head.parentId === undefined ? undefined : yield* headOf(session, key, "", head.parentId);
   }
   if (ids.size === 0 && (head === undefined || branch.at(-1)?.source === "input")) return;
   throw corrupted(`the newest run of thread ${key.threadId}`, "an unbroken line of checkpoints", "another one", {

@@ -1,6 +1,6 @@
 import { anyOf, filtered, type Program } from "../program";
 import { RUN_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { RunRow } from "../store";
 import { type LEFTOVERS, type RawOf, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
 import { endRun, type RawRun, toRun } from "./runs";
@@ -35,57 +35,57 @@ const RUN = RUN_ROWS.select("WHERE run_id = ?");
 export type Leftover = RawOf<typeof LEFTOVERS>;
 
 /** Rows of a thread that nobody sees any more, or does not see yet. @param runId of the copy that writes them */
-export function* leaveThread(sql: Sql, thread: number, runId = ""): Program<void> {
-  yield* sql.run(LEAVE, thread, "", runId);
+export function* leaveThread(session: Session, thread: number, runId = ""): Program<void> {
+  yield* session.run(LEAVE, thread, "", runId);
 }
 
-export function* leaveArchive(sql: Sql, rewindId: string): Program<void> {
-  yield* sql.run(LEAVE, 0, rewindId, "");
+export function* leaveArchive(session: Session, rewindId: string): Program<void> {
+  yield* session.run(LEAVE, 0, rewindId, "");
 }
 
 /** Nothing is left of it, or a copy is a thread now. The run of a copy ends with it. */
-export function* forgetLeftover(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<void> {
-  yield* sql.run(FORGET, thread, rewindId);
-  if (runId !== "") yield* endRun(sql, runId);
+export function* forgetLeftover(session: Session, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<void> {
+  yield* session.run(FORGET, thread, rewindId);
+  if (runId !== "") yield* endRun(session, runId);
 }
 
 /** Whether it is still on record, of the same run. */
-export function* isThere(sql: Sql, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<boolean> {
-  return (yield* sql.get(IS_THERE, thread, rewindId, runId)) !== undefined;
+export function* isThere(session: Session, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<boolean> {
+  return (yield* session.get(IS_THERE, thread, rewindId, runId)) !== undefined;
 }
 
 /** Whether a thread has so many rows that its deletion, or a copy, takes more than one transaction. */
-export function* isLarge(sql: Sql, thread: number): Program<boolean> {
+export function* isLarge(session: Session, thread: number): Program<boolean> {
   let rows = 0;
   return yield* anyOf(COUNTS, function* (count) {
-    rows += (yield* sql.get<{ n: number }>(count, thread, ROWS_AT_ONCE + 1))?.n ?? 0;
+    rows += (yield* session.get<{ n: number }>(count, thread, ROWS_AT_ONCE + 1))?.n ?? 0;
     return rows > ROWS_AT_ONCE;
   });
 }
 
-export function* isLeftover(sql: Sql, thread: number): Program<boolean> {
-  return (yield* sql.get(IS_LEFT, thread, "")) !== undefined;
+export function* isLeftover(session: Session, thread: number): Program<boolean> {
+  return (yield* session.get(IS_LEFT, thread, "")) !== undefined;
 }
 
-export function* isLeftoverArchive(sql: Sql, rewindId: string): Program<boolean> {
-  return (yield* sql.get(IS_LEFT, 0, rewindId)) !== undefined;
+export function* isLeftoverArchive(session: Session, rewindId: string): Program<boolean> {
+  return (yield* session.get(IS_LEFT, 0, rewindId)) !== undefined;
 }
 
 /** @returns how many rows of the thread went; fewer than `limit` means all are gone */
-export function* removeRows(sql: Sql, thread: number, limit: number): Program<number> {
+export function* removeRows(session: Session, thread: number, limit: number): Program<number> {
   let left = limit;
-  for (const removal of REMOVALS) if (left > 0) left -= yield* sql.run(removal, thread, left);
+  for (const removal of REMOVALS) if (left > 0) left -= yield* session.run(removal, thread, left);
   return limit - left;
 }
 
 /** @returns how many rows of the archive went; fewer than `limit` means all are gone */
-export function* removeArchived(sql: Sql, rewindId: string, limit: number): Program<number> {
-  return yield* sql.run(REMOVE_ARCHIVE, rewindId, limit);
+export function* removeArchived(session: Session, rewindId: string, limit: number): Program<number> {
+  return yield* session.run(REMOVE_ARCHIVE, rewindId, limit);
 }
 
 /** Whether there is anything that {@link removeLeftovers} would remove. */
-export function* hasLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): Program<boolean> {
-  return (yield* rubbish(sql, isAlive)).length > 0;
+export function* hasLeftovers(session: Session, isAlive: (run: RunRow) => boolean): Program<boolean> {
+  return (yield* rubbish(session, isAlive)).length > 0;
 }
 
 /**
@@ -93,29 +93,30 @@ export function* hasLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): Prog
  *
  * @returns whether there is more
  */
-export function* removeLeftovers(sql: Sql, isAlive: (run: RunRow) => boolean): Program<boolean> {
+export function* removeLeftovers(session: Session, isAlive: (run: RunRow) => boolean): Program<boolean> {
   const until = Date.now() + BATCH_MS;
-  const left = yield* rubbish(sql, isAlive);
+  const left = yield* rubbish(session, isAlive);
   for (let step = 0; step < STEPS && left[0] !== undefined && Date.now() < until; step += 1) {
-    if (yield* isGone(sql, left[0])) left.shift();
+    if (yield* isGone(session, left[0])) left.shift();
   }
   return left.length > 0;
 }
 
 /** Removes some rows of a leftover, alive or not. @returns whether there are none any more */
-export function* isGone(sql: Sql, leftover: Leftover): Program<boolean> {
+export function* isGone(session: Session, leftover: Leftover): Program<boolean> {
   const { thread, rewind_id: rewindId } = leftover;
   // A damaged number must not take rows from a thread, nor from a rewind, that is there.
-  const inUse = (yield* sql.get(IN_USE, thread, rewindId)) !== undefined;
-  const remove = () => (thread === 0 ? removeArchived(sql, rewindId, ROWS_PER_STEP) : removeRows(sql, thread, ROWS_PER_STEP));
+  const inUse = (yield* session.get(IN_USE, thread, rewindId)) !== undefined;
+  const remove = () =>
+    thread === 0 ? removeArchived(session, rewindId, ROWS_PER_STEP) : removeRows(session, thread, ROWS_PER_STEP);
   if (!inUse && (yield* remove()) >= ROWS_PER_STEP) return false;
-  yield* forgetLeftover(sql, leftover);
+  yield* forgetLeftover(session, leftover);
   return true;
 }
 
-function* rubbish(sql: Sql, isAlive: (run: RunRow) => boolean): Program<Leftover[]> {
-  return yield* filtered(yield* sql.all<Leftover>(ALL), function* ({ run_id: runId }) {
-    const run = runId === "" ? undefined : yield* sql.get<RawRun>(RUN, runId);
+function* rubbish(session: Session, isAlive: (run: RunRow) => boolean): Program<Leftover[]> {
+  return yield* filtered(yield* session.all<Leftover>(ALL), function* ({ run_id: runId }) {
+    const run = runId === "" ? undefined : yield* session.get<RawRun>(RUN, runId);
     return run === undefined || !isAlive(toRun(run));
   });
 }

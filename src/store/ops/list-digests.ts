@@ -1,6 +1,6 @@
 import { extended, newDigest, type RunningDigest } from "../../values/texts";
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { Pointer } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { openBody, segmentsOf } from "./values";
@@ -30,12 +30,12 @@ export class ListDigests {
    * @returns undefined if it was stopped: asked again, it continues there
    */
   *of(
-    sql: Sql,
+    session: Session,
     key: ThreadKey,
     pointer: ListPointer,
     isOver: () => boolean,
   ): Program<RunningDigest | { broken: string } | undefined> {
-    const segments = yield* segmentsOf(sql, key, pointer);
+    const segments = yield* segmentsOf(session, key, pointer);
     const ends = [0, ...segments.map(({ upto }) => upto)];
     const isWhole = segments.every(({ from }, index) => from === ends[index]) && ends.at(-1) === pointer.length;
     if (!isWhole) return { broken: `stretches that end at ${ends.join(", ")}` };
@@ -43,9 +43,9 @@ export class ListDigests {
     for (const { list, from, upto } of segments) {
       while (known.length >= from && known.length < upto) {
         const end = Math.min(known.length + PAGE, upto);
-        const rows = yield* sql.rows<[string | Uint8Array]>(BODIES, list, known.length, end, key.thread);
+        const rows = yield* session.rows<[string | Uint8Array]>(BODIES, list, known.length, end, key.thread);
         if (rows.length < end - known.length) return { broken: `${known.length + rows.length} or fewer` };
-        const texts = rows.map(([body]) => openBody(sql, key.threadId, body));
+        const texts = rows.map(([body]) => openBody(session, key.threadId, body));
         known = { length: end, running: extended(known.running, texts) };
         const isStopped = end < pointer.length && isOver();
         if (isStopped || end === upto) this.#remember(key, list, known);

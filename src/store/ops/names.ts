@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { Program } from "../program";
 import { NAME_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { CheckpointName } from "../store";
 import type { NAMES, RawOf } from "../tables";
 import type { ThreadKey } from "../thread-state";
@@ -17,39 +17,41 @@ const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
 
 /** Gives a checkpoint a name, and takes the name from the checkpoint that had it. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
 export function* nameCheckpoint(
-  sql: Sql,
+  session: Session,
   at: { threadId: string; ns: string; checkpointId: string | undefined },
   name: string,
   createdAt: string,
 ): Program<CheckpointName> {
-  const key = yield* threadKey(sql, at.threadId);
-  const found = key && (yield* sql.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null));
+  const key = yield* threadKey(session, at.threadId);
+  const found = key && (yield* session.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null));
   if (key === undefined || found === undefined) throw unknownCheckpoint(at);
-  return yield* saveName(sql, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
+  return yield* saveName(session, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
 }
 
-export function* saveName(sql: Sql, key: ThreadKey, given: CheckpointName): Program<CheckpointName> {
-  if ((yield* sql.get(IS_GIVEN, key.thread, given.name)) === undefined) key.count("others");
+export function* saveName(session: Session, key: ThreadKey, given: CheckpointName): Program<CheckpointName> {
+  if ((yield* session.get(IS_GIVEN, key.thread, given.name)) === undefined) key.count("others");
   else key.touch();
-  yield* sql.run(NAME_ROWS.save, ...NAME_ROWS.values(sql.sealing, key, given));
+  yield* session.run(NAME_ROWS.save, ...NAME_ROWS.values(session.sealing, key, given));
   return given;
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND */
-export function* listNames(sql: Sql, threadId: string): Program<CheckpointName[]> {
-  const key = yield* threadKey(sql, threadId);
+export function* listNames(session: Session, threadId: string): Program<CheckpointName[]> {
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) throw unknownThread(threadId);
-  return yield* namesOf(sql, key);
+  return yield* namesOf(session, key);
 }
 
-export function* namesOf(sql: Sql, key: ThreadKey): Program<CheckpointName[]> {
-  return (yield* sql.all<RawOf<typeof NAMES>>(LIST, key.thread)).map((row) => NAME_ROWS.parse(sql.sealing, key.threadId, row));
+export function* namesOf(session: Session, key: ThreadKey): Program<CheckpointName[]> {
+  return (yield* session.all<RawOf<typeof NAMES>>(LIST, key.thread)).map((row) =>
+    NAME_ROWS.parse(session.sealing, key.threadId, row),
+  );
 }
 
 /** @returns whether there was such a name */
-export function* unnameCheckpoint(sql: Sql, threadId: string, name: string): Program<boolean> {
-  const key = yield* threadKey(sql, threadId);
-  if (key === undefined || (yield* sql.run(UNNAME, key.thread, name)) === 0) return false;
+export function* unnameCheckpoint(session: Session, threadId: string, name: string): Program<boolean> {
+  const key = yield* threadKey(session, threadId);
+  if (key === undefined || (yield* session.run(UNNAME, key.thread, name)) === 0) return false;
   key.count("others", -1);
   return true;
 }

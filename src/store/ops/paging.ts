@@ -1,6 +1,6 @@
 import { corrupted } from "../refusals";
 import type { Bound, Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 
 type Key = string | number;
 
@@ -33,10 +33,10 @@ export interface Paged {
 }
 
 /** @param work may ask the database itself. @throws {TurnsError} CHECKPOINT_CORRUPTED if the rows lead back */
-export function* eachRow<R extends object>(sql: Sql, paged: Paged, work: (row: R) => Program | undefined): Program {
+export function* eachRow<R extends object>(session: Session, paged: Paged, work: (row: R) => Program | undefined): Program {
   const { table, query, bound, key, limit } = paged;
   for (let after = paged.begin; ;) {
-    const rows = yield* sql.all<R>(query, ...bound, after);
+    const rows = yield* session.all<R>(query, ...bound, after);
     for (const row of rows) {
       const asked = work(row);
       if (asked !== undefined) yield* asked;

@@ -1,5 +1,5 @@
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { storedNames } from "./stored-json";
 import type { CheckpointName } from "../store";
@@ -62,17 +62,17 @@ export function keyOf(ns: string, id: string): string {
   return `${ns}\0${id}`;
 }
 
-export function* factsOf(sql: Sql, key: ThreadKey): Program<PruneFacts> {
+export function* factsOf(session: Session, key: ThreadKey): Program<PruneFacts> {
   const checkpoints = new Map<string, Stored>();
-  const rows = [...(yield* sql.rows<Row>(ARCHIVED, key.threadId)), ...(yield* sql.rows<Row>(SNAPSHOTS, key.thread))];
+  const rows = [...(yield* session.rows<Row>(ARCHIVED, key.threadId)), ...(yield* session.rows<Row>(SNAPSHOTS, key.thread))];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
-  const { writes, asking } = yield* writesOf(sql, key);
+  const { writes, asking } = yield* writesOf(session, key);
   const turns = new Map<string, number[]>();
-  for (const [seq, ns, id] of yield* sql.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
+  for (const [seq, ns, id] of yield* session.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
     // An id is never empty: what started from no checkpoint is nobody's.
     push(turns, keyOf(ns ?? "", id ?? ""), seq);
   }
-  const named = yield* sql.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);
+  const named = yield* session.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);
   return {
     key,
     checkpoints,
@@ -100,11 +100,11 @@ function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
   });
 }
 
-function* writesOf(sql: Sql, { thread }: ThreadKey): Program<Pick<PruneFacts, "writes" | "asking">> {
+function* writesOf(session: Session, { thread }: ThreadKey): Program<Pick<PruneFacts, "writes" | "asking">> {
   const writes = new Map<string, number[]>();
   const asked = new Map<string, string>();
   const answered = new Set<string>();
-  for (const [seq, ns, id, task, idx] of yield* sql.rows<[number, string, string, string, number | null]>(WRITES, thread)) {
+  for (const [seq, ns, id, task, idx] of yield* session.rows<[number, string, string, string, number | null]>(WRITES, thread)) {
     const key = keyOf(ns, id);
     push(writes, key, seq);
     if (idx === INTERRUPT) asked.set(`${key}\0${task}`, key);

@@ -2,7 +2,7 @@ import { decode } from "../../codec";
 import { SETTLED_AS_HISTORY } from "../effects";
 import type { Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { PruneCriteria } from "../store";
 import type { ThreadKey } from "../thread-state";
 import { type Manifest, parseManifest, type RawSnapshot } from "./heads";
@@ -58,16 +58,16 @@ export interface Places {
   isOrphaned(stored: Stored): Program<boolean>;
 }
 
-export function* placesOf(sql: Sql, facts: PruneFacts): Program<Places> {
+export function* placesOf(session: Session, facts: PruneFacts): Program<Places> {
   const inOrder = [...facts.checkpoints.values()].filter(hasRows).toSorted((left, right) => left.position - right.position);
   const roots = inOrder.filter(({ ns }) => ns === "");
   const below = new Map<string, Stored[]>();
   for (const stored of inOrder) if (stored.ns !== "") push(below, stored.ns, stored);
   const rootIds = new Map(roots.map((root) => [root.id, root]));
   const noted = new Map<string, string | undefined>();
-  const earlyRoots = yield* savedBeforeRoots(sql, facts, roots, below);
+  const earlyRoots = yield* savedBeforeRoots(session, facts, roots, below);
   const notedRoot = function* (ns: string): Program<string | undefined> {
-    if (!noted.has(ns)) noted.set(ns, yield* rootIdOf(sql, facts.key, (below.get(ns) as Stored[])[0] as Stored));
+    if (!noted.has(ns)) noted.set(ns, yield* rootIdOf(session, facts.key, (below.get(ns) as Stored[])[0] as Stored));
     return noted.get(ns);
   };
   return {
@@ -89,7 +89,7 @@ export function* placesOf(sql: Sql, facts: PruneFacts): Program<Places> {
  * lasts these are the last ones before such a root, and say so themselves. @returns their roots
  */
 function* savedBeforeRoots(
-  sql: Sql,
+  session: Session,
   facts: PruneFacts,
   roots: readonly Stored[],
   below: ReadonlyMap<string, readonly Stored[]>,
@@ -103,7 +103,7 @@ function* savedBeforeRoots(
       const since = roots[index - 1]?.position ?? 0;
       for (; at >= 0 && (stored[at] as Stored).position > since; at -= 1) {
         const one = stored[at] as Stored;
-        if ((yield* rootIdOf(sql, facts.key, one)) !== root.id) break;
+        if ((yield* rootIdOf(session, facts.key, one)) !== root.id) break;
         found.set(one, root);
       }
     }
@@ -162,11 +162,11 @@ function* keepLasting(places: Places, ns: string, stored: readonly Stored[], kep
 }
 
 /** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
-function* rootIdOf(sql: Sql, key: ThreadKey, { versions }: Stored): Program<string | undefined> {
+function* rootIdOf(session: Session, key: ThreadKey, { versions }: Stored): Program<string | undefined> {
   const version = versions.find(({ archived }) => archived === undefined);
-  const row = version && (yield* sql.get<RawSnapshot>(BY_SEQ, version.seq));
+  const row = version && (yield* session.get<RawSnapshot>(BY_SEQ, version.seq));
   if (row === undefined) return undefined;
-  const text = SNAPSHOT_ROWS.parse(sql.sealing, key.threadId, row).metadata;
+  const text = SNAPSHOT_ROWS.parse(session.sealing, key.threadId, row).metadata;
   const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
   const root = parents?.[""];
   return typeof root === "string" ? root : undefined;
@@ -176,7 +176,7 @@ function* rootIdOf(sql: Sql, key: ThreadKey, { versions }: Stored): Program<stri
  * Adds what was edited (`updateState`) into checkpoints that stay, as far back as effects ran under it: a run from there finds these by
  * the checkpoints in between, and would do the deeds once more without them. Once such a run has found them, they are its own.
  */
-export function* addEdited(sql: Sql, { checkpoints }: PruneFacts, kept: Set<string>): Program<void> {
+export function* addEdited(session: Session, { checkpoints }: PruneFacts, kept: Set<string>): Program<void> {
   for (const at of [...kept]) {
     const before: string[] = [];
     let edit = checkpoints.get(at);
@@ -187,7 +187,7 @@ export function* addEdited(sql: Sql, { checkpoints }: PruneFacts, kept: Set<stri
       // A damaged file may contain a cycle.
       if (parentAt === undefined || parent === undefined || before.includes(parentAt)) break;
       before.push(parentAt);
-      if ((yield* sql.get(HAS_EFFECTS, parent.id)) !== undefined) for (const one of before) kept.add(one);
+      if ((yield* session.get(HAS_EFFECTS, parent.id)) !== undefined) for (const one of before) kept.add(one);
       edit = parent;
     }
   }
@@ -197,8 +197,8 @@ export function* addEdited(sql: Sql, { checkpoints }: PruneFacts, kept: Set<stri
  * Adds to the checkpoints that stay what they need to be readable: for each delta channel that has no value of its own, the ancestors up
  * to the nearest one that has, with all their writes. What is added has to be readable in its turn.
  */
-export function* addDeltaAncestors(sql: Sql, facts: PruneFacts, kept: Set<string>): Program {
-  const needs = new DeltaNeeds(sql, facts);
+export function* addDeltaAncestors(session: Session, facts: PruneFacts, kept: Set<string>): Program {
+  const needs = new DeltaNeeds(session, facts);
   const siblings = siblingsOf(facts);
   const waiting = [...kept];
   const keep = (key: string): void => {
@@ -249,20 +249,20 @@ function* climb(
 
 /** The delta channels whose value is not in a checkpoint. */
 class DeltaNeeds {
-  readonly #sql: Sql;
+  readonly #session: Session;
   readonly #facts: PruneFacts;
   readonly #manifests = new Map<Version, Manifest>();
   readonly #needs = new Map<Version, ReadonlySet<string>>();
 
-  constructor(sql: Sql, facts: PruneFacts) {
-    this.#sql = sql;
+  constructor(session: Session, facts: PruneFacts) {
+    this.#session = session;
     this.#facts = facts;
   }
 
   *manifestOf(version: Version): Program<Manifest> {
     let manifest = this.#manifests.get(version);
     if (manifest === undefined) {
-      const text = version.archived ?? (yield* this.#sql.get<{ channels: string }>(MANIFEST, version.seq))?.channels;
+      const text = version.archived ?? (yield* this.#session.get<{ channels: string }>(MANIFEST, version.seq))?.channels;
       this.#manifests.set(version, (manifest = parseManifest(text ?? "{}")));
     }
     return manifest;

@@ -1,5 +1,5 @@
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { unfinishedRewind as refusedByRewind } from "../refusals";
 import { unfinishedRewind } from "./rewind-records";
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
@@ -15,26 +15,26 @@ const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE 
  * @throws {TurnsError} REWIND_UNFINISHED: effects have been undone for its sake, so its target must stay one. A rewind that begins
  *   after the plan was made changes the stamp, and the plan is made anew
  */
-export function* planOf(sql: Sql, key: ThreadKey, wish: PruneWish): Program<PrunePlan> {
-  const rewind = yield* unfinishedRewind(sql, key.threadId);
+export function* planOf(session: Session, key: ThreadKey, wish: PruneWish): Program<PrunePlan> {
+  const rewind = yield* unfinishedRewind(session, key.threadId);
   if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
-  const facts = yield* factsOf(sql, key);
-  const places = yield* placesOf(sql, facts);
+  const facts = yield* factsOf(session, key);
+  const places = yield* placesOf(session, facts);
   const wanted = yield* wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);
   const kept = new Set(wanted);
-  yield* addEdited(sql, facts, kept);
-  yield* addDeltaAncestors(sql, facts, kept);
+  yield* addEdited(session, facts, kept);
+  yield* addDeltaAncestors(session, facts, kept);
   if (wish.kind === "criteria") yield* keepBelow(places, kept);
   else yield* keepBelowSpared(facts, places, wanted, kept);
   // What subgraphs did may have delta channels of its own; no checkpoint of the root is added any more.
-  yield* addDeltaAncestors(sql, facts, kept);
+  yield* addDeltaAncestors(session, facts, kept);
   const going = [...facts.checkpoints].filter(([at]) => !kept.has(at));
   const floor = floorOf(facts, kept, facts.prunedSeq);
   const units = (yield* inOrder(places, going)).map(([at, stored]): PruneUnit => unitOf(facts, at, stored));
   return {
     threadId: key.threadId,
     units: [...units, ...strays(facts, floor)],
-    archives: yield* archivesToGo(sql, key, wish, floor),
+    archives: yield* archivesToGo(session, key, wish, floor),
     floor,
     stamp: key.stamp,
     examined: facts.checkpoints.size,
@@ -110,9 +110,9 @@ function floorOf(facts: PruneFacts, kept: ReadonlySet<string>, prunedSeq: number
   return floor;
 }
 
-function* archivesToGo(sql: Sql, key: ThreadKey, wish: PruneWish, floor: number): Program<string[]> {
+function* archivesToGo(session: Session, key: ThreadKey, wish: PruneWish, floor: number): Program<string[]> {
   const before = wish.kind === "criteria" ? wish.before : undefined;
-  return (yield* sql.all<{ id: string; target_seq: number; created_at: string }>(REWINDS, key.threadId))
+  return (yield* session.all<{ id: string; target_seq: number; created_at: string }>(REWINDS, key.threadId))
     .filter((rewind) => rewind.target_seq < floor || (before !== undefined && Date.parse(rewind.created_at) < before))
     .map(({ id }) => id);
 }

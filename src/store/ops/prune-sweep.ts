@@ -1,7 +1,7 @@
 import { chunkAddresses, chunkTag } from "../../codec";
 import { filtered, mapped, type Program } from "../program";
 import { type AnyRows, EFFECT_ROWS, SNAPSHOT_ROWS, TURN_ROWS, WRITE_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { type AnyRow, archivedRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
 import { malformed } from "./stored-json";
 import type { PrunePlan, SweepPlan } from "../store";
@@ -22,15 +22,15 @@ const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_
   FROM langgraph_chunks WHERE thread = ? LIMIT ?)`;
 
 /** How much was pruned from a thread since it was last swept. */
-export function* unswept(sql: Sql, threadId: string): Program<number> {
-  const key = yield* threadKey(sql, threadId);
+export function* unswept(session: Session, threadId: string): Program<number> {
+  const key = yield* threadKey(session, threadId);
   return key === undefined ? 0 : key.row.unswept;
 }
 
 /** About how many pages a sweep would read. @param limit no more values are looked at than this */
-export function* pagesToSweep(sql: Sql, threadId: string, limit: number): Program<number> {
-  const key = yield* threadKey(sql, threadId);
-  return (key && (yield* sql.get<{ pages: number }>(TO_READ, key.thread, limit))?.pages) ?? 0;
+export function* pagesToSweep(session: Session, threadId: string, limit: number): Program<number> {
+  const key = yield* threadKey(session, threadId);
+  return (key && (yield* session.get<{ pages: number }>(TO_READ, key.thread, limit))?.pages) ?? 0;
 }
 
 /**
@@ -38,15 +38,15 @@ export function* pagesToSweep(sql: Sql, threadId: string, limit: number): Progra
  *
  * @param without what is to be taken as gone already, to tell what a prune would sweep
  */
-export function* sweepPlan(sql: Sql, threadId: string, without: PrunePlan | undefined): Program<SweepPlan | undefined> {
-  const key = yield* threadKey(sql, threadId);
-  return key === undefined ? undefined : yield* planOf(sql, key, without);
+export function* sweepPlan(session: Session, threadId: string, without: PrunePlan | undefined): Program<SweepPlan | undefined> {
+  const key = yield* threadKey(session, threadId);
+  return key === undefined ? undefined : yield* planOf(session, key, without);
 }
 
-function* planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Program<SweepPlan> {
-  const { chunks, lists } = yield* unneededOf(sql, key, without);
+function* planOf(session: Session, key: ThreadKey, without: PrunePlan | undefined): Program<SweepPlan> {
+  const { chunks, lists } = yield* unneededOf(session, key, without);
   const touched = yield* filtered(lists, function* ({ list, from, whole }) {
-    return whole || (yield* sql.get(HAS_ITEMS, list, from)) !== undefined;
+    return whole || (yield* session.get(HAS_ITEMS, list, from)) !== undefined;
   });
   // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.
   const newestFirst = [...chunks].sort((left, right) => right - left);
@@ -65,22 +65,22 @@ function* planOf(sql: Sql, key: ThreadKey, without: PrunePlan | undefined): Prog
  *
  * @returns how many chunks went, and what is left of the plan
  */
-export function* sweepBatch(sql: Sql, plan: SweepPlan, limit: number): Program<{ chunks: number; rest: SweepPlan }> {
-  const key = yield* threadKey(sql, plan.threadId);
+export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): Program<{ chunks: number; rest: SweepPlan }> {
+  const key = yield* threadKey(session, plan.threadId);
   if (key === undefined) return { chunks: 0, rest: { ...plan, chunks: [], lists: [], unswept: 0 } };
-  const current = key.stamp === plan.stamp ? plan : yield* planOf(sql, key, undefined);
+  const current = key.stamp === plan.stamp ? plan : yield* planOf(session, key, undefined);
   const lists = [...current.lists];
   let left = limit;
   while (left > 0 && lists[0] !== undefined) {
     const { list, from, whole } = lists[0];
-    const items = yield* sql.run(DELETE_ITEMS, list, from, left);
+    const items = yield* session.run(DELETE_ITEMS, list, from, left);
     if (items >= left) break;
-    if (whole) yield* sql.run(DELETE_LIST, list, key.thread);
+    if (whole) yield* session.run(DELETE_LIST, list, key.thread);
     lists.shift();
     left -= items + 1;
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
-  const swept = chunks.length === 0 ? 0 : yield* sql.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
+  const swept = chunks.length === 0 ? 0 : yield* session.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
   if (current.chunks.length + current.lists.length > 0) outdate(key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };
@@ -134,61 +134,61 @@ class Marks {
  * pending writes, turns, effects, and what archives of rewinds may bring back.
  */
 function* unneededOf(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   without: PrunePlan | undefined,
 ): Program<{ chunks: number[]; lists: SweepPlan["lists"] }> {
   const marks = new Marks();
-  yield* markStored(sql, key, without, marks);
-  const archives = (yield* sql.rows<[string]>(ARCHIVES, key.threadId))
+  yield* markStored(session, key, without, marks);
+  const archives = (yield* session.rows<[string]>(ARCHIVES, key.threadId))
     .map(([id]) => id)
     .filter((id) => without?.archives.includes(id) !== true);
-  for (const id of archives) yield* markArchived(sql, key, id, marks);
+  for (const id of archives) yield* markArchived(session, key, id, marks);
   // Archived rows name lists and chunks by number, and many of those are older than what was rewound, so that they are still there.
-  const bases = (yield* mapped(archives, (id) => sql.rows<[number, number]>(ARCHIVED_LISTS, id))).flat();
+  const bases = (yield* mapped(archives, (id) => session.rows<[number, number]>(ARCHIVED_LISTS, id))).flat();
   for (const [list, keep] of bases) marks.lengthen(list, keep);
-  const chunks = (yield* mapped(archives, (id) => sql.rows<[number]>(ARCHIVED_ITEMS, id))).flat(2);
-  const lists = yield* unneededLists(sql, key, marks);
-  return { lists, chunks: yield* unneededChunks(sql, key, marks, chunks) };
+  const chunks = (yield* mapped(archives, (id) => session.rows<[number]>(ARCHIVED_ITEMS, id))).flat(2);
+  const lists = yield* unneededLists(session, key, marks);
+  return { lists, chunks: yield* unneededChunks(session, key, marks, chunks) };
 }
 
 /** Of the rows of a thread, but for those of the plan. */
-function* markStored(sql: Sql, key: ThreadKey, without: PrunePlan | undefined, marks: Marks): Program {
+function* markStored(session: Session, key: ThreadKey, without: PrunePlan | undefined, marks: Marks): Program {
   for (const [rows, columns] of REFERRING) {
     const { name: table, counted } = rows.table;
     const isPlanned = counted === "snapshots" || counted === "writes" || counted === "turns";
     const gone = new Set(isPlanned ? without?.units.flatMap((unit) => unit[counted]) : []);
     const query = `SELECT ${columns} FROM ${table} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${PAGE}`;
     const paged = { table, query, bound: [key.thread], key: "seq", begin: 0, limit: PAGE };
-    yield* eachRow<AnyRow>(sql, paged, (raw) => {
-      if (!gone.has(raw["seq"] as number)) marks.add(referencesIn(sql, key, rows, raw));
+    yield* eachRow<AnyRow>(session, paged, (raw) => {
+      if (!gone.has(raw["seq"] as number)) marks.add(referencesIn(session, key, rows, raw));
       return undefined;
     });
   }
 }
 
 /** Of the rows that taking a rewind back would bring back. An archive can be as large as the thread was. */
-function* markArchived(sql: Sql, key: ThreadKey, rewindId: string, marks: Marks): Program {
+function* markArchived(session: Session, key: ThreadKey, rewindId: string, marks: Marks): Program {
   const bound = [rewindId, REFERENCE];
   const paged = { table: ARCHIVE.name, query: ARCHIVED, bound, key: "ordinal", begin: 0, limit: PAGE };
-  yield* eachRow<{ tbl: string; row: string }>(sql, paged, ({ tbl, row }) => {
-    marks.add(referencesIn(sql, key, rowsNamed(tbl) as AnyRows, archivedRow(row)));
+  yield* eachRow<{ tbl: string; row: string }>(session, paged, ({ tbl, row }) => {
+    marks.add(referencesIn(session, key, rowsNamed(tbl) as AnyRows, archivedRow(row)));
     return undefined;
   });
 }
 
 /** What leads on isn't verified: chunks by their addresses when they are read, manifests as parts of their checkpoints. */
-function referencesIn(sql: Sql, { threadId }: ThreadKey, rows: AnyRows, raw: AnyRow): References {
+function referencesIn(session: Session, { threadId }: ThreadKey, rows: AnyRows, raw: AnyRow): References {
   if (rows.table === SNAPSHOT_ROWS.table) return referencesOf(rows.table, raw);
-  if (rows.table !== CHUNKS) return referencesOf(rows.table, openedRow(sql, rows, threadId, raw));
+  if (rows.table !== CHUNKS) return referencesOf(rows.table, openedRow(session, rows, threadId, raw));
   const { body } = raw;
   if (typeof body !== "string" && !(body instanceof Uint8Array)) throw malformed("an archived value", "a chunk with a body");
-  return { texts: [openBody(sql, threadId, body)], pointers: [] };
+  return { texts: [openBody(session, threadId, body)], pointers: [] };
 }
 
 /** A base is older than what builds on it, so one pass from the newest list on finds all. */
-function* unneededLists(sql: Sql, { thread }: ThreadKey, marks: Marks): Program<SweepPlan["lists"]> {
-  return (yield* sql.rows<[number, number | null, number]>(LISTS, thread)).map(([list, base, keep]) => {
+function* unneededLists(session: Session, { thread }: ThreadKey, marks: Marks): Program<SweepPlan["lists"]> {
+  return (yield* session.rows<[number, number | null, number]>(LISTS, thread)).map(([list, base, keep]) => {
     const length = marks.lengths.get(list);
     if (length === undefined) return { list, from: 0, whole: true };
     if (base !== null) marks.lengthen(base, Math.min(keep, length));
@@ -197,24 +197,24 @@ function* unneededLists(sql: Sql, { thread }: ThreadKey, marks: Marks): Program<
 }
 
 /** @param numbered chunks that are needed by their numbers, besides those of the marks */
-function* unneededChunks(sql: Sql, key: ThreadKey, marks: Marks, numbered: readonly number[]): Program<number[]> {
+function* unneededChunks(session: Session, key: ThreadKey, marks: Marks, numbered: readonly number[]): Program<number[]> {
   const notes = new Map<string, { seq: number; refers: number }>();
   const paged = { table: CHUNKS.name, query: NOTES, bound: [key.thread, REFERENCE], key: "address", begin: "", limit: PAGE };
-  yield* eachRow<{ seq: number; address: string; refers: number }>(sql, paged, ({ address, seq, refers }) => {
+  yield* eachRow<{ seq: number; address: string; refers: number }>(session, paged, ({ address, seq, refers }) => {
     notes.set(address, { seq, refers });
     return undefined;
   });
   const bySeq = new Map([...notes].map(([address, { seq }]) => [seq, address]));
   const waiting = [...marks.addresses, ...numbered.map((chunk) => bySeq.get(chunk) ?? "")];
   for (const [list, length] of marks.lengths) {
-    for (const [chunk] of yield* sql.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
+    for (const [chunk] of yield* session.rows<[number]>(ITEMS, list, length)) waiting.push(bySeq.get(chunk) ?? "");
   }
   for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
     const note = notes.get(address);
     if (note === undefined) continue;
     notes.delete(address);
-    const row = note.refers === 1 ? yield* sql.get<{ body: string | Uint8Array }>(BODY, note.seq) : undefined;
-    if (row !== undefined) waiting.push(...chunkAddresses(openBody(sql, key.threadId, row.body)));
+    const row = note.refers === 1 ? yield* session.get<{ body: string | Uint8Array }>(BODY, note.seq) : undefined;
+    if (row !== undefined) waiting.push(...chunkAddresses(openBody(session, key.threadId, row.body)));
   }
   return [...notes.values()].map(({ seq }) => seq);
 }

@@ -1,5 +1,5 @@
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { planOf } from "./prune-plan";
 import { changeRewind, unfinishedRewind } from "./rewind-records";
@@ -28,13 +28,13 @@ const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND st
 const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
   CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
 
-export function* threadsOfRuns(sql: Sql, runIds: readonly string[]): Program<string[]> {
-  return (yield* sql.rows<[string]>(OF_RUNS, JSON.stringify(runIds))).map(([threadId]) => threadId);
+export function* threadsOfRuns(session: Session, runIds: readonly string[]): Program<string[]> {
+  return (yield* session.rows<[string]>(OF_RUNS, JSON.stringify(runIds))).map(([threadId]) => threadId);
 }
 
-export function* prunePlan(sql: Sql, threadId: string, wish: PruneWish): Program<PrunePlan | undefined> {
-  const key = yield* threadKey(sql, threadId);
-  return key === undefined ? undefined : yield* planOf(sql, key, wish);
+export function* prunePlan(session: Session, threadId: string, wish: PruneWish): Program<PrunePlan | undefined> {
+  const key = yield* threadKey(session, threadId);
+  return key === undefined ? undefined : yield* planOf(session, key, wish);
 }
 
 /**
@@ -45,25 +45,25 @@ export function* prunePlan(sql: Sql, threadId: string, wish: PruneWish): Program
  * @returns what went, and what is left of the plan
  */
 export function* pruneBatch(
-  sql: Sql,
+  session: Session,
   plan: PrunePlan,
   wish: PruneWish,
   limit: number,
 ): Program<{ removed: PruneCounts; rest: PrunePlan }> {
-  const key = yield* threadKey(sql, plan.threadId);
+  const key = yield* threadKey(session, plan.threadId);
   if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
-  const current = key.stamp === plan.stamp ? plan : yield* planOf(sql, key, wish);
+  const current = key.stamp === plan.stamp ? plan : yield* planOf(session, key, wish);
   const units = current.units.slice(0, limit);
   for (const kind of ["turns", "writes", "snapshots"] as const) {
     const seqs = units.flatMap((unit) => unit[kind]);
-    if (seqs.length > 0) key.count(kind, -(yield* sql.run(DELETE[kind], key.thread, JSON.stringify(seqs))));
+    if (seqs.length > 0) key.count(kind, -(yield* session.run(DELETE[kind], key.thread, JSON.stringify(seqs))));
   }
-  if (units.length > 0) yield* deleteUnusedGraphs(sql, key);
-  if (units.length > 0) key.count("others", -(yield* sql.run(DELETE_NAMES, key.thread)));
-  if (units.length > 0) key.count("effects", -(yield* sql.run(DELETE_EFFECTS, key.thread, current.floor)));
+  if (units.length > 0) yield* deleteUnusedGraphs(session, key);
+  if (units.length > 0) key.count("others", -(yield* session.run(DELETE_NAMES, key.thread)));
+  if (units.length > 0) key.count("effects", -(yield* session.run(DELETE_EFFECTS, key.thread, current.floor)));
   for (const id of current.archives) {
-    yield* sql.run(DELETE_ARCHIVE, id);
-    yield* changeRewind(sql, id, { archived: false, entries: 0 });
+    yield* session.run(DELETE_ARCHIVE, id);
+    yield* changeRewind(session, id, { archived: false, entries: 0 });
   }
   key.facts = new ThreadFacts();
   key.change({
@@ -110,30 +110,34 @@ const SIZE = `SELECT
  * @returns how much it holds; undefined if it stays
  */
 export function* idleThread(
-  sql: Sql,
+  session: Session,
   threadId: string,
   before: number,
   isAlive: (run: RunRow) => boolean,
 ): Program<PruneCounts | undefined> {
-  const key = yield* threadKey(sql, threadId);
-  if (key === undefined || (yield* sql.get(NAMED, key.thread)) !== undefined || (yield* listRuns(sql, threadId)).some(isAlive))
+  const key = yield* threadKey(session, threadId);
+  if (
+    key === undefined ||
+    (yield* session.get(NAMED, key.thread)) !== undefined ||
+    (yield* listRuns(session, threadId)).some(isAlive)
+  )
     return undefined;
-  if ((yield* unfinishedRewind(sql, threadId)) !== undefined) return undefined;
-  const saved = yield* sql.get<{ at: number }>(LAST_SAVED, key.thread);
+  if ((yield* unfinishedRewind(session, threadId)) !== undefined) return undefined;
+  const saved = yield* session.get<{ at: number }>(LAST_SAVED, key.thread);
   if (saved === undefined || saved.at >= before) return undefined;
-  if (((yield* sql.get<{ at: number }>(YOUNGEST, key.thread))?.at ?? 0) >= before) return undefined;
-  return yield* sql.get<PruneCounts>(SIZE, key.thread);
+  if (((yield* session.get<{ at: number }>(YOUNGEST, key.thread))?.at ?? 0) >= before) return undefined;
+  return yield* session.get<PruneCounts>(SIZE, key.thread);
 }
 
 /** Deletes the thread, with a tombstone, if it is idle now. @returns as {@link idleThread} */
 export function* deleteIdleThread(
-  sql: Sql,
+  session: Session,
   threadId: string,
   before: number,
   isAlive: (run: RunRow) => boolean,
   deletedAt: number,
 ): Program<PruneCounts | undefined> {
-  const size = yield* idleThread(sql, threadId, before, isAlive);
-  if (size !== undefined) yield* deleteThread(sql, threadId, deletedAt, false, isAlive);
+  const size = yield* idleThread(session, threadId, before, isAlive);
+  if (size !== undefined) yield* deleteThread(session, threadId, deletedAt, false, isAlive);
   return size;
 }

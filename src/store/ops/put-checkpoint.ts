@@ -1,6 +1,6 @@
 import { anyOf, mapped, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { enterThread, isThere } from "./tombstones";
 import type {
   EarlyOutcome,
@@ -24,8 +24,8 @@ import { storeChunk, storeChunks, placeList, placeOf } from "./values";
  * In an encrypted database no value stands in the manifest, which stays readable for the queries that follow versions: what would
  * be small enough becomes a chunk of its own.
  */
-export function withoutInline(sql: Sql, checkpoint: NewCheckpoint): NewCheckpoint {
-  const { sealing } = sql;
+export function withoutInline(session: Session, checkpoint: NewCheckpoint): NewCheckpoint {
+  const { sealing } = session;
   if (!sealing.encrypted) return checkpoint;
   const outside = (packed: PackedValue): PackedValue => {
     if (packed.kind !== "inline") return packed;
@@ -45,29 +45,29 @@ const SUPERSEDE =
 const HAS_WRITES = `SELECT 1 FROM langgraph_writes
   WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND node_task_id = ? AND superseded_by IS NULL LIMIT 1`;
 
-export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<SavedCheckpoint> {
+export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Program<SavedCheckpoint> {
   const { threadId, ns, checkpointId } = checkpoint;
   const begins = ns === "" && checkpoint.parentId === undefined;
-  const key = yield* enterThread(sql, threadId, checkpoint.createdAt, {
+  const key = yield* enterThread(session, threadId, checkpoint.createdAt, {
     begins,
     *belongs(on) {
       return checkpoint.parentId === undefined
-        ? yield* anyOf(Object.entries(checkpoint.above), ([outer, id]) => isThere(sql, on, outer, id))
-        : yield* isThere(sql, on, ns, checkpoint.parentId);
+        ? yield* anyOf(Object.entries(checkpoint.above), ([outer, id]) => isThere(session, on, outer, id))
+        : yield* isThere(session, on, ns, checkpoint.parentId);
     },
     refersTo: checkpoint.parentId ?? checkpoint.above[""],
     sawDeletion: checkpoint.sawDeletion,
     lease: checkpoint.lease,
   });
-  yield* claimTask(sql, key, checkpoint.claim, checkpoint.createdAt);
+  yield* claimTask(session, key, checkpoint.claim, checkpoint.createdAt);
   const seq = key.nextSeq();
-  const { head: known, writes } = yield* savedBefore(sql, key, ns, checkpointId);
+  const { head: known, writes } = yield* savedBefore(session, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const placed = new Map<string, readonly Segment[]>();
-  const manifest = yield* manifestOf(sql, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
-  if (known !== undefined) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
-  yield* sql.insert(key, SNAPSHOT_ROWS, {
+  const manifest = yield* manifestOf(session, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
+  if (known !== undefined) yield* session.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
+  yield* session.insert(key, SNAPSHOT_ROWS, {
     seq,
     ns,
     checkpointId,
@@ -83,8 +83,8 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     channels: manifestText(manifest),
     metadata: checkpoint.metadata,
   });
-  yield* runsAreSaved(sql, key, checkpoint);
-  sql.heads.add(checkpoint);
+  yield* runsAreSaved(session, key, checkpoint);
+  session.heads.add(checkpoint);
   rememberHead(key, {
     ns,
     checkpointId,
@@ -95,22 +95,22 @@ export function* putCheckpoint(sql: Sql, checkpoint: NewCheckpoint): Program<Sav
     writes,
   });
   const planned = yield* mapped(checkpoint.planned, (thought) =>
-    turnApart(sql, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(sql, thought)),
+    turnApart(session, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(session, thought)),
   );
-  const settled = yield* mapped(checkpoint.outcomes, (outcome) => settleEarly(sql, key, checkpoint, outcome));
+  const settled = yield* mapped(checkpoint.outcomes, (outcome) => settleEarly(session, key, checkpoint, outcome));
   const lost = [...planned, ...settled].flatMap((saved) => saved?.lost ?? []);
   return { seq, generation: key.generation, placed, actions: settled.flatMap((saved) => saved?.turn ?? []), lost };
 }
 
 /** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */
 function* settleEarly(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   { ns, checkpointId }: NewCheckpoint,
   outcome: EarlyOutcome,
 ): Program<SavedApart | undefined> {
-  if ((yield* sql.get(HAS_WRITES, key.thread, ns, checkpointId, outcome.nodeTaskId)) === undefined) return undefined;
-  return yield* settleAction(sql, key, outcome, outcome.settle);
+  if ((yield* session.get(HAS_WRITES, key.thread, ns, checkpointId, outcome.nodeTaskId)) === undefined) return undefined;
+  return yield* settleAction(session, key, outcome, outcome.settle);
 }
 
 /**
@@ -119,7 +119,7 @@ function* settleEarly(
  * nodes change values in place.
  */
 function* manifestOf(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   checkpoint: NewCheckpoint,
   parentId: string | undefined,
@@ -127,11 +127,11 @@ function* manifestOf(
   placed: Map<string, readonly Segment[]>,
 ): Program<Manifest> {
   const parent: Manifest =
-    (parentId === undefined ? undefined : yield* knownHead(sql, key, checkpoint.ns, parentId))?.channels ?? new Map();
+    (parentId === undefined ? undefined : yield* knownHead(session, key, checkpoint.ns, parentId))?.channels ?? new Map();
   const pointers = new Map<string, Pointer>();
   for (const value of checkpoint.values) {
     const before = [parent, earlier].flatMap((manifest) => manifest.get(value.channel)?.pointer ?? []);
-    pointers.set(value.channel, yield* pointerTo(sql, key, value, before, placed));
+    pointers.set(value.channel, yield* pointerTo(session, key, value, before, placed));
   }
   // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
   // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
@@ -153,7 +153,7 @@ function versionIn({ versions }: NewCheckpoint, channel: string): ChannelVersion
 
 /** @param before what the channel holds in the parent and in the checkpoint's earlier version */
 function* pointerTo(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   value: NewValue,
   before: readonly Pointer[],
@@ -163,13 +163,13 @@ function* pointerTo(
   if (known !== undefined) return known;
   const packed = value.packed();
   const carried = before.find((pointer) => leadsTo(pointer, packed));
-  if (carried === undefined) return yield* storeValue(sql, key, value.channel, packed, before[0], placed);
-  if (carried.kind === "list" && packed.kind === "list") placed.set(value.channel, yield* placeOf(sql, key, packed, carried));
+  if (carried === undefined) return yield* storeValue(session, key, value.channel, packed, before[0], placed);
+  if (carried.kind === "list" && packed.kind === "list") placed.set(value.channel, yield* placeOf(session, key, packed, carried));
   return carried;
 }
 
 function* storeValue(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   channel: string,
   packed: PackedValue,
@@ -178,11 +178,11 @@ function* storeValue(
 ): Program<Pointer> {
   if (packed.kind === "inline") return { kind: "inline", text: packed.text };
   if (packed.kind === "whole") {
-    yield* storeChunks(sql, key, packed.parts);
-    yield* storeChunk(sql, key, packed.chunk);
+    yield* storeChunks(session, key, packed.parts);
+    yield* storeChunk(session, key, packed.chunk);
     return { kind: "whole", address: packed.chunk.address };
   }
-  const segments = yield* placeList(sql, key, packed, before);
+  const segments = yield* placeList(session, key, packed, before);
   placed.set(channel, segments);
   return { kind: "list", list: segments.at(-1)?.list ?? 0, length: packed.length, digest: packed.digest };
 }

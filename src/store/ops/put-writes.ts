@@ -1,7 +1,7 @@
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { WRITE_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { claimTask } from "./tasks";
 import { enterThread, isThere } from "./tombstones";
 import { writtenEarly } from "./heads";
@@ -25,39 +25,42 @@ const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHEC
  * A node task's regular writes replace all its earlier regular ones: a task that runs again under the same id must not keep rows of
  * its first run. Of the special ones (negative idx) each replaces its own kind.
  */
-export function* putWrites(sql: Sql, batch: NewWrites): Program<{ seq: number; turn: TurnRow | undefined; lost: LostTurn[] }> {
+export function* putWrites(
+  session: Session,
+  batch: NewWrites,
+): Program<{ seq: number; turn: TurnRow | undefined; lost: LostTurn[] }> {
   const { threadId, ns, checkpointId, nodeTaskId, taskPath } = batch;
-  const key = yield* enterThread(sql, threadId, batch.createdAt, {
+  const key = yield* enterThread(session, threadId, batch.createdAt, {
     begins: false,
     *belongs(on) {
-      return yield* isThere(sql, on, ns, checkpointId);
+      return yield* isThere(session, on, ns, checkpointId);
     },
     refersTo: checkpointId,
     sawDeletion: batch.sawDeletion,
     lease: batch.lease,
   });
-  yield* claimTask(sql, key, batch.claim, batch.createdAt);
+  yield* claimTask(session, key, batch.claim, batch.createdAt);
   const head = key.facts.heads.get(headKey(ns, checkpointId));
   if (head === undefined) writtenEarly(key, ns, checkpointId);
   for (const { idx, entries } of batch.rows) {
     const seq = key.nextSeq();
     const isFirst = head?.writes?.has(writesKey(nodeTaskId, idx)) === false;
-    if (!isFirst) yield* sql.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
+    if (!isFirst) yield* session.run(SUPERSEDE, seq, key.thread, ns, checkpointId, nodeTaskId, idx);
     head?.writes?.add(writesKey(nodeTaskId, idx));
-    yield* storeChunks(sql, key, entries.parts);
+    yield* storeChunks(session, key, entries.parts);
     const place = { ns, checkpointId, nodeTaskId, taskPath, idx };
-    yield* sql.insert(key, WRITE_ROWS, { seq, ...place, supersededBy: undefined, entries: entries.text });
+    yield* session.insert(key, WRITE_ROWS, { seq, ...place, supersededBy: undefined, entries: entries.text });
   }
-  const settled = batch.settle === undefined ? undefined : yield* settleAction(sql, key, batch, batch.settle);
+  const settled = batch.settle === undefined ? undefined : yield* settleAction(session, key, batch, batch.settle);
   return { seq: key.newestSeq, turn: settled?.turn, lost: settled?.lost === undefined ? [] : [settled.lost] };
 }
 
 /** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
-export function* liveWrites(sql: Sql, key: ThreadKey, ns: string, checkpointId: string): Program<StoredWrites[]> {
-  return (yield* verifyVersions(sql, key, ns, checkpointId))
+export function* liveWrites(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<StoredWrites[]> {
+  return (yield* verifyVersions(session, key, ns, checkpointId))
     .filter(({ superseded_by: by }) => by === null)
     .toSorted(compareRows)
-    .map((row) => WRITE_ROWS.parse(sql.sealing, key.threadId, row))
+    .map((row) => WRITE_ROWS.parse(session.sealing, key.threadId, row))
     .map(({ nodeTaskId, entries }) => ({ nodeTaskId, entries }));
 }
 
@@ -78,12 +81,12 @@ function placeOf({ task_path: taskPath, node_task_id: nodeTaskId, idx }: PlacedR
  * @throws {TurnsError} CHECKPOINT_CORRUPTED if one is marked as what it is not
  */
 export function* verifyVersions(
-  sql: Sql,
+  session: Session,
   { thread, threadId }: ThreadKey,
   ns: string,
   checkpointId: string,
 ): Program<RawWrites[]> {
-  const rows = yield* sql.all<RawWrites>(ALL, thread, ns, checkpointId);
+  const rows = yield* session.all<RawWrites>(ALL, thread, ns, checkpointId);
   const next = new Map<string, number>();
   for (const { seq, node_task_id: nodeTaskId, idx, superseded_by: by } of rows.toReversed()) {
     const place = `${idx} ${nodeTaskId}`;

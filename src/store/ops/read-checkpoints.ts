@@ -1,6 +1,6 @@
 import { type Program, mapped } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { refuseBack } from "./paging";
 import type { Remembered, StoredCheckpoint, CheckpointQuery, ListedHead, CheckpointHead, StoredValue, Pointer } from "../store";
@@ -16,22 +16,22 @@ const BY_SEQ = SNAPSHOT_ROWS.select(`WHERE seq = ? AND ${LIVE}`);
 export const LATEST = SNAPSHOT_ROWS.select("WHERE thread = ? AND checkpoint_ns = ? ORDER BY position DESC, seq DESC LIMIT 1");
 
 export function* getCheckpoint(
-  sql: Sql,
+  session: Session,
   threadId: string,
   ns: string,
   checkpointId: string | undefined,
   remembered: Remembered,
 ): Program<StoredCheckpoint | undefined> {
-  const key = yield* threadKey(sql, threadId);
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) return undefined;
   const row =
     checkpointId === undefined
-      ? yield* sql.get<RawSnapshot>(LATEST, key.thread, ns)
-      : yield* sql.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
+      ? yield* session.get<RawSnapshot>(LATEST, key.thread, ns)
+      : yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   if (row === undefined) return undefined;
-  const head = toLiveHead(sql, key.threadId, row);
-  sql.heads.add(head);
-  return yield* hydrated(sql, key, head, remembered);
+  const head = toLiveHead(session, key.threadId, row);
+  session.heads.add(head);
+  return yield* hydrated(session, key, head, remembered);
   return undefined;
 }
 
@@ -58,17 +58,17 @@ const pageOf = (wanted: Parameters<typeof listed>[0] & { thread: boolean }): str
       AND ${listed(wanted)} AND s.seq < ?5 AND s.position = s.seq ORDER BY s.seq DESC LIMIT ?6`;
 
 /** Newest first. */
-export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<ListedHead[]> {
-  const key = query.threadId === undefined ? undefined : yield* threadKey(sql, query.threadId);
+export function* listCheckpoints(session: Session, query: CheckpointQuery): Program<ListedHead[]> {
+  const key = query.threadId === undefined ? undefined : yield* threadKey(session, query.threadId);
   if (query.threadId !== undefined && key === undefined) return [];
   const { ns, checkpointId, beforeId, isOfRun, after = Number.MAX_SAFE_INTEGER, limit } = query;
-  const before = key === undefined || beforeId === undefined ? undefined : yield* positionOf(sql, key, ns, beforeId);
+  const before = key === undefined || beforeId === undefined ? undefined : yield* positionOf(session, key, ns, beforeId);
   const wanted = {
     ns: ns !== undefined,
     id: checkpointId !== undefined,
     before: beforeId !== undefined && before === undefined && !isOfRun,
   };
-  const rows = yield* sql.all<RawSnapshot & { place: number }>(
+  const rows = yield* session.all<RawSnapshot & { place: number }>(
     key !== undefined && ns !== undefined ? pageOfNamespace(wanted) : pageOf({ ...wanted, thread: key !== undefined }),
     key?.thread ?? null,
     ns ?? null,
@@ -83,9 +83,12 @@ export function* listCheckpoints(sql: Sql, query: CheckpointQuery): Program<List
     refuseBack("langgraph_snapshots", row.place, last);
     last = row.place;
     const threadId =
-      key?.threadId ?? threads.get(row.thread) ?? (yield* threadKey(sql, yield* threadIdOf(sql, row.thread)))?.threadId ?? "";
+      key?.threadId ??
+      threads.get(row.thread) ??
+      (yield* threadKey(session, yield* threadIdOf(session, row.thread)))?.threadId ??
+      "";
     threads.set(row.thread, threadId);
-    const head = toLiveHead(sql, threadId, row);
+    const head = toLiveHead(session, threadId, row);
     return { ...head, place: row.place };
   });
 }
@@ -94,36 +97,41 @@ const PLACED = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND ch
 /** Where no namespace is named. */
 const PLACED_ANYWHERE = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_id = ? LIMIT 1";
 
-function* positionOf(sql: Sql, { thread }: ThreadKey, ns: string | undefined, checkpointId: string): Program<number | undefined> {
-  const inNamespace = ns === undefined ? undefined : yield* sql.get<{ position: number }>(PLACED, thread, ns, checkpointId);
-  return (inNamespace ?? (yield* sql.get<{ position: number }>(PLACED_ANYWHERE, thread, checkpointId)))?.position;
+function* positionOf(
+  session: Session,
+  { thread }: ThreadKey,
+  ns: string | undefined,
+  checkpointId: string,
+): Program<number | undefined> {
+  const inNamespace = ns === undefined ? undefined : yield* session.get<{ position: number }>(PLACED, thread, ns, checkpointId);
+  return (inNamespace ?? (yield* session.get<{ position: number }>(PLACED_ANYWHERE, thread, checkpointId)))?.position;
 }
 
-export function* hydrate(sql: Sql, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {
-  const key = yield* threadKey(sql, head.threadId);
-  const row = key === undefined ? undefined : yield* sql.get<RawSnapshot>(BY_SEQ, head.seq);
-  return key === undefined || row === undefined ? undefined : yield* hydrated(sql, key, head, remembered);
+export function* hydrate(session: Session, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {
+  const key = yield* threadKey(session, head.threadId);
+  const row = key === undefined ? undefined : yield* session.get<RawSnapshot>(BY_SEQ, head.seq);
+  return key === undefined || row === undefined ? undefined : yield* hydrated(session, key, head, remembered);
 }
 
-function* hydrated(sql: Sql, key: ThreadKey, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
-  const reader = new ChunkReader(sql, key, remembered);
+function* hydrated(session: Session, key: ThreadKey, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
+  const reader = new ChunkReader(session, key, remembered);
   const values = new Map<string, StoredValue>();
   for (const [channel, { pointer }] of head.channels) {
-    if (pointer !== undefined) values.set(channel, yield* readPointer(sql, key, pointer, reader, remembered));
+    if (pointer !== undefined) values.set(channel, yield* readPointer(session, key, pointer, reader, remembered));
   }
-  const writes = yield* liveWrites(sql, key, head.ns, head.checkpointId);
+  const writes = yield* liveWrites(session, key, head.ns, head.checkpointId);
   for (const { entries } of writes) yield* reader.readFrom(entries);
   return { ...head, values, writes, generation: key.generation, chunks: reader.texts };
 }
 
 export function* readPointer(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   pointer: Pointer,
   reader: ChunkReader,
   remembered: Remembered,
 ): Program<StoredValue> {
-  if (pointer.kind === "list") return yield* readList(sql, key, pointer, remembered);
+  if (pointer.kind === "list") return yield* readList(session, key, pointer, remembered);
   if (pointer.kind === "inline") return { kind: "text", address: undefined, text: pointer.text };
   return { kind: "text", address: pointer.address, text: yield* reader.read(pointer.address) };
 }

@@ -1,6 +1,6 @@
 import type { Program } from "../program";
 import { TURN_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { TurnStatus, Lease, TurnRow } from "../store";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { checkLease } from "./runs";
@@ -27,33 +27,35 @@ const OPEN = TURN_ROWS.select(`AS t
 
 /** @returns undefined if there is no such turn any more */
 export function* saveValidation(
-  sql: Sql,
+  session: Session,
   turnId: string,
   validation: string,
   status: TurnStatus | undefined,
   lease?: Lease,
 ): Program<TurnRow | undefined> {
-  yield* checkLease(sql, lease);
-  const row = yield* sql.get<RawTurn>(BY_ID, turnId);
-  return row && (yield* updateTurn(sql, yield* turnOf(sql, row), { validation, ...(status === undefined ? {} : { status }) }));
+  yield* checkLease(session, lease);
+  const row = yield* session.get<RawTurn>(BY_ID, turnId);
+  return (
+    row && (yield* updateTurn(session, yield* turnOf(session, row), { validation, ...(status === undefined ? {} : { status }) }))
+  );
 }
 
-export function* listTurns(sql: Sql, query: { threadId: string; afterSeq?: number; limit?: number }): Program<TurnRow[]> {
-  const key = yield* threadKey(sql, query.threadId);
+export function* listTurns(session: Session, query: { threadId: string; afterSeq?: number; limit?: number }): Program<TurnRow[]> {
+  const key = yield* threadKey(session, query.threadId);
   if (key === undefined) return [];
-  const rows = yield* sql.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
-  return rows.map((row) => toTurn(sql, row, key.threadId));
+  const rows = yield* session.all<RawTurn>(OF_THREAD, key.thread, query.afterSeq ?? 0, query.limit ?? -1);
+  return rows.map((row) => toTurn(session, row, key.threadId));
 }
 
-export function* openThoughts(sql: Sql, threadId: string): Program<TurnRow[]> {
-  const key = yield* threadKey(sql, threadId);
+export function* openThoughts(session: Session, threadId: string): Program<TurnRow[]> {
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) return [];
-  return (yield* sql.all<RawTurn>(OPEN, key.thread)).map((row) => toTurn(sql, row, threadId));
+  return (yield* session.all<RawTurn>(OPEN, key.thread)).map((row) => toTurn(session, row, threadId));
 }
 
-export function* knownNodeTasks(sql: Sql, threadId: string, nodeTaskIds: readonly string[]): Program<string[]> {
-  const key = yield* threadKey(sql, threadId);
+export function* knownNodeTasks(session: Session, threadId: string, nodeTaskIds: readonly string[]): Program<string[]> {
+  const key = yield* threadKey(session, threadId);
   return key === undefined
     ? []
-    : (yield* sql.all<{ id: string }>(KNOWN, key.thread, JSON.stringify(nodeTaskIds))).map((row) => row.id);
+    : (yield* session.all<{ id: string }>(KNOWN, key.thread, JSON.stringify(nodeTaskIds))).map((row) => row.id);
 }

@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { Program } from "../program";
 import { REWIND_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { NewRewind, RewindRow } from "../store";
 import type { RawOf, REWINDS, RowOf } from "../tables";
 import type { ThreadKey } from "../thread-state";
@@ -19,29 +19,30 @@ export function publicRewind({ entries: _, ...rewind }: StoredRewind): RewindRow
   return rewind;
 }
 
-export function* listRewinds(sql: Sql, threadId: string): Program<StoredRewind[]> {
-  return (yield* sql.all<RawRewind>(OF_THREAD, threadId)).map((row) => toRewind(sql, row));
+export function* listRewinds(session: Session, threadId: string): Program<StoredRewind[]> {
+  return (yield* session.all<RawRewind>(OF_THREAD, threadId)).map((row) => toRewind(session, row));
 }
 
 /** Those of a thread, for whoever asks; one whose row was moved to another thread is missed. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function* rewindsOf(sql: Sql, threadId: string): Program<RewindRow[]> {
-  yield* threadKey(sql, threadId);
-  return (yield* listRewinds(sql, threadId)).map(publicRewind);
+export function* rewindsOf(session: Session, threadId: string): Program<RewindRow[]> {
+  yield* threadKey(session, threadId);
+  return (yield* listRewinds(session, threadId)).map(publicRewind);
 }
 
 /** There is at most one of a thread. */
-export function* unfinishedRewind(sql: Sql, threadId: string): Program<StoredRewind | undefined> {
-  return (yield* listRewinds(sql, threadId)).find(({ status }) => status === "undoing");
+export function* unfinishedRewind(session: Session, threadId: string): Program<StoredRewind | undefined> {
+  return (yield* listRewinds(session, threadId)).find(({ status }) => status === "undoing");
 }
 
-export function* countRewinds(sql: Sql, threadId: string, reason: string): Program<number> {
-  return (yield* listRewinds(sql, threadId)).filter((rewind) => rewind.reason === reason && rewind.status !== "abandoned").length;
+export function* countRewinds(session: Session, threadId: string, reason: string): Program<number> {
+  return (yield* listRewinds(session, threadId)).filter((rewind) => rewind.reason === reason && rewind.status !== "abandoned")
+    .length;
 }
 
 /** @throws {TurnsError} REWIND_NOT_FOUND */
-export function* rewindOf(sql: Sql, rewindId: string): Program<StoredRewind> {
-  const row = yield* sql.get<RawRewind>(BY_ID, rewindId);
-  if (row !== undefined) return toRewind(sql, row);
+export function* rewindOf(session: Session, rewindId: string): Program<StoredRewind> {
+  const row = yield* session.get<RawRewind>(BY_ID, rewindId);
+  if (row !== undefined) return toRewind(session, row);
   throw new TurnsError("REWIND_NOT_FOUND", {
     what: `rewind ${JSON.stringify(rewindId)}`,
     expected: "the id of a rewind on record",
@@ -58,7 +59,7 @@ export function* rewindOf(sql: Sql, rewindId: string): Program<StoredRewind> {
  * @param entries how many rows went to the archive
  */
 export function* saveRewind(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   rewind: NewRewind,
   status: RewindRow["status"],
@@ -66,22 +67,22 @@ export function* saveRewind(
   entries = 0,
 ): Program<StoredRewind> {
   const row: StoredRewind = { ...rewind, targetSeq, seq: key.nextSeq(), takenBackAt: undefined, status, entries };
-  if ((yield* sql.get(BY_ID, rewind.id)) === undefined) key.count("others");
-  yield* writeRewind(sql, row);
+  if ((yield* session.get(BY_ID, rewind.id)) === undefined) key.count("others");
+  yield* writeRewind(session, row);
   return row;
 }
 
 /** @throws {TurnsError} REWIND_NOT_FOUND */
-export function* changeRewind(sql: Sql, rewindId: string, change: Partial<StoredRewind>): Program<void> {
-  yield* writeRewind(sql, { ...(yield* rewindOf(sql, rewindId)), ...change });
+export function* changeRewind(session: Session, rewindId: string, change: Partial<StoredRewind>): Program<void> {
+  yield* writeRewind(session, { ...(yield* rewindOf(session, rewindId)), ...change });
 }
 
 /** A rewind that was begun is on record already. */
-function* writeRewind(sql: Sql, row: StoredRewind): Program<void> {
-  yield* sql.run(REWIND_ROWS.save, ...REWIND_ROWS.values(sql.sealing, { thread: null, threadId: row.threadId }, row));
+function* writeRewind(session: Session, row: StoredRewind): Program<void> {
+  yield* session.run(REWIND_ROWS.save, ...REWIND_ROWS.values(session.sealing, { thread: null, threadId: row.threadId }, row));
 }
 
 /** The rewind of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-export function toRewind(sql: Sql, row: RawRewind): StoredRewind {
-  return REWIND_ROWS.parse(sql.sealing, row.thread_id, row);
+export function toRewind(session: Session, row: RawRewind): StoredRewind {
+  return REWIND_ROWS.parse(session.sealing, row.thread_id, row);
 }

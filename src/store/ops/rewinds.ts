@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { Program } from "../program";
 import { prunedBehind, unknownThread } from "../refusals";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
 import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, VERSIONED } from "../tables";
 import type { ThreadKey } from "../thread-state";
@@ -35,13 +35,13 @@ const FIRST_DEED = `SELECT min(seq) AS seq FROM (
   UNION ALL SELECT min(seq) FROM langgraph_snapshots
     WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id <> ?3 AND seq > ?4)`;
 
-export function* countBehind(sql: Sql, threadId: string, seq: number): Program<RewindCounts> {
+export function* countBehind(session: Session, threadId: string, seq: number): Program<RewindCounts> {
   const counts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
-  const key = yield* threadKey(sql, threadId);
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) return counts;
   for (const table of REWOUND_AND_COUNTED) {
     const text = `SELECT count(*) AS n FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`;
-    counts[table.called] = (yield* sql.get<{ n: number }>(text, key.thread, seq))?.n ?? 0;
+    counts[table.called] = (yield* session.get<{ n: number }>(text, key.thread, seq))?.n ?? 0;
   }
   return counts;
 }
@@ -50,26 +50,31 @@ export function* countBehind(sql: Sql, threadId: string, seq: number): Program<R
  * A kept row refers only to rows with a smaller seq, so deleting all above one seq leaves nothing dangling, values included. Rows that
  * something deleted had superseded come back to life.
  */
-export function* rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Program<RewindCounts> {
+export function* rewind(
+  session: Session,
+  plan: NewRewind,
+  guard: (found: RewindStanding) => readonly RunRow[],
+): Program<RewindCounts> {
   const { threadId, targetSeq } = plan;
-  const key = yield* threadKey(sql, threadId);
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) throw unknownThread(threadId);
-  yield* clearRuns(sql, guard(yield* standing(sql, plan)));
-  const counts = yield* countBehind(sql, threadId, targetSeq);
+  yield* clearRuns(session, guard(yield* standing(session, plan)));
+  const counts = yield* countBehind(session, threadId, targetSeq);
   refuseBehindPruned(key, targetSeq);
-  if (plan.archived) yield* archiveRewound(sql, plan, key);
+  if (plan.archived) yield* archiveRewound(session, plan, key);
   for (const table of REWOUND)
-    yield* sql.run(`DELETE FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, key.thread, targetSeq);
+    yield* session.run(`DELETE FROM ${table.name} WHERE ${rowsOfThread(table)} AND seq > ?2`, key.thread, targetSeq);
   for (const table of VERSIONED) {
     const revive = `UPDATE ${table.name} SET superseded_by = NULL WHERE ${rowsOfThread(table)} AND superseded_by > ?2`;
-    yield* sql.run(revive, key.thread, targetSeq);
+    yield* session.run(revive, key.thread, targetSeq);
   }
-  if (plan.archived) yield* archiveRows(sql, plan, key, { table: NAMES, change: "deleted", which: NAMES_NOTHING, by: "name" });
-  yield* sql.run(DROP_NAMES, key.thread);
+  if (plan.archived)
+    yield* archiveRows(session, plan, key, { table: NAMES, change: "deleted", which: NAMES_NOTHING, by: "name" });
+  yield* session.run(DROP_NAMES, key.thread);
   growEpoch(key);
   outdate(key);
-  yield* recount(sql, key);
-  yield* saveRewind(sql, key, plan, "done", yield* topSeq(sql, key), yield* sealArchive(sql, plan));
+  yield* recount(session, key);
+  yield* saveRewind(session, key, plan, "done", yield* topSeq(session, key), yield* sealArchive(session, plan));
   return counts;
 }
 
@@ -77,43 +82,50 @@ export function* rewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding
  * Puts a rewind on record that has effects to undo first. The epoch grows at once: what is undone from here on, and is done again, has
  * another key.
  */
-export function* beginRewind(sql: Sql, plan: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Program<RewindRow> {
-  const key = yield* threadKey(sql, plan.threadId);
+export function* beginRewind(
+  session: Session,
+  plan: NewRewind,
+  guard: (found: RewindStanding) => readonly RunRow[],
+): Program<RewindRow> {
+  const key = yield* threadKey(session, plan.threadId);
   if (key === undefined) throw unknownThread(plan.threadId);
-  yield* clearRuns(sql, guard(yield* standing(sql, plan)));
+  yield* clearRuns(session, guard(yield* standing(session, plan)));
   refuseBehindPruned(key, plan.targetSeq);
   growEpoch(key);
-  return yield* saveRewind(sql, key, plan, "undoing", plan.targetSeq);
+  return yield* saveRewind(session, key, plan, "undoing", plan.targetSeq);
 }
 
 /** The epoch grows once more, for what was begun since, and undone. */
 export function* abandonRewind(
-  sql: Sql,
+  session: Session,
   rewindId: string,
   guard: (rewind: RewindRow, found: RewindStanding) => readonly RunRow[],
 ): Program<void> {
-  const begun = yield* rewindOf(sql, rewindId);
-  yield* clearRuns(sql, guard(begun, yield* standing(sql, begun)));
-  yield* changeRewind(sql, rewindId, { status: "abandoned" });
-  const key = yield* threadKey(sql, begun.threadId);
+  const begun = yield* rewindOf(session, rewindId);
+  yield* clearRuns(session, guard(begun, yield* standing(session, begun)));
+  yield* changeRewind(session, rewindId, { status: "abandoned" });
+  const key = yield* threadKey(session, begun.threadId);
   if (key !== undefined) growEpoch(key);
 }
 
-function* standing(sql: Sql, { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">): Program<RewindStanding> {
+function* standing(
+  session: Session,
+  { threadId, targetSeq }: Pick<RewindRow, "threadId" | "targetSeq">,
+): Program<RewindStanding> {
   return {
-    runs: yield* listRuns(sql, threadId),
-    tasks: yield* listTasks(sql, threadId),
-    effects: yield* effectsBehind(sql, threadId, targetSeq),
-    unfinished: yield* unfinishedRewind(sql, threadId),
+    runs: yield* listRuns(session, threadId),
+    tasks: yield* listTasks(session, threadId),
+    effects: yield* effectsBehind(session, threadId, targetSeq),
+    unfinished: yield* unfinishedRewind(session, threadId),
   };
 }
 
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
-function* topSeq(sql: Sql, key: ThreadKey): Program<number> {
+function* topSeq(session: Session, key: ThreadKey): Program<number> {
   let top = 0;
   for (const table of REWOUND_AND_COUNTED) {
     const text = `SELECT max(seq) AS seq FROM ${table.name} WHERE ${rowsOfThread(table)}`;
-    const row = yield* sql.get<{ seq: number | null }>(text, key.thread);
+    const row = yield* session.get<{ seq: number | null }>(text, key.thread);
     top = Math.max(top, row?.seq ?? 0);
   }
   return top;
@@ -121,31 +133,31 @@ function* topSeq(sql: Sql, key: ThreadKey): Program<number> {
 
 /** Possible only while the thread stands exactly where the rewind left it. */
 export function* takeBack(
-  sql: Sql,
+  session: Session,
   rewindId: string,
   at: string,
   guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
 ): Program<RewindCounts> {
-  const done = yield* rewindOf(sql, rewindId);
+  const done = yield* rewindOf(session, rewindId);
   const { threadId } = done;
-  const undone = yield* sql.all<TakeBackStanding["undone"][number]>(UNDONE, rewindId);
+  const undone = yield* session.all<TakeBackStanding["undone"][number]>(UNDONE, rewindId);
   yield* clearRuns(
-    sql,
-    guard(done, { runs: yield* listRuns(sql, threadId), unfinished: yield* unfinishedRewind(sql, threadId), undone }),
+    session,
+    guard(done, { runs: yield* listRuns(session, threadId), unfinished: yield* unfinishedRewind(session, threadId), undone }),
   );
-  const key = yield* threadKey(sql, done.threadId);
+  const key = yield* threadKey(session, done.threadId);
   if (key === undefined) throw unknownThread(done.threadId);
-  yield* refuseUnlessUndisturbed(sql, done, key);
-  yield* restoreArchive(sql, done);
-  yield* changeRewind(sql, rewindId, { takenBackAt: at });
+  yield* refuseUnlessUndisturbed(session, done, key);
+  yield* restoreArchive(session, done);
+  yield* changeRewind(session, rewindId, { takenBackAt: at });
   growEpoch(key);
   outdate(key);
-  yield* recount(sql, key);
-  return yield* countBehind(sql, done.threadId, done.targetSeq);
+  yield* recount(session, key);
+  return yield* countBehind(session, done.threadId, done.targetSeq);
 }
 
-function* refuseUnlessUndisturbed(sql: Sql, done: RewindRow, key: ThreadKey): Program {
-  const top = yield* topSeq(sql, key);
+function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: ThreadKey): Program {
+  const top = yield* topSeq(session, key);
   let found: string | undefined;
   if (done.status !== "done") found = "a rewind that was given up, or is not done yet";
   else if (done.takenBackAt !== undefined) found = `a rewind already taken back at ${done.takenBackAt}`;
@@ -168,8 +180,8 @@ function refuseBehindPruned(key: ThreadKey, targetSeq: number): void {
 }
 
 /** No rewind reaches behind it: 0 if nothing was pruned, undefined if there is no such thread. */
-export function* prunedSeq(sql: Sql, threadId: string): Program<number | undefined> {
-  const key = yield* threadKey(sql, threadId);
+export function* prunedSeq(session: Session, threadId: string): Program<number | undefined> {
+  const key = yield* threadKey(session, threadId);
   return key && key.row.prunedSeq;
 }
 
@@ -179,10 +191,15 @@ export function* prunedSeq(sql: Sql, threadId: string): Program<number | undefin
  *
  * @returns the seq behind which all is to go; Infinity if nothing was done yet; undefined if there is no such checkpoint
  */
-export function* seqBeforeDeeds(sql: Sql, threadId: string, ns: string, checkpointId: string): Program<number | undefined> {
-  const key = yield* threadKey(sql, threadId);
-  const saved = key && (yield* sql.get<{ seq: number | null }>(SAVED, key.thread, ns, checkpointId))?.seq;
+export function* seqBeforeDeeds(
+  session: Session,
+  threadId: string,
+  ns: string,
+  checkpointId: string,
+): Program<number | undefined> {
+  const key = yield* threadKey(session, threadId);
+  const saved = key && (yield* session.get<{ seq: number | null }>(SAVED, key.thread, ns, checkpointId))?.seq;
   if (key === undefined || saved === undefined || saved === null) return undefined;
-  const first = (yield* sql.get<{ seq: number | null }>(FIRST_DEED, key.thread, ns, checkpointId, saved))?.seq ?? Infinity;
+  const first = (yield* session.get<{ seq: number | null }>(FIRST_DEED, key.thread, ns, checkpointId, saved))?.seq ?? Infinity;
   return first - 1;
 }

@@ -4,7 +4,7 @@ import { uptime } from "../../uptime";
 import { anyOf, type Program } from "../program";
 import { ALL_ROWS, type AnyRows, ARCHIVED_ROWS } from "../rows";
 import { fromSealedText, SEALED_TEXT, toSealedText } from "../sealed-text";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { type AnyRow, archivedRow } from "./row-references";
 import type { ResealCounts, ResealCursor } from "../store";
 import { type ArchivedRow, sealArchived, verifyArchived } from "./archive";
@@ -46,17 +46,17 @@ const FROM_FIRST_ARCHIVED: ResealCursor["after"] = ["", 0];
  * @throws {TurnsError} NOT_ENCRYPTED; CHECKPOINT_CORRUPTED for a row that does not open, and nothing of this call is kept then
  */
 export function* reseal(
-  sql: Sql,
+  session: Session,
   after: ResealCursor | undefined,
 ): Program<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }> {
-  currentKey(sql);
+  currentKey(session);
   const until = uptime() + BATCH_MS;
   const counts: Partial<ResealCounts> = {};
   let at: ResealCursor | undefined = after ?? startOf(0);
   do {
     const column: SealedColumn | undefined = SEALED_COLUMNS[at.table];
     const done: ResealCursor["after"] | undefined =
-      column === undefined ? yield* resealArchived(sql, at.after) : yield* resealRow(sql, column, at.after);
+      column === undefined ? yield* resealArchived(session, at.after) : yield* resealRow(session, column, at.after);
     const name = (column?.rows.table.called ?? "archived") as keyof ResealCounts;
     if (done !== undefined) {
       counts[name] = (counts[name] ?? 0) + 1;
@@ -74,25 +74,29 @@ function startOf(table: number): ResealCursor {
  * Looks through everything in the transaction that forgets the keys: meanwhile another process may have saved under its own current
  * key, or a rewind may have been taken back.
  */
-export function* retireKeys(sql: Sql): Program<{ keyId: string; retired: number | undefined }> {
-  const keyId = currentKey(sql);
+export function* retireKeys(session: Session): Program<{ keyId: string; retired: number | undefined }> {
+  const keyId = currentKey(session);
   const left =
-    (yield* staleArchived(sql, FROM_FIRST_ARCHIVED)) !== undefined ||
+    (yield* staleArchived(session, FROM_FIRST_ARCHIVED)) !== undefined ||
     (yield* anyOf(SEALED_COLUMNS, function* (column) {
-      return (yield* staleRow(sql, column, FROM_FIRST)) !== undefined;
+      return (yield* staleRow(session, column, FROM_FIRST)) !== undefined;
     }));
-  return { keyId, retired: left ? undefined : yield* retireOtherKeys(sql) };
+  return { keyId, retired: left ? undefined : yield* retireOtherKeys(session) };
 }
 
 /** @returns where it was; undefined if there was none */
-function* resealRow(sql: Sql, sealed: SealedColumn, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
+function* resealRow(
+  session: Session,
+  sealed: SealedColumn,
+  after: ResealCursor["after"],
+): Program<ResealCursor["after"] | undefined> {
   const { rows, column } = sealed;
-  const row = yield* staleRow(sql, sealed, after);
+  const row = yield* staleRow(session, sealed, after);
   if (row === undefined) return undefined;
-  const now = resealed(sql, yield* threadIdOf(sql, Number(row["thread"])), rows.identity(row), row[column]);
+  const now = resealed(session, yield* threadIdOf(session, Number(row["thread"])), rows.identity(row), row[column]);
   const at = rows.table.key.map((name) => row[name] as string | number);
   const key = rows.table.key.map((name) => `${name} = ?`).join(" AND ");
-  yield* sql.run(`UPDATE ${rows.table.name} SET ${column} = ? WHERE ${key}`, now, ...at);
+  yield* session.run(`UPDATE ${rows.table.name} SET ${column} = ? WHERE ${key}`, now, ...at);
   return at;
 }
 
@@ -100,11 +104,15 @@ function* resealRow(sql: Sql, sealed: SealedColumn, after: ResealCursor["after"]
  * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. What nobody can reach is not opened
  * any more.
  */
-function* staleRow(sql: Sql, { rows, column, form }: SealedColumn, after: ResealCursor["after"]): Program<AnyRow | undefined> {
-  const start = currentStart(sql, form);
+function* staleRow(
+  session: Session,
+  { rows, column, form }: SealedColumn,
+  after: ResealCursor["after"],
+): Program<AnyRow | undefined> {
+  const start = currentStart(session, form);
   const key = rows.table.key.join(", ");
   const behind = after.length === 0 ? "TRUE" : `(${key}) > (${after.map(() => "?").join(", ")})`;
-  return yield* sql.get<AnyRow>(
+  return yield* session.get<AnyRow>(
     `SELECT * FROM ${rows.table.name} WHERE ${behind} AND thread NOT IN (SELECT thread FROM langgraph_leftovers)
       AND substr(${column}, 1, ?) <> ? ORDER BY ${key} LIMIT 1`,
     ...after,
@@ -114,41 +122,41 @@ function* staleRow(sql: Sql, { rows, column, form }: SealedColumn, after: Reseal
 }
 
 /** @returns where it was, in which rewind's archive; undefined if there was none */
-function* resealArchived(sql: Sql, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
-  const found = yield* staleArchived(sql, after);
+function* resealArchived(session: Session, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
+  const found = yield* staleArchived(session, after);
   if (found === undefined) return undefined;
   const { rewind_id: rewindId, ordinal, thread_id: threadId, tbl } = found;
   const { rows, column } = SEALED_COLUMNS.find((sealed) => sealed.rows.table.name === tbl) as SealedColumn;
-  verifyArchived(sql, found);
+  verifyArchived(session, found);
   const row = archivedRow(found.row);
-  const now = resealed(sql, threadId, rows.identity(row), row[column]);
+  const now = resealed(session, threadId, rows.identity(row), row[column]);
   const text = typeof now === "string" ? now : now.toString("hex").toUpperCase();
-  yield* sql.run(REPLACE_ARCHIVED, PATHS.get(tbl) ?? "", text, rewindId, ordinal);
-  yield* sealArchived(sql, rewindId, ordinal);
+  yield* session.run(REPLACE_ARCHIVED, PATHS.get(tbl) ?? "", text, rewindId, ordinal);
+  yield* sealArchived(session, rewindId, ordinal);
   return [rewindId, ordinal];
 }
 
-function* staleArchived(sql: Sql, after: ResealCursor["after"]): Program<ArchivedRow | undefined> {
-  const bytes = (currentStart(sql, "bytes") as Buffer).toString("hex").toUpperCase();
-  return yield* sql.get<ArchivedRow>(STALE_ARCHIVED, ...after, bytes, currentStart(sql, "text"));
+function* staleArchived(session: Session, after: ResealCursor["after"]): Program<ArchivedRow | undefined> {
+  const bytes = (currentStart(session, "bytes") as Buffer).toString("hex").toUpperCase();
+  return yield* session.get<ArchivedRow>(STALE_ARCHIVED, ...after, bytes, currentStart(session, "text"));
 }
 
 /** What a column begins with that is sealed under the current key, and no other does: its key id stands in front. */
-function currentStart(sql: Sql, form: SealedColumn["form"]): string | Buffer {
-  const { header } = sql.sealing;
+function currentStart(session: Session, form: SealedColumn["form"]): string | Buffer {
+  const { header } = session.sealing;
   // Base64 carries three bytes in four characters; what is cut off is a part of the checksum behind the id.
   return form === "bytes" ? header : SEALED_TEXT + header.subarray(0, header.length - (header.length % 3)).toString("base64");
 }
 
 /** The same text, sealed under the current key, in the same form. @throws what `open` of the sealing throws */
-function resealed(sql: Sql, threadId: string, identity: Identity, stored: AnyRow[string] | undefined): string | Buffer {
+function resealed(session: Session, threadId: string, identity: Identity, stored: AnyRow[string] | undefined): string | Buffer {
   const bytes = typeof stored === "string" ? (fromSealedText(stored) ?? stored) : (stored as Uint8Array);
-  const sealed = sql.sealing.seal(threadId, identity, sql.sealing.open(threadId, identity, bytes)) as Buffer;
+  const sealed = session.sealing.seal(threadId, identity, session.sealing.open(threadId, identity, bytes)) as Buffer;
   return typeof stored === "string" ? toSealedText(sealed) : sealed;
 }
 
-function currentKey(sql: Sql): string {
-  const { keyId } = sql.sealing;
+function currentKey(session: Session): string {
+  const { keyId } = session.sealing;
   if (keyId !== undefined) return keyId;
   throw new TurnsError("NOT_ENCRYPTED", {
     what: "rotateKeys()",

@@ -1,7 +1,7 @@
 import { plainSealing } from "../../sealing";
 import { corrupted } from "../refusals";
 import { ALL_ROWS, type AnyRows } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { storedRecord } from "./stored-json";
 import type { Pointer } from "../store";
 import { CHUNKS, type Column, fieldOf, type Table } from "../tables";
@@ -24,12 +24,12 @@ export function rowsNamed(table: string): AnyRows | undefined {
 }
 
 /** A row, opened and verified; a chunk is held against its address. @throws {TurnsError} CHECKPOINT_CORRUPTED, and what opening throws */
-export function openedRow(sql: Sql, rows: AnyRows, threadId: string | undefined, raw: AnyRow): Fields {
+export function openedRow(session: Session, rows: AnyRows, threadId: string | undefined, raw: AnyRow): Fields {
   // Turns outside of any thread are CheckpointPersister's, which has no keys.
   const isAlone = raw["thread"] === null;
-  const row = rows.parse(isAlone ? plainSealing : sql.sealing, isAlone ? undefined : threadId, raw as never) as Fields;
+  const row = rows.parse(isAlone ? plainSealing : session.sealing, isAlone ? undefined : threadId, raw as never) as Fields;
   if (rows.table.name !== CHUNKS.name) return row;
-  const [address, found] = [String(row["address"]), sql.sealing.address(threadId ?? "", String(row["body"]))];
+  const [address, found] = [String(row["address"]), session.sealing.address(threadId ?? "", String(row["body"]))];
   if (found === address) return row;
   throw corrupted("a part of a value", `contents with address ${address.slice(0, 12)}…`, `contents with ${found.slice(0, 12)}…`, {
     seq: row["seq"],

@@ -1,7 +1,7 @@
 import { ownershipChange } from "../ownership";
 import type { Program } from "../program";
 import { TASK_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { renameTaskOfTurns } from "./turn-changes";
 import type { TaskClaim, TaskRow } from "../store";
 import type { RawOf, TASKS } from "../tables";
@@ -17,56 +17,56 @@ const SINCE_LAST_RUN = TASK_ROWS.select(`WHERE thread = ?1
 const ALL = TASK_ROWS.select("WHERE thread = ? ORDER BY seq");
 
 /** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
-export function* claimTask(sql: Sql, key: ThreadKey, claim: TaskClaim, createdAt: string): Program<TaskRow> {
-  const { current, lastRun } = yield* tasksKnown(sql, key);
+export function* claimTask(session: Session, key: ThreadKey, claim: TaskClaim, createdAt: string): Program<TaskRow> {
+  const { current, lastRun } = yield* tasksKnown(session, key);
   const change = ownershipChange(current, lastRun, claim, key.threadId);
   if (change.type === "rename" && current !== undefined) {
     const renamed = { ...current, taskId: change.taskId };
     key.touch();
-    yield* renameTaskOfTurns(sql, key, current, renamed.taskId);
-    yield* sql.run(TASK_ROWS.update, ...TASK_ROWS.changed(sql.sealing, key, renamed));
+    yield* renameTaskOfTurns(session, key, current, renamed.taskId);
+    yield* session.run(TASK_ROWS.update, ...TASK_ROWS.changed(session.sealing, key, renamed));
     key.facts.tasks = { current: renamed, lastRun: lastRun === current ? renamed : lastRun };
     return renamed;
   }
   if (change.type === "open") {
     const { taskId, graphId, kind } = change;
     const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt };
-    yield* sql.insert(key, TASK_ROWS, opened);
+    yield* session.insert(key, TASK_ROWS, opened);
     key.facts.tasks = { current: opened, lastRun: kind === "run" ? opened : lastRun };
     return opened;
   }
   return current as TaskRow;
 }
 
-function* tasksKnown(sql: Sql, key: ThreadKey): Program<NonNullable<ThreadFacts["tasks"]>> {
+function* tasksKnown(session: Session, key: ThreadKey): Program<NonNullable<ThreadFacts["tasks"]>> {
   if (key.facts.tasks === undefined) {
-    const current = yield* currentTask(sql, key);
-    key.facts.tasks = { current, lastRun: current?.kind === "update" ? yield* lastRunTask(sql, key) : current };
+    const current = yield* currentTask(session, key);
+    key.facts.tasks = { current, lastRun: current?.kind === "update" ? yield* lastRunTask(session, key) : current };
   }
   return key.facts.tasks;
 }
 
-export function* currentTask(sql: Sql, key: ThreadKey): Program<TaskRow | undefined> {
-  const row = yield* sql.get<RawTask>(CURRENT, key.thread);
-  return row && toTask(sql, key.threadId, row);
+export function* currentTask(session: Session, key: ThreadKey): Program<TaskRow | undefined> {
+  const row = yield* session.get<RawTask>(CURRENT, key.thread);
+  return row && toTask(session, key.threadId, row);
 }
 
 /** The newest interval in which something ran. */
-export function* lastRunTask(sql: Sql, key: ThreadKey): Program<TaskRow | undefined> {
-  const [first] = (yield* sql.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(sql, key.threadId, row));
+export function* lastRunTask(session: Session, key: ThreadKey): Program<TaskRow | undefined> {
+  const [first] = (yield* session.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(session, key.threadId, row));
   return first?.kind === "run" ? first : undefined;
 }
 
-export function* listTasks(sql: Sql, threadId: string): Program<TaskRow[]> {
-  const key = yield* threadKey(sql, threadId);
-  return key === undefined ? [] : yield* tasksOf(sql, key);
+export function* listTasks(session: Session, threadId: string): Program<TaskRow[]> {
+  const key = yield* threadKey(session, threadId);
+  return key === undefined ? [] : yield* tasksOf(session, key);
 }
 
-export function* tasksOf(sql: Sql, { thread, threadId }: ThreadKey): Program<TaskRow[]> {
-  return (yield* sql.all<RawTask>(ALL, thread)).map((row) => toTask(sql, threadId, row));
+export function* tasksOf(session: Session, { thread, threadId }: ThreadKey): Program<TaskRow[]> {
+  return (yield* session.all<RawTask>(ALL, thread)).map((row) => toTask(session, threadId, row));
 }
 
 /** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function toTask(sql: Sql, threadId: string, row: RawTask): TaskRow {
-  return TASK_ROWS.parse(sql.sealing, threadId, row);
+function toTask(session: Session, threadId: string, row: RawTask): TaskRow {
+  return TASK_ROWS.parse(session.sealing, threadId, row);
 }

@@ -14,7 +14,7 @@ import {
   TURN_ROWS,
   WRITE_ROWS,
 } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { allowAgain } from "./tombstones";
 import type { CopyOrder } from "../store";
 import { type Column, EFFECTS, fieldOf, ITEMS, type RowOf, type Table } from "../tables";
@@ -52,15 +52,15 @@ class UnpublishedKey extends ThreadKey {
  */
 
 /** Copies a thread within one transaction. @throws {TurnsError} what the steps throw */
-export function* copyAtOnce(sql: Sql, order: CopyOrder): Program {
-  const source = yield* sourceOf(sql, order.sourceId);
-  const path = yield* beginCopy(sql, source, sql, order, (write) => write());
+export function* copyAtOnce(session: Session, order: CopyOrder): Program {
+  const source = yield* sourceOf(session, order.sourceId);
+  const path = yield* beginCopy(session, source, session, order, (write) => write());
   yield* copyRows(path);
   yield* publishCopy(path);
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done */
-export function* sourceOf(from: Sql, sourceId: string): Program<ThreadKey> {
+export function* sourceOf(from: Session, sourceId: string): Program<ThreadKey> {
   const source = yield* threadKey(from, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
   const rewind = yield* unfinishedRewind(from, sourceId);
@@ -70,9 +70,9 @@ export function* sourceOf(from: Sql, sourceId: string): Program<ThreadKey> {
 
 /** Takes the number of the copy, whose row is {@link publishCopy}'s to write. @throws {TurnsError} THREAD_EXISTS */
 export function* beginCopy(
-  from: Sql,
+  from: Session,
   source: ThreadKey,
-  to: Sql,
+  to: Session,
   { targetId, createdAt, createId }: CopyOrder,
   write: CopyPath["write"],
 ): Program<CopyPath> {
@@ -143,8 +143,8 @@ function firstMissing({ row }: ThreadKey, found: ThreadCounts | undefined): keyo
 }
 
 /** @throws {TurnsError} THREAD_EXISTS */
-export function* refuseTaken(sql: Sql, threadId: string): Program {
-  if ((yield* threadKey(sql, threadId)) === undefined) return;
+export function* refuseTaken(session: Session, threadId: string): Program {
+  if ((yield* threadKey(session, threadId)) === undefined) return;
   throw new TurnsError("THREAD_EXISTS", {
     what: `thread ${JSON.stringify(threadId)}`,
     expected: "an id that is not in use",

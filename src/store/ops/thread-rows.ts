@@ -1,7 +1,7 @@
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { THREAD_ROWS } from "../rows";
-import type { Sql, WrittenThread } from "../session";
+import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
 import { refuseEncrypted } from "./keys";
 import { type RawOf, type THREADS, REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
@@ -22,52 +22,52 @@ const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coales
   WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
 
 /** Whether the rows of threads are those that were written. A checksum is over the thread's sequence, which each commit moves on. */
-export function* areWritten(sql: Sql, rows: readonly WrittenThread[]): Program<boolean> {
+export function* areWritten(session: Session, rows: readonly WrittenThread[]): Program<boolean> {
   for (const { thread, checksum } of rows) {
-    const row = yield* sql.get<{ checksum: string }>(CHECKSUM_OF, thread);
+    const row = yield* session.get<{ checksum: string }>(CHECKSUM_OF, thread);
     if (row?.checksum !== checksum) return false;
   }
   return rows.length > 0;
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
-export function* threadKey(sql: Sql, threadId: string): Program<ThreadKey | undefined> {
-  const known = sql.threads.get(threadId);
+export function* threadKey(session: Session, threadId: string): Program<ThreadKey | undefined> {
+  const known = session.threads.get(threadId);
   if (known !== undefined) return known;
-  const rows = yield* sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId));
+  const rows = yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId));
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  const key = new ThreadKey(sql.changed, yield* verifiedThread(sql, threadId, row));
-  sql.threads.set(threadId, key);
+  const key = new ThreadKey(session.changed, yield* verifiedThread(session, threadId, row));
+  session.threads.set(threadId, key);
   return key;
 }
 
 /** The thread as it is on record, damaged or not: for what removes it, or looks what is wrong. */
-export function* threadNumbers(sql: Sql, threadId: string): Program<number[]> {
-  return (yield* sql.all<RawThread>(OF_ID, threadId, tagOf(sql, threadId))).map(({ thread }) => thread);
+export function* threadNumbers(session: Session, threadId: string): Program<number[]> {
+  return (yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId))).map(({ thread }) => thread);
 }
 
-export function* createThread(sql: Sql, threadId: string, createdAt: string): Program<ThreadKey> {
-  if (!sql.sealing.encrypted) yield* refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
-  return yield* insertThread(sql, newThread(sql, yield* takeNumber(sql), threadId, createdAt));
+export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadKey> {
+  if (!session.sealing.encrypted) yield* refuseEncrypted(session, `thread ${JSON.stringify(threadId)}`);
+  return yield* insertThread(session, newThread(session, yield* takeNumber(session), threadId, createdAt));
 }
 
 /** A number for a thread that is about to be. @throws {TurnsError} CHECKPOINT_CORRUPTED if the file doesn't say how many it has had */
-export function* takeNumber(sql: Sql): Program<number> {
-  const taken = yield* sql.get<{ value: number }>(TAKE_NUMBER);
+export function* takeNumber(session: Session): Program<number> {
+  const taken = yield* session.get<{ value: number }>(TAKE_NUMBER);
   if (taken !== undefined) return taken.value;
   throw corrupted("the file's settings", `how many threads it has had, up to ${THREADS_MAX - 1}`, "none, or another value", {});
 }
 
-export function newThread(sql: Sql, thread: number, threadId: string, createdAt: string): ThreadFields {
-  return { thread, threadId, tag: tagOf(sql, threadId), createdAt, ...NEW };
+export function newThread(session: Session, thread: number, threadId: string, createdAt: string): ThreadFields {
+  return { thread, threadId, tag: tagOf(session, threadId), createdAt, ...NEW };
 }
 
-export function* insertThread(sql: Sql, row: ThreadFields): Program<ThreadKey> {
-  yield* sql.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(sql.sealing, row, row));
-  const key = new ThreadKey(sql.changed, row);
-  sql.threads.set(row.threadId, key);
+export function* insertThread(session: Session, row: ThreadFields): Program<ThreadKey> {
+  yield* session.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(session.sealing, row, row));
+  const key = new ThreadKey(session.changed, row);
+  session.threads.set(row.threadId, key);
   return key;
 }
 
@@ -82,21 +82,22 @@ export function growEpoch(key: ThreadKey): void {
   key.change({ epoch: key.row.epoch + 1 });
 }
 
-export function* threadIdOf(sql: Sql, thread: number): Program<string> {
-  return (yield* sql.get<{ thread_id: string }>(ID_OF, thread))?.thread_id ?? "";
+export function* threadIdOf(session: Session, thread: number): Program<string> {
+  return (yield* session.get<{ thread_id: string }>(ID_OF, thread))?.thread_id ?? "";
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which are not at hand */
-export function* verifiedThread(sql: Sql, threadId: string, row: RawThread): Program<ThreadFields> {
-  const isOwn = row.thread_id === threadId && row.tag === tagOf(sql, threadId);
-  if (isOwn && row.checksum === THREAD_ROWS.checksum(sql.sealing, threadId, row)) return THREAD_ROWS.unverified(threadId, row);
-  if (!sql.sealing.encrypted) yield* refuseEncrypted(sql, `thread ${JSON.stringify(threadId)}`);
+export function* verifiedThread(session: Session, threadId: string, row: RawThread): Program<ThreadFields> {
+  const isOwn = row.thread_id === threadId && row.tag === tagOf(session, threadId);
+  if (isOwn && row.checksum === THREAD_ROWS.checksum(session.sealing, threadId, row))
+    return THREAD_ROWS.unverified(threadId, row);
+  if (!session.sealing.encrypted) yield* refuseEncrypted(session, `thread ${JSON.stringify(threadId)}`);
   throw damaged(threadId, "one with another checksum");
 }
 
 /** A checksum of the id alone; a thread's row is looked up so often that it is remembered. */
-export function tagOf(sql: Sql, threadId: string): string {
-  return sql.remembered(threadId, () => sql.sealing.checksum(threadId, "thread"));
+export function tagOf(session: Session, threadId: string): string {
+  return session.remembered(threadId, () => session.sealing.checksum(threadId, "thread"));
 }
 
 function damaged(threadId: string, found: string): Error {
@@ -123,19 +124,22 @@ function counting(table: Table): string {
 type Numbered = Pick<ThreadKey, "thread" | "threadId">;
 
 /** How many rows there are of a thread, by what is on record. */
-export function* countsOf(sql: Sql, { thread }: Pick<Numbered, "thread">): Program<ThreadCounts | undefined> {
-  return yield* sql.get<ThreadCounts>(ON_RECORD, thread);
+export function* countsOf(session: Session, { thread }: Pick<Numbered, "thread">): Program<ThreadCounts | undefined> {
+  return yield* session.get<ThreadCounts>(ON_RECORD, thread);
 }
 
 /** How many rows there are under a thread's number, counted. */
-export function* countedRows(sql: Sql, { thread, threadId }: Numbered): Program<ThreadCounts | undefined> {
-  return yield* sql.get<ThreadCounts>(COUNTED, thread, threadId);
+export function* countedRows(session: Session, { thread, threadId }: Numbered): Program<ThreadCounts | undefined> {
+  return yield* session.get<ThreadCounts>(COUNTED, thread, threadId);
 }
 
 /** The first kind of rows of which there are more, or fewer, than on record. */
-export function* miscounted(sql: Sql, at: Numbered): Program<{ kind: string; expected: number; found: number } | undefined> {
-  const recorded = yield* countsOf(sql, at);
-  const there = yield* countedRows(sql, at);
+export function* miscounted(
+  session: Session,
+  at: Numbered,
+): Program<{ kind: string; expected: number; found: number } | undefined> {
+  const recorded = yield* countsOf(session, at);
+  const there = yield* countedRows(session, at);
   if (recorded === undefined || there === undefined) return undefined;
   const kind = KINDS.find((one) => recorded[one] !== there[one]);
   return kind && { kind, expected: recorded[kind], found: there[kind] };
@@ -147,9 +151,9 @@ export function* miscounted(sql: Sql, at: Numbered): Program<{ kind: string; exp
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function* countedThread(sql: Sql, threadId: string): Program<ThreadKey | undefined> {
-  const key = yield* threadKey(sql, threadId);
-  const wrong = key && (yield* miscounted(sql, key));
+export function* countedThread(session: Session, threadId: string): Program<ThreadKey | undefined> {
+  const key = yield* threadKey(session, threadId);
+  const wrong = key && (yield* miscounted(session, key));
   if (wrong === undefined) return key;
   throw corrupted(`thread ${JSON.stringify(threadId)}`, `${wrong.expected} rows of ${wrong.kind}`, `${wrong.found}`, {
     threadId,
@@ -157,7 +161,7 @@ export function* countedThread(sql: Sql, threadId: string): Program<ThreadKey | 
 }
 
 /** After rows were removed or brought back by their range, what is there is what there is to be. */
-export function* recount(sql: Sql, key: ThreadKey): Program {
-  const there = yield* countedRows(sql, key);
+export function* recount(session: Session, key: ThreadKey): Program {
+  const there = yield* countedRows(session, key);
   if (there !== undefined) key.change(there);
 }

@@ -1,6 +1,6 @@
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
 import { bury } from "./tombstones";
 import type { RunRow, ThreadRow } from "../store";
@@ -32,29 +32,29 @@ const ONE = `SELECT created_at, epoch,
       GROUP BY checkpoint_ns, checkpoint_id)) AS checkpoints
   FROM langgraph_threads AS t WHERE thread = ?`;
 
-export function* listThreads(sql: Sql, query: { after: string | undefined; limit: number }): Program<ThreadRow[]> {
-  if (query.after === undefined) yield* verifyListed(sql);
-  const ids = yield* sql.rows<[string]>(PAGE, query.after ?? "", query.limit);
+export function* listThreads(session: Session, query: { after: string | undefined; limit: number }): Program<ThreadRow[]> {
+  if (query.after === undefined) yield* verifyListed(session);
+  const ids = yield* session.rows<[string]>(PAGE, query.after ?? "", query.limit);
   let last = query.after ?? "";
   const rows: ThreadRow[] = [];
   for (const [threadId] of ids) {
     refuseBack("langgraph_threads", last, threadId);
     last = threadId;
-    const row = yield* getThread(sql, threadId);
+    const row = yield* getThread(session, threadId);
     if (row !== undefined) rows.push(row);
   }
   return rows;
 }
 
 /** A damaged index would leave threads out without a word. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function* verifyListed(sql: Sql): Program<void> {
-  const { there, listed } = (yield* sql.get<{ there: number; listed: number }>(COUNTS)) ?? { there: 0, listed: 0 };
+function* verifyListed(session: Session): Program<void> {
+  const { there, listed } = (yield* session.get<{ there: number; listed: number }>(COUNTS)) ?? { there: 0, listed: 0 };
   if (there !== listed) throw corrupted("the list of threads", `${there} threads`, `${listed} in their index`, {});
 }
 
-export function* getThread(sql: Sql, threadId: string): Program<ThreadRow | undefined> {
-  const key = yield* threadKey(sql, threadId);
-  const row = key && (yield* sql.get<Row>(ONE, key.thread));
+export function* getThread(session: Session, threadId: string): Program<ThreadRow | undefined> {
+  const key = yield* threadKey(session, threadId);
+  const row = key && (yield* session.get<Row>(ONE, key.thread));
   if (key === undefined || row === undefined) return undefined;
   const { created_at: createdAt, epoch, checkpoints, live, turns } = row;
   if (checkpoints !== live) {
@@ -67,48 +67,48 @@ export function* getThread(sql: Sql, threadId: string): Program<ThreadRow | unde
     epoch,
     checkpoints,
     turns,
-    tasks: new Set((yield* tasksOf(sql, key)).map(({ taskId }) => taskId)).size,
+    tasks: new Set((yield* tasksOf(session, key)).map(({ taskId }) => taskId)).size,
   };
 }
 
 /** Leaves a tombstone, also for a thread that is not there: its first save may be on its way. */
 export function* deleteThread(
-  sql: Sql,
+  session: Session,
   threadId: string,
   deletedAt: number,
   final: boolean,
   isAlive: (run: RunRow) => boolean,
 ): Program<void> {
   yield* clearRuns(
-    sql,
-    (yield* listRuns(sql, threadId)).filter((run) => !isAlive(run)),
+    session,
+    (yield* listRuns(session, threadId)).filter((run) => !isAlive(run)),
   );
-  yield* removeThread(sql, threadId);
-  yield* bury(sql, threadId, deletedAt, final);
+  yield* removeThread(session, threadId);
+  yield* bury(session, threadId, deletedAt, final);
 }
 
 /**
  * Every row of the thread, in every table but the one of who is running. Of a large one some stay behind for {@link removeLeftovers};
  * nobody can reach them any more.
  */
-export function* removeThread(sql: Sql, threadId: string): Program<void> {
-  sql.threads.delete(threadId);
+export function* removeThread(session: Session, threadId: string): Program<void> {
+  session.threads.delete(threadId);
   let left = ROWS_AT_ONCE;
-  for (const thread of yield* threadNumbers(sql, threadId)) {
-    yield* sql.run("DELETE FROM langgraph_threads WHERE thread = ?", thread);
-    left -= yield* removeRows(sql, thread, left);
-    if (left <= 0) yield* leaveThread(sql, thread);
+  for (const thread of yield* threadNumbers(session, threadId)) {
+    yield* session.run("DELETE FROM langgraph_threads WHERE thread = ?", thread);
+    left -= yield* removeRows(session, thread, left);
+    if (left <= 0) yield* leaveThread(session, thread);
   }
   // Each is looked up by itself: their rows are many.
-  for (let rewindId = yield* archiveBehind(sql, threadId, ""); rewindId !== undefined;) {
-    if (left > 0) left -= yield* removeArchived(sql, rewindId, left);
-    if (left <= 0) yield* leaveArchive(sql, rewindId);
-    rewindId = yield* archiveBehind(sql, threadId, rewindId);
+  for (let rewindId = yield* archiveBehind(session, threadId, ""); rewindId !== undefined;) {
+    if (left > 0) left -= yield* removeArchived(session, rewindId, left);
+    if (left <= 0) yield* leaveArchive(session, rewindId);
+    rewindId = yield* archiveBehind(session, threadId, rewindId);
   }
-  yield* sql.run("DELETE FROM langgraph_rewinds WHERE thread_id = ?", threadId);
+  yield* session.run("DELETE FROM langgraph_rewinds WHERE thread_id = ?", threadId);
 }
 
-function* archiveBehind(sql: Sql, threadId: string, last: string): Program<string | undefined> {
-  const next = (yield* sql.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last))?.id ?? undefined;
+function* archiveBehind(session: Session, threadId: string, last: string): Program<string | undefined> {
+  const next = (yield* session.get<{ id: string | null }>(NEXT_ARCHIVE, threadId, last))?.id ?? undefined;
   return next === undefined || next <= last ? undefined : next;
 }

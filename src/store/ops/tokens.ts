@@ -1,6 +1,6 @@
 import type { Program } from "../program";
 import { TURN_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { openArchive } from "./archive";
 import { eachRow } from "./paging";
 import { listRewinds } from "./rewind-records";
@@ -16,18 +16,18 @@ import { newestOf, turnsOf } from "./turns";
 const ROWS_PER_PAGE = 200;
 const PAGE = TURN_ROWS.select(`WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${ROWS_PER_PAGE}`);
 
-export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): Program<void> {
+export function* addTokens(session: Session, of: Parameters<Store["addTokens"]>[0], tokens: TokenCounts): Program<void> {
   const { threadId, nodeTaskId, attemptRunId } = of;
-  yield* checkLease(sql, of.lease);
-  const key = yield* threadKey(sql, threadId);
+  yield* checkLease(session, of.lease);
+  const key = yield* threadKey(session, threadId);
   if (key === undefined) return;
-  const turns = yield* turnsOf(sql, key, nodeTaskId);
+  const turns = yield* turnsOf(session, key, nodeTaskId);
   const thought =
     (attemptRunId === undefined ? undefined : newestOf(turns, "Thought", attemptRunId)) ?? newestOf(turns, "Thought");
   if (thought === undefined) return;
   const action = thought.runId === undefined ? undefined : newestOf(turns, "Action", thought.runId);
   for (const turn of action === undefined ? [thought] : [thought, action]) {
-    yield* updateTurn(sql, turn, {
+    yield* updateTurn(session, turn, {
       inputTokens: turn.inputTokens + tokens.input,
       outputTokens: turn.outputTokens + tokens.output,
       cachedTokens: turn.cachedTokens + tokens.cached,
@@ -37,28 +37,28 @@ export function* addTokens(sql: Sql, of: Parameters<Store["addTokens"]>[0], toke
 }
 
 /** Sums of what was verified: of all turns, because one that is damaged may have been of any task. An Action repeats what its Thought says. */
-export function* tokenUsage(sql: Sql, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
-  const key = yield* threadKey(sql, threadId);
+export function* tokenUsage(session: Session, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
+  const key = yield* threadKey(session, threadId);
   const rows = new Map<string, TokenRow>();
   if (key !== undefined) {
     const paged = { table: TURNS.name, query: PAGE, bound: [key.thread], key: "seq", begin: 0, limit: ROWS_PER_PAGE };
-    yield* eachRow<RawTurn>(sql, paged, (row) => {
-      const turn = toTurn(sql, row, threadId);
+    yield* eachRow<RawTurn>(session, paged, (row) => {
+      const turn = toTurn(session, row, threadId);
       const { turnType, taskId, nodeName } = turn;
       const at = JSON.stringify([taskId, nodeName]);
       if (turnType === "Thought") rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
       return undefined;
     });
   }
-  return { rows: [...rows.values()], rewound: yield* rewoundTokens(sql, threadId) };
+  return { rows: [...rows.values()], rewound: yield* rewoundTokens(session, threadId) };
 }
 
 /** Of turns that rewinds keep. */
-function* rewoundTokens(sql: Sql, threadId: string): Program<TokenCounts> {
+function* rewoundTokens(session: Session, threadId: string): Program<TokenCounts> {
   let total = NONE;
-  for (const rewind of yield* listRewinds(sql, threadId)) {
+  for (const rewind of yield* listRewinds(session, threadId)) {
     if (!rewind.archived || rewind.takenBackAt !== undefined) continue;
-    yield* openArchive(sql, rewind, ({ tbl, change, row }) => {
+    yield* openArchive(session, rewind, ({ tbl, change, row }) => {
       const turn = JSON.parse(row) as RawTurn;
       if (tbl !== TURNS.name || change !== "deleted" || turn.turn_type !== "Thought") return undefined;
       const { input_tokens: input, output_tokens: output, cached_tokens: cached, reasoning_tokens: reasoning } = turn;

@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import type { Program } from "../program";
 import { TOMBSTONE_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import type { Lease, SawDeletion } from "../store";
 import type { RawOf, TOMBSTONES } from "../tables";
 import { type Deletion, headKey, type ThreadKey } from "../thread-state";
@@ -33,19 +33,19 @@ const EXISTS =
  * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final. LEASE_LOST for a run whose
  * thread somebody else has taken over.
  */
-export function* enterThread(sql: Sql, threadId: string, createdAt: string, entry: Entry): Program<ThreadKey> {
-  const key = yield* threadKey(sql, threadId);
-  const grave = key === undefined ? yield* tombstoneOf(sql, threadId) : yield* deletionKnown(sql, key);
+export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadKey> {
+  const key = yield* threadKey(session, threadId);
+  const grave = key === undefined ? yield* tombstoneOf(session, threadId) : yield* deletionKnown(session, key);
   if (grave !== undefined && (grave.final || (yield* isLate(key, entry, grave.deletedAt)))) {
     throw threadDeleted(threadId, grave.deletedAt, grave.final);
   }
-  yield* checkLease(sql, entry.lease);
-  return key ?? (yield* createThread(sql, threadId, createdAt));
+  yield* checkLease(session, entry.lease);
+  return key ?? (yield* createThread(session, threadId, createdAt));
 }
 
 /** The tombstone of the thread's id, if there is one; looked up once. */
-function* deletionKnown(sql: Sql, { threadId, facts }: ThreadKey): Program<Deletion | undefined> {
-  if (facts.deletion === undefined) facts.deletion = (yield* tombstoneOf(sql, threadId)) ?? null;
+function* deletionKnown(session: Session, { threadId, facts }: ThreadKey): Program<Deletion | undefined> {
+  if (facts.deletion === undefined) facts.deletion = (yield* tombstoneOf(session, threadId)) ?? null;
   return facts.deletion === null ? undefined : facts.deletion;
 }
 
@@ -62,44 +62,44 @@ function* isLate(key: ThreadKey | undefined, entry: Entry, deletedAt: number): P
   return entry.refersTo !== undefined || key === undefined;
 }
 
-export function* isThere(sql: Sql, { thread, facts }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+export function* isThere(session: Session, { thread, facts }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
   if (facts.heads.get(headKey(ns, checkpointId)) !== undefined) return true;
-  return (yield* sql.get(EXISTS, thread, ns, checkpointId)) !== undefined;
+  return (yield* session.get(EXISTS, thread, ns, checkpointId)) !== undefined;
 }
 
 /** Which deletion of the thread was the last one, 0 for none. */
-export function* deletionOf(sql: Sql, threadId: string): Program<number> {
-  return (yield* tombstoneOf(sql, threadId))?.deletedAt ?? 0;
+export function* deletionOf(session: Session, threadId: string): Program<number> {
+  return (yield* tombstoneOf(session, threadId))?.deletedAt ?? 0;
 }
 
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
-export function* bury(sql: Sql, threadId: string, deletedAt: number, final: boolean): Program<void> {
-  yield* saveTombstone(sql, threadId, Math.max(deletedAt, (yield* deletionOf(sql, threadId)) + 1), final);
+export function* bury(session: Session, threadId: string, deletedAt: number, final: boolean): Program<void> {
+  yield* saveTombstone(session, threadId, Math.max(deletedAt, (yield* deletionOf(session, threadId)) + 1), final);
 }
 
 /** The id may be used again, though not by the runs that were at work when it was deleted. */
-export function* allowAgain(sql: Sql, threadId: string): Program<void> {
-  const grave = yield* tombstoneOf(sql, threadId);
-  if (grave !== undefined) yield* saveTombstone(sql, threadId, grave.deletedAt, false);
+export function* allowAgain(session: Session, threadId: string): Program<void> {
+  const grave = yield* tombstoneOf(session, threadId);
+  if (grave !== undefined) yield* saveTombstone(session, threadId, grave.deletedAt, false);
 }
 
 /** @returns whether there was a tombstone */
-export function* removeTombstone(sql: Sql, threadId: string): Program<boolean> {
-  sql.threads.delete(threadId);
-  return (yield* sql.run(REMOVE, threadId, tagOf(sql, threadId))) > 0;
+export function* removeTombstone(session: Session, threadId: string): Program<boolean> {
+  session.threads.delete(threadId);
+  return (yield* session.run(REMOVE, threadId, tagOf(session, threadId))) > 0;
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function* tombstoneOf(sql: Sql, threadId: string): Program<Deletion | undefined> {
-  const row = yield* sql.get<RawOf<typeof TOMBSTONES>>(OF_THREAD, threadId, tagOf(sql, threadId));
-  return row && TOMBSTONE_ROWS.parse(sql.sealing, threadId, row);
+function* tombstoneOf(session: Session, threadId: string): Program<Deletion | undefined> {
+  const row = yield* session.get<RawOf<typeof TOMBSTONES>>(OF_THREAD, threadId, tagOf(session, threadId));
+  return row && TOMBSTONE_ROWS.parse(session.sealing, threadId, row);
 }
 
-function* saveTombstone(sql: Sql, threadId: string, deletedAt: number, final: boolean): Program<void> {
-  sql.threads.delete(threadId);
-  yield* sql.run(REMOVE, threadId, tagOf(sql, threadId));
-  const row = { threadId, tag: tagOf(sql, threadId), deletedAt, final };
-  yield* sql.run(TOMBSTONE_ROWS.insert, ...TOMBSTONE_ROWS.values(sql.sealing, { thread: null, threadId }, row));
+function* saveTombstone(session: Session, threadId: string, deletedAt: number, final: boolean): Program<void> {
+  session.threads.delete(threadId);
+  yield* session.run(REMOVE, threadId, tagOf(session, threadId));
+  const row = { threadId, tag: tagOf(session, threadId), deletedAt, final };
+  yield* session.run(TOMBSTONE_ROWS.insert, ...TOMBSTONE_ROWS.values(session.sealing, { thread: null, threadId }, row));
 }
 
 function threadDeleted(threadId: string, deletedAt: number, final: boolean): TurnsError {

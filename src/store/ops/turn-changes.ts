@@ -1,6 +1,6 @@
 import type { Program } from "../program";
 import { TURN_ROWS } from "../rows";
-import { type Sql, LeftUnwritten } from "../session";
+import { type Session, LeftUnwritten } from "../session";
 import type { LostTurn, TurnRow, TaskRow } from "../store";
 import type { ChangesOf, TURNS } from "../tables";
 import type { ThreadKey } from "../thread-state";
@@ -27,30 +27,30 @@ export class TookAllBack extends Error {
  *
  * @throws {TookAllBack}
  */
-export function* turnApart(sql: Sql, of: Omit<LostTurn, "error">, save: Program<TurnRow>): Program<SavedApart> {
-  if (!sql.inParts) return { turn: yield* save, lost: undefined };
-  if (sql.leftOut !== undefined) return { turn: undefined, lost: { ...of, error: sql.leftOut.error } };
-  yield* sql.flush();
-  const restore = sql.savepoint();
-  yield* sql.run("SAVEPOINT turn_apart");
+export function* turnApart(session: Session, of: Omit<LostTurn, "error">, save: Program<TurnRow>): Program<SavedApart> {
+  if (!session.inParts) return { turn: yield* save, lost: undefined };
+  if (session.leftOut !== undefined) return { turn: undefined, lost: { ...of, error: session.leftOut.error } };
+  yield* session.flush();
+  const restore = session.savepoint();
+  yield* session.run("SAVEPOINT turn_apart");
   try {
     const turn = yield* save;
-    yield* sql.flush();
-    yield* sql.run("RELEASE turn_apart");
+    yield* session.flush();
+    yield* session.run("RELEASE turn_apart");
     return { turn, lost: undefined };
   } catch (error) {
-    const reason = sql.engine.meaningOf(error instanceof LeftUnwritten ? error.cause : error);
-    yield* rolledBack(sql, reason);
+    const reason = session.engine.meaningOf(error instanceof LeftUnwritten ? error.cause : error);
+    yield* rolledBack(session, reason);
     restore();
     return { turn: undefined, lost: { ...of, error: reason } };
   }
 }
 
 /** After some failures (a full disk) SQLite has rolled all of the transaction back, and there is no savepoint any more. */
-function* rolledBack(sql: Sql, reason: unknown): Program {
+function* rolledBack(session: Session, reason: unknown): Program {
   try {
-    yield* sql.run("ROLLBACK TO turn_apart");
-    yield* sql.run("RELEASE turn_apart");
+    yield* session.run("ROLLBACK TO turn_apart");
+    yield* session.run("RELEASE turn_apart");
   } catch {
     throw new TookAllBack(reason);
   }
@@ -89,28 +89,28 @@ export type TurnChange = Partial<ChangesOf<typeof TURNS>>;
  *   has changed
  * @returns the turn as it is now
  */
-export function* updateTurn(sql: Sql, turn: TurnRow, change: TurnChange): Program<TurnRow> {
+export function* updateTurn(session: Session, turn: TurnRow, change: TurnChange): Program<TurnRow> {
   const now = { ...turn, ...change };
-  const key = now.threadId === undefined ? undefined : yield* threadKey(sql, now.threadId);
+  const key = now.threadId === undefined ? undefined : yield* threadKey(session, now.threadId);
   key?.touch();
   if (key !== undefined) rememberTurn(key, now);
   if (key?.replaceTurn(now) === true) return now;
-  yield* sql.run(TURN_ROWS.update, ...changedTurn(sql, now));
+  yield* session.run(TURN_ROWS.update, ...changedTurn(session, now));
   return now;
 }
 
 /** The turns that were recorded under the first name of a task get its new one: a turn's task is always one of its thread's. */
-export function* renameTaskOfTurns(sql: Sql, key: ThreadKey, { seq, taskId }: TaskRow, newId: string): Program {
-  yield* sql.flushTurns(key);
-  for (const row of yield* sql.all<RawTurn>(SINCE, key.thread, seq)) {
+export function* renameTaskOfTurns(session: Session, key: ThreadKey, { seq, taskId }: TaskRow, newId: string): Program {
+  yield* session.flushTurns(key);
+  for (const row of yield* session.all<RawTurn>(SINCE, key.thread, seq)) {
     if (row.task_id !== taskId) continue;
-    const turn = { ...toTurn(sql, row, key.threadId), taskId: newId };
-    yield* sql.run(TURN_ROWS.update, ...changedTurn(sql, turn));
+    const turn = { ...toTurn(session, row, key.threadId), taskId: newId };
+    yield* session.run(TURN_ROWS.update, ...changedTurn(session, turn));
     rememberTurn(key, turn);
   }
 }
 
 /** A row of whichever thread, verified. */
-export function* turnOf(sql: Sql, row: RawTurn): Program<TurnRow> {
-  return toTurn(sql, row, row.thread === null ? undefined : yield* threadIdOf(sql, row.thread));
+export function* turnOf(session: Session, row: RawTurn): Program<TurnRow> {
+  return toTurn(session, row, row.thread === null ? undefined : yield* threadIdOf(session, row.thread));
 }

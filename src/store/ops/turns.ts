@@ -1,7 +1,7 @@
 import { namespaceAbove } from "../namespaces";
 import { type Program, answered } from "../program";
 import { TURN_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { type Entry, enterThread } from "./tombstones";
 import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
 import type { ThreadKey } from "../thread-state";
@@ -22,25 +22,25 @@ const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
 /** The plus keeps SQLite to the index by node task: for the order of `seq` it would read all turns of the thread. */
 const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY +seq");
 
-export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> {
+export function* insertThought(session: Session, thought: NewThought): Program<TurnRow> {
   const { nodeTaskId, nodeNs, step } = thought;
-  const origin = yield* originOf(sql, thought);
+  const origin = yield* originOf(session, thought);
   const { threadId } = origin;
-  const key = yield* enterThread(sql, threadId, thought.createdAt, {
+  const key = yield* enterThread(session, threadId, thought.createdAt, {
     ...turnEntry(thought),
     belongs: () => answered(origin.proven),
     // What the run saw was a deletion of the thread it names.
     ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
   });
-  const task = yield* claimTask(sql, key, thought.claim, thought.createdAt);
-  const attempts = (yield* turnsOf(sql, key, nodeTaskId)).filter(({ turnType }) => turnType === "Thought").length;
-  const graph = yield* graphSeq(sql, key, thought.graph);
+  const task = yield* claimTask(session, key, thought.claim, thought.createdAt);
+  const attempts = (yield* turnsOf(session, key, nodeTaskId)).filter(({ turnType }) => turnType === "Thought").length;
+  const graph = yield* graphSeq(session, key, thought.graph);
   return insertTurn(key, {
     id: thought.id,
     graphId: task.graphId,
     nodeName: thought.nodeName,
     turnType: "Thought",
-    ...(yield* contentOf(sql, key, thought.state)),
+    ...(yield* contentOf(session, key, thought.state)),
     taskId: task.taskId,
     createdAt: thought.createdAt,
     seq: key.nextSeq(),
@@ -65,12 +65,12 @@ export function* insertThought(sql: Sql, thought: NewThought): Program<TurnRow> 
 }
 
 /** The turns of a node task, oldest first: remembered, or read. */
-export function* turnsOf(sql: Sql, key: ThreadKey, nodeTaskId: string): Program<readonly TurnRow[]> {
+export function* turnsOf(session: Session, key: ThreadKey, nodeTaskId: string): Program<readonly TurnRow[]> {
   const remembered = key.facts.turns.get(nodeTaskId);
   if (remembered !== undefined) return remembered;
-  yield* sql.flushTurns(key);
-  const rows = yield* sql.all<RawTurn>(OF_NODE_TASK, key.thread, nodeTaskId);
-  const turns = rows.map((row) => toTurn(sql, row, key.threadId));
+  yield* session.flushTurns(key);
+  const rows = yield* session.all<RawTurn>(OF_NODE_TASK, key.thread, nodeTaskId);
+  const turns = rows.map((row) => toTurn(session, row, key.threadId));
   key.facts.turns.set(nodeTaskId, turns);
   return turns;
 }
@@ -99,19 +99,23 @@ interface Origin {
  * node calls on a thread of its own still carries the outer thread's id, so what the named thread cannot prove is looked for among
  * the checkpoints that this connection has saved or read last: its own is one of them.
  */
-function* originOf(sql: Sql, thought: NewThought): Program<Origin> {
-  const key = yield* threadKey(sql, thought.threadId);
-  const likely = key === undefined ? undefined : yield* originOnThread(sql, key, thought);
+function* originOf(session: Session, thought: NewThought): Program<Origin> {
+  const key = yield* threadKey(session, thought.threadId);
+  const likely = key === undefined ? undefined : yield* originOnThread(session, key, thought);
   if (likely?.proven === true) return likely;
   const ns = namespaceAbove(thought.nodeNs);
-  const elsewhere = sql.heads
+  const elsewhere = session.heads
     .newestFirst()
     .find((head) => head.ns === ns && head.step === thought.step - 1 && thought.startedFrom(head.checkpointId));
   if (elsewhere !== undefined) return { ...elsewhere, proven: true };
   return likely ?? { threadId: thought.threadId, ns, checkpointId: undefined, proven: false };
 }
 
-function* originOnThread(sql: Sql, { threadId, thread, facts }: ThreadKey, thought: NewThought): Program<Origin | undefined> {
+function* originOnThread(
+  session: Session,
+  { threadId, thread, facts }: ThreadKey,
+  thought: NewThought,
+): Program<Origin | undefined> {
   let likely: Origin | undefined;
   for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
     for (const head of facts.heads.values()) {
@@ -119,23 +123,23 @@ function* originOnThread(sql: Sql, { threadId, thread, facts }: ThreadKey, thoug
       return { threadId, ns, checkpointId: head.checkpointId, proven: true };
     }
     for (const text of [NEWEST_AT_STEP, STARTED_AT_STEP]) {
-      const atStep = yield* sql.all<{ checkpoint_id: string }>(text, thread, ns, thought.step - 1);
+      const atStep = yield* session.all<{ checkpoint_id: string }>(text, thread, ns, thought.step - 1);
       const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
       if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
       if (atStep.length === 0) break;
     }
-    const latest = yield* sql.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
+    const latest = yield* session.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
     if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
     if (ns === "") return likely;
   }
 }
 
 function* contentOf(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   { format, packed }: TurnState,
 ): Program<Pick<TurnRow, "serializedState" | "stateFormat">> {
-  if (packed !== undefined) yield* storeChunks(sql, key, packed.parts);
+  if (packed !== undefined) yield* storeChunks(session, key, packed.parts);
   return { serializedState: packed?.text ?? "{}", stateFormat: format };
 }
 
@@ -144,23 +148,23 @@ function updateOf(update: PackedText | undefined): TurnState {
   return { format: update === undefined ? "none" : "update", packed: update };
 }
 
-export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
+export function* insertAction(session: Session, action: NewAction): Program<TurnRow> {
   const { nodeTaskId, runId } = action;
-  const key = yield* enterThread(sql, action.threadId, action.createdAt, {
+  const key = yield* enterThread(session, action.threadId, action.createdAt, {
     ...turnEntry(action),
     *belongs(on) {
-      return newestOf(yield* turnsOf(sql, on, nodeTaskId), "Thought", runId) !== undefined;
+      return newestOf(yield* turnsOf(session, on, nodeTaskId), "Thought", runId) !== undefined;
     },
   });
-  const thought = newestOf(yield* turnsOf(sql, key, nodeTaskId), "Thought", runId);
-  const { taskId, graphId } = thought ?? (yield* claimTask(sql, key, action.claim, action.createdAt));
-  const graph = thought === undefined ? yield* graphSeq(sql, key, action.graph) : thought.graph;
+  const thought = newestOf(yield* turnsOf(session, key, nodeTaskId), "Thought", runId);
+  const { taskId, graphId } = thought ?? (yield* claimTask(session, key, action.claim, action.createdAt));
+  const graph = thought === undefined ? yield* graphSeq(session, key, action.graph) : thought.graph;
   return insertTurn(key, {
     id: action.id,
     graphId,
     nodeName: action.nodeName,
     turnType: "Action",
-    ...(yield* contentOf(sql, key, updateOf(action.update))),
+    ...(yield* contentOf(session, key, updateOf(action.update))),
     taskId,
     createdAt: action.createdAt,
     seq: key.nextSeq(),
@@ -189,38 +193,39 @@ export function* insertAction(sql: Sql, action: NewAction): Program<TurnRow> {
  * provisional save failed, or no recorder is attached), the Action is inserted here.
  */
 export function* settleAction(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   writes: Pick<NewWrites, "nodeTaskId" | "createdAt">,
   settle: NonNullable<NewWrites["settle"]>,
 ): Program<SavedApart | undefined> {
-  const turns = yield* turnsOf(sql, key, writes.nodeTaskId);
+  const turns = yield* turnsOf(session, key, writes.nodeTaskId);
   const thought = newestOf(turns, "Thought");
   if (thought === undefined) return undefined;
   // An earlier attempt that timed out may have ended since, and its Action be the newest.
   const ownAction = thought.runId === undefined ? undefined : newestOf(turns, "Action", thought.runId);
   const action = ownAction ?? newestOf(turns, "Action");
   return yield* turnApart(
-    sql,
+    session,
     { nodeName: thought.nodeName, turnType: "Action" },
-    settled(sql, key, writes, settle, { thought, action }),
+    settled(session, key, writes, settle, { thought, action }),
   );
 }
 
 function* settled(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   writes: Pick<NewWrites, "createdAt">,
   settle: NonNullable<NewWrites["settle"]>,
   { thought, action }: { thought: TurnRow; action: TurnRow | undefined },
 ): Program<TurnRow> {
   const { status, durable } = settle;
-  if (action !== undefined && (action.seq ?? 0) > (thought.seq ?? 0)) return yield* updateTurn(sql, action, { status, durable });
+  if (action !== undefined && (action.seq ?? 0) > (thought.seq ?? 0))
+    return yield* updateTurn(session, action, { status, durable });
   return insertTurn(key, {
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    ...(yield* contentOf(sql, key, updateOf(settle.update(thought)))),
+    ...(yield* contentOf(session, key, updateOf(settle.update(thought)))),
     createdAt: writes.createdAt,
     seq: key.nextSeq(),
     status,

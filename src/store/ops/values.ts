@@ -2,7 +2,7 @@ import { chunkAddresses } from "../../codec";
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { CHUNK_ROWS, ITEM_ROWS, LIST_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { threadKey } from "./thread-rows";
 import type { Chunk, Remembered, PackedList, Pointer, Segment, StoredValue } from "../store";
 import type { ThreadKey } from "../thread-state";
@@ -14,45 +14,45 @@ const SEQ = "SELECT seq FROM langgraph_chunks WHERE thread = ? AND address = ?";
 const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /** Stores a chunk unless the thread has it already. @returns its seq */
-export function* storeChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
+export function* storeChunk(session: Session, key: ThreadKey, chunk: Chunk): Program<number> {
   const { chunks } = key.facts;
   const known = chunks.get(chunk.address);
   if (known !== undefined) return known;
   const isLikelyNew = chunk.isNew === true || key.facts.wasChunkNew;
-  const stored = isLikelyNew ? undefined : yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address);
-  const seq = stored?.seq ?? (yield* insertChunk(sql, key, chunk));
+  const stored = isLikelyNew ? undefined : yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address);
+  const seq = stored?.seq ?? (yield* insertChunk(session, key, chunk));
   if (stored !== undefined) key.facts.wasChunkNew = false;
   chunks.set(chunk.address, seq);
   return seq;
 }
 
 /** One that is there after all stays as it is. */
-function* insertChunk(sql: Sql, key: ThreadKey, chunk: Chunk): Program<number> {
+function* insertChunk(session: Session, key: ThreadKey, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
   const row = { seq, address: chunk.address, body: chunk.text() };
-  const isNew = (yield* sql.run(INSERT, ...CHUNK_ROWS.values(sql.sealing, key, row))) > 0;
+  const isNew = (yield* session.run(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row))) > 0;
   key.facts.wasChunkNew = isNew;
   if (isNew) return seq;
-  return (yield* sql.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;
+  return (yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;
 }
 
-export function* storeChunks(sql: Sql, key: ThreadKey, chunks: readonly Chunk[]): Program<void> {
-  for (const chunk of chunks) yield* storeChunk(sql, key, chunk);
+export function* storeChunks(session: Session, key: ThreadKey, chunks: readonly Chunk[]): Program<void> {
+  for (const chunk of chunks) yield* storeChunk(session, key, chunk);
 }
 
-export function openBody(sql: Sql, threadId: string, body: string | Uint8Array): string {
-  return sql.sealing.open(threadId, IDENTITY, body);
+export function openBody(session: Session, threadId: string, body: string | Uint8Array): string {
+  return session.sealing.open(threadId, IDENTITY, body);
 }
 
 /** Collects chunks by address, each verified against it, and each read once. */
 export class ChunkReader {
   readonly texts = new Map<string, string>();
-  readonly #sql: Sql;
+  readonly #session: Session;
   readonly #key: ThreadKey;
   readonly #remembered: Remembered | undefined;
 
-  constructor(sql: Sql, key: ThreadKey, remembered?: Remembered) {
-    this.#sql = sql;
+  constructor(session: Session, key: ThreadKey, remembered?: Remembered) {
+    this.#session = session;
     this.#key = key;
     this.#remembered = remembered;
   }
@@ -84,11 +84,11 @@ export class ChunkReader {
 
   *#load(address: string): Program<string> {
     const { threadId, thread } = this.#key;
-    const row = yield* this.#sql.get<{ body: string | Uint8Array }>(BODY, thread, address);
+    const row = yield* this.#session.get<{ body: string | Uint8Array }>(BODY, thread, address);
     const what = `a part of a value of thread ${threadId}`;
     if (row === undefined) throw corrupted(what, `a chunk with address ${address.slice(0, 12)}…`, "none", { threadId, address });
-    const text = openBody(this.#sql, threadId, row.body);
-    const found = this.#sql.sealing.address(threadId, text);
+    const text = openBody(this.#session, threadId, row.body);
+    const found = this.#session.sealing.address(threadId, text);
     if (found === address) return text;
     throw corrupted(what, `contents with address ${address.slice(0, 12)}…`, `contents with ${found.slice(0, 12)}…`, {
       threadId,
@@ -97,10 +97,14 @@ export class ChunkReader {
   }
 }
 
-export function* readChunks(sql: Sql, threadId: string, addresses: readonly string[]): Program<ReadonlyMap<string, string>> {
-  const key = yield* threadKey(sql, threadId);
+export function* readChunks(
+  session: Session,
+  threadId: string,
+  addresses: readonly string[],
+): Program<ReadonlyMap<string, string>> {
+  const key = yield* threadKey(session, threadId);
   if (key === undefined || addresses.length === 0) return new Map();
-  const reader = new ChunkReader(sql, key);
+  const reader = new ChunkReader(session, key);
   for (const address of addresses) yield* reader.read(address);
   return reader.texts;
 }
@@ -130,35 +134,40 @@ const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ?
  * @param before what the channel held in the parent checkpoint
  */
 export function* placeList(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   packed: PackedList,
   before: Pointer | undefined,
 ): Program<readonly Segment[]> {
-  const { segments, keep } = rememberedPrefix(key, packed) ?? (yield* storedPrefix(sql, key, packed, before));
+  const { segments, keep } = rememberedPrefix(key, packed) ?? (yield* storedPrefix(session, key, packed, before));
   const owner = segments.at(-1);
-  if (owner === undefined) return [yield* newList(sql, key, packed, undefined, 0)];
+  if (owner === undefined) return [yield* newList(session, key, packed, undefined, 0)];
   if (key.facts.lists.get(owner.list) === keep) {
-    yield* appendItems(sql, key, packed, owner.list, keep);
+    yield* appendItems(session, key, packed, owner.list, keep);
     return segments;
   }
-  const following = yield* sql.rows<[number]>(FOLLOWING, owner.list, keep, packed.length);
+  const following = yield* session.rows<[number]>(FOLLOWING, owner.list, keep, packed.length);
   let at = keep;
   for (const [chunk] of following) {
-    if ((yield* storeChunk(sql, key, packed.chunk(at))) !== chunk) break;
+    if ((yield* storeChunk(session, key, packed.chunk(at))) !== chunk) break;
     at += 1;
   }
   if (at === packed.length) return segments;
-  if (at < keep + following.length) return [...segments, yield* newList(sql, key, packed, owner.list, at)];
-  yield* appendItems(sql, key, packed, owner.list, at);
+  if (at < keep + following.length) return [...segments, yield* newList(session, key, packed, owner.list, at)];
+  yield* appendItems(session, key, packed, owner.list, at);
   return segments;
 }
 
 /** Where a list is that is stored as a whole. */
-export function* placeOf(sql: Sql, key: ThreadKey, packed: PackedList, pointer: ListPointer): Program<readonly Segment[]> {
+export function* placeOf(
+  session: Session,
+  key: ThreadKey,
+  packed: PackedList,
+  pointer: ListPointer,
+): Program<readonly Segment[]> {
   const known = rememberedPrefix(key, packed);
   if (known?.keep === packed.length) return known.segments;
-  return (yield* segmentsOf(sql, key, pointer)).map(({ list, from }) => ({ list, from }));
+  return (yield* segmentsOf(session, key, pointer)).map(({ list, from }) => ({ list, from }));
 }
 
 function rememberedPrefix(key: ThreadKey, packed: PackedList): { segments: readonly Segment[]; keep: number } | undefined {
@@ -166,16 +175,16 @@ function rememberedPrefix(key: ThreadKey, packed: PackedList): { segments: reado
 }
 
 function* storedPrefix(
-  sql: Sql,
+  session: Session,
   key: ThreadKey,
   packed: PackedList,
   before: Pointer | undefined,
 ): Program<{ segments: readonly Segment[]; keep: number }> {
   if (before?.kind !== "list") return { segments: [], keep: 0 };
-  const segments = yield* segmentsOf(sql, key, before);
+  const segments = yield* segmentsOf(session, key, before);
   let keep = 0;
   search: for (const { list, from, upto } of segments) {
-    for (const [address] of yield* sql.rows<[string]>(ADDRESSES, list, from, upto)) {
+    for (const [address] of yield* session.rows<[string]>(ADDRESSES, list, from, upto)) {
       if (keep >= packed.length || packed.address(keep) !== address) break search;
       keep += 1;
     }
@@ -183,31 +192,37 @@ function* storedPrefix(
   return { segments: segments.filter(({ from }) => from < keep).map(({ list, from }) => ({ list, from })), keep };
 }
 
-function* newList(sql: Sql, key: ThreadKey, packed: PackedList, base: number | undefined, keep: number): Program<Segment> {
+function* newList(
+  session: Session,
+  key: ThreadKey,
+  packed: PackedList,
+  base: number | undefined,
+  keep: number,
+): Program<Segment> {
   const list = key.nextSeq();
-  yield* sql.insert(key, LIST_ROWS, { seq: list, base, keep });
-  yield* appendItems(sql, key, packed, list, keep);
+  yield* session.insert(key, LIST_ROWS, { seq: list, base, keep });
+  yield* appendItems(session, key, packed, list, keep);
   return { list, from: keep };
 }
 
-function* appendItems(sql: Sql, key: ThreadKey, packed: PackedList, list: number, from: number): Program<void> {
+function* appendItems(session: Session, key: ThreadKey, packed: PackedList, list: number, from: number): Program<void> {
   for (let pos = from; pos < packed.length; pos += 1) {
-    const chunk = yield* storeChunk(sql, key, packed.chunk(pos));
-    yield* sql.insert(key, ITEM_ROWS, { list, pos, seq: key.nextSeq(), chunk });
+    const chunk = yield* storeChunk(session, key, packed.chunk(pos));
+    yield* session.insert(key, ITEM_ROWS, { list, pos, seq: key.nextSeq(), chunk });
   }
   key.facts.lists.set(list, packed.length);
 }
 
 /** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */
-export function* readList(sql: Sql, key: ThreadKey, pointer: ListPointer, remembered: Remembered): Program<StoredValue> {
+export function* readList(session: Session, key: ThreadKey, pointer: ListPointer, remembered: Remembered): Program<StoredValue> {
   const from = remembered.elements(pointer.list, pointer.length, pointer.digest);
   if (from >= pointer.length) return { ...pointer, segments: undefined, from, stretches: [] };
   const stretches: string[] = [];
   let found = 0;
-  const segments = yield* segmentsOf(sql, key, pointer);
+  const segments = yield* segmentsOf(session, key, pointer);
   for (const { list, from: start, upto } of segments) {
     for (let at = Math.max(start, from); at < upto; at += JOINED_MAX) {
-      for (const stretch of yield* readStretches(sql, key, list, at, Math.min(at + JOINED_MAX, upto))) {
+      for (const stretch of yield* readStretches(session, key, list, at, Math.min(at + JOINED_MAX, upto))) {
         found += stretch.length;
         if (stretch.length > 0) stretches.push(stretch.text);
       }
@@ -223,13 +238,16 @@ interface Stretch {
 }
 
 /** Texts have a greatest length, in SQLite and in JavaScript; what exceeds it is read in two. */
-function* readStretches(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch[]> {
+function* readStretches(session: Session, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch[]> {
   try {
-    return [yield* readStretch(sql, key, list, from, upto)];
+    return [yield* readStretch(session, key, list, from, upto)];
   } catch (error) {
     if (upto - from < 2 || !isTooLong(error)) throw error;
     const middle = from + Math.floor((upto - from) / 2);
-    return [...(yield* readStretches(sql, key, list, from, middle)), ...(yield* readStretches(sql, key, list, middle, upto))];
+    return [
+      ...(yield* readStretches(session, key, list, from, middle)),
+      ...(yield* readStretches(session, key, list, middle, upto)),
+    ];
   }
 }
 
@@ -238,20 +256,20 @@ function isTooLong(error: unknown): boolean {
   return code === "SQLITE_TOOBIG" || code === "ERR_STRING_TOO_LONG" || error instanceof RangeError;
 }
 
-function* readStretch(sql: Sql, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch> {
-  if (!sql.sealing.encrypted) {
-    const [[length, text] = [0, null]] = yield* sql.rows<[number, string | null]>(JOINED, list, from, upto);
+function* readStretch(session: Session, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch> {
+  if (!session.sealing.encrypted) {
+    const [[length, text] = [0, null]] = yield* session.rows<[number, string | null]>(JOINED, list, from, upto);
     return { length, text: text ?? "" };
   }
-  const bodies = (yield* sql.rows<[string | Uint8Array]>(BODIES, list, from, upto)).map(([body]) =>
-    openBody(sql, key.threadId, body),
+  const bodies = (yield* session.rows<[string | Uint8Array]>(BODIES, list, from, upto)).map(([body]) =>
+    openBody(session, key.threadId, body),
   );
   return { length: bodies.length, text: bodies.join(",") };
 }
 
 /** The lists that a list is made of, from its first element on; `upto` is where each stretch ends. */
-export function* segmentsOf(sql: Sql, key: ThreadKey, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
-  return (yield* sql.rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length))
+export function* segmentsOf(session: Session, key: ThreadKey, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
+  return (yield* session.rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length))
     .map(([list, from, upto]) => ({ list, from, upto }))
     .filter(({ from, upto }) => from < upto)
     .reverse();

@@ -22,22 +22,22 @@ export function archives(only: Owner | undefined): Phase {
 
 function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: ArchivedAddresses): Program {
   const { rewind_id: rewindId, thread_id: threadId, ordinal, tbl, change } = archived;
-  const { sql } = ctx;
+  const { session } = ctx;
   const at = ctx.at(threadId, { rewindId, ordinal });
   const wrong = (expected: string, found: string): void => at.problem("archive", expected, found);
-  const rewind = yield* sql.get<{ seq: number; thread_id: string }>(REWIND, rewindId);
-  if (rewind === undefined && (yield* isLeftoverArchive(sql, rewindId))) return;
+  const rewind = yield* session.get<{ seq: number; thread_id: string }>(REWIND, rewindId);
+  if (rewind === undefined && (yield* isLeftoverArchive(session, rewindId))) return;
   if (rewind?.thread_id !== threadId) return wrong("a row of a rewind of the thread", "one of none");
-  if (ordinal !== 1 && (yield* sql.get(BEFORE, rewindId, ordinal - 1)) === undefined)
+  if (ordinal !== 1 && (yield* session.get(BEFORE, rewindId, ordinal - 1)) === undefined)
     wrong("rows without gaps", `none at ${ordinal - 1}`);
   const owner = yield* ctx.ownerOf(threadId);
   if (owner === undefined) return at.problem("thread", "a row of a thread", "a thread that is not there");
   const raw = at.attempt(() => {
-    verifyArchived(sql, archived);
+    verifyArchived(session, archived);
     return archivedRow(archived.row);
   });
   if (raw === undefined) return;
-  const columns = (yield* sql.all<{ name: string }>(COLUMNS, tbl)).map(({ name }) => name);
+  const columns = (yield* session.all<{ name: string }>(COLUMNS, tbl)).map(({ name }) => name);
   const missing = columns.find((column) => raw[column] === undefined);
   const rows = rowsNamed(tbl);
   if (rows === undefined || columns.length === 0 || missing !== undefined)
@@ -50,19 +50,19 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   const isThere = typeof seq === "number" && (yield* isStored(ctx, tbl, owner, seq));
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
-  const references = at.attempt(() => referencesOf(rows.table, openedRow(sql, rows, threadId, raw)));
+  const references = at.attempt(() => referencesOf(rows.table, openedRow(session, rows, threadId, raw)));
   if (references === undefined) return;
   // What it refers to is in its table, or comes back with a later rewind, which has to be taken back before this one.
   yield* ctx.refersTo(owner, at, { ...references, pointers: [] }, function* (address) {
     // Unless the archive of a later rewind was pruned: this one cannot be taken back any more.
-    return (yield* addresses.has(ctx, owner, address)) || (yield* sql.get(GIVEN_UP, threadId, rewind.seq)) !== undefined;
+    return (yield* addresses.has(ctx, owner, address)) || (yield* session.get(GIVEN_UP, threadId, rewind.seq)) !== undefined;
   });
 }
 
 function* isStored(ctx: VerifyContext, table: string, { thread }: Owner, seq: number): Program<boolean> {
   const described = REWOUND.find(({ name, columns }) => name === table && columns["thread"] !== undefined);
   if (described === undefined) return false;
-  return (yield* ctx.sql.get(`SELECT 1 FROM ${described.name} WHERE thread = ? AND seq = ?`, thread, seq)) !== undefined;
+  return (yield* ctx.session.get(`SELECT 1 FROM ${described.name} WHERE thread = ? AND seq = ?`, thread, seq)) !== undefined;
 }
 
 /** Addresses of the chunks in a thread's archives, read once for as long as no row of the thread is deleted or brought back. */
@@ -72,7 +72,7 @@ class ArchivedAddresses {
 
   *has(ctx: VerifyContext, owner: Owner, address: string): Program<boolean> {
     if (this.#of !== owner.generation) {
-      this.#addresses = new Set((yield* ctx.sql.rows<[string]>(ADDRESSES, owner.threadId)).map(([one]) => one));
+      this.#addresses = new Set((yield* ctx.session.rows<[string]>(ADDRESSES, owner.threadId)).map(([one]) => one));
       this.#of = owner.generation;
     }
     return this.#addresses.has(address);

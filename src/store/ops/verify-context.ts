@@ -5,7 +5,7 @@ import { uptime } from "../../uptime";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
 import type { Program } from "../program";
 import { THREAD_ROWS } from "../rows";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { firstSeq, threadOfSeq } from "../spans";
 import { isLeftover } from "./leftovers";
 import { KEYED_BY_SEQ, type Table } from "../tables";
@@ -27,7 +27,7 @@ const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
  * prune and rewind, and a row that is there now says nothing of what was there before.
  */
 export class VerifyContext {
-  readonly sql: Sql;
+  readonly session: Session;
   /** When the step should end. */
   until = 0;
   table = "";
@@ -38,8 +38,8 @@ export class VerifyContext {
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
 
-  constructor(sql: Sql) {
-    this.sql = sql;
+  constructor(session: Session) {
+    this.session = session;
   }
 
   /** A new transaction begins: what was read in the last one no longer counts. */
@@ -69,28 +69,28 @@ export class VerifyContext {
   /** What is reported about one row, or about a table as a whole. */
   at(threadId?: string, where: Where = {}): Place {
     const { table } = this;
-    return new Place(this.sql.engine, threadId, (isRemark, kind, expected, found) => {
+    return new Place(this.session.engine, threadId, (isRemark, kind, expected, found) => {
       (isRemark ? this.#remarks : this.#problems).push({ kind, table, threadId, where, expected, found });
     });
   }
 
   *owner(thread: number): Program<Owner | undefined> {
     if (this.#owners.has(thread)) return this.#owners.get(thread);
-    const row = yield* this.sql.get<RawThread>(THREAD, thread);
-    const owner = row && new ThreadKey(this.sql.changed, THREAD_ROWS.unverified(undefined, row));
+    const row = yield* this.session.get<RawThread>(THREAD, thread);
+    const owner = row && new ThreadKey(this.session.changed, THREAD_ROWS.unverified(undefined, row));
     this.#owners.set(thread, owner);
     return owner;
   }
 
   *ownerOf(threadId: string): Program<Owner | undefined> {
-    const row = yield* this.sql.get<{ thread: number }>(NUMBER, threadId);
+    const row = yield* this.session.get<{ thread: number }>(NUMBER, threadId);
     return row && (yield* this.owner(row.thread));
   }
 
   /** The thread a row belongs to, with the row's number held against the thread's. */
   *entered(thread: number, seq: unknown, where: Where): Program<Owner | undefined> {
     const owner = yield* this.owner(thread);
-    if (owner === undefined && !(yield* isLeftover(this.sql, thread)))
+    if (owner === undefined && !(yield* isLeftover(this.session, thread)))
       this.at(undefined, where).problem("thread", "a row of a thread", `thread number ${thread}, which there is not`);
     if (typeof seq === "number") yield* this.numbered(thread, seq, owner, this.at(owner?.threadId, where));
     return owner;
@@ -103,7 +103,7 @@ export class VerifyContext {
     if (owner !== undefined && seq > owner.newestSeq)
       at.problem("sequence", `a seq up to the thread's last, ${owner.newestSeq}`, String(seq));
     if (this.#seqs.add(seq)) return;
-    const others = yield* this.#seqs.others(this.sql, seq, this.table);
+    const others = yield* this.#seqs.others(this.session, seq, this.table);
     if (others !== undefined) at.problem("sequence", "a seq that is used once", `${seq}, which ${others} has too`);
   }
 
@@ -117,7 +117,7 @@ export class VerifyContext {
     const inTexts = texts.flatMap((text) => at.attempt(() => chunkAddresses(text)) ?? []);
     const addresses = pointers.flatMap((pointer) => (pointer.kind === "whole" ? [pointer.address] : []));
     for (const address of [...inTexts, ...addresses]) {
-      if ((yield* this.sql.get(CHUNK, thread, address)) !== undefined) continue;
+      if ((yield* this.session.get(CHUNK, thread, address)) !== undefined) continue;
       if (elsewhere !== undefined && (yield* elsewhere(address))) continue;
       at.problem("reference", `a chunk with address ${address.slice(0, 12)}…`, "none");
     }
@@ -226,8 +226,8 @@ export function walk<R extends object>({ table, counts, keys, columns = "*", ...
     *next(ctx) {
       const rows =
         after === undefined
-          ? yield* ctx.sql.all<R>(`${all} ${order}`, ...bound)
-          : yield* ctx.sql.all<R>(`${all} AND ${behind} ${order}`, ...bound, ...after);
+          ? yield* ctx.session.all<R>(`${all} ${order}`, ...bound)
+          : yield* ctx.session.all<R>(`${all} AND ${behind} ${order}`, ...bound, ...after);
       for (const row of rows) {
         const values = row as Record<string, Key>;
         const at = keys.map((key) => values[key === "rowid" ? "at" : key] as Key);
@@ -308,15 +308,15 @@ class SeqSet {
    *
    * @returns what they are called; undefined if there are none
    */
-  *others(sql: Sql, seq: number, table: string): Program<string | undefined> {
+  *others(session: Session, seq: number, table: string): Program<string | undefined> {
     for (const { name: other } of KEYED_BY_SEQ) {
-      if (other !== table && (yield* sql.get(`SELECT 1 FROM ${other} WHERE seq = ?`, seq)) !== undefined)
+      if (other !== table && (yield* session.get(`SELECT 1 FROM ${other} WHERE seq = ?`, seq)) !== undefined)
         return `a row of ${other}`;
     }
     if (this.#scans >= SCANS_MAX) return undefined;
     this.#scans += 1;
     for (const [other, where, bound] of COUNTED) {
-      const row = yield* sql.get<{ n: number }>(`SELECT count(*) AS n FROM ${other} WHERE ${where}`, ...bound(seq));
+      const row = yield* session.get<{ n: number }>(`SELECT count(*) AS n FROM ${other} WHERE ${where}`, ...bound(seq));
       if ((row?.n ?? 0) > (other === table ? 1 : 0)) return `a row of ${other}`;
     }
     return undefined;

@@ -98,7 +98,7 @@ function* checkRow(
   const at = ctx.at(owner?.threadId, where);
   checkForms(at, raw, look.ids ?? [], table === TASKS || table === NAMES ? ["created_at"] : []);
   if (owner === undefined) return false;
-  const row = at.attempt(() => openedRow(ctx.sql, rows, owner.threadId, raw));
+  const row = at.attempt(() => openedRow(ctx.session, rows, owner.threadId, raw));
   const references = row && at.attempt(() => referencesOf(table, row));
   if (references !== undefined) yield* ctx.refersTo(owner, at, references);
   const versions = VERSIONED.find(({ name }) => name === table.name);
@@ -118,7 +118,7 @@ function whereName(column: string): string {
 /** A turn of no thread has no number. Others may insert rows with the seven columns of S1 alone; those have no checksum either. */
 function checkAlone(ctx: VerifyContext, at: Place, rows: AnyRows, raw: AnyRow): void {
   if (raw["seq"] !== null) at.problem("format", "no seq in a turn of no thread", String(raw["seq"]));
-  else at.attempt(() => openedRow(ctx.sql, rows, undefined, raw));
+  else at.attempt(() => openedRow(ctx.session, rows, undefined, raw));
 }
 
 function checkForms(at: Place, raw: object, ids: readonly string[], times: readonly string[]): void {
@@ -138,7 +138,10 @@ function* checkVersions<T extends (typeof VERSIONED)[number]>(
   const values = [...versionsOf, "seq"].map((column) => (raw as unknown as Record<string, string | number>)[column] as string);
   const by = raw.superseded_by;
   const newer = `SELECT min(seq) AS seq FROM ${table} WHERE ${same}`;
-  const next = yield* ctx.sql.get<{ seq: number | null }>(by === null ? `${newer} AND superseded_by IS NULL` : newer, ...values);
+  const next = yield* ctx.session.get<{ seq: number | null }>(
+    by === null ? `${newer} AND superseded_by IS NULL` : newer,
+    ...values,
+  );
   const found = next?.seq ?? null;
   if (by === null && found !== null)
     at.problem("superseded", "one version that is not superseded", `another one, with seq ${found}`);
@@ -171,12 +174,12 @@ function* foundInstead(
   digests: ListDigests,
 ): Program<string | undefined> {
   try {
-    const running = yield* digests.of(ctx.sql, owner, pointer, () => ctx.isOver);
+    const running = yield* digests.of(ctx.session, owner, pointer, () => ctx.isOver);
     if (running === undefined || "broken" in running) return running?.broken;
-    const digest = finished(running, (text) => ctx.sql.sealing.address(owner.threadId, text));
+    const digest = finished(running, (text) => ctx.session.sealing.address(owner.threadId, text));
     return digest === pointer.digest ? "" : `elements with digest ${digest.slice(0, 12)}…`;
   } catch (error) {
-    const { engine } = ctx.sql;
+    const { engine } = ctx.session;
     if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY")) throw error;
     const code = engine.codeOf(error);
     return `elements that do not open (${code !== "" ? code : error instanceof Error ? error.name : "Error"})`;
@@ -186,7 +189,7 @@ function* foundInstead(
 /** Without a word about what does not verify: that is told once, when the row's lists are through. */
 function pointersOf(ctx: VerifyContext, owner: Owner, raw: AnyRow): References["pointers"] {
   try {
-    return referencesOf(SNAPSHOTS, openedRow(ctx.sql, rowsNamed(SNAPSHOTS.name) as AnyRows, owner.threadId, raw)).pointers;
+    return referencesOf(SNAPSHOTS, openedRow(ctx.session, rowsNamed(SNAPSHOTS.name) as AnyRows, owner.threadId, raw)).pointers;
   } catch {
     return [];
   }
@@ -198,7 +201,7 @@ const ELSEWHERE = `SELECT seq FROM ${SNAPSHOTS.name} WHERE thread = ?1 AND check
 
 /** Whether the checkpoint is stored, in any version. */
 function* isStored(ctx: VerifyContext, { thread }: Owner, ns: string, checkpointId: string): Program<boolean> {
-  return (yield* ctx.sql.get(STORED, thread, ns, checkpointId)) !== undefined;
+  return (yield* ctx.session.get(STORED, thread, ns, checkpointId)) !== undefined;
 }
 
 /** Its parent is there. All its versions have one position, no other checkpoint has it, and it's the seq of the first of them. */
@@ -208,7 +211,7 @@ function* checkSnapshot(ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow
     const tell = owner.row.prunedSeq > 0 ? "remark" : "problem";
     at[tell]("reference", `checkpoint ${parent}, its parent`, "none of that id");
   }
-  const other = yield* ctx.sql.get<{ seq: number }>(ELSEWHERE, owner.thread, ns, id, position);
+  const other = yield* ctx.session.get<{ seq: number }>(ELSEWHERE, owner.thread, ns, id, position);
   if (other === undefined && position > firstSeq(owner.thread) && position <= seq) return;
   const found = other === undefined ? `${position}, which is none` : `${position}, and another one with seq ${other.seq}`;
   at.problem("sequence", "the position at which the checkpoint was first saved", found);
@@ -225,26 +228,26 @@ function* checkList(ctx: VerifyContext, at: Place, _: Owner, raw: AnyRow): Progr
     if (keep !== 0) at.problem("list", "a list without a base that keeps nothing of it", `keep ${keep}`);
     return;
   }
-  const base = baseSeq < seq ? yield* ctx.sql.get<ListRow>(LIST, baseSeq) : undefined;
+  const base = baseSeq < seq ? yield* ctx.session.get<ListRow>(LIST, baseSeq) : undefined;
   if (base?.thread !== thread) return at.problem("list", "an older list of the thread as its base", `list ${baseSeq}`);
   // A list that lost its own elements may have a base that lost some too: then nothing refers to them.
-  const isUsed = keep > base.keep && (yield* ctx.sql.get(ITEM, seq, keep)) !== undefined;
-  const isShort = isUsed && (yield* ctx.sql.get(ITEM, base.seq, keep - 1)) === undefined;
+  const isUsed = keep > base.keep && (yield* ctx.session.get(ITEM, seq, keep)) !== undefined;
+  const isShort = isUsed && (yield* ctx.session.get(ITEM, base.seq, keep - 1)) === undefined;
   if (keep < 1 || isShort) at.problem("list", `a base of ${keep} elements or more`, "fewer");
 }
 
 function* checkItem(ctx: VerifyContext, at: Place, { thread }: Owner, raw: AnyRow): Program {
   const { list: listSeq, pos, seq, chunk: chunkSeq } = raw as RawOf<typeof ITEMS>;
-  const list = yield* ctx.sql.get<ListRow>(LIST, listSeq);
+  const list = yield* ctx.session.get<ListRow>(LIST, listSeq);
   if (list === undefined) return at.problem("list", "an element of a list", "one of none");
   if (pos < list.keep) at.problem("list", `a position from ${list.keep} on`, String(pos));
   if (seq <= listSeq) at.problem("sequence", "a seq behind the list's", String(seq));
   if (pos > list.keep) {
-    const before = yield* ctx.sql.get<{ seq: number }>(ITEM, listSeq, pos - 1);
+    const before = yield* ctx.session.get<{ seq: number }>(ITEM, listSeq, pos - 1);
     if (before === undefined) at.problem("list", "elements without gaps", `none at position ${pos - 1}`);
     else if (before.seq >= seq) at.problem("sequence", "a seq behind the element before", String(seq));
   }
-  const chunk = yield* ctx.sql.get<{ thread: number }>(CHUNK_THREAD, chunkSeq);
+  const chunk = yield* ctx.session.get<{ thread: number }>(CHUNK_THREAD, chunkSeq);
   if (chunk?.thread === thread) return;
   const found = chunk === undefined ? "none" : `one of thread number ${chunk.thread}`;
   at.problem("reference", `chunk ${chunkSeq} of the thread`, found);
@@ -268,12 +271,12 @@ function* checkTurn(ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow, ro
   if (id !== null && !(yield* isStored(ctx, owner, ns ?? "", id))) {
     at.remark("reference", `checkpoint ${id}, which the turn started from`, "none of that id");
   }
-  if (graph !== null && (yield* ctx.sql.get(GRAPH, graph, owner.thread)) === undefined) {
+  if (graph !== null && (yield* ctx.session.get(GRAPH, graph, owner.thread)) === undefined) {
     at.problem("reference", `graph ${graph} of the thread`, "none");
   }
   if (raw["turn_type"] !== "Action") return;
   const attempt = Number(raw["attempt"] ?? 1);
-  if ((yield* ctx.sql.get(THOUGHT, owner.thread, nodeTaskId ?? "", attempt, seq ?? 0)) !== undefined) return;
+  if ((yield* ctx.session.get(THOUGHT, owner.thread, nodeTaskId ?? "", attempt, seq ?? 0)) !== undefined) return;
   // An Action takes the checkpoint from its Thought; without one, its Thought could not be saved, and the graph continued (S1.9).
   at[id === null ? "remark" : "problem"]("turn", `the Thought of attempt ${attempt}`, "none");
 }
@@ -296,7 +299,7 @@ const NAMED = `${STORED} AND superseded_by IS NULL`;
 
 function* checkName(ctx: VerifyContext, at: Place, { thread }: Owner, raw: AnyRow): Program {
   const { checkpoint_ns: ns, checkpoint_id: id } = raw as RawOf<typeof NAMES>;
-  if ((yield* ctx.sql.get(NAMED, thread, ns, id)) !== undefined) return;
+  if ((yield* ctx.session.get(NAMED, thread, ns, id)) !== undefined) return;
   at.problem("reference", `checkpoint ${id}, which has the name`, "none of that id");
 }
 
@@ -315,12 +318,12 @@ export function threads(only: Owner | undefined): Phase {
   return walk<RawThread>({ table: THREADS.name, keys: THREADS.key, ...stretch, limit: 20, check });
 
   function* check(ctx: VerifyContext, row: RawThread): Program {
-    const { sql } = ctx;
+    const { session } = ctx;
     const { thread, thread_id: threadId } = row;
     const at = ctx.at(threadId, { thread });
     ctx.threads += 1;
-    yield* at.attempted(verifiedThread(sql, threadId, row));
-    const wrong = yield* miscounted(sql, { thread, threadId });
+    yield* at.attempted(verifiedThread(session, threadId, row));
+    const wrong = yield* miscounted(session, { thread, threadId });
     if (wrong !== undefined) at.problem("thread", `${wrong.expected} rows of ${wrong.kind}, as on record`, String(wrong.found));
     checkForms(at, row, ["thread_id"], ["created_at"]);
     if (row.generation < 0 || row.unswept < 0 || row.seq < 0 || row.seq >= SPAN)
@@ -328,13 +331,13 @@ export function threads(only: Owner | undefined): Phase {
     const [first, newest] = [firstSeq(thread), firstSeq(thread) + row.seq];
     if (row.pruned_seq !== 0 && !(row.pruned_seq >= first && row.pruned_seq <= newest))
       at.problem("sequence", `a pruned_seq of 0, or from ${first} to ${newest}`, String(row.pruned_seq));
-    const epochs = (yield* sql.get<{ n: number }>(EPOCHS, threadId))?.n ?? 0;
+    const epochs = (yield* session.get<{ n: number }>(EPOCHS, threadId))?.n ?? 0;
     if (row.epoch < epochs) at.problem("sequence", `an epoch of ${epochs} or more`, String(row.epoch));
     // The walk through a thread's turns goes by their seqs.
-    const unnumbered = only && (yield* sql.get<{ id: string }>(NO_SEQ, thread));
+    const unnumbered = only && (yield* session.get<{ id: string }>(NO_SEQ, thread));
     if (unnumbered !== undefined)
       ctx.at(threadId, { thread, id: unnumbered.id }).problem("format", "turns with a seq", "one without");
-    if ((yield* sql.get(FINAL, threadId)) !== undefined)
+    if ((yield* session.get(FINAL, threadId)) !== undefined)
       at.problem("thread", "no thread where one was deleted for good", "a thread");
     yield* checkOwned(ctx, thread, threadId);
   }
@@ -342,8 +345,8 @@ export function threads(only: Owner | undefined): Phase {
 
 /** Whatever is saved belongs to a task, which takes its number first. */
 function* checkOwned(ctx: VerifyContext, thread: number, threadId: string): Program {
-  const seq = (yield* ctx.sql.get<{ seq: number | null }>(FIRST_ROW, thread))?.seq ?? undefined;
-  const task = (yield* ctx.sql.get<{ seq: number | null }>(FIRST_TASK, thread))?.seq ?? undefined;
+  const seq = (yield* ctx.session.get<{ seq: number | null }>(FIRST_ROW, thread))?.seq ?? undefined;
+  const task = (yield* ctx.session.get<{ seq: number | null }>(FIRST_TASK, thread))?.seq ?? undefined;
   if (seq === undefined || (task !== undefined && task < seq)) return;
   const found = task === undefined ? "none" : `one that begins at ${task}`;
   ctx.at(threadId, { thread, seq }).problem("task", "a task that begins before the thread's first row", found);
@@ -360,7 +363,7 @@ export function tombstones(only: Owner | undefined): Phase {
     *check(ctx, row) {
       const { thread_id: threadId, deleted_at: deletedAt } = row;
       const at = ctx.at(threadId);
-      at.attempt(() => TOMBSTONE_ROWS.parse(ctx.sql.sealing, threadId, row));
+      at.attempt(() => TOMBSTONE_ROWS.parse(ctx.session.sealing, threadId, row));
       checkForms(at, row, ["thread_id"], []);
       if (!(deletedAt > 0)) at.problem("format", "the time of a deletion", String(deletedAt));
     },
@@ -385,8 +388,8 @@ function* checkRewind(ctx: VerifyContext, row: RawRewind): Program {
   const owner = yield* ctx.ownerOf(threadId);
   if (owner === undefined) return at.problem("thread", "a rewind of a thread", "a thread that is not there");
   checkForms(at, row, [], takenBackAt === null ? ["created_at"] : ["created_at", "taken_back_at"]);
-  at.attempt(() => toRewind(ctx.sql, row));
-  const archived = (yield* ctx.sql.get<{ n: number }>(ARCHIVED, id))?.n ?? 0;
+  at.attempt(() => toRewind(ctx.session, row));
+  const archived = (yield* ctx.session.get<{ n: number }>(ARCHIVED, id))?.n ?? 0;
   const isArchived = row.status === "done" && row.archived === 1 && takenBackAt === null;
   const expected = isArchived ? row.entries : 0;
   if (archived !== expected) at.problem("archive", `an archive of ${expected} rows`, `one of ${archived}`);
@@ -396,6 +399,6 @@ function* checkRewind(ctx: VerifyContext, row: RawRewind): Program {
   if (target >= seq) at.problem("sequence", `a target before the rewind, ${seq}`, String(target));
   if (takenBackAt !== null) return;
   const from = Math.max(target, firstSeq(owner.thread));
-  const between = yield* ctx.sql.get<{ seq: number }>(BETWEEN, from, seq, threadId);
+  const between = yield* ctx.session.get<{ seq: number }>(BETWEEN, from, seq, threadId);
   if (between !== undefined) at.problem("sequence", "nothing left of what was rewound", `a checkpoint with seq ${between.seq}`);
 }

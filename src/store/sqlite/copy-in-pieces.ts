@@ -8,7 +8,7 @@ import { forgetLeftover, isGone, isLarge, isThere, type Leftover, leaveThread } 
 import { snapshotOf } from "./open-database";
 import { pathOf } from "./opened-file";
 import { beatRun, beginCopyRun } from "../ops/runs";
-import { sqlOn, type SqliteSql } from "./engine";
+import { sessionOn, type SqliteSession } from "./engine";
 import type { Statement, Program } from "../program";
 import { beginCopy, copyAtOnce, copyRows, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "../ops/thread-copy";
 import { threadKey } from "../ops/thread-rows";
@@ -20,7 +20,7 @@ const ROWS_PER_PIECE = 500;
 /** What copying needs of the store around it. */
 export interface CopyParts {
   db: SqliteDatabase;
-  sql: SqliteSql;
+  session: SqliteSession;
   write: <T>(work: () => T) => Awaitable<T>;
   /** As `write`, without waiting for the disk. The last transaction of a copy waits for all before it. */
   writeUnsynced: <T>(work: () => T) => Awaitable<T>;
@@ -38,12 +38,12 @@ export interface CopyParts {
  * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED, CHECKPOINT_CORRUPTED, and what a save throws
  */
 export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<boolean> {
-  const { db, sql, write } = parts;
-  if (await write(() => sql.now(isCopiedAtOnce(sql, order, order.atOnce || db.memory)))) return true;
+  const { db, session, write } = parts;
+  if (await write(() => session.now(isCopiedAtOnce(session, order, order.atOnce || db.memory)))) return true;
   const reader = await parts.inTurn(() => snapshotIfReadable(db));
-  if (reader === undefined) return write(() => sql.now(isCopiedAtOnce(sql, order, true)));
+  if (reader === undefined) return write(() => session.now(isCopiedAtOnce(session, order, true)));
   try {
-    return await copyInPieces(parts, sqlOn(reader, sql.sealing), order);
+    return await copyInPieces(parts, sessionOn(reader, session.sealing), order);
   } catch (error) {
     throw translated(error, db.name);
   } finally {
@@ -52,13 +52,13 @@ export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<bo
 }
 
 /** @returns whether it was: a large thread is not, unless it has to be */
-function* isCopiedAtOnce(sql: SqliteSql, order: CopyOrder, hasToBe: boolean): Program<boolean> {
-  const source = yield* threadKey(sql, order.sourceId);
-  if (!hasToBe && source !== undefined && (yield* isLarge(sql, source.thread))) {
-    yield* refuseTaken(sql, order.targetId);
+function* isCopiedAtOnce(session: SqliteSession, order: CopyOrder, hasToBe: boolean): Program<boolean> {
+  const source = yield* threadKey(session, order.sourceId);
+  if (!hasToBe && source !== undefined && (yield* isLarge(session, source.thread))) {
+    yield* refuseTaken(session, order.targetId);
     return false;
   }
-  yield* copyAtOnce(sql, order);
+  yield* copyAtOnce(session, order);
   return true;
 }
 
@@ -71,8 +71,8 @@ function snapshotIfReadable(db: SqliteDatabase): SqliteDatabase | undefined {
   }
 }
 
-async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder): Promise<boolean> {
-  const { db, sql, write, writeUnsynced } = parts;
+async function copyInPieces(parts: CopyParts, from: SqliteSession, order: CopyOrder): Promise<boolean> {
+  const { db, session, write, writeUnsynced } = parts;
   const { runId } = order.run;
   const source = from.now(sourceOf(from, order.sourceId));
   const read: RowWrite[] = [];
@@ -81,9 +81,9 @@ async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder)
     const later = function* (one: RowWrite): Program {
       read.push(one);
     };
-    const begun = sql.now(beginCopy(from, source, sql, order, later));
-    sql.now(beginCopyRun(sql, { ...order.run, beatAt: uptime() }));
-    sql.now(leaveThread(sql, begun.target.thread, runId));
+    const begun = session.now(beginCopy(from, source, session, order, later));
+    session.now(beginCopyRun(session, { ...order.run, beatAt: uptime() }));
+    session.now(leaveThread(session, begun.target.thread, runId));
     return begun;
   });
   const leftover = { thread: path.target.thread, rewind_id: "", run_id: runId };
@@ -91,7 +91,7 @@ async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder)
   try {
     if (await arePiecesWritten(parts, from, path, read, leftover)) {
       await synchronisedLog(db);
-      isPublished = await write(() => sql.now(publishIfWhole(sql, path, leftover)));
+      isPublished = await write(() => session.now(publishIfWhole(session, path, leftover)));
     }
   } finally {
     if (!isPublished) await removed(parts, leftover);
@@ -101,8 +101,8 @@ async function copyInPieces(parts: CopyParts, from: SqliteSql, order: CopyOrder)
 
 /** @param read gets what is to be written. @returns false if somebody took this process for dead */
 async function arePiecesWritten(
-  { sql, writeUnsynced }: CopyParts,
-  from: SqliteSql,
+  { session, writeUnsynced }: CopyParts,
+  from: SqliteSession,
   path: CopyPath,
   read: RowWrite[],
   leftover: Leftover,
@@ -116,7 +116,7 @@ async function arePiecesWritten(
       step = reading.next(from.now(answerTo(step.value)));
     isLast = step.done === true;
     const piece = read.splice(0);
-    if (!(await writeUnsynced(() => sql.now(isPieceWritten(sql, piece, leftover))))) return false;
+    if (!(await writeUnsynced(() => session.now(isPieceWritten(session, piece, leftover))))) return false;
   }
   return true;
 }
@@ -125,25 +125,25 @@ function* answerTo(statement: Statement): Program<unknown> {
   return yield statement;
 }
 
-function* isPieceWritten(sql: SqliteSql, piece: readonly RowWrite[], leftover: Leftover): Program<boolean> {
-  if (!(yield* isThere(sql, leftover))) return false;
-  yield* beatRun(sql, leftover.run_id, uptime());
+function* isPieceWritten(session: SqliteSession, piece: readonly RowWrite[], leftover: Leftover): Program<boolean> {
+  if (!(yield* isThere(session, leftover))) return false;
+  yield* beatRun(session, leftover.run_id, uptime());
   for (const write of piece) yield* write();
   return true;
 }
 
 /** @returns false if rows of the source were deleted or brought back since it was read, or rows of the copy removed */
-function* publishIfWhole(sql: SqliteSql, path: CopyPath, leftover: Leftover): Program<boolean> {
-  if (!(yield* isThere(sql, leftover)) || (yield* isOutdated(path)) || !(yield* isComplete(path))) return false;
+function* publishIfWhole(session: SqliteSession, path: CopyPath, leftover: Leftover): Program<boolean> {
+  if (!(yield* isThere(session, leftover)) || (yield* isOutdated(path)) || !(yield* isComplete(path))) return false;
   yield* publishCopy(path);
-  yield* forgetLeftover(sql, leftover);
+  yield* forgetLeftover(session, leftover);
   return true;
 }
 
 /** Removes what was written of a copy that is not to be. */
-async function removed({ db, sql, writeUnsynced }: CopyParts, leftover: Leftover): Promise<void> {
+async function removed({ db, session, writeUnsynced }: CopyParts, leftover: Leftover): Promise<void> {
   try {
-    while (db.open && !(await writeUnsynced(() => sql.now(isGone(sql, leftover))))) await othersFirst();
+    while (db.open && !(await writeUnsynced(() => session.now(isGone(session, leftover))))) await othersFirst();
   } catch {
     // The copy's own error is the one to tell. What is left goes with the next deletion, or when the file is opened again.
   }

@@ -4,7 +4,7 @@ import type { Awaitable } from "../store";
 import type { Commits } from "./commits";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
 import { isBusy, sqliteCode, translated } from "./failures";
-import { Sql } from "../session";
+import { Session } from "../session";
 import type { Sealing } from "../../sealing";
 
 const CHANGES_ROWS = /^(INSERT|UPDATE|DELETE) /;
@@ -153,7 +153,7 @@ function compile(db: SqliteDatabase, text: string): Compiled {
 }
 
 /** What works on SQLite alone (salvage, a copy from a snapshot, the persister) runs its programs at once. */
-export class SqliteSql extends Sql {
+export class SqliteSession extends Session {
   readonly db: SqliteDatabase;
   readonly #engine: SqliteEngine;
 
@@ -171,16 +171,16 @@ export class SqliteSql extends Sql {
 }
 
 /** Of a connection whose transactions are begun and ended by the caller. */
-export function sqlOn(db: SqliteDatabase, sealing?: Sealing): SqliteSql {
-  return new SqliteSql(new SqliteEngine(db, undefined), sealing);
+export function sessionOn(db: SqliteDatabase, sealing?: Sealing): SqliteSession {
+  return new SqliteSession(new SqliteEngine(db, undefined), sealing);
 }
 
 /** What a program finds in one state of the file. Where a page is damaged a COMMIT fails, even if nothing was written. */
-export function lookedAt<T>(sql: SqliteSql, program: () => Program<T>): T {
-  sql.db.exec("BEGIN");
+export function lookedAt<T>(session: SqliteSession, program: () => Program<T>): T {
+  session.db.exec("BEGIN");
   try {
-    return sql.now(program());
+    return session.now(program());
   } finally {
-    if (sql.db.inTransaction) sql.db.exec("ROLLBACK");
+    if (session.db.inTransaction) session.db.exec("ROLLBACK");
   }
 }

@@ -12,7 +12,7 @@ import { Commits } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { detailsOf } from "./commit-failpoints";
 import { CommitQueue, type Request } from "../commit-queue";
-import { lookedAt, SqliteEngine, SqliteSql } from "./engine";
+import { lookedAt, SqliteEngine, SqliteSession } from "./engine";
 import { unlockDatabase } from "./unlock-file";
 import { copyThread } from "./copy-in-pieces";
 import { deltaHistory } from "../ops/delta";
@@ -29,7 +29,7 @@ import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "../ops/
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "../ops/rewinds";
 import { beatRun, beginRun, checkLease, endRun, listRuns } from "../ops/runs";
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { listTasks } from "../ops/tasks";
 import { readChunks } from "../ops/values";
 import { deleteThread, getThread, listThreads } from "../ops/threads";
@@ -72,26 +72,26 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
   };
   const commits = new Commits(db, options.busyTimeoutMs, rolledBack, new LogWatch(db, options.logger));
   const engine = new SqliteEngine(db, commits, typeof source !== "string");
-  const sql = new SqliteSql(engine, undefined, wrapper?.engine(engine));
+  const session = new SqliteSession(engine, undefined, wrapper?.engine(engine));
   try {
-    const opening = unlockDatabase(sql, options.encryption);
+    const opening = unlockDatabase(session, options.encryption);
     if (opening !== undefined) commits.holdUntil(opening);
   } catch (error) {
     if (typeof source === "string") db.close();
     throw error;
   }
-  const store = storeOn(db, sql, commits, (path) => openSqliteStore(path, options));
+  const store = storeOn(db, session, commits, (path) => openSqliteStore(path, options));
   return wrapper?.store(store) ?? store;
 }
 
-function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy: (path: string) => Store): Store {
-  const queue = new CommitQueue(sql);
-  type Work<A extends unknown[], T> = (sql: Sql, ...args: A) => Program<T>;
+function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, openCopy: (path: string) => Store): Store {
+  const queue = new CommitQueue(session);
+  type Work<A extends unknown[], T> = (session: Session, ...args: A) => Program<T>;
   const request = <A extends unknown[], T>(work: Work<A, T>, args: A, name?: CommitName): Request<T> => ({
-    program: () => work(sql, ...args),
+    program: () => work(session, ...args),
     name,
     // Outcomes and marks name their effect by its id.
-    details: () => detailsOf(typeof args[0] === "string" ? effectToTell(sql, args[0]) : args[0]),
+    details: () => detailsOf(typeof args[0] === "string" ? effectToTell(session, args[0]) : args[0]),
   });
   /** With all that was handed in before it, before it returns. */
   const write =
@@ -121,14 +121,14 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
   const read =
     <A extends unknown[], T>(work: Work<A, T>) =>
     (...args: A) =>
-      queue.read(() => work(sql, ...args));
+      queue.read(() => work(session, ...args));
   return {
-    address: (threadId, text) => sql.sealing.address(threadId, text),
+    address: (threadId, text) => session.sealing.address(threadId, text),
     get awaitsKeys() {
-      return !sql.isUnlocked;
+      return !session.isUnlocked;
     },
     putCheckpoint: save(
-      (_, checkpoint: NewCheckpoint) => putCheckpoint(sql, withoutInline(sql, checkpoint)),
+      (_, checkpoint: NewCheckpoint) => putCheckpoint(session, withoutInline(session, checkpoint)),
       "checkpoint",
       (saves) => ({ saves, hasParts: true }),
     ),
@@ -162,15 +162,15 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     getThread: read(getThread),
     deleteThread: write(deleteThread),
     // Asked before something is removed: a file that was cut is refused, not read.
-    hasLeftovers: (isAlive) => upkeep(() => sql.now(sql.transaction(hasLeftovers(sql, isAlive)))),
-    removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(sql, isAlive)),
+    hasLeftovers: (isAlive) => upkeep(() => session.now(session.transaction(hasLeftovers(session, isAlive)))),
+    removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(session, isAlive)),
     deletionOf: read(deletionOf),
     reuseThread: write(removeTombstone),
     copyThread: (order) =>
       copyThread(
         {
           db,
-          sql,
+          session,
           write: (work) => queue.now({ program: () => atOnce(work) }),
           writeUnsynced: (work) => queue.unsynced({ program: () => atOnce(work) }),
           inTurn: (work) => upkeep(work),
@@ -198,7 +198,7 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     checkLease: (lease, when = "now") =>
       when === "boundary"
         ? queue.later({ ...request(checkLease, [lease]), isLight: true })
-        : queue.read(() => checkLease(sql, lease)),
+        : queue.read(() => checkLease(session, lease)),
     endRun: mark(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
@@ -207,7 +207,7 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     beginRewind: write(beginRewind, "rewind-intent"),
     abandonRewind: write(abandonRewind),
     unfinishedRewind: read(function* (_, threadId: string) {
-      const found = yield* unfinishedRewind(sql, threadId);
+      const found = yield* unfinishedRewind(session, threadId);
       return found && publicRewind(found);
     }),
     listRewinds: read(rewindsOf),
@@ -220,7 +220,7 @@ function storeOn(db: SqliteDatabase, sql: SqliteSql, commits: Commits, openCopy:
     startVerify: async (threadId, isGraph) => {
       const { startVerify } = await import("./verify");
       const step = await read(startVerify)(threadId, isGraph);
-      return { step: () => alone(() => lookedAt(sql, step)) };
+      return { step: () => alone(() => lookedAt(session, step)) };
     },
     backUp: (order) => backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
     close: () => {
@@ -240,9 +240,9 @@ function* atOnce<T>(work: () => T): Program<T> {
 }
 
 /** For a failpoint, which must fail by nothing but its handler. It may lie within a transaction. */
-function effectToTell(sql: SqliteSql, id: string): unknown {
+function effectToTell(session: SqliteSession, id: string): unknown {
   try {
-    return sql.now(getEffect(sql, id));
+    return session.now(getEffect(session, id));
   } catch {
     return undefined;
   }

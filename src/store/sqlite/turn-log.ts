@@ -11,7 +11,7 @@ import { translated } from "./failures";
 import { refuseEncrypted } from "../ops/keys";
 import { migrate } from "./migrate";
 import { OpenedFile, pathOf, refuseSecondName } from "./opened-file";
-import { sqlOn, type SqliteSql } from "./engine";
+import { sessionOn, type SqliteSession } from "./engine";
 import type { Program } from "../program";
 import { turnOf } from "../ops/turn-changes";
 import { type RawTurn, turnValues } from "../turn-rows";
@@ -48,7 +48,7 @@ interface Gone {
 /** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
 export class SqliteTurnLog {
   readonly #db: SqliteDatabase;
-  readonly #sql: SqliteSql;
+  readonly #session: SqliteSession;
   readonly #file: OpenedFile;
   readonly #cuts: CutWatch;
 
@@ -60,17 +60,17 @@ export class SqliteTurnLog {
     const path = pathOf(db);
     this.#file = new OpenedFile(db, path);
     this.#cuts = new CutWatch(db, path);
-    this.#sql = sqlOn(db, plainSealing);
+    this.#session = sessionOn(db, plainSealing);
   }
 
   address(threadId: string, text: string): string {
-    return this.#sql.sealing.address(threadId, text);
+    return this.#session.sealing.address(threadId, text);
   }
 
   insert(turn: Omit<TurnRow, "seq">): void {
     this.#transaction(() => {
-      this.#sql.now(refuseEncrypted(this.#sql, `turn ${JSON.stringify(turn.id)}`));
-      this.#sql.now(this.#sql.run(TURN_ROWS.insert, ...turnValues(this.#sql, null, { ...turn, seq: undefined })));
+      this.#session.now(refuseEncrypted(this.#session, `turn ${JSON.stringify(turn.id)}`));
+      this.#session.now(this.#session.run(TURN_ROWS.insert, ...turnValues(this.#session, null, { ...turn, seq: undefined })));
     });
   }
 
@@ -85,9 +85,9 @@ export class SqliteTurnLog {
   ofTask(taskId: string, graphId: string | undefined): TurnRow[] {
     const rows =
       graphId === undefined
-        ? this.#sql.now(this.#sql.all<RawTurn>(OF_TASK + IN_ORDER, taskId))
-        : this.#sql.now(this.#sql.all<RawTurn>(`${OF_TASK} AND graph_id = ?2${IN_ORDER}`, taskId, graphId));
-    return rows.map((row) => this.#sql.now(turnOf(this.#sql, row)));
+        ? this.#session.now(this.#session.all<RawTurn>(OF_TASK + IN_ORDER, taskId))
+        : this.#session.now(this.#session.all<RawTurn>(`${OF_TASK} AND graph_id = ?2${IN_ORDER}`, taskId, graphId));
+    return rows.map((row) => this.#session.now(turnOf(this.#session, row)));
   }
 
   /** Deletes all rows of these tasks in one transaction and returns how many went. */
@@ -111,37 +111,37 @@ export class SqliteTurnLog {
   }
 
   prune(graphId: string, keep: number): number {
-    return this.#transaction(() => this.#counted(this.#sql.now(this.#sql.all<Gone>(PRUNE, graphId, keep))));
+    return this.#transaction(() => this.#counted(this.#session.now(this.#session.all<Gone>(PRUNE, graphId, keep))));
   }
 
   /** Tells the threads that lost turns. @returns how many went, of threads or none */
   #counted(gone: readonly Gone[]): number {
     const lost = new Map<number, number>();
     for (const { thread } of gone) if (thread !== null) lost.set(thread, (lost.get(thread) ?? 0) + 1);
-    for (const [thread, turns] of lost) this.#sql.now(this.#sql.run(LOWER, turns, thread));
+    for (const [thread, turns] of lost) this.#session.now(this.#session.run(LOWER, turns, thread));
     return gone.length;
   }
 
   /** The checkpoint a recorded Thought refers to. */
   checkpointBehind(turn: TurnRow): StoredCheckpoint | undefined {
     if (turn.threadId === undefined || turn.checkpointId === undefined) return undefined;
-    return this.#read(getCheckpoint(this.#sql, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED));
+    return this.#read(getCheckpoint(this.#session, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED));
   }
 
   /** What a recorded turn's state refers to, by address. */
   chunksOf(turn: TurnRow): ReadonlyMap<string, string> {
     if (turn.threadId === undefined) return new Map();
-    return this.#read(readChunks(this.#sql, turn.threadId, chunkAddresses(turn.serializedState)));
+    return this.#read(readChunks(this.#session, turn.threadId, chunkAddresses(turn.serializedState)));
   }
 
   #one(statement: string, value: string): TurnRow | undefined {
-    const row = this.#sql.now(this.#sql.get<RawTurn>(statement, value));
-    return row === undefined ? undefined : this.#sql.now(turnOf(this.#sql, row));
+    const row = this.#session.now(this.#session.get<RawTurn>(statement, value));
+    return row === undefined ? undefined : this.#session.now(turnOf(this.#session, row));
   }
 
   /** What others have changed since is not taken for known. */
   #read<T>(program: Program<T>): T {
-    return this.#sql.now(this.#sql.transaction(program));
+    return this.#session.now(this.#session.transaction(program));
   }
 
   #transaction<T>(work: () => T): T {

@@ -1,6 +1,6 @@
 import { type EncryptionOption, resolveKeys, type ResolvedKeys, sealedKeyIds, unlock } from "../../sealing";
 import { waitingForOthers } from "./connection";
-import type { SqliteSql } from "./engine";
+import type { SqliteSession } from "./engine";
 import { foundKeys, storeSecret, wrappedKeys } from "../ops/keys";
 
 /**
@@ -9,16 +9,16 @@ import { foundKeys, storeSecret, wrappedKeys } from "../ops/keys";
  *
  * @throws {TurnsError} what `resolveKeys` and `unlock` throw; the promise rejects with the same
  */
-export function unlockDatabase(sql: SqliteSql, option: EncryptionOption | undefined): Promise<void> | undefined {
-  const file = sql.db.name;
-  const found = waitingForOthers(file, () => sql.now(wrappedKeys(sql)));
+export function unlockDatabase(session: SqliteSession, option: EncryptionOption | undefined): Promise<void> | undefined {
+  const file = session.db.name;
+  const found = waitingForOthers(file, () => session.now(wrappedKeys(session)));
   if (option === undefined) {
-    sql.unlock(unlock(undefined, { wrapped: found, empty: false }).sealing);
+    session.unlock(unlock(undefined, { wrapped: found, empty: false }).sealing);
     return undefined;
   }
   const keys = resolveKeys(option, sealedKeyIds(found));
   const finish = (resolved: ResolvedKeys): void => {
-    if (sql.db.open) waitingForOthers(file, () => unlockWith(sql, resolved));
+    if (session.db.open) waitingForOthers(file, () => unlockWith(session, resolved));
   };
   if (keys instanceof Promise) return keys.then(finish);
   finish(keys);
@@ -26,14 +26,14 @@ export function unlockDatabase(sql: SqliteSql, option: EncryptionOption | undefi
 }
 
 /** Of two processes that open a new file at once, the second finds the secret of the first in its transaction. */
-function unlockWith(sql: SqliteSql, keys: ResolvedKeys): void {
-  const known = sql.db.transaction(() => unlock(keys, sql.now(foundKeys(sql))))() as ReturnType<typeof unlock>;
-  if (known.toStore === undefined || sql.db.readonly) return sql.unlock(known.sealing);
-  sql.db
+function unlockWith(session: SqliteSession, keys: ResolvedKeys): void {
+  const known = session.db.transaction(() => unlock(keys, session.now(foundKeys(session))))() as ReturnType<typeof unlock>;
+  if (known.toStore === undefined || session.db.readonly) return session.unlock(known.sealing);
+  session.db
     .transaction(() => {
-      const { sealing, toStore } = unlock(keys, sql.now(foundKeys(sql)));
-      if (toStore !== undefined) sql.now(storeSecret(sql, toStore.keyId, toStore.wrapped));
-      sql.unlock(sealing);
+      const { sealing, toStore } = unlock(keys, session.now(foundKeys(session)));
+      if (toStore !== undefined) session.now(storeSecret(session, toStore.keyId, toStore.wrapped));
+      session.unlock(sealing);
     })
     .immediate();
 }

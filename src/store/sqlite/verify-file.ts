@@ -4,7 +4,7 @@ import { KEYED_BY_SEQ, REWINDS, SETTINGS, type Table, THREADS, TURNS } from "../
 import { type Migration, migrationChecksum } from "./migrate";
 import { sqliteMigrations } from "./migrations.generated";
 import type { Program } from "../program";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { type Owner, type Phase, type Stretch, stretchesOf, walk } from "../ops/verify-context";
 
 const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'langgraph\\_%' ESCAPE '\\' ORDER BY name";
@@ -27,11 +27,11 @@ export function file(): Phase {
   return {
     table: "sqlite_schema",
     *next(ctx) {
-      tables ??= ["sqlite_schema", ...(yield* ctx.sql.all<{ name: string }>(TABLES)).map(({ name }) => name)];
+      tables ??= ["sqlite_schema", ...(yield* ctx.session.all<{ name: string }>(TABLES)).map(({ name }) => name)];
       const table = tables.shift();
       if (table === undefined) return false;
       ctx.table = table;
-      for (const finding of (yield* ctx.at().attempted(integrityOf(ctx.sql, table))) ?? []) {
+      for (const finding of (yield* ctx.at().attempted(integrityOf(ctx.session, table))) ?? []) {
         ctx.at().problem("unreadable", "a table that SQLite finds whole", finding);
       }
       return tables.length > 0;
@@ -40,19 +40,19 @@ export function file(): Phase {
 }
 
 /** A page that the disk does not give in one moment is damage too, to SQLite's check; so what it finds has to be found twice. */
-function* integrityOf(sql: Sql, table: string): Program<string[]> {
-  let findings = yield* integrityOnce(sql, table);
+function* integrityOf(session: Session, table: string): Program<string[]> {
+  let findings = yield* integrityOnce(session, table);
   for (let again = 0; findings.length > 0 && again < CHECKS_MAX; again += 1) {
     const before = findings;
-    findings = yield* integrityOnce(sql, table);
+    findings = yield* integrityOnce(session, table);
     if (findings.join("\n") === before.join("\n")) break;
   }
   return findings;
 }
 
 /** A pragma takes no parameters; the name comes from the schema. What SQLite says names tables, rows and pages, never contents. */
-function* integrityOnce(sql: Sql, table: string): Program<string[]> {
-  const rows = yield* sql.all<{ integrity_check: string }>(`PRAGMA integrity_check("${table.replaceAll('"', '""')}")`);
+function* integrityOnce(session: Session, table: string): Program<string[]> {
+  const rows = yield* session.all<{ integrity_check: string }>(`PRAGMA integrity_check("${table.replaceAll('"', '""')}")`);
   const findings = rows.map(({ integrity_check: finding }) => finding).filter((finding) => finding !== "ok");
   return findings.slice(0, FINDINGS_MAX);
 }
@@ -62,7 +62,7 @@ export function versions(): Phase {
   return {
     table: "langgraph_migrations",
     *next(ctx) {
-      const rows = yield* ctx.sql.all<Migration & { applied_at: string; checksum: string }>(VERSIONS);
+      const rows = yield* ctx.session.all<Migration & { applied_at: string; checksum: string }>(VERSIONS);
       const isKnown = rows.every((row, index) => {
         const ours = sqliteMigrations[index];
         const isNamed = row.version === ours?.version && row.name === ours.name;
@@ -80,7 +80,7 @@ export function threadCount(): Phase {
   return {
     table: SETTINGS.name,
     *next(ctx) {
-      const { greatest = 0, count = null } = (yield* ctx.sql.get<{ greatest: number; count: unknown }>(THREAD_COUNT)) ?? {};
+      const { greatest = 0, count = null } = (yield* ctx.session.get<{ greatest: number; count: unknown }>(THREAD_COUNT)) ?? {};
       if (Number.isInteger(count) && Number(count) >= greatest && Number(count) <= THREADS_MAX) return false;
       const found = count === null ? "none" : typeof count === "number" ? String(count) : "no number";
       ctx.at().problem("sequence", `how many threads there were, from ${greatest} to ${THREADS_MAX}`, found);
@@ -118,11 +118,11 @@ const KEYED: readonly Table[] = KEYED_BY_SEQ.filter((table) => "byThread" in tab
 /** And the others. Which rows of theirs are a thread's an index tells; that none is missing, the counts on record. */
 const INDEXED: readonly Table[] = [...KEYED, THREADS, TURNS, REWINDS];
 
-export function* tableIndexes(sql: Sql): Program<TableIndex[]> {
+export function* tableIndexes(session: Session): Program<TableIndex[]> {
   const found: TableIndex[] = [];
   for (const { name: table } of INDEXED) {
-    for (const { name, text } of yield* sql.all<{ name: string; text: string }>(INDEXES, table)) {
-      const columns = (yield* sql.all<{ name: string }>(COLUMNS, name)).map((column) => column.name);
+    for (const { name, text } of yield* session.all<{ name: string; text: string }>(INDEXES, table)) {
+      const columns = (yield* session.all<{ name: string }>(COLUMNS, name)).map((column) => column.name);
       found.push({ table, name, columns, condition: / WHERE (.*)$/s.exec(text)?.[1] ?? "TRUE" });
     }
   }
@@ -174,7 +174,7 @@ function surplus({ table, name, condition }: TableIndex, only: Owner | undefined
   return {
     table,
     *next(ctx) {
-      const { listed = 0, stored = 0 } = (yield* ctx.sql.get<{ listed: number; stored: number }>(count, ...bound)) ?? {};
+      const { listed = 0, stored = 0 } = (yield* ctx.session.get<{ listed: number; stored: number }>(count, ...bound)) ?? {};
       if (listed !== stored) ctx.at(only?.threadId).problem("unreadable", `${stored} rows in ${name}`, String(listed));
       return false;
     },

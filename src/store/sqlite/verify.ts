@@ -6,22 +6,26 @@ import { type Phase, VerifyContext } from "../ops/verify-context";
 import { type IsGraph, rewinds, rowsOfTables, threads, tombstones } from "../ops/verify-rows";
 import type { Program } from "../program";
 import { unknownThread } from "../refusals";
-import type { Sql } from "../session";
+import type { Session } from "../session";
 import { file, indexes, settings, tableIndexes, threadCount, versions } from "./verify-file";
 
 /** How long one transaction goes on. */
 const STEP_MS = 20;
 
 /** A walk through all tables, a moment at a time; each moment is to see one state of the database. @throws {TurnsError} THREAD_NOT_FOUND */
-export function* startVerify(sql: Sql, threadId: string | undefined, isGraph: IsGraph): Program<() => Program<VerifyStep>> {
-  const ctx = new VerifyContext(sql);
-  const thread = threadId === undefined ? undefined : (yield* threadNumbers(sql, threadId))[0];
+export function* startVerify(
+  session: Session,
+  threadId: string | undefined,
+  isGraph: IsGraph,
+): Program<() => Program<VerifyStep>> {
+  const ctx = new VerifyContext(session);
+  const thread = threadId === undefined ? undefined : (yield* threadNumbers(session, threadId))[0];
   if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
   const only = thread === undefined ? undefined : yield* ctx.owner(thread);
   // The file first: what SQLite cannot read explains the rest. Archives last: a rewind meanwhile moves rows into them.
   const phases = [
     ...(only === undefined ? [file(), versions(), threadCount(), settings()] : []),
-    ...indexes(only, yield* tableIndexes(sql)),
+    ...indexes(only, yield* tableIndexes(session)),
     ...[threads(only), tombstones(only)],
     ...rowsOfTables(only, isGraph),
     ...[rewinds(only), archives(only)],

@@ -1,7 +1,7 @@
 import type { ThreadCounts } from "../../thread-state";
 import { NO_ROWS } from "../../ops/thread-rows";
 import { THREADS_MAX } from "../../spans";
-import type { SqliteSql } from "../engine";
+import type { SqliteSession } from "../engine";
 import type { Pages } from "./pages";
 import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./rows";
 
@@ -27,7 +27,12 @@ const LEFT = new Set(["langgraph_runs", "langgraph_migrations"]);
 const BATCH = 500;
 
 /** Writes all rows that can be read into a new file, whatever they say: they are judged there. */
-export async function copyRows(pages: Pages, tables: readonly SourceTable[], sql: SqliteSql, gaps: TableGap[]): Promise<Copied> {
+export async function copyRows(
+  pages: Pages,
+  tables: readonly SourceTable[],
+  session: SqliteSession,
+  gaps: TableGap[],
+): Promise<Copied> {
   const rows = new Map<string, number>();
   const counted = new Map<number, ThreadCounts>();
   const refused: RefusedRow[] = [];
@@ -37,13 +42,13 @@ export async function copyRows(pages: Pages, tables: readonly SourceTable[], sql
     const source = sourceRows(pages, table, gaps);
     let [copied, read] = [0, 0];
     for (let batch = take(source); batch.length > 0; batch = take(source)) {
-      sql.db
+      session.db
         .transaction(() => {
           for (const row of batch) {
             threads = Math.max(threads, threadsBy(table, row));
             if (isThreadCount(table, row)) continue;
             if (table.name === "langgraph_threads") counted.set(Number(row["thread"]), countedOf(row));
-            const why = insert(sql, table, row);
+            const why = insert(session, table, row);
             if (why === undefined) copied += 1;
             else refused.push({ table: table.name, where: keyOf(table, row), why });
           }
@@ -70,11 +75,11 @@ function take(rows: Iterator<SourceRow>): SourceRow[] {
 }
 
 /** @returns why the row could not be written: what is unique is there already, or a value is none that the table allows */
-function insert(sql: SqliteSql, table: SourceTable, row: SourceRow): string | undefined {
+function insert(session: SqliteSession, table: SourceTable, row: SourceRow): string | undefined {
   const columns = Object.keys(row);
   const text = `INSERT INTO ${table.name} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
   try {
-    sql.now(sql.run(text, ...columns.map((column) => row[column] ?? null)));
+    session.now(session.run(text, ...columns.map((column) => row[column] ?? null)));
     return undefined;
   } catch (error) {
     const code = (error as { code?: unknown }).code;

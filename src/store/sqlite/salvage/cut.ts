@@ -17,10 +17,10 @@ import {
 } from "../../tables";
 import { DELETE_ARCHIVE } from "../../ops/archive";
 import { deltaHistory } from "../../ops/delta";
-import { lookedAt, type SqliteSql } from "../engine";
+import { lookedAt, type SqliteSession } from "../engine";
 import { changeRewind } from "../../ops/rewind-records";
 import type { Program } from "../../program";
-import type { Sql } from "../../session";
+import type { Session } from "../../session";
 import { threadIdOf, threadKey } from "../../ops/thread-rows";
 import { startVerify } from "../verify";
 import type { IsGraph } from "../../ops/verify-rows";
@@ -52,22 +52,22 @@ interface Judged {
 }
 
 /** Removes what does not verify, and then what refers to it, until everything that is left does. */
-export async function cutToWhole(sql: SqliteSql, isGraph: IsGraph): Promise<Cuts & { judged: Judged }> {
+export async function cutToWhole(session: SqliteSession, isGraph: IsGraph): Promise<Cuts & { judged: Judged }> {
   const cuts: Cuts = { cutAt: new Map(), lost: [] };
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
-    inOne(sql, superseded(sql, cuts));
-    const judged = await problemsOf(sql, isGraph);
-    if (!inOne(sql, hasCut(sql, judged.problems, cuts))) return { ...cuts, judged };
+    inOne(session, superseded(session, cuts));
+    const judged = await problemsOf(session, isGraph);
+    if (!inOne(session, hasCut(session, judged.problems, cuts))) return { ...cuts, judged };
   }
   throw new Error("what is left of the file does not come to an end");
 }
 
 /** Everything that is wrong with a file, at once; between its steps others have their turn. */
-async function problemsOf(sql: SqliteSql, isGraph: IsGraph): Promise<Judged> {
-  const step = sql.now(startVerify(sql, undefined, isGraph));
+async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Judged> {
+  const step = session.now(startVerify(session, undefined, isGraph));
   const judged: Judged = { problems: [], checked: {}, threads: 0 };
   for (;;) {
-    const { table, problems, threads, checked } = lookedAt(sql, step);
+    const { table, problems, threads, checked } = lookedAt(session, step);
     judged.problems.push(...problems);
     judged.threads += threads;
     for (const [name, count] of Object.entries(checked)) {
@@ -79,41 +79,41 @@ async function problemsOf(sql: SqliteSql, isGraph: IsGraph): Promise<Judged> {
   }
 }
 
-function* hasCut(sql: Sql, problems: readonly IntegrityProblem[], cuts: Cuts): Program<boolean> {
+function* hasCut(session: Session, problems: readonly IntegrityProblem[], cuts: Cuts): Program<boolean> {
   let count = 0;
-  for (const problem of problems) if (yield* settled(sql, problem, cuts)) count += 1;
-  return count > 0 || (yield* withoutBrokenDeltas(sql, cuts));
+  for (const problem of problems) if (yield* settled(session, problem, cuts)) count += 1;
+  return count > 0 || (yield* withoutBrokenDeltas(session, cuts));
 }
 
 /** @returns whether something was done about it */
-function* settled(sql: Sql, problem: IntegrityProblem, cuts: Cuts): Program<boolean> {
+function* settled(session: Session, problem: IntegrityProblem, cuts: Cuts): Program<boolean> {
   const { table, kind, where, threadId } = problem;
-  if (table === THREADS.name) return kind === "task" && (yield* ownedAgain(sql, problem, cuts));
+  if (table === THREADS.name) return kind === "task" && (yield* ownedAgain(session, problem, cuts));
   if (table === SNAPSHOTS.name && kind === "reference" && problem.expected.endsWith("its parent"))
-    return yield* cutBehind(sql, problem, cuts);
+    return yield* cutBehind(session, problem, cuts);
   const rewindId = table === ARCHIVE.name ? where["rewindId"] : kind === "archive" ? where["id"] : undefined;
-  if (rewindId !== undefined) return yield* withoutArchive(sql, problem, String(rewindId), cuts);
-  if (!(yield* removeRow(sql, problem))) return false;
-  const owner = threadId ?? (typeof where["thread"] === "number" ? yield* threadIdOf(sql, where["thread"]) : "");
+  if (rewindId !== undefined) return yield* withoutArchive(session, problem, String(rewindId), cuts);
+  if (!(yield* removeRow(session, problem))) return false;
+  const owner = threadId ?? (typeof where["thread"] === "number" ? yield* threadIdOf(session, where["thread"]) : "");
   const why = `${kind}: ${problem.expected}; found ${problem.found}`;
   cuts.lost.push({ table, threadId: owner === "" ? undefined : owner, where, why });
   return true;
 }
 
 /** Removes the row that a problem is about. @returns false if it was gone already, or a problem is about none */
-function* removeRow(sql: Sql, { table, where, threadId }: IntegrityProblem): Program<boolean> {
+function* removeRow(session: Session, { table, where, threadId }: IntegrityProblem): Program<boolean> {
   const described = REMOVABLE.find(({ name }) => name === table);
   const keys = described?.id ?? described?.key ?? [];
   const named: Where = { ...where, ...(described === TOMBSTONES ? { thread_id: threadId ?? "" } : {}) };
   if (described === undefined || keys.some((key) => named[key] === undefined)) return false;
   const text = `DELETE FROM ${described.name} WHERE ${keys.map((key) => `${key} IS ?`).join(" AND ")}`;
-  return (yield* sql.run(text, ...keys.map((key) => named[key] ?? null))) > 0;
+  return (yield* session.run(text, ...keys.map((key) => named[key] ?? null))) > 0;
 }
 
 /** The checkpoint stays; what was before it is not there to go back to. */
-function* cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): Program<boolean> {
+function* cutBehind(session: Session, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): Program<boolean> {
   const seq = Number(where["seq"]);
-  const key = (yield* sql.get(IS_THERE, seq)) === undefined ? undefined : yield* threadKey(sql, threadId);
+  const key = (yield* session.get(IS_THERE, seq)) === undefined ? undefined : yield* threadKey(session, threadId);
   if (key === undefined) return false;
   const { thread } = key;
   key.change({ prunedSeq: Math.max(key.row.prunedSeq, seq - 1) });
@@ -124,23 +124,23 @@ function* cutBehind(sql: Sql, { where, threadId = "", expected }: IntegrityProbl
 }
 
 /** Whatever is saved belongs to a task; where the row that says to which is lost, the first turn says it. A thread's first number is its first task's. */
-function* ownedAgain(sql: Sql, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): Program<boolean> {
-  const key = yield* threadKey(sql, threadId);
+function* ownedAgain(session: Session, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): Program<boolean> {
+  const key = yield* threadKey(session, threadId);
   const first = firstSeq(Number(where["thread"])) + 1;
   if (key === undefined || !(Number(where["seq"]) > first)) return false;
-  const turn = yield* sql.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, key.thread);
+  const turn = yield* session.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, key.thread);
   const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: first, kind: "run" as const };
-  yield* sql.insert(key, TASK_ROWS, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() });
+  yield* session.insert(key, TASK_ROWS, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() });
   const why = "the task of the first rows is lost; they are booked to that of the first turn";
   cuts.lost.push({ table: TASKS.name, threadId, where, why });
   return true;
 }
 
 /** An archive is of use as a whole, or not at all. */
-function* withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, cuts: Cuts): Program<boolean> {
-  const isRemoved = (yield* sql.run(DELETE_ARCHIVE, rewindId)) > 0;
-  const isThere = (yield* sql.get(IS_ARCHIVED, rewindId)) !== undefined;
-  if (isThere && !(yield* succeeds(changeRewind(sql, rewindId, { archived: false, entries: 0 })))) return isRemoved;
+function* withoutArchive(session: Session, problem: IntegrityProblem, rewindId: string, cuts: Cuts): Program<boolean> {
+  const isRemoved = (yield* session.run(DELETE_ARCHIVE, rewindId)) > 0;
+  const isThere = (yield* session.get(IS_ARCHIVED, rewindId)) !== undefined;
+  if (isThere && !(yield* succeeds(changeRewind(session, rewindId, { archived: false, entries: 0 })))) return isRemoved;
   if (!isRemoved && !isThere) return false;
   const why = `${problem.expected}; found ${problem.found}: the rewind cannot be taken back any more`;
   cuts.lost.push({ table: ARCHIVE.name, threadId: problem.threadId, where: { rewindId }, why });
@@ -148,31 +148,31 @@ function* withoutArchive(sql: Sql, problem: IntegrityProblem, rewindId: string, 
 }
 
 /** Which version supersedes which follows from their numbers, unless the one that did is lost: then the older one is none either. */
-function* superseded(sql: Sql, cuts: Cuts): Program {
+function* superseded(session: Session, cuts: Cuts): Program {
   for (const table of VERSIONED) {
     const next = NEXT(table);
-    const outlived = yield* sql.all<{ seq: number; thread: number; checkpoint_id: string }>(
+    const outlived = yield* session.all<{ seq: number; thread: number; checkpoint_id: string }>(
       `SELECT seq, thread, checkpoint_id FROM ${table.name} WHERE superseded_by IS NOT NULL AND ${next} IS NULL`,
     );
     for (const { seq, thread, checkpoint_id: checkpointId } of outlived) {
-      yield* sql.run(`DELETE FROM ${table.name} WHERE seq = ?`, seq);
-      const [threadId, where] = [(yield* threadIdOf(sql, thread)) || undefined, { seq, checkpointId }];
+      yield* session.run(`DELETE FROM ${table.name} WHERE seq = ?`, seq);
+      const [threadId, where] = [(yield* threadIdOf(session, thread)) || undefined, { seq, checkpointId }];
       cuts.lost.push({ table: table.name, threadId, where, why: "an older version, whose newer one is lost" });
     }
-    yield* sql.run(`UPDATE ${table.name} SET superseded_by = ${next} WHERE superseded_by IS NOT ${next}`);
+    yield* session.run(`UPDATE ${table.name} SET superseded_by = ${next} WHERE superseded_by IS NOT ${next}`);
   }
 }
 
 type Delta = { seq: number; thread: number; ns: string; checkpointId: string; delta: string };
 
 /** Values that are put together from the writes of ancestors need all of them. @returns whether a checkpoint had to go */
-function* withoutBrokenDeltas(sql: Sql, cuts: Cuts): Program<boolean> {
+function* withoutBrokenDeltas(session: Session, cuts: Cuts): Program<boolean> {
   const before = cuts.lost.length;
-  for (const { seq, thread, ns, checkpointId, delta } of yield* sql.all<Delta>(DELTAS)) {
-    const threadId = yield* threadIdOf(sql, thread);
+  for (const { seq, thread, ns, checkpointId, delta } of yield* session.all<Delta>(DELTAS)) {
+    const threadId = yield* threadIdOf(session, thread);
     const channels = JSON.parse(delta) as string[];
-    if (yield* succeeds(deltaHistory(sql, threadId, ns, checkpointId, channels, NOTHING_REMEMBERED))) continue;
-    yield* sql.run("DELETE FROM langgraph_snapshots WHERE seq = ?", seq);
+    if (yield* succeeds(deltaHistory(session, threadId, ns, checkpointId, channels, NOTHING_REMEMBERED))) continue;
+    yield* session.run("DELETE FROM langgraph_snapshots WHERE seq = ?", seq);
     const why = "ancestors are lost from whose writes its values are put together";
     cuts.lost.push({ table: SNAPSHOTS.name, threadId, where: { seq, checkpointNs: ns, checkpointId }, why });
   }
@@ -180,12 +180,12 @@ function* withoutBrokenDeltas(sql: Sql, cuts: Cuts): Program<boolean> {
 }
 
 /** Runs a program in one transaction. Rows are removed by statements that no program knows of. */
-export function inOne<T>(sql: SqliteSql, program: Program<T>): T {
-  sql.forget();
+export function inOne<T>(session: SqliteSession, program: Program<T>): T {
+  session.forget();
   try {
-    return sql.db.transaction(() => sql.now(sql.transaction(program))).immediate() as T;
+    return session.db.transaction(() => session.now(session.transaction(program))).immediate() as T;
   } finally {
-    sql.forget();
+    session.forget();
   }
 }
 

@@ -11,9 +11,9 @@ import { tooNew } from "../migrate";
 import { sqliteMigrations } from "../migrations.generated";
 import { unlockDatabase } from "../unlock-file";
 import { saveRewind, unfinishedRewind } from "../../ops/rewind-records";
-import { sqlOn, type SqliteSql } from "../engine";
+import { sessionOn, type SqliteSession } from "../engine";
 import type { Program } from "../../program";
-import type { Sql } from "../../session";
+import type { Session } from "../../session";
 import { currentTask } from "../../ops/tasks";
 import { miscounted, recount, threadKey } from "../../ops/thread-rows";
 import type { ThreadCounts, ThreadKey } from "../../thread-state";
@@ -55,7 +55,7 @@ export async function salvageFile(source: string, target: string, options: Salva
     try {
       const before = stampOf(source);
       db = openFile(target, { durability: "normal" });
-      const salvaged = await salvageInto(sqlOn(db), pages, source, options);
+      const salvaged = await salvageInto(sessionOn(db), pages, source, options);
       if (stampOf(source) !== before) throw writtenMeanwhile(source);
       return salvaged;
     } catch (error) {
@@ -70,29 +70,34 @@ export async function salvageFile(source: string, target: string, options: Salva
   }
 }
 
-async function salvageInto(sql: SqliteSql, pages: Pages, source: string, options: SalvageFileOptions): Promise<SalvagedFile> {
+async function salvageInto(
+  session: SqliteSession,
+  pages: Pages,
+  source: string,
+  options: SalvageFileOptions,
+): Promise<SalvagedFile> {
   const gaps: TableGap[] = [];
-  const { tables, isOurs } = tablesOf(pages, sql, gaps);
+  const { tables, isOurs } = tablesOf(pages, session, gaps);
   const versions = tables.find(({ name }) => name === "langgraph_migrations");
   if (!isOurs || versions === undefined) throw notOurs(source, pages);
   refuseNewer(source, [...sourceRows(pages, versions, [])]);
-  const copied = await copyRows(pages, tables, sql, gaps);
+  const copied = await copyRows(pages, tables, session, gaps);
   if ([...copied.rows.values()].every((count) => count === 0) && !pages.hasHeader) throw notOurs(source, pages);
-  sql.now(sql.run(THREADS, copied.threads));
-  if (options.encryption !== undefined && sql.now(sql.get(WRAPPED)) === undefined) throw keysLost(source);
-  await unlockDatabase(sql, options.encryption);
+  session.now(session.run(THREADS, copied.threads));
+  if (options.encryption !== undefined && session.now(session.get(WRAPPED)) === undefined) throw keysLost(source);
+  await unlockDatabase(session, options.encryption);
   // What was being removed stays removed.
   while (
     inOne(
-      sql,
-      removeLeftovers(sql, () => false),
+      session,
+      removeLeftovers(session, () => false),
     )
   )
     await new Promise((resolve) => setImmediate(resolve));
-  const repaired = inOne(sql, repairThreads(sql, new Date().toISOString()));
-  const nameless = inOne(sql, removeNameless(sql, repaired));
-  const { judged, ...cuts } = await cutToWhole(sql, options.isGraph);
-  const damaged = inOne(sql, markDamaged(sql, copied, repaired, cuts));
+  const repaired = inOne(session, repairThreads(session, new Date().toISOString()));
+  const nameless = inOne(session, removeNameless(session, repaired));
+  const { judged, ...cuts } = await cutToWhole(session, options.isGraph);
+  const damaged = inOne(session, markDamaged(session, copied, repaired, cuts));
   return {
     rescued: { ...judged.checked, threads: judged.threads },
     lost: [
@@ -107,11 +112,11 @@ async function salvageInto(sql: SqliteSql, pages: Pages, source: string, options
   };
 }
 
-function* removeNameless(sql: Sql, { nameless }: RepairedThreads): Program<LostItem[]> {
+function* removeNameless(session: Session, { nameless }: RepairedThreads): Program<LostItem[]> {
   const lost: LostItem[] = [];
   for (const thread of nameless) {
     for (const { table, which } of REMOVALS) {
-      const rows = yield* sql.run(`DELETE FROM ${table} WHERE ${which}`, thread);
+      const rows = yield* session.run(`DELETE FROM ${table} WHERE ${which}`, thread);
       const why = "nothing tells which thread the rows belong to";
       if (rows > 0) lost.push({ table, threadId: undefined, where: { thread, rows }, why });
     }
@@ -129,17 +134,22 @@ function lostPages(gaps: readonly TableGap[]): LostItem[] {
 }
 
 /** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
-function* markDamaged(sql: Sql, { counted }: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): Program<DamagedThread[]> {
+function* markDamaged(
+  session: Session,
+  { counted }: Copied,
+  { rebuilt }: RepairedThreads,
+  { cutAt }: Cuts,
+): Program<DamagedThread[]> {
   const damaged: DamagedThread[] = [];
-  for (const [threadId] of yield* sql.rows<[string]>(ALL)) {
-    const key = (yield* threadKey(sql, threadId)) as ThreadKey;
+  for (const [threadId] of yield* session.rows<[string]>(ALL)) {
+    const key = (yield* threadKey(session, threadId)) as ThreadKey;
     const { thread } = key;
-    if ((yield* miscounted(sql, key)) !== undefined) yield* recount(sql, key);
+    if ((yield* miscounted(session, key)) !== undefined) yield* recount(session, key);
     const isRebuilt = rebuilt.has(thread);
     const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as ThreadCounts, key.row);
     const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
     if (isWhole) continue;
-    const acknowledge = mayRepeat(missing) ? yield* mark(sql, key, missing) : undefined;
+    const acknowledge = mayRepeat(missing) ? yield* mark(session, key, missing) : undefined;
     damaged.push({ threadId, missing, rebuilt: isRebuilt, cutAt: cutAt.get(thread), acknowledge });
   }
   return damaged;
@@ -163,15 +173,15 @@ function mayRepeat(missing: DamagedThread["missing"]): boolean {
 }
 
 /** A rewind that is begun and would change nothing: whoever goes on with the thread meets it first. */
-function* mark(sql: Sql, key: ThreadKey, missing: DamagedThread["missing"]): Program<string> {
+function* mark(session: Session, key: ThreadKey, missing: DamagedThread["missing"]): Program<string> {
   const { threadId, newestSeq: targetSeq } = key;
-  const known = yield* unfinishedRewind(sql, threadId);
+  const known = yield* unfinishedRewind(session, threadId);
   if (known !== undefined) return known.id;
   const reason = `${SALVAGED}${missing === undefined ? "its own row" : textOf(missing)} could not be rescued`;
-  const targetTaskId = (yield* currentTask(sql, key))?.taskId ?? threadId;
+  const targetTaskId = (yield* currentTask(session, key))?.taskId ?? threadId;
   const createdAt = new Date().toISOString();
   const plan = { id: randomUUID(), threadId, targetTaskId, targetSeq, archived: false, createdAt, reason };
-  return (yield* saveRewind(sql, key, plan, "undoing", targetSeq)).id;
+  return (yield* saveRewind(session, key, plan, "undoing", targetSeq)).id;
 }
 
 function textOf(missing: NonNullable<DamagedThread["missing"]>): string {

@@ -3,7 +3,7 @@ import { firstSeq, ofThread } from "../../spans";
 import { REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
 import { type AnyRow, openedRow } from "../../ops/row-references";
 import type { Program } from "../../program";
-import type { Sql } from "../../session";
+import type { Session } from "../../session";
 import { countedRows, insertThread, newThread, NO_ROWS, type RawThread, verifiedThread } from "../../ops/thread-rows";
 import { succeeds } from "./cut";
 
@@ -38,51 +38,51 @@ export interface RepairedThreads {
  * its id, by their checksums. What else it said is taken as carefully as can be: its checkpoints count as pruned, and its epoch as grown.
  * Where a whole row is older than others of its thread, its numbers go on behind theirs.
  */
-export function* repairThreads(sql: Sql, createdAt: string): Program<RepairedThreads> {
+export function* repairThreads(session: Session, createdAt: string): Program<RepairedThreads> {
   const rebuilt = new Map<number, string>();
   const nameless: number[] = [];
   const ids = new Map<number, string>();
-  for (const row of yield* sql.all<RawThread>(THREADS)) {
-    const isWhole = yield* succeeds(verifiedThread(sql, row.thread_id, row));
-    const seq = isWhole ? yield* newestOf(sql, row.thread, row.thread_id) : undefined;
+  for (const row of yield* session.all<RawThread>(THREADS)) {
+    const isWhole = yield* succeeds(verifiedThread(session, row.thread_id, row));
+    const seq = isWhole ? yield* newestOf(session, row.thread, row.thread_id) : undefined;
     if (seq !== undefined && seq <= row.seq) continue;
-    yield* sql.run(DELETE, row.thread);
-    if (seq !== undefined) yield* insertThread(sql, { ...THREAD_ROWS.unverified(undefined, row), seq });
+    yield* session.run(DELETE, row.thread);
+    if (seq !== undefined) yield* insertThread(session, { ...THREAD_ROWS.unverified(undefined, row), seq });
     else ids.set(row.thread, row.thread_id);
   }
-  for (const [thread] of yield* sql.rows<[number]>(NUMBERS)) {
+  for (const [thread] of yield* session.rows<[number]>(NUMBERS)) {
     let id = ids.get(thread);
-    if (id === undefined || !(yield* isProven(sql, thread, id))) id = yield* provenId(sql, thread);
-    if (id === undefined || (yield* sql.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id)) !== undefined) {
+    if (id === undefined || !(yield* isProven(session, thread, id))) id = yield* provenId(session, thread);
+    if (id === undefined || (yield* session.get("SELECT 1 FROM langgraph_threads WHERE thread_id = ?", id)) !== undefined) {
       nameless.push(thread);
       continue;
     }
-    const epoch = (yield* sql.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
-    const [seq, prunedSeq] = [yield* newestOf(sql, thread, id), firstSeq(thread)];
-    const counts = (yield* countedRows(sql, { thread, threadId: id })) ?? NO_ROWS;
-    yield* insertThread(sql, { ...newThread(sql, thread, id, createdAt), seq, epoch, prunedSeq, unswept: 1, ...counts });
+    const epoch = (yield* session.get<{ epoch: number }>(EPOCH, thread, id))?.epoch ?? 1;
+    const [seq, prunedSeq] = [yield* newestOf(session, thread, id), firstSeq(thread)];
+    const counts = (yield* countedRows(session, { thread, threadId: id })) ?? NO_ROWS;
+    yield* insertThread(session, { ...newThread(session, thread, id, createdAt), seq, epoch, prunedSeq, unswept: 1, ...counts });
     rebuilt.set(thread, id);
   }
   return { rebuilt, nameless };
 }
 
 /** The last number that a row of the thread has. */
-function* newestOf(sql: Sql, thread: number, threadId: string): Program<number> {
-  const newest = yield* sql.get<{ seq: number | null }>(NEWEST, thread, threadId);
+function* newestOf(session: Session, thread: number, threadId: string): Program<number> {
+  const newest = yield* session.get<{ seq: number | null }>(NEWEST, thread, threadId);
   return (newest?.seq ?? firstSeq(thread)) - firstSeq(thread);
 }
 
-function* provenId(sql: Sql, thread: number): Program<string | undefined> {
-  for (const [id] of yield* sql.rows<[string]>(CANDIDATES, thread)) if (yield* isProven(sql, thread, id)) return id;
+function* provenId(session: Session, thread: number): Program<string | undefined> {
+  for (const [id] of yield* session.rows<[string]>(CANDIDATES, thread)) if (yield* isProven(session, thread, id)) return id;
   return undefined;
 }
 
 /** Whether a row of that number verifies as one of the thread with that id. */
-function* isProven(sql: Sql, thread: number, threadId: string): Program<boolean> {
+function* isProven(session: Session, thread: number, threadId: string): Program<boolean> {
   for (const rows of PROOFS) {
-    for (const raw of yield* sql.all<AnyRow>(rows.select("WHERE thread = ? ORDER BY seq LIMIT 20"), thread)) {
+    for (const raw of yield* session.all<AnyRow>(rows.select("WHERE thread = ? ORDER BY seq LIMIT 20"), thread)) {
       try {
-        openedRow(sql, rows, threadId, raw);
+        openedRow(session, rows, threadId, raw);
         return true;
       } catch {
         // It is damaged, or another thread's.

@@ -1,5 +1,5 @@
 import type { TextDecoder } from "node:util";
-import type { SqliteSql } from "../engine";
+import type { SqliteSession } from "../engine";
 import type { Pages } from "./pages";
 
 interface Column {
@@ -35,7 +35,7 @@ const NAMES = "SELECT name, rootpage, sql FROM sqlite_schema WHERE type = 'table
  * @param fresh a file that was just created: where the source does not tell any more where a table begins, it began where that of a fresh
  *   file does, unless other tables were there first; what is read from there has to verify like everything else
  */
-export function tablesOf(pages: Pages, fresh: SqliteSql, gaps: TableGap[]): { tables: SourceTable[]; isOurs: boolean } {
+export function tablesOf(pages: Pages, fresh: SqliteSession, gaps: TableGap[]): { tables: SourceTable[]; isOurs: boolean } {
   const ownGaps: Gap[] = [];
   const roots = new Map<string, number>();
   const indexes = new Map<string, number>();
