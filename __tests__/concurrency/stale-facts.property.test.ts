@@ -9,6 +9,7 @@ import { runs } from "../support/lane";
 import { openOn } from "../support/model-calls";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { put } from "../support/model-calls";
 import { perform, seenBy, type Task } from "./facts-world";
 
 interface Move {
@@ -104,6 +105,25 @@ describe("nobody ever goes by what another has changed", () => {
         ([, , value]) => (value as string[])[0],
       ),
     ).toEqual(["after it"]);
+    expect((await own.verify()).problems).toEqual([]);
+    own.close();
+    other.close();
+  });
+
+  test("S7.6 S3.2 a save that goes on from what another saver has rewound is refused, and what was left stays as it is", async () => {
+    const path = tempFile();
+    const [own, other] = [openOn(path), openOn(path)];
+    const step = (id: number, task: string) =>
+      put(own, { id, parent: id === 1 ? undefined : id - 1, values: { log: [task] }, versions: { log: id }, task });
+    await step(1, "one");
+    await step(2, "two");
+    await other.rewind({ threadId: "thread", toTask: "one" });
+    const left = await seenBy(other);
+    await expect(step(3, "two")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND", data: { threadId: "thread" } });
+    expect(await seenBy(own)).toEqual(left);
+    expect((await own.verify()).problems).toEqual([]);
+    // From what is there it goes on.
+    await put(own, { id: 3, parent: 1, values: { log: ["three"] }, versions: { log: 3 }, task: "three" });
     expect((await own.verify()).problems).toEqual([]);
     own.close();
     other.close();

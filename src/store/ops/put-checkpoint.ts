@@ -1,3 +1,4 @@
+import { TurnsError } from "../../errors";
 import { anyOf, mapped, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -64,8 +65,17 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
   const { head: known, writes } = yield* savedBefore(session, key, ns, checkpointId);
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
+  const parent = parentId === undefined ? undefined : yield* knownHead(session, key, ns, parentId);
+  if (parentId !== undefined && parent === undefined) refuseRewound(key, parentId);
   const placed = new Map<string, readonly Segment[]>();
-  const manifest = yield* manifestOf(session, key, checkpoint, parentId, known?.channels ?? new Map(), placed);
+  const manifest = yield* manifestOf(
+    session,
+    key,
+    checkpoint,
+    parent?.channels ?? new Map(),
+    known?.channels ?? new Map(),
+    placed,
+  );
   if (known !== undefined) yield* session.run(SUPERSEDE, seq, key.thread, ns, checkpointId);
   yield* session.insert(key, SNAPSHOT_ROWS, {
     seq,
@@ -102,6 +112,24 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
   return { seq, generation: key.generation, placed, actions: settled.flatMap((saved) => saved?.turn ?? []), lost };
 }
 
+/**
+ * A save that goes on from what a rewind has removed would undo the rewind, and nobody would notice: an attached run keeps a rewind away,
+ * others don't. What a prune has removed may be gone on from.
+ *
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND
+ */
+function refuseRewound({ threadId, row }: ThreadKey, parentId: string): void {
+  if (row.epoch === 0 || row.prunedSeq > 0) return;
+  throw new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `a checkpoint of thread ${JSON.stringify(threadId)}`,
+    expected: `its parent ${parentId} to be there`,
+    found: "a thread that was rewound to before it",
+    remedy:
+      "Nothing was saved. End the run that is still at work, and call invoke again without a checkpoint_id: it goes on from the thread's newest checkpoint.",
+    data: { threadId, parentId },
+  });
+}
+
 /** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */
 function* settleEarly(
   session: Session,
@@ -122,12 +150,10 @@ function* manifestOf(
   session: Session,
   key: ThreadKey,
   checkpoint: NewCheckpoint,
-  parentId: string | undefined,
+  parent: Manifest,
   earlier: Manifest,
   placed: Map<string, readonly Segment[]>,
 ): Program<Manifest> {
-  const parent: Manifest =
-    (parentId === undefined ? undefined : yield* knownHead(session, key, checkpoint.ns, parentId))?.channels ?? new Map();
   const pointers = new Map<string, Pointer>();
   for (const value of checkpoint.values) {
     const before = [parent, earlier].flatMap((manifest) => manifest.get(value.channel)?.pointer ?? []);
