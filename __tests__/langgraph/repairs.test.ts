@@ -402,6 +402,21 @@ describe("what put is given is what getTuple gives", () => {
     );
   });
 
+  test.each(variants)("S6.1 S6.2 a long text that becomes undefined, and nothing, %s", async (_name, options) => {
+    const set = (values: Record<string, unknown>): Save => ({
+      on: 0,
+      again: false,
+      set: values,
+      raise: [],
+      name: undefined,
+      inPlace: false,
+      fresh: false,
+      source: "loop",
+    });
+    const texts = [{ b: "l".repeat(300) }, { b: undefined }, { b: "l".repeat(300) }, { b: null }];
+    await expectReadAsGiven(options === variants[2]?.[1] ? texts.toSpliced(1, 1).map(set) : texts.map(set), options, false);
+  });
+
   async function expectReadAsGiven(saves: readonly Save[], options: object, mayChangeInPlace: boolean): Promise<void> {
     const path = tempFile();
     const first = ours(path, options);

@@ -63,7 +63,8 @@ export function packValue(value: unknown, channel: KnownChannel, packing: Packin
  */
 export function knownValue(value: unknown, { whole }: KnownChannel, { options }: Packing): KnownWhole | undefined {
   if (whole === undefined) return undefined;
-  return (options.immutable && whole.object === value) || whole.copy.isLike(value, EXACT) ? whole : undefined;
+  const isSame = options.immutable && whole.object !== undefined && whole.object === value;
+  return isSame || whole.copy.isLike(value, EXACT) ? whole : undefined;
 }
 
 /** A plain list; holes and further properties are a question of their own. */
