@@ -1,7 +1,7 @@
 import * as checkpoint from "@langchain/langgraph-checkpoint";
 import { Annotation, Command, DeltaChannel, END, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import fc from "fast-check";
-import { collect, type Variant, type Lab, thread } from "../support/diff-harness";
+import { collect, inOrderOfQuestions, type Variant, type Lab, thread } from "../support/diff-harness";
 
 const KINDS = ["plain", "plain", "asks", "fails once", "in place", "sends", "subgraph"] as const;
 type Kind = (typeof KINDS)[number];
@@ -218,7 +218,7 @@ async function answers(graph: any): Promise<unknown> {
 }
 
 async function step(lab: Lab, graph: any, what: string, work: () => Promise<unknown>): Promise<void> {
-  await noted(lab, what, work);
+  await noted(lab, what, async () => inOrderOfQuestions(await work()));
   await noted(lab, "state", () => graph.getState(thread(), { subgraphs: true }));
   await noted(lab, "history", () => collect(graph.getStateHistory(thread())));
   await noted(lab, "list", () => lab.list());

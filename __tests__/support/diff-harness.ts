@@ -8,7 +8,7 @@ import { anyEngine, type Engine } from "./engines";
 export type Variant = "memory" | "turns" | "attached";
 
 /** Nodes side by side ask in the order in which they get there, which is nobody's promise. */
-function inOrderOfQuestions(result: any): any {
+export function inOrderOfQuestions(result: any): any {
   if (!Array.isArray(result?.__interrupt__)) return result;
   const asked = result.__interrupt__.toSorted((left: unknown, right: unknown) => (sortKey(left) < sortKey(right) ? -1 : 1));
   return { ...result, __interrupt__: asked };
