@@ -3,7 +3,7 @@ import type { Engine } from "./engine";
 import type { Bound, Program } from "./program";
 import { type Rows, THREAD_ROWS, TURN_ROWS } from "./rows";
 import type { RowOf, Table } from "./tables";
-import type { ThreadKey } from "./thread-state";
+import type { ThreadState } from "./thread-state";
 import { turnValues } from "./turn-rows";
 
 export type { Program } from "./program";
@@ -32,7 +32,7 @@ export class LeftUnwritten extends Error {
 export class Session {
   readonly engine: Engine;
   /** What is known of threads, by their ids. */
-  readonly threads = new Map<string, ThreadKey>();
+  readonly threads = new Map<string, ThreadState>();
   /** The threads of runs that are known to hold them. */
   readonly leases = new Map<string, string>();
   /** Whether the key that rows are sealed under is known not to be retired. */
@@ -44,7 +44,7 @@ export class Session {
   /** Why the turns of the program that runs are left out, if they are. */
   leftOut: { error: unknown } | undefined;
   /** Threads that the transaction which runs has changed. */
-  readonly changed = new Set<ThreadKey>();
+  readonly changed = new Set<ThreadState>();
   /** The checkpoints that this connection has saved or read last. */
   readonly heads = new RecentHeads();
   readonly #tags = new Map<string, string>();
@@ -90,7 +90,7 @@ export class Session {
   }
 
   /** A new row of a thread, counted in the thread's own. */
-  *insert<T extends Table>(key: ThreadKey, rows: Rows<T>, row: RowOf<T>): Program {
+  *insert<T extends Table>(key: ThreadState, rows: Rows<T>, row: RowOf<T>): Program {
     const { counted }: Table = rows.table;
     if (counted !== undefined) key.count(counted);
     yield* this.run(rows.insert, ...rows.values(this.sealing, key, row));
@@ -137,7 +137,7 @@ export class Session {
   }
 
   /** {@link flush} of one thread. @throws {LeftUnwritten} */
-  *flushTurns(key: ThreadKey): Program {
+  *flushTurns(key: ThreadState): Program {
     try {
       for (const turn of key.takeTurns()) yield* this.run(TURN_ROWS.insert, ...turnValues(this, key.thread, turn));
     } catch (error) {
@@ -145,7 +145,7 @@ export class Session {
     }
   }
 
-  *#writeThread(key: ThreadKey): Program<WrittenThread> {
+  *#writeThread(key: ThreadState): Program<WrittenThread> {
     key.written();
     const { row } = key;
     const values = THREAD_ROWS.changed(this.sealing, row, row);

@@ -100,18 +100,18 @@ export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "
  * A thread as the rows of other tables know it, with its own row. Every commit on a thread takes numbers of it and says how many rows it
  * adds or removes; at the end of the transaction the row is written once.
  */
-export class ThreadKey {
+export class ThreadState {
   readonly threadId: string;
   readonly thread: number;
   facts = new ThreadFacts();
-  readonly #transaction: Pick<Set<ThreadKey>, "add">;
+  readonly #transaction: Pick<Set<ThreadState>, "add">;
   readonly #row: ThreadFields;
   /** Turns that are written at the end of the transaction: one that ends in it as well is written once. */
   #turns: TurnRow[] = [];
   #isChanged = false;
 
   /** @param changed is told of it when it first changes in a transaction */
-  constructor(changed: Pick<Set<ThreadKey>, "add">, row: ThreadFields) {
+  constructor(changed: Pick<Set<ThreadState>, "add">, row: ThreadFields) {
     this.#transaction = changed;
     this.#row = row;
     this.threadId = row.threadId;

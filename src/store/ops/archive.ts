@@ -7,7 +7,7 @@ import { eachRow } from "./paging";
 import type { StoredRewind } from "./rewind-records";
 import type { RewindRow } from "../store";
 import { ARCHIVE, NAMES, type RawOf, REWOUND, rowsOfThread, type Table, VERSIONED } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 
 export type ArchivedRow = RawOf<typeof ARCHIVE>;
 
@@ -20,7 +20,7 @@ export const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
 
 /** Writes the rows behind a rewind's target to its archive, as JSON objects, and those that live again when they are gone. */
-export function* archiveRewound(session: Session, plan: Archived, key: ThreadKey): Program {
+export function* archiveRewound(session: Session, plan: Archived, key: ThreadState): Program {
   for (const table of REWOUND) yield* archiveRows(session, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
   for (const table of VERSIONED) {
     yield* archiveRows(session, plan, key, { table, change: "revived", which: "superseded_by > ?2 AND seq <= ?2", by: "seq" });
@@ -31,7 +31,7 @@ export function* archiveRewound(session: Session, plan: Archived, key: ThreadKey
 export function* archiveRows(
   session: Session,
   plan: Archived,
-  key: ThreadKey,
+  key: ThreadState,
   { table, change, which, by }: { table: Table; change: ArchivedRow["change"]; which: string; by: string },
 ): Program {
   const columns = yield* columnsOf(session, table.name);

@@ -6,7 +6,7 @@ import { CHUNK_ROWS, SNAPSHOT_ROWS } from "../rows";
 import { copiedSeq, type CopyPath, eachSourceRow } from "./copy-path";
 import { ListDigests, type ListPointer } from "./list-digests";
 import type { Pointer } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { type Manifest, toHead } from "./heads";
 import { ChunkReader } from "./values";
 
@@ -99,7 +99,7 @@ function withPointers(channels: Manifest, moved: (pointer: Pointer) => Pointer):
   );
 }
 
-function missing(source: ThreadKey, address: string): never {
+function missing(source: ThreadState, address: string): never {
   const { threadId } = source;
   throw corrupted(`a part of a value of thread ${threadId}`, `a chunk with address ${address.slice(0, 12)}…`, "none", {
     threadId,

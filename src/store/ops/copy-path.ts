@@ -5,7 +5,7 @@ import type { Session } from "../session";
 import { firstSeq, seqIn, threadOfSeq } from "../spans";
 import { eachRow } from "./paging";
 import type { RawOf, Table } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 
 /** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */
 export type RowWrite = () => Program;
@@ -18,9 +18,9 @@ const FROM_START = Number.MIN_SAFE_INTEGER;
 /** From where to where a thread is copied. Each row of the copy has the place in its thread that the source's row has. */
 export interface CopyPath {
   from: Session;
-  source: ThreadKey;
+  source: ThreadState;
   to: Session;
-  target: ThreadKey;
+  target: ThreadState;
   createId: () => string;
   /** Gets how each row of the copy is written: it may be written at once, or later. */
   write: (write: RowWrite) => Program;

@@ -5,7 +5,7 @@ import { WRITE_ROWS } from "../rows";
 import type { Session } from "../session";
 import { storedRecord } from "./stored-json";
 import type { CheckpointHead, DeltaHistory, Remembered, StoredValue } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { listCheckpoints, readPointer } from "./read-checkpoints";
 import { ChunkReader } from "./values";
 import { headOf, isSameContent } from "./heads";
@@ -166,7 +166,7 @@ function versionsSeen({ body }: CheckpointHead): Readonly<Record<string, Readonl
 }
 
 /** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */
-function* verifiedLink(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead> {
+function* verifiedLink(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<CheckpointHead> {
   const head = yield* headOf(session, key, ns, checkpointId);
   yield* verifyVersions(session, key, ns, checkpointId);
   if (head !== undefined) return head;

@@ -2,7 +2,7 @@ import type { EffectRow } from "../effects";
 import type { Program } from "../program";
 import { EFFECT_ROWS } from "../rows";
 import type { Session } from "../session";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import type { OrphanCall } from "./effect-orphans";
 import { type RawEffect, toEffect } from "./effect-rows";
 
@@ -29,10 +29,10 @@ interface Plain {
  */
 export class KnownEffects {
   readonly #session: Session;
-  readonly #key: ThreadKey;
+  readonly #key: ThreadState;
   readonly #call: OrphanCall;
 
-  constructor(session: Session, key: ThreadKey, call: OrphanCall) {
+  constructor(session: Session, key: ThreadState, call: OrphanCall) {
     this.#session = session;
     this.#key = key;
     this.#call = call;

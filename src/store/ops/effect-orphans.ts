@@ -4,7 +4,7 @@ import { EFFECT_ROWS } from "../rows";
 import type { Session } from "../session";
 import { type RawEffect, saveEffect, toEffect } from "./effect-rows";
 import type { NewCheckpoint, NewEffect } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { isSameContent, parseManifest } from "./heads";
 import { threadIdOf, threadKey } from "./thread-rows";
 
@@ -52,7 +52,7 @@ export interface OrphanCall extends NewEffect {
  *
  * @returns an effect that may be this call's, if nobody can know
  */
-export function* adoptOrphans(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+export function* adoptOrphans(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow | undefined> {
   const lost = yield* lostEffects(session, key, call);
   const ours = yield* filtered(lost, function* (row) {
     return (yield* taskOf(session, row, call)) === call.taskId;
@@ -73,7 +73,7 @@ export function* adoptOrphans(session: Session, key: ThreadKey, call: OrphanCall
  *
  * @returns an effect that may be this call's, if nobody can know
  */
-export function* adoptEdited(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+export function* adoptEdited(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow | undefined> {
   const edited = yield* beforeEdit(session, key, call);
   const known = editedTwin(edited, call);
   if (known === undefined) return edited.find((row) => isComparable(row, call) === false);
@@ -82,7 +82,7 @@ export function* adoptEdited(session: Session, key: ThreadKey, call: OrphanCall)
 }
 
 /** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
-export function* lostTwin(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow | undefined> {
+export function* lostTwin(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow | undefined> {
   for (const row of yield* lostEffects(session, key, call)) {
     if (row.status === "failed" || row.name !== call.name) continue;
     const isSame = row.label === call.label || (call.inputDigest !== undefined && row.inputDigest === call.inputDigest);
@@ -108,14 +108,14 @@ export function* rootTaskName(session: Session, rootThreadId: string, run: strin
  */
 export function* runsAreSaved(
   session: Session,
-  { thread }: ThreadKey,
+  { thread }: ThreadState,
   { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">,
 ): Program<void> {
   if (graphRuns.length === 0 || session.unsavedEffects === false) return;
   session.unsavedEffects = (yield* session.get(ANY_UNSAVED)) !== undefined;
   if (!session.unsavedEffects) return;
   for (const row of yield* session.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
-    const key = (yield* threadKey(session, yield* threadIdOf(session, row.thread))) as ThreadKey;
+    const key = (yield* threadKey(session, yield* threadIdOf(session, row.thread))) as ThreadState;
     const isInside =
       row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(session, key, row.anchor, key.threadId));
     if (ns === "" || isInside)
@@ -123,13 +123,13 @@ export function* runsAreSaved(
   }
 }
 
-export function* isSavedRoot(session: Session, key: ThreadKey, anchor: string | null, rootThreadId: string): Program<boolean> {
+export function* isSavedRoot(session: Session, key: ThreadState, anchor: string | null, rootThreadId: string): Program<boolean> {
   const root = rootThreadId === key.threadId ? key : yield* threadKey(session, rootThreadId);
   return root !== undefined && (yield* session.get(SAVED, root.thread, "", anchor)) !== undefined;
 }
 
 /** Whether a graph that is inside another one, and goes on from a checkpoint of its own, would go on from before this one. */
-export function* isLostInside(session: Session, { thread }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+export function* isLostInside(session: Session, { thread }: ThreadState, ns: string, checkpointId: string): Program<boolean> {
   return (
     (yield* session.get(SAVED, thread, ns, checkpointId)) === undefined &&
     (yield* session.get(ANY_OF_NS, thread, ns)) !== undefined
@@ -164,7 +164,7 @@ function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall
 }
 
 /** Of node tasks that had failed, or had ended beside one, when somebody edited the state that they ran on. */
-function* beforeEdit(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+function* beforeEdit(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
   const root = call.rootThreadId === key.threadId ? key : yield* threadKey(session, call.rootThreadId);
   if (root === undefined || call.anchor === undefined) return [];
   const ids = yield* editedInto(session, root, call.anchor, call.path.split("|", 1)[0] as string);
@@ -185,7 +185,7 @@ export function* isEdited(session: Session, { rootThreadId, anchor }: OrphanCall
 }
 
 /** The checkpoints that somebody edited into this one, newest first, as far as the node is due for the same visit on them. */
-function* editedInto(session: Session, root: ThreadKey, checkpointId: string, node: string): Program<string[]> {
+function* editedInto(session: Session, root: ThreadState, checkpointId: string, node: string): Program<string[]> {
   const ids: string[] = [];
   let edit = yield* session.get<Root>(ROOT, root.thread, checkpointId);
   // A damaged file may contain a cycle.
@@ -203,7 +203,7 @@ function* editedInto(session: Session, root: ThreadKey, checkpointId: string, no
  * nowhere as which node an edit was made, but a conditional edge writes the name of the node that it leaves. An edge without a
  * condition back to its own node would never end.
  */
-function leadsBack(session: Session, root: ThreadKey, node: string, edit: Root, before: Root): boolean {
+function leadsBack(session: Session, root: ThreadState, node: string, edit: Root, before: Root): boolean {
   const channel = `branch:to:${node}`;
   const now = parseManifest(edit.channels).get(channel);
   if (now?.pointer === undefined) return false;
@@ -214,7 +214,7 @@ function leadsBack(session: Session, root: ThreadKey, node: string, edit: Root, 
   return now.pointer.kind === "whole" && now.pointer.address === session.sealing.address(root.threadId, name);
 }
 
-function* book(session: Session, key: ThreadKey, earlier: string, call: OrphanCall): Program<void> {
+function* book(session: Session, key: ThreadState, earlier: string, call: OrphanCall): Program<void> {
   for (const raw of yield* session.all<RawEffect>(OF_NODE_TASK, key.thread, earlier)) {
     yield* saveEffect(session, key, booked(toEffect(session, key.threadId, raw), call));
   }
@@ -226,7 +226,7 @@ function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, rootThreadId, run,
 }
 
 /** Of earlier attempts of the same node tasks, in graphs that they have begun anew. */
-function* earlierCalls(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+function* earlierCalls(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
   if (!call.nodeNs.includes("|")) return [];
   const root = rootTaskOf(call.run);
   const rows = yield* session.all<RawEffect>(OF_EARLIER_ATTEMPTS, key.thread, call.path, call.run, `${root}/`, `${root}0`);
@@ -242,7 +242,7 @@ function* earlierCalls(session: Session, key: ThreadKey, call: OrphanCall): Prog
  * A graph with `checkpointer: true` begins with an input at each visit, and its namespace has no ids, nor have the graphs around it in it:
  * which visit it is, the place in the course of those tells.
  */
-function* isOfGraphBegunAnew(session: Session, key: ThreadKey, row: EffectRow, call: OrphanCall): Program<boolean> {
+function* isOfGraphBegunAnew(session: Session, key: ThreadState, row: EffectRow, call: OrphanCall): Program<boolean> {
   const before = row.nodeNs.split("|");
   const now = call.nodeNs.split("|");
   const tasks = before.filter((segment) => !isNumber(segment)).length;
@@ -275,7 +275,7 @@ function isSamePlace(spot: string, other: string, tasks: number): boolean {
 const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment ?? "");
 
 /** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
-function* lostEffects(session: Session, key: ThreadKey, call: OrphanCall): Program<EffectRow[]> {
+function* lostEffects(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
   const rows = yield* session.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun);
   const others = rows.map((row) => toEffect(session, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
   return yield* filtered(others, function* (row) {

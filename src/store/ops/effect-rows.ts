@@ -3,12 +3,12 @@ import type { Program } from "../program";
 import { EFFECT_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { RawOf, EFFECTS } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 
 export type RawEffect = RawOf<typeof EFFECTS>;
 
 /** An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. */
-export function* saveEffect(session: Session, key: ThreadKey, effect: EffectRow): Program<EffectRow> {
+export function* saveEffect(session: Session, key: ThreadState, effect: EffectRow): Program<EffectRow> {
   const { input, outcome, undoError } = effect;
   key.touch();
   if (effect.unsavedRun !== undefined) session.unsavedEffects = true;

@@ -18,7 +18,7 @@ import {
 import { unfinishedRewind } from "./rewind-records";
 import { enterThread } from "./tombstones";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { storeChunks } from "./values";
 import { checkLease } from "./runs";
 import { claimTask } from "./tasks";
@@ -80,7 +80,7 @@ function* beginningOf(session: Session, call: NewEffect): Program<EffectBeginnin
 /** What the node task has in the journal, or what it takes over from where its graph was begun before. */
 function* knownEffects(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   call: OrphanCall,
 ): Program<{ known: KnownEffects; undecided: EffectRow | undefined }> {
   const known = new KnownEffects(session, key, call);
@@ -93,7 +93,7 @@ function* knownEffects(
   return { known, undecided: undecided ?? (yield* lostTwin(session, key, call)) };
 }
 
-function* orphanCall(session: Session, key: ThreadKey, call: NewEffect, inputDigest: string | undefined): Program<OrphanCall> {
+function* orphanCall(session: Session, key: ThreadState, call: NewEffect, inputDigest: string | undefined): Program<OrphanCall> {
   return {
     ...call,
     path: pathOf(call.nodeNs),
@@ -107,7 +107,7 @@ function* orphanCall(session: Session, key: ThreadKey, call: NewEffect, inputDig
 /** Of a run that nothing was saved of since this node task became due, or since one around it did in a graph that had been saved. */
 function* unsavedRun(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   { anchor, innerAnchors, rootThreadId, graphRun }: NewEffect,
 ): Program<string | undefined> {
   if (anchor === undefined) return undefined;
@@ -118,7 +118,7 @@ function* unsavedRun(
 
 function* insert(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   call: NewEffect,
   { input, inputDigest }: Pick<EffectRow, "input" | "inputDigest">,
 ): Program<EffectRow> {
@@ -168,7 +168,7 @@ function* insert(
  * An ordinal may be taken by an effect that was met in another order; then the next free one is the label. Node task ids repeat after a
  * rewind, and with them all that the key is made of but the epoch; after an undo that no rewind has followed, not even that.
  */
-function* naming(session: Session, key: ThreadKey, epoch: number, call: NewEffect): Program<{ label: string; key: string }> {
+function* naming(session: Session, key: ThreadState, epoch: number, call: NewEffect): Program<{ label: string; key: string }> {
   const { nodeTaskId, name, labelled } = call;
   const count = function* (label: string): Program<number> {
     return (yield* session.get<{ n: number }>(OF_LABEL, key.thread, nodeTaskId, name, label))?.n ?? 0;
@@ -187,11 +187,11 @@ function* naming(session: Session, key: ThreadKey, epoch: number, call: NewEffec
 }
 
 /** The task of its turn; without turns that of the run. Asked before the row takes its seq, because it may begin a task. */
-function* taskOf(session: Session, key: ThreadKey, call: NewEffect): Program<string> {
+function* taskOf(session: Session, key: ThreadState, call: NewEffect): Program<string> {
   return (yield* turnsTask(session, key, call)) ?? (yield* claimTask(session, key, call.claim, call.startedAt)).taskId;
 }
 
-function* turnsTask(session: Session, key: ThreadKey, call: NewEffect): Program<string | undefined> {
+function* turnsTask(session: Session, key: ThreadState, call: NewEffect): Program<string | undefined> {
   for (const nodeTaskId of [call.nodeTaskId, rootTaskOf(call.run)]) {
     const turn = yield* session.get<{ task_id: string }>(TURN, key.thread, nodeTaskId);
     if (turn !== undefined) return turn.task_id;
@@ -199,7 +199,7 @@ function* turnsTask(session: Session, key: ThreadKey, call: NewEffect): Program<
   return undefined;
 }
 
-function nextKey(session: Session, key: ThreadKey, before: string): string {
+function nextKey(session: Session, key: ThreadState, before: string): string {
   return session.sealing.checksum(key.threadId, "effect key", key.thread, before);
 }
 
@@ -211,7 +211,13 @@ function nextKey(session: Session, key: ThreadKey, before: string): string {
  * What a copied thread tries again is its own deed. It gets a key of its own, unless the source may have done it under the old one: then
  * another key would make it a second deed.
  */
-function* begunAgain(session: Session, key: ThreadKey, row: EffectRow, call: NewEffect, surelyNot: boolean): Program<EffectRow> {
+function* begunAgain(
+  session: Session,
+  key: ThreadState,
+  row: EffectRow,
+  call: NewEffect,
+  surelyNot: boolean,
+): Program<EffectRow> {
   const { process, startedAt } = call;
   const begun = { status: "intent", tries: row.tries + 1, process, startedAt, endedAt: undefined, outcome: undefined } as const;
   const own = row.inherited && surelyNot ? { key: nextKey(session, key, row.key) } : {};
@@ -222,7 +228,7 @@ function* begunAgain(session: Session, key: ThreadKey, row: EffectRow, call: New
 }
 
 /** Puts what its last try has done where that try stands; see {@link begunAgain}. */
-function* placed(session: Session, { thread }: ThreadKey, row: EffectRow): Program<EffectRow> {
+function* placed(session: Session, { thread }: ThreadState, row: EffectRow): Program<EffectRow> {
   const { triedSeq } = row;
   if (triedSeq === undefined) return row;
   const taskId = (yield* session.get<{ task_id: string }>(TASK_AT, thread, triedSeq))?.task_id ?? row.taskId;
@@ -316,13 +322,13 @@ export function* effectsBehind(session: Session, threadId: string, seq: number):
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-function* verifyJournal(session: Session, key: ThreadKey): Program {
+function* verifyJournal(session: Session, key: ThreadState): Program {
   if (key.facts.isJournalVerified) return;
   for (const row of yield* session.all<RawEffect>(OF_THREAD, key.thread, 0, -1)) toEffect(session, key.threadId, row);
   key.facts.isJournalVerified = true;
 }
 
-function* effectOf(session: Session, effectId: string): Program<{ key: ThreadKey; row: EffectRow } | undefined> {
+function* effectOf(session: Session, effectId: string): Program<{ key: ThreadState; row: EffectRow } | undefined> {
   const raw = yield* session.get<RawEffect>(BY_ID, effectId);
   const key = raw && (yield* threadKey(session, yield* threadIdOf(session, raw.thread)));
   return raw === undefined || key === undefined ? undefined : { key, row: toEffect(session, key.threadId, raw) };

@@ -3,7 +3,7 @@ import { mapped, type Program } from "../program";
 import { GRAPH_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { GraphReference, GraphRow } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { threadKey } from "./thread-rows";
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
@@ -16,7 +16,7 @@ const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
   AND NOT EXISTS (SELECT 1 FROM langgraph_archive WHERE thread_id = ?2)`;
 
 /** The seq of the graph's row, which is written with the first turn that refers to it, and so is older than every turn that does. */
-export function* graphSeq(session: Session, key: ThreadKey, graph: GraphReference | undefined): Program<number | undefined> {
+export function* graphSeq(session: Session, key: ThreadState, graph: GraphReference | undefined): Program<number | undefined> {
   if (graph === undefined) return undefined;
   const remembered = key.facts.graphs.get(graph.digest);
   if (remembered !== undefined) return remembered;
@@ -47,6 +47,6 @@ export function* graphsOfTurns(session: Session, threadId: string, turnIds: read
 }
 
 /** Removes the graphs whose turns were pruned. */
-export function* deleteUnusedGraphs(session: Session, key: ThreadKey): Program<void> {
+export function* deleteUnusedGraphs(session: Session, key: ThreadState): Program<void> {
   yield* session.run(DELETE_UNUSED, key.thread, key.threadId);
 }

@@ -5,7 +5,7 @@ import type { Session } from "../session";
 import { malformed, storedRecord } from "./stored-json";
 import type { ChannelEntry, ChannelVersion, CheckpointHead, PackedValue, Pointer } from "../store";
 import type { RawOf, SNAPSHOTS } from "../tables";
-import { headKey, type KnownHead, type ThreadKey } from "../thread-state";
+import { headKey, type KnownHead, type ThreadState } from "../thread-state";
 
 export type Manifest = CheckpointHead["channels"];
 
@@ -104,7 +104,7 @@ const GREATEST_ID = `SELECT max(id) AS id FROM (
     UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2)`;
 
 /** What saves know of a checkpoint: remembered, or read. */
-export function* knownHead(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<KnownHead | undefined> {
+export function* knownHead(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<KnownHead | undefined> {
   const remembered = key.facts.heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return remembered;
   const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
@@ -122,7 +122,7 @@ export interface SavedBefore {
 }
 
 /** Mostly nothing, and nothing is read: the checkpoint's id is greater than all that its namespace has had. */
-export function* savedBefore(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<SavedBefore> {
+export function* savedBefore(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<SavedBefore> {
   const { heads, greatestIds } = key.facts;
   const remembered = heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return { head: remembered, writes: remembered.writes };
@@ -140,7 +140,7 @@ export function* savedBefore(session: Session, key: ThreadKey, ns: string, check
 }
 
 /** A checkpoint that may not have been saved yet gets writes. */
-export function writtenEarly({ facts: { greatestIds } }: ThreadKey, ns: string, checkpointId: string): void {
+export function writtenEarly({ facts: { greatestIds } }: ThreadState, ns: string, checkpointId: string): void {
   const greatest = greatestIds.get(ns);
   if (greatest === null || (greatest !== undefined && isGreater(checkpointId, greatest))) greatestIds.set(ns, checkpointId);
 }
@@ -150,13 +150,18 @@ function isGreater(left: string, right: string): boolean {
   return Buffer.compare(Buffer.from(left), Buffer.from(right)) > 0;
 }
 
-export function rememberHead({ facts }: ThreadKey, head: KnownHead): KnownHead {
+export function rememberHead({ facts }: ThreadState, head: KnownHead): KnownHead {
   facts.heads.set(headKey(head.ns, head.checkpointId), head);
   return head;
 }
 
 /** What new values go on from is verified as what is read: a damaged row must not be built upon. */
-export function* headOf(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<CheckpointHead | undefined> {
+export function* headOf(
+  session: Session,
+  key: ThreadState,
+  ns: string,
+  checkpointId: string,
+): Program<CheckpointHead | undefined> {
   const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   return row === undefined ? undefined : toLiveHead(session, key.threadId, row);
 }

@@ -3,7 +3,7 @@ import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import type { LastRun } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, toLiveHead, headOf } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { LATEST } from "./read-checkpoints";
@@ -66,7 +66,7 @@ function* damageOf(verify: Program): Program<TurnsError | undefined> {
 }
 
 /** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
-function* verifyBranch(session: Session, key: ThreadKey, branch: readonly { id: string; source: string }[]): Program<void> {
+function* verifyBranch(session: Session, key: ThreadState, branch: readonly { id: string; source: string }[]): Program<void> {
   const latest = yield* session.get<RawSnapshot>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));
   let head = latest && toLiveHead(session, key.threadId, latest);

@@ -2,7 +2,7 @@ import { extended, newDigest, type RunningDigest } from "../../values/texts";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import type { Pointer } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { openBody, segmentsOf } from "./values";
 
 export type ListPointer = Extract<Pointer, { kind: "list" }>;
@@ -31,7 +31,7 @@ export class ListDigests {
    */
   *of(
     session: Session,
-    key: ThreadKey,
+    key: ThreadState,
     pointer: ListPointer,
     isOver: () => boolean,
   ): Program<RunningDigest | { broken: string } | undefined> {
@@ -55,7 +55,7 @@ export class ListDigests {
     return known.running;
   }
 
-  #longest(key: ThreadKey, segments: readonly { list: number; from: number; upto: number }[]): Prefix {
+  #longest(key: ThreadState, segments: readonly { list: number; from: number; upto: number }[]): Prefix {
     for (const { list, from, upto } of segments.toReversed()) {
       const fitting = (this.#prefixes.get(nameOf(key, list)) ?? []).filter(({ length }) => length > from && length <= upto);
       if (fitting.length > 0) return fitting.reduce((longest, one) => (one.length > longest.length ? one : longest));
@@ -63,7 +63,7 @@ export class ListDigests {
     return { length: 0, running: newDigest() };
   }
 
-  #remember(key: ThreadKey, list: number, prefix: Prefix): void {
+  #remember(key: ThreadState, list: number, prefix: Prefix): void {
     const name = nameOf(key, list);
     const known = this.#prefixes.get(name) ?? [];
     // A Map lists its keys by age: taking one out and putting it back makes it the youngest.
@@ -73,6 +73,6 @@ export class ListDigests {
   }
 }
 
-function nameOf({ generation }: ThreadKey, list: number): string {
+function nameOf({ generation }: ThreadState, list: number): string {
   return `${generation}/${list}`;
 }

@@ -4,7 +4,7 @@ import { NAME_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { CheckpointName } from "../store";
 import type { NAMES, RawOf } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { unknownThread } from "../refusals";
 import { threadKey } from "./thread-rows";
 
@@ -28,7 +28,7 @@ export function* nameCheckpoint(
   return yield* saveName(session, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
 }
 
-export function* saveName(session: Session, key: ThreadKey, given: CheckpointName): Program<CheckpointName> {
+export function* saveName(session: Session, key: ThreadState, given: CheckpointName): Program<CheckpointName> {
   if ((yield* session.get(IS_GIVEN, key.thread, given.name)) === undefined) key.count("others");
   else key.touch();
   yield* session.run(NAME_ROWS.save, ...NAME_ROWS.values(session.sealing, key, given));
@@ -42,7 +42,7 @@ export function* listNames(session: Session, threadId: string): Program<Checkpoi
   return yield* namesOf(session, key);
 }
 
-export function* namesOf(session: Session, key: ThreadKey): Program<CheckpointName[]> {
+export function* namesOf(session: Session, key: ThreadState): Program<CheckpointName[]> {
   return (yield* session.all<RawOf<typeof NAMES>>(LIST, key.thread)).map((row) =>
     NAME_ROWS.parse(session.sealing, key.threadId, row),
   );

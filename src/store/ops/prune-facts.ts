@@ -3,7 +3,7 @@ import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { storedNames } from "./stored-json";
 import type { CheckpointName } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 
 /** A stored version of a checkpoint. */
 export interface Version {
@@ -29,7 +29,7 @@ export interface Stored {
 
 /** All that the decision needs to know of a thread. Values are not read. */
 export interface PruneFacts {
-  key: ThreadKey;
+  key: ThreadState;
   /** By {@link keyOf}, in the order of their first version. */
   checkpoints: ReadonlyMap<string, Stored>;
   /** Seqs of writes, and of turns, by the checkpoint they belong to. */
@@ -62,7 +62,7 @@ export function keyOf(ns: string, id: string): string {
   return `${ns}\0${id}`;
 }
 
-export function* factsOf(session: Session, key: ThreadKey): Program<PruneFacts> {
+export function* factsOf(session: Session, key: ThreadState): Program<PruneFacts> {
   const checkpoints = new Map<string, Stored>();
   const rows = [...(yield* session.rows<Row>(ARCHIVED, key.threadId)), ...(yield* session.rows<Row>(SNAPSHOTS, key.thread))];
   for (const row of rows.toSorted((left, right) => left[0] - right[0])) addVersion(checkpoints, row);
@@ -100,7 +100,7 @@ function addVersion(checkpoints: Map<string, Stored>, row: Row): void {
   });
 }
 
-function* writesOf(session: Session, { thread }: ThreadKey): Program<Pick<PruneFacts, "writes" | "asking">> {
+function* writesOf(session: Session, { thread }: ThreadState): Program<Pick<PruneFacts, "writes" | "asking">> {
   const writes = new Map<string, number[]>();
   const asked = new Map<string, string>();
   const answered = new Set<string>();

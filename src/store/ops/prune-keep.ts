@@ -4,7 +4,7 @@ import type { Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { PruneCriteria } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { type Manifest, parseManifest, type RawSnapshot } from "./heads";
 import { keyOf, liveOrNewest, liveVersion, type PruneFacts, push, type Stored, type Version } from "./prune-facts";
 
@@ -162,7 +162,7 @@ function* keepLasting(places: Places, ns: string, stored: readonly Stored[], kep
 }
 
 /** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
-function* rootIdOf(session: Session, key: ThreadKey, { versions }: Stored): Program<string | undefined> {
+function* rootIdOf(session: Session, key: ThreadState, { versions }: Stored): Program<string | undefined> {
   const version = versions.find(({ archived }) => archived === undefined);
   const row = version && (yield* session.get<RawSnapshot>(BY_SEQ, version.seq));
   if (row === undefined) return undefined;

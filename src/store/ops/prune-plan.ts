@@ -3,7 +3,7 @@ import type { Session } from "../session";
 import { unfinishedRewind as refusedByRewind } from "../refusals";
 import { unfinishedRewind } from "./rewind-records";
 import type { PrunePlan, PruneUnit, PruneWish } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { factsOf, keyOf, liveOrNewest, type PruneFacts, type Stored } from "./prune-facts";
 import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, placesOf } from "./prune-keep";
 
@@ -15,7 +15,7 @@ const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE 
  * @throws {TurnsError} REWIND_UNFINISHED: effects have been undone for its sake, so its target must stay one. A rewind that begins
  *   after the plan was made changes the stamp, and the plan is made anew
  */
-export function* planOf(session: Session, key: ThreadKey, wish: PruneWish): Program<PrunePlan> {
+export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Program<PrunePlan> {
   const rewind = yield* unfinishedRewind(session, key.threadId);
   if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
   const facts = yield* factsOf(session, key);
@@ -110,7 +110,7 @@ function floorOf(facts: PruneFacts, kept: ReadonlySet<string>, prunedSeq: number
   return floor;
 }
 
-function* archivesToGo(session: Session, key: ThreadKey, wish: PruneWish, floor: number): Program<string[]> {
+function* archivesToGo(session: Session, key: ThreadState, wish: PruneWish, floor: number): Program<string[]> {
   const before = wish.kind === "criteria" ? wish.before : undefined;
   return (yield* session.all<{ id: string; target_seq: number; created_at: string }>(REWINDS, key.threadId))
     .filter((rewind) => rewind.target_seq < floor || (before !== undefined && Date.parse(rewind.created_at) < before))

@@ -6,7 +6,7 @@ import { type AnyRow, archivedRow, openedRow, type References, referencesOf, row
 import { malformed } from "./stored-json";
 import type { PrunePlan, SweepPlan } from "../store";
 import { ARCHIVE, CHUNKS } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { eachRow } from "./paging";
 import { outdate, threadKey } from "./thread-rows";
 import { openBody } from "./values";
@@ -43,7 +43,7 @@ export function* sweepPlan(session: Session, threadId: string, without: PrunePla
   return key === undefined ? undefined : yield* planOf(session, key, without);
 }
 
-function* planOf(session: Session, key: ThreadKey, without: PrunePlan | undefined): Program<SweepPlan> {
+function* planOf(session: Session, key: ThreadState, without: PrunePlan | undefined): Program<SweepPlan> {
   const { chunks, lists } = yield* unneededOf(session, key, without);
   const touched = yield* filtered(lists, function* ({ list, from, whole }) {
     return whole || (yield* session.get(HAS_ITEMS, list, from)) !== undefined;
@@ -135,7 +135,7 @@ class Marks {
  */
 function* unneededOf(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   without: PrunePlan | undefined,
 ): Program<{ chunks: number[]; lists: SweepPlan["lists"] }> {
   const marks = new Marks();
@@ -153,7 +153,7 @@ function* unneededOf(
 }
 
 /** Of the rows of a thread, but for those of the plan. */
-function* markStored(session: Session, key: ThreadKey, without: PrunePlan | undefined, marks: Marks): Program {
+function* markStored(session: Session, key: ThreadState, without: PrunePlan | undefined, marks: Marks): Program {
   for (const [rows, columns] of REFERRING) {
     const { name: table, counted } = rows.table;
     const isPlanned = counted === "snapshots" || counted === "writes" || counted === "turns";
@@ -168,7 +168,7 @@ function* markStored(session: Session, key: ThreadKey, without: PrunePlan | unde
 }
 
 /** Of the rows that taking a rewind back would bring back. An archive can be as large as the thread was. */
-function* markArchived(session: Session, key: ThreadKey, rewindId: string, marks: Marks): Program {
+function* markArchived(session: Session, key: ThreadState, rewindId: string, marks: Marks): Program {
   const bound = [rewindId, REFERENCE];
   const paged = { table: ARCHIVE.name, query: ARCHIVED, bound, key: "ordinal", begin: 0, limit: PAGE };
   yield* eachRow<{ tbl: string; row: string }>(session, paged, ({ tbl, row }) => {
@@ -178,7 +178,7 @@ function* markArchived(session: Session, key: ThreadKey, rewindId: string, marks
 }
 
 /** What leads on isn't verified: chunks by their addresses when they are read, manifests as parts of their checkpoints. */
-function referencesIn(session: Session, { threadId }: ThreadKey, rows: AnyRows, raw: AnyRow): References {
+function referencesIn(session: Session, { threadId }: ThreadState, rows: AnyRows, raw: AnyRow): References {
   if (rows.table === SNAPSHOT_ROWS.table) return referencesOf(rows.table, raw);
   if (rows.table !== CHUNKS) return referencesOf(rows.table, openedRow(session, rows, threadId, raw));
   const { body } = raw;
@@ -187,7 +187,7 @@ function referencesIn(session: Session, { threadId }: ThreadKey, rows: AnyRows, 
 }
 
 /** A base is older than what builds on it, so one pass from the newest list on finds all. */
-function* unneededLists(session: Session, { thread }: ThreadKey, marks: Marks): Program<SweepPlan["lists"]> {
+function* unneededLists(session: Session, { thread }: ThreadState, marks: Marks): Program<SweepPlan["lists"]> {
   return (yield* session.rows<[number, number | null, number]>(LISTS, thread)).map(([list, base, keep]) => {
     const length = marks.lengths.get(list);
     if (length === undefined) return { list, from: 0, whole: true };
@@ -197,7 +197,7 @@ function* unneededLists(session: Session, { thread }: ThreadKey, marks: Marks): 
 }
 
 /** @param numbered chunks that are needed by their numbers, besides those of the marks */
-function* unneededChunks(session: Session, key: ThreadKey, marks: Marks, numbered: readonly number[]): Program<number[]> {
+function* unneededChunks(session: Session, key: ThreadState, marks: Marks, numbered: readonly number[]): Program<number[]> {
   const notes = new Map<string, { seq: number; refers: number }>();
   const paged = { table: CHUNKS.name, query: NOTES, bound: [key.thread, REFERENCE], key: "address", begin: "", limit: PAGE };
   yield* eachRow<{ seq: number; address: string; refers: number }>(session, paged, ({ address, seq, refers }) => {

@@ -13,7 +13,7 @@ import type {
   SavedCheckpoint,
   Segment,
 } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { knownHead, rememberHead, savedBefore, leadsTo, type Manifest, manifestText } from "./heads";
 import { claimTask } from "./tasks";
@@ -118,7 +118,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
  *
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */
-function refuseRewound({ threadId, row }: ThreadKey, parentId: string): void {
+function refuseRewound({ threadId, row }: ThreadState, parentId: string): void {
   if (row.epoch === 0 || row.prunedSeq > 0) return;
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     what: `a checkpoint of thread ${JSON.stringify(threadId)}`,
@@ -133,7 +133,7 @@ function refuseRewound({ threadId, row }: ThreadKey, parentId: string): void {
 /** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */
 function* settleEarly(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   { ns, checkpointId }: NewCheckpoint,
   outcome: EarlyOutcome,
 ): Program<SavedApart | undefined> {
@@ -148,7 +148,7 @@ function* settleEarly(
  */
 function* manifestOf(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   checkpoint: NewCheckpoint,
   parent: Manifest,
   earlier: Manifest,
@@ -180,7 +180,7 @@ function versionIn({ versions }: NewCheckpoint, channel: string): ChannelVersion
 /** @param before what the channel holds in the parent and in the checkpoint's earlier version */
 function* pointerTo(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   value: NewValue,
   before: readonly Pointer[],
   placed: Map<string, readonly Segment[]>,
@@ -196,7 +196,7 @@ function* pointerTo(
 
 function* storeValue(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   channel: string,
   packed: PackedValue,
   before: Pointer | undefined,

@@ -8,7 +8,7 @@ import { writtenEarly } from "./heads";
 import { settleAction } from "./turns";
 import type { LostTurn, NewWrites, StoredWrites, TurnRow } from "../store";
 import type { RawOf, WRITES } from "../tables";
-import { headKey, writesKey, type ThreadKey } from "../thread-state";
+import { headKey, writesKey, type ThreadState } from "../thread-state";
 import { compareWrites, type WritePlace } from "../writes-order";
 import { storeChunks } from "./values";
 
@@ -56,7 +56,7 @@ export function* putWrites(
 }
 
 /** A checkpoint's pending writes, verified, in the order of {@link compareWrites}. */
-export function* liveWrites(session: Session, key: ThreadKey, ns: string, checkpointId: string): Program<StoredWrites[]> {
+export function* liveWrites(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<StoredWrites[]> {
   return (yield* verifyVersions(session, key, ns, checkpointId))
     .filter(({ superseded_by: by }) => by === null)
     .toSorted(compareRows)
@@ -82,7 +82,7 @@ function placeOf({ task_path: taskPath, node_task_id: nodeTaskId, idx }: PlacedR
  */
 export function* verifyVersions(
   session: Session,
-  { thread, threadId }: ThreadKey,
+  { thread, threadId }: ThreadState,
   ns: string,
   checkpointId: string,
 ): Program<RawWrites[]> {

@@ -4,7 +4,7 @@ import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { refuseBack } from "./paging";
 import type { Remembered, StoredCheckpoint, CheckpointQuery, ListedHead, CheckpointHead, StoredValue, Pointer } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { liveWrites } from "./put-writes";
@@ -99,7 +99,7 @@ const PLACED_ANYWHERE = "SELECT position FROM langgraph_snapshots WHERE thread =
 
 function* positionOf(
   session: Session,
-  { thread }: ThreadKey,
+  { thread }: ThreadState,
   ns: string | undefined,
   checkpointId: string,
 ): Program<number | undefined> {
@@ -113,7 +113,7 @@ export function* hydrate(session: Session, head: CheckpointHead, remembered: Rem
   return key === undefined || row === undefined ? undefined : yield* hydrated(session, key, head, remembered);
 }
 
-function* hydrated(session: Session, key: ThreadKey, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
+function* hydrated(session: Session, key: ThreadState, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint> {
   const reader = new ChunkReader(session, key, remembered);
   const values = new Map<string, StoredValue>();
   for (const [channel, { pointer }] of head.channels) {
@@ -126,7 +126,7 @@ function* hydrated(session: Session, key: ThreadKey, head: CheckpointHead, remem
 
 export function* readPointer(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   pointer: Pointer,
   reader: ChunkReader,
   remembered: Remembered,

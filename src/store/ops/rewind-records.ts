@@ -4,7 +4,7 @@ import { REWIND_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { NewRewind, RewindRow } from "../store";
 import type { RawOf, REWINDS, RowOf } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { threadKey } from "./thread-rows";
 
 /** A rewind with how many rows its archive was given. */
@@ -60,7 +60,7 @@ export function* rewindOf(session: Session, rewindId: string): Program<StoredRew
  */
 export function* saveRewind(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   rewind: NewRewind,
   status: RewindRow["status"],
   targetSeq: number,

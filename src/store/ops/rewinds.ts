@@ -4,7 +4,7 @@ import { prunedBehind, unknownThread } from "../refusals";
 import type { Session } from "../session";
 import type { NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TakeBackStanding } from "../store";
 import { NAMES, REWOUND, REWOUND_AND_COUNTED, rowsOfThread, VERSIONED } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { archiveRewound, archiveRows, restoreArchive, sealArchive } from "./archive";
 import { effectsBehind } from "./effects";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
@@ -121,7 +121,7 @@ function* standing(
 }
 
 /** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
-function* topSeq(session: Session, key: ThreadKey): Program<number> {
+function* topSeq(session: Session, key: ThreadState): Program<number> {
   let top = 0;
   for (const table of REWOUND_AND_COUNTED) {
     const text = `SELECT max(seq) AS seq FROM ${table.name} WHERE ${rowsOfThread(table)}`;
@@ -156,7 +156,7 @@ export function* takeBack(
   return yield* countBehind(session, done.threadId, done.targetSeq);
 }
 
-function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: ThreadKey): Program {
+function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: ThreadState): Program {
   const top = yield* topSeq(session, key);
   let found: string | undefined;
   if (done.status !== "done") found = "a rewind that was given up, or is not done yet";
@@ -175,7 +175,7 @@ function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: Thread
 }
 
 /** What a prune removed can't be gone back to. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
-function refuseBehindPruned(key: ThreadKey, targetSeq: number): void {
+function refuseBehindPruned(key: ThreadState, targetSeq: number): void {
   if (key.row.prunedSeq > targetSeq) throw prunedBehind(key.threadId);
 }
 

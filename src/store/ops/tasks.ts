@@ -5,7 +5,7 @@ import type { Session } from "../session";
 import { renameTaskOfTurns } from "./turn-changes";
 import type { TaskClaim, TaskRow } from "../store";
 import type { RawOf, TASKS } from "../tables";
-import type { ThreadFacts, ThreadKey } from "../thread-state";
+import type { ThreadFacts, ThreadState } from "../thread-state";
 import { threadKey } from "./thread-rows";
 
 type RawTask = RawOf<typeof TASKS>;
@@ -17,7 +17,7 @@ const SINCE_LAST_RUN = TASK_ROWS.select(`WHERE thread = ?1
 const ALL = TASK_ROWS.select("WHERE thread = ? ORDER BY seq");
 
 /** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
-export function* claimTask(session: Session, key: ThreadKey, claim: TaskClaim, createdAt: string): Program<TaskRow> {
+export function* claimTask(session: Session, key: ThreadState, claim: TaskClaim, createdAt: string): Program<TaskRow> {
   const { current, lastRun } = yield* tasksKnown(session, key);
   const change = ownershipChange(current, lastRun, claim, key.threadId);
   if (change.type === "rename" && current !== undefined) {
@@ -38,7 +38,7 @@ export function* claimTask(session: Session, key: ThreadKey, claim: TaskClaim, c
   return current as TaskRow;
 }
 
-function* tasksKnown(session: Session, key: ThreadKey): Program<NonNullable<ThreadFacts["tasks"]>> {
+function* tasksKnown(session: Session, key: ThreadState): Program<NonNullable<ThreadFacts["tasks"]>> {
   if (key.facts.tasks === undefined) {
     const current = yield* currentTask(session, key);
     key.facts.tasks = { current, lastRun: current?.kind === "update" ? yield* lastRunTask(session, key) : current };
@@ -46,13 +46,13 @@ function* tasksKnown(session: Session, key: ThreadKey): Program<NonNullable<Thre
   return key.facts.tasks;
 }
 
-export function* currentTask(session: Session, key: ThreadKey): Program<TaskRow | undefined> {
+export function* currentTask(session: Session, key: ThreadState): Program<TaskRow | undefined> {
   const row = yield* session.get<RawTask>(CURRENT, key.thread);
   return row && toTask(session, key.threadId, row);
 }
 
 /** The newest interval in which something ran. */
-export function* lastRunTask(session: Session, key: ThreadKey): Program<TaskRow | undefined> {
+export function* lastRunTask(session: Session, key: ThreadState): Program<TaskRow | undefined> {
   const [first] = (yield* session.all<RawTask>(SINCE_LAST_RUN, key.thread)).map((row) => toTask(session, key.threadId, row));
   return first?.kind === "run" ? first : undefined;
 }
@@ -62,7 +62,7 @@ export function* listTasks(session: Session, threadId: string): Program<TaskRow[
   return key === undefined ? [] : yield* tasksOf(session, key);
 }
 
-export function* tasksOf(session: Session, { thread, threadId }: ThreadKey): Program<TaskRow[]> {
+export function* tasksOf(session: Session, { thread, threadId }: ThreadState): Program<TaskRow[]> {
   return (yield* session.all<RawTask>(ALL, thread)).map((row) => toTask(session, threadId, row));
 }
 

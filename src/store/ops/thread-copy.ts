@@ -18,7 +18,7 @@ import type { Session } from "../session";
 import { allowAgain } from "./tombstones";
 import type { CopyOrder } from "../store";
 import { type Column, EFFECTS, fieldOf, ITEMS, type RowOf, type Table } from "../tables";
-import { type ThreadCounts, ThreadKey } from "../thread-state";
+import { type ThreadCounts, ThreadState } from "../thread-state";
 import { unfinishedRewind as refusal } from "../refusals";
 import { unfinishedRewind } from "./rewind-records";
 import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
@@ -33,7 +33,7 @@ import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } 
 const COPIED: readonly (keyof ThreadCounts)[] = ["snapshots", "writes", "turns", "effects"];
 
 /** The key of a thread that has no row of its own yet: its rows are counted when it gets one. */
-class UnpublishedKey extends ThreadKey {
+class UnpublishedKey extends ThreadState {
   override touch(): void {
     // There is no row to write.
   }
@@ -60,7 +60,7 @@ export function* copyAtOnce(session: Session, order: CopyOrder): Program {
 }
 
 /** @throws {TurnsError} THREAD_NOT_FOUND; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done */
-export function* sourceOf(from: Session, sourceId: string): Program<ThreadKey> {
+export function* sourceOf(from: Session, sourceId: string): Program<ThreadState> {
   const source = yield* threadKey(from, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
   const rewind = yield* unfinishedRewind(from, sourceId);
@@ -71,7 +71,7 @@ export function* sourceOf(from: Session, sourceId: string): Program<ThreadKey> {
 /** Takes the number of the copy, whose row is {@link publishCopy}'s to write. @throws {TurnsError} THREAD_EXISTS */
 export function* beginCopy(
   from: Session,
-  source: ThreadKey,
+  source: ThreadState,
   to: Session,
   { targetId, createdAt, createId }: CopyOrder,
   write: CopyPath["write"],
@@ -138,7 +138,7 @@ export function* publishCopy(path: CopyPath): Program {
 }
 
 /** The first kind of rows of which the copy has not as many as the source. */
-function firstMissing({ row }: ThreadKey, found: ThreadCounts | undefined): keyof ThreadCounts | undefined {
+function firstMissing({ row }: ThreadState, found: ThreadCounts | undefined): keyof ThreadCounts | undefined {
   return COPIED.find((kind) => row[kind] !== found?.[kind]);
 }
 

@@ -5,7 +5,7 @@ import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
 import { refuseEncrypted } from "./keys";
 import { type RawOf, type THREADS, REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
-import { ThreadFacts, type ThreadCounts, type ThreadFields, ThreadKey } from "../thread-state";
+import { ThreadFacts, type ThreadCounts, type ThreadFields, ThreadState } from "../thread-state";
 
 export type RawThread = RawOf<typeof THREADS>;
 
@@ -31,14 +31,14 @@ export function* areWritten(session: Session, rows: readonly WrittenThread[]): P
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
-export function* threadKey(session: Session, threadId: string): Program<ThreadKey | undefined> {
+export function* threadKey(session: Session, threadId: string): Program<ThreadState | undefined> {
   const known = session.threads.get(threadId);
   if (known !== undefined) return known;
   const rows = yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId));
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
-  const key = new ThreadKey(session.changed, yield* verifiedThread(session, threadId, row));
+  const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row));
   session.threads.set(threadId, key);
   return key;
 }
@@ -48,7 +48,7 @@ export function* threadNumbers(session: Session, threadId: string): Program<numb
   return (yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId))).map(({ thread }) => thread);
 }
 
-export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadKey> {
+export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadState> {
   if (!session.sealing.encrypted) yield* refuseEncrypted(session, `thread ${JSON.stringify(threadId)}`);
   return yield* insertThread(session, newThread(session, yield* takeNumber(session), threadId, createdAt));
 }
@@ -64,21 +64,21 @@ export function newThread(session: Session, thread: number, threadId: string, cr
   return { thread, threadId, tag: tagOf(session, threadId), createdAt, ...NEW };
 }
 
-export function* insertThread(session: Session, row: ThreadFields): Program<ThreadKey> {
+export function* insertThread(session: Session, row: ThreadFields): Program<ThreadState> {
   yield* session.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(session.sealing, row, row));
-  const key = new ThreadKey(session.changed, row);
+  const key = new ThreadState(session.changed, row);
   session.threads.set(row.threadId, key);
   return key;
 }
 
 /** Rows of the thread are deleted or brought back: what anybody remembers of it no longer counts. */
-export function outdate(key: ThreadKey): void {
+export function outdate(key: ThreadState): void {
   key.facts = new ThreadFacts();
   key.change({ generation: key.row.generation + 1 });
 }
 
 /** A rewind, or its taking back. */
-export function growEpoch(key: ThreadKey): void {
+export function growEpoch(key: ThreadState): void {
   key.change({ epoch: key.row.epoch + 1 });
 }
 
@@ -121,7 +121,7 @@ function counting(table: Table): string {
   return `(SELECT ${rows} FROM ${table.name} WHERE ${rowsOfThread(table)})`;
 }
 
-type Numbered = Pick<ThreadKey, "thread" | "threadId">;
+type Numbered = Pick<ThreadState, "thread" | "threadId">;
 
 /** How many rows there are of a thread, by what is on record. */
 export function* countsOf(session: Session, { thread }: Pick<Numbered, "thread">): Program<ThreadCounts | undefined> {
@@ -151,7 +151,7 @@ export function* miscounted(
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
-export function* countedThread(session: Session, threadId: string): Program<ThreadKey | undefined> {
+export function* countedThread(session: Session, threadId: string): Program<ThreadState | undefined> {
   const key = yield* threadKey(session, threadId);
   const wrong = key && (yield* miscounted(session, key));
   if (wrong === undefined) return key;
@@ -161,7 +161,7 @@ export function* countedThread(session: Session, threadId: string): Program<Thre
 }
 
 /** After rows were removed or brought back by their range, what is there is what there is to be. */
-export function* recount(session: Session, key: ThreadKey): Program {
+export function* recount(session: Session, key: ThreadState): Program {
   const there = yield* countedRows(session, key);
   if (there !== undefined) key.change(there);
 }

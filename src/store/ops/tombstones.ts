@@ -4,7 +4,7 @@ import { TOMBSTONE_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { Lease, SawDeletion } from "../store";
 import type { RawOf, TOMBSTONES } from "../tables";
-import { type Deletion, headKey, type ThreadKey } from "../thread-state";
+import { type Deletion, headKey, type ThreadState } from "../thread-state";
 import { checkLease } from "./runs";
 import { createThread, tagOf, threadKey } from "./thread-rows";
 
@@ -13,7 +13,7 @@ export interface Entry {
   /** It may be the first of a new thread. */
   begins: boolean;
   /** Whether the thread that is there has what the save goes on from. */
-  belongs: (thread: ThreadKey) => Program<boolean>;
+  belongs: (thread: ThreadState) => Program<boolean>;
   /** The checkpoint that the save continues or belongs to. */
   refersTo: string | undefined;
   sawDeletion: SawDeletion;
@@ -33,7 +33,7 @@ const EXISTS =
  * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final. LEASE_LOST for a run whose
  * thread somebody else has taken over.
  */
-export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadKey> {
+export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadState> {
   const key = yield* threadKey(session, threadId);
   const grave = key === undefined ? yield* tombstoneOf(session, threadId) : yield* deletionKnown(session, key);
   if (grave !== undefined && (grave.final || (yield* isLate(key, entry, grave.deletedAt)))) {
@@ -44,7 +44,7 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
 }
 
 /** The tombstone of the thread's id, if there is one; looked up once. */
-function* deletionKnown(session: Session, { threadId, facts }: ThreadKey): Program<Deletion | undefined> {
+function* deletionKnown(session: Session, { threadId, facts }: ThreadState): Program<Deletion | undefined> {
   if (facts.deletion === undefined) facts.deletion = (yield* tombstoneOf(session, threadId)) ?? null;
   return facts.deletion === null ? undefined : facts.deletion;
 }
@@ -55,14 +55,14 @@ function* deletionKnown(session: Session, { threadId, facts }: ThreadKey): Progr
  *
  * If no run is known, as for a save by hand, what it goes on from has to be there. Its id is a time and would prove nothing: clocks are set.
  */
-function* isLate(key: ThreadKey | undefined, entry: Entry, deletedAt: number): Program<boolean> {
+function* isLate(key: ThreadState | undefined, entry: Entry, deletedAt: number): Program<boolean> {
   if (entry.sawDeletion !== undefined) return entry.sawDeletion !== deletedAt;
   if (key !== undefined && (yield* entry.belongs(key))) return false;
   if (entry.begins) return false;
   return entry.refersTo !== undefined || key === undefined;
 }
 
-export function* isThere(session: Session, { thread, facts }: ThreadKey, ns: string, checkpointId: string): Program<boolean> {
+export function* isThere(session: Session, { thread, facts }: ThreadState, ns: string, checkpointId: string): Program<boolean> {
   if (facts.heads.get(headKey(ns, checkpointId)) !== undefined) return true;
   return (yield* session.get(EXISTS, thread, ns, checkpointId)) !== undefined;
 }

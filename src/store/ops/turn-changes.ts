@@ -3,7 +3,7 @@ import { TURN_ROWS } from "../rows";
 import { type Session, LeftUnwritten } from "../session";
 import type { LostTurn, TurnRow, TaskRow } from "../store";
 import type { ChangesOf, TURNS } from "../tables";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { changedTurn, toTurn, type RawTurn } from "../turn-rows";
 import { threadKey, threadIdOf } from "./thread-rows";
 
@@ -59,7 +59,7 @@ function* rolledBack(session: Session, reason: unknown): Program {
 const SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
 
 /** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
-export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
+export function insertTurn(key: ThreadState, turn: TurnRow): TurnRow {
   key.count("turns");
   key.addTurn(turn);
   rememberTurn(key, turn);
@@ -67,7 +67,7 @@ export function insertTurn(key: ThreadKey, turn: TurnRow): TurnRow {
 }
 
 /** A turn is new, or has changed; of node tasks that have ended nothing is remembered. */
-function rememberTurn({ facts }: ThreadKey, turn: TurnRow): void {
+function rememberTurn({ facts }: ThreadState, turn: TurnRow): void {
   const { nodeTaskId, id } = turn;
   const known = nodeTaskId === undefined ? undefined : facts.turns.get(nodeTaskId);
   if (nodeTaskId === undefined || known === undefined) return;
@@ -100,7 +100,7 @@ export function* updateTurn(session: Session, turn: TurnRow, change: TurnChange)
 }
 
 /** The turns that were recorded under the first name of a task get its new one: a turn's task is always one of its thread's. */
-export function* renameTaskOfTurns(session: Session, key: ThreadKey, { seq, taskId }: TaskRow, newId: string): Program {
+export function* renameTaskOfTurns(session: Session, key: ThreadState, { seq, taskId }: TaskRow, newId: string): Program {
   yield* session.flushTurns(key);
   for (const row of yield* session.all<RawTurn>(SINCE, key.thread, seq)) {
     if (row.task_id !== taskId) continue;

@@ -4,7 +4,7 @@ import { TURN_ROWS } from "../rows";
 import type { Session } from "../session";
 import { type Entry, enterThread } from "./tombstones";
 import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { graphSeq } from "./graphs";
 import { claimTask } from "./tasks";
@@ -65,7 +65,7 @@ export function* insertThought(session: Session, thought: NewThought): Program<T
 }
 
 /** The turns of a node task, oldest first: remembered, or read. */
-export function* turnsOf(session: Session, key: ThreadKey, nodeTaskId: string): Program<readonly TurnRow[]> {
+export function* turnsOf(session: Session, key: ThreadState, nodeTaskId: string): Program<readonly TurnRow[]> {
   const remembered = key.facts.turns.get(nodeTaskId);
   if (remembered !== undefined) return remembered;
   yield* session.flushTurns(key);
@@ -113,7 +113,7 @@ function* originOf(session: Session, thought: NewThought): Program<Origin> {
 
 function* originOnThread(
   session: Session,
-  { threadId, thread, facts }: ThreadKey,
+  { threadId, thread, facts }: ThreadState,
   thought: NewThought,
 ): Program<Origin | undefined> {
   let likely: Origin | undefined;
@@ -136,7 +136,7 @@ function* originOnThread(
 
 function* contentOf(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   { format, packed }: TurnState,
 ): Program<Pick<TurnRow, "serializedState" | "stateFormat">> {
   if (packed !== undefined) yield* storeChunks(session, key, packed.parts);
@@ -194,7 +194,7 @@ export function* insertAction(session: Session, action: NewAction): Program<Turn
  */
 export function* settleAction(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   writes: Pick<NewWrites, "nodeTaskId" | "createdAt">,
   settle: NonNullable<NewWrites["settle"]>,
 ): Program<SavedApart | undefined> {
@@ -213,7 +213,7 @@ export function* settleAction(
 
 function* settled(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   writes: Pick<NewWrites, "createdAt">,
   settle: NonNullable<NewWrites["settle"]>,
   { thought, action }: { thought: TurnRow; action: TurnRow | undefined },

@@ -5,7 +5,7 @@ import { CHUNK_ROWS, ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { Session } from "../session";
 import { threadKey } from "./thread-rows";
 import type { Chunk, Remembered, PackedList, Pointer, Segment, StoredValue } from "../store";
-import type { ThreadKey } from "../thread-state";
+import type { ThreadState } from "../thread-state";
 
 const INSERT = `${CHUNK_ROWS.insert} ON CONFLICT (thread, address) DO NOTHING`;
 /** A chunk needs none: its address is a keyed hash of its contents, and proves them when it is read. */
@@ -14,7 +14,7 @@ const SEQ = "SELECT seq FROM langgraph_chunks WHERE thread = ? AND address = ?";
 const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /** Stores a chunk unless the thread has it already. @returns its seq */
-export function* storeChunk(session: Session, key: ThreadKey, chunk: Chunk): Program<number> {
+export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
   const { chunks } = key.facts;
   const known = chunks.get(chunk.address);
   if (known !== undefined) return known;
@@ -27,7 +27,7 @@ export function* storeChunk(session: Session, key: ThreadKey, chunk: Chunk): Pro
 }
 
 /** One that is there after all stays as it is. */
-function* insertChunk(session: Session, key: ThreadKey, chunk: Chunk): Program<number> {
+function* insertChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
   const row = { seq, address: chunk.address, body: chunk.text() };
   const isNew = (yield* session.run(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row))) > 0;
@@ -36,7 +36,7 @@ function* insertChunk(session: Session, key: ThreadKey, chunk: Chunk): Program<n
   return (yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;
 }
 
-export function* storeChunks(session: Session, key: ThreadKey, chunks: readonly Chunk[]): Program<void> {
+export function* storeChunks(session: Session, key: ThreadState, chunks: readonly Chunk[]): Program<void> {
   for (const chunk of chunks) yield* storeChunk(session, key, chunk);
 }
 
@@ -48,10 +48,10 @@ export function openBody(session: Session, threadId: string, body: string | Uint
 export class ChunkReader {
   readonly texts = new Map<string, string>();
   readonly #session: Session;
-  readonly #key: ThreadKey;
+  readonly #key: ThreadState;
   readonly #remembered: Remembered | undefined;
 
-  constructor(session: Session, key: ThreadKey, remembered?: Remembered) {
+  constructor(session: Session, key: ThreadState, remembered?: Remembered) {
     this.#session = session;
     this.#key = key;
     this.#remembered = remembered;
@@ -135,7 +135,7 @@ const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ?
  */
 export function* placeList(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   packed: PackedList,
   before: Pointer | undefined,
 ): Program<readonly Segment[]> {
@@ -161,7 +161,7 @@ export function* placeList(
 /** Where a list is that is stored as a whole. */
 export function* placeOf(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   packed: PackedList,
   pointer: ListPointer,
 ): Program<readonly Segment[]> {
@@ -170,13 +170,13 @@ export function* placeOf(
   return (yield* segmentsOf(session, key, pointer)).map(({ list, from }) => ({ list, from }));
 }
 
-function rememberedPrefix(key: ThreadKey, packed: PackedList): { segments: readonly Segment[]; keep: number } | undefined {
+function rememberedPrefix(key: ThreadState, packed: PackedList): { segments: readonly Segment[]; keep: number } | undefined {
   return packed.known?.generation === key.generation ? packed.known : undefined;
 }
 
 function* storedPrefix(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   packed: PackedList,
   before: Pointer | undefined,
 ): Program<{ segments: readonly Segment[]; keep: number }> {
@@ -194,7 +194,7 @@ function* storedPrefix(
 
 function* newList(
   session: Session,
-  key: ThreadKey,
+  key: ThreadState,
   packed: PackedList,
   base: number | undefined,
   keep: number,
@@ -205,7 +205,7 @@ function* newList(
   return { list, from: keep };
 }
 
-function* appendItems(session: Session, key: ThreadKey, packed: PackedList, list: number, from: number): Program<void> {
+function* appendItems(session: Session, key: ThreadState, packed: PackedList, list: number, from: number): Program<void> {
   for (let pos = from; pos < packed.length; pos += 1) {
     const chunk = yield* storeChunk(session, key, packed.chunk(pos));
     yield* session.insert(key, ITEM_ROWS, { list, pos, seq: key.nextSeq(), chunk });
@@ -214,7 +214,12 @@ function* appendItems(session: Session, key: ThreadKey, packed: PackedList, list
 }
 
 /** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */
-export function* readList(session: Session, key: ThreadKey, pointer: ListPointer, remembered: Remembered): Program<StoredValue> {
+export function* readList(
+  session: Session,
+  key: ThreadState,
+  pointer: ListPointer,
+  remembered: Remembered,
+): Program<StoredValue> {
   const from = remembered.elements(pointer.list, pointer.length, pointer.digest);
   if (from >= pointer.length) return { ...pointer, segments: undefined, from, stretches: [] };
   const stretches: string[] = [];
@@ -238,7 +243,7 @@ interface Stretch {
 }
 
 /** Texts have a greatest length, in SQLite and in JavaScript; what exceeds it is read in two. */
-function* readStretches(session: Session, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch[]> {
+function* readStretches(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch[]> {
   try {
     return [yield* readStretch(session, key, list, from, upto)];
   } catch (error) {
@@ -256,7 +261,7 @@ function isTooLong(error: unknown): boolean {
   return code === "SQLITE_TOOBIG" || code === "ERR_STRING_TOO_LONG" || error instanceof RangeError;
 }
 
-function* readStretch(session: Session, key: ThreadKey, list: number, from: number, upto: number): Program<Stretch> {
+function* readStretch(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch> {
   if (!session.sealing.encrypted) {
     const [[length, text] = [0, null]] = yield* session.rows<[number, string | null]>(JOINED, list, from, upto);
     return { length, text: text ?? "" };
@@ -268,14 +273,14 @@ function* readStretch(session: Session, key: ThreadKey, list: number, from: numb
 }
 
 /** The lists that a list is made of, from its first element on; `upto` is where each stretch ends. */
-export function* segmentsOf(session: Session, key: ThreadKey, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
+export function* segmentsOf(session: Session, key: ThreadState, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
   return (yield* session.rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length))
     .map(([list, from, upto]) => ({ list, from, upto }))
     .filter(({ from, upto }) => from < upto)
     .reverse();
 }
 
-function incomplete(key: ThreadKey, pointer: ListPointer, found: number): Error {
+function incomplete(key: ThreadState, pointer: ListPointer, found: number): Error {
   return corrupted(`a list value of thread ${key.threadId}`, `${pointer.length} elements`, `${found}`, {
     threadId: key.threadId,
     list: pointer.list,

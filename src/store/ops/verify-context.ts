@@ -9,14 +9,14 @@ import type { Session } from "../session";
 import { firstSeq, threadOfSeq } from "../spans";
 import { isLeftover } from "./leftovers";
 import { KEYED_BY_SEQ, type Table } from "../tables";
-import { ThreadKey } from "../thread-state";
+import { ThreadState } from "../thread-state";
 import { isBehind } from "./paging";
 import type { References } from "./row-references";
 import type { RawThread } from "./thread-rows";
 
 export type Where = IntegrityProblem["where"];
 /** A thread as the rows of the other tables are held against it, damaged or not. */
-export type Owner = ThreadKey;
+export type Owner = ThreadState;
 
 const THREAD = THREAD_ROWS.select("WHERE thread = ?");
 const NUMBER = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
@@ -77,7 +77,7 @@ export class VerifyContext {
   *owner(thread: number): Program<Owner | undefined> {
     if (this.#owners.has(thread)) return this.#owners.get(thread);
     const row = yield* this.session.get<RawThread>(THREAD, thread);
-    const owner = row && new ThreadKey(this.session.changed, THREAD_ROWS.unverified(undefined, row));
+    const owner = row && new ThreadState(this.session.changed, THREAD_ROWS.unverified(undefined, row));
     this.#owners.set(thread, owner);
     return owner;
   }

@@ -16,7 +16,7 @@ import type { Program } from "../../program";
 import type { Session } from "../../session";
 import { currentTask } from "../../ops/tasks";
 import { miscounted, recount, threadKey } from "../../ops/thread-rows";
-import type { ThreadCounts, ThreadKey } from "../../thread-state";
+import type { ThreadCounts, ThreadState } from "../../thread-state";
 import { removeLeftovers } from "../../ops/leftovers";
 import type { IsGraph } from "../../ops/verify-rows";
 import { type Copied, copyRows } from "./copy";
@@ -142,7 +142,7 @@ function* markDamaged(
 ): Program<DamagedThread[]> {
   const damaged: DamagedThread[] = [];
   for (const [threadId] of yield* session.rows<[string]>(ALL)) {
-    const key = (yield* threadKey(session, threadId)) as ThreadKey;
+    const key = (yield* threadKey(session, threadId)) as ThreadState;
     const { thread } = key;
     if ((yield* miscounted(session, key)) !== undefined) yield* recount(session, key);
     const isRebuilt = rebuilt.has(thread);
@@ -173,7 +173,7 @@ function mayRepeat(missing: DamagedThread["missing"]): boolean {
 }
 
 /** A rewind that is begun and would change nothing: whoever goes on with the thread meets it first. */
-function* mark(session: Session, key: ThreadKey, missing: DamagedThread["missing"]): Program<string> {
+function* mark(session: Session, key: ThreadState, missing: DamagedThread["missing"]): Program<string> {
   const { threadId, newestSeq: targetSeq } = key;
   const known = yield* unfinishedRewind(session, threadId);
   if (known !== undefined) return known.id;
