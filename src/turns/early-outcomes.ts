@@ -25,6 +25,7 @@ export class EarlyOutcomes {
 
   /** Those at a checkpoint that is handed in now, oldest first. */
   take(at: Place): EarlyOutcome[] {
+    if (this.#known.size === 0) return [];
     const known = this.#known.get(keyOf(at)) ?? [];
     this.#known.delete(keyOf(at));
     return known;
