@@ -1,4 +1,4 @@
-import { ADOPTING, decode, matches, PLAIN, PrivateCopy, type Shape, shapesOf } from "../codec";
+import { ADOPTING, copyOf, decode, matches, NO_COPY, PLAIN, PrivateCopy, type Shape, shapesOf } from "../codec";
 import type { Segment } from "../store/store";
 import { endsOf, extended, finished, newDigest, type RunningDigest } from "./texts";
 
@@ -9,11 +9,14 @@ export class Element {
   readonly text: string;
   /** Null until it is made from the text. */
   #copy: PrivateCopy | undefined | null;
+  /** The copy is made from the text, and so is what that says; a value may answer otherwise each time it is read. */
+  readonly #isRead: boolean;
 
   private constructor(address: string, text: string, copy: PrivateCopy | undefined | null) {
     this.address = address;
     this.text = text;
     this.#copy = copy;
+    this.#isRead = copy === null;
   }
 
   /** An element made from what was encoded just now. @param value what the text says; it stays the caller's */
@@ -29,6 +32,13 @@ export class Element {
   /** Undefined for what only its text can be compared with. */
   get copy(): PrivateCopy | undefined {
     return (this.#copy = this.#copy === null ? PrivateCopy.of(decode(this.text)) : this.#copy);
+  }
+
+  /** What the text says, made anew for whoever asks. To copy it is cheaper than to decode it, and a long string is the same string. */
+  value(): unknown {
+    const copy = this.#isRead ? this.copy : undefined;
+    const value = copy === undefined ? NO_COPY : copyOf(copy.value);
+    return value === NO_COPY ? decode(this.text) : value;
   }
 
   /** Whether a value still is what the text says; `encodeValue` is asked if only the text can tell. */

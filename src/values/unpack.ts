@@ -65,7 +65,7 @@ function partValue(address: string, unpacking: Unpacking): unknown {
   const known = memory.part(address);
   if (known !== undefined) {
     counted(address, () => known.text, unpacking);
-    const value = decode(known.text);
+    const value = known.value();
     memory.handedOut(value, known);
     return value;
   }
