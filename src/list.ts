@@ -3,6 +3,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import type { CheckpointListOptions, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
 import { checkedId, checkpointIdOf, configurableOf, namespaceOf } from "./run-config";
+import type { CheckpointQuery } from "./store/store";
 import { metadataOf, readListed, type TupleParts } from "./tuples";
 
 const HEADS_PER_PAGE = 64;
@@ -33,6 +34,7 @@ export async function* listTuples(
   let left = limitOf(options.limit);
   let after: number | undefined;
   if (parts.serde !== undefined) await parts.serde.settled();
+  const isNotBefore = await followersOf(parts.store, query);
   let since = performance.now();
   const breathe = async (): Promise<void> => {
     if (performance.now() - since < LONGEST_MS) return;
@@ -45,7 +47,7 @@ export async function* listTuples(
     for (const head of page) {
       await breathe();
       const metadata = await metadataOf(parts, head);
-      if (!matches(metadata) || isMadeIn(query.beforeId, metadata)) continue;
+      if (!matches(metadata) || (await isNotBefore(metadata))) continue;
       const tuple = await readListed(parts, head);
       if (tuple === undefined) continue;
       yield tuple;
@@ -68,11 +70,24 @@ function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: Checkpoi
 }
 
 /**
- * Whether a checkpoint of a graph inside a node was made in the course of the one that is named as `before`. With durability "exit" it is
- * saved first all the same; a replay that started from it would do what it is to do again as if it were done.
+ * Whether a checkpoint of a graph inside a node was made in the course of the one that is named as `before`, or of one behind it. It may be
+ * saved first all the same: with durability "exit", and where nodes run on while the graph around them still waits for a save. A replay
+ * that started from it would find what it is yet to do.
  */
-function isMadeIn(beforeId: string | undefined, { parents }: Partial<CheckpointMetadata>): boolean {
-  return beforeId !== undefined && typeof parents === "object" && Object.values(parents ?? {}).includes(beforeId);
+async function followersOf(
+  store: TupleParts["store"],
+  { threadId, ns, beforeId }: Pick<CheckpointQuery, "threadId" | "ns" | "beforeId">,
+): Promise<(metadata: Partial<CheckpointMetadata>) => Promise<boolean>> {
+  if (beforeId === undefined) return async () => Promise.resolve(false);
+  const before = threadId === undefined ? undefined : await store.placeOf(threadId, ns, beforeId);
+  return async ({ parents }) => {
+    if (typeof parents !== "object") return false;
+    if (Object.values(parents).includes(beforeId)) return true;
+    const parentId: unknown = before && parents[before.ns];
+    if (before === undefined || threadId === undefined || typeof parentId !== "string") return false;
+    const parent = await store.placeOf(threadId, before.ns, parentId);
+    return parent !== undefined && parent.position > before.position;
+  };
 }
 
 function limitOf(limit: unknown): number {

@@ -1,4 +1,5 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { TurnSaver } from "langgraph-checkpoint-turns";
 import { collect, expectSame, type Lab, type Scenario, thread, type Variant } from "../support/diff-harness";
 import { LONG, points } from "../support/lane";
 
@@ -360,5 +361,52 @@ describe.each(kinds)("S6.5 time travel with a subgraph (%s)", (_kind, options) =
         await lab.run(graph, answer("2"));
       });
     });
+  });
+});
+
+describe("S6.5 a graph with checkpointer: true that saves sooner than the graph around it", () => {
+  const turn = ["a", "b", "sub", "z"];
+
+  /** As with a slow serializer, or a lock that somebody else holds: nodes run on meanwhile. */
+  function slowRoot(lab: Lab): any {
+    const { saver } = lab;
+    const put = saver.put.bind(saver);
+    saver.put = async (config, ...rest) => {
+      const isOfRoot = config.configurable?.["checkpoint_ns"] === "";
+      for (let turns = isOfRoot ? 25 : 0; turns > 0; turns -= 1) await new Promise((done) => setImmediate(done));
+      return put(config, ...rest);
+    };
+    const sub = chain(["s1", "s2"]).compile({ checkpointer: true });
+    return lab.compile(chain(turn, { sub }));
+  }
+
+  async function twoTurns(lab: Lab): Promise<any> {
+    const graph = slowRoot(lab);
+    for (const text of ["one", "two"]) await lab.run(graph, { log: [text] });
+    return graph;
+  }
+
+  test.each(turn)("S6.5 a replay from before %s finds what it had then", async (node) => {
+    const scenario: Scenario = async (lab) => {
+      const graph = await twoTurns(lab);
+      await lab.run(graph, null, await rootBefore(node)(lab, graph));
+      await lab.run(graph, null, await rootBefore(node, -1)(lab, graph));
+    };
+    await expectSame("invoke", scenario);
+  });
+
+  test.each(turn)("S6.5 a replay from before %s finds it after a prune too", async (node) => {
+    const scenario: Scenario = async (lab) => {
+      const graph = await twoTurns(lab);
+      const at = await rootBefore(node)(lab, graph);
+      if (lab.saver instanceof TurnSaver)
+        await lab.saver.prune({ threadId: "t", keepLast: turn.length - turn.indexOf(node) + 1 });
+      lab.note("replay", await graph.invoke(null, at));
+      lab.note(
+        "what the graph inside has then",
+        (await lab.saver.getTuple(thread("t", { checkpoint_ns: "sub" })))?.checkpoint.channel_values,
+      );
+    };
+    await expectSame("invoke", scenario);
   });
 });

@@ -229,6 +229,12 @@ export interface CheckpointQuery {
   limit: number;
 }
 
+/** `position` grows in the order of first saving. */
+export interface CheckpointPlace {
+  ns: string;
+  position: number;
+}
+
 /** `place` falls from one to the next, over all pages of a list. */
 export type ListedHead = CheckpointHead & { place: number };
 
@@ -611,6 +617,8 @@ export interface Store {
   lastRun(threadId: string): Awaitable<LastRun | undefined>;
   /** One page, greatest checkpoint id first. */
   listCheckpoints(query: CheckpointQuery): Awaitable<readonly ListedHead[]>;
+  /** Where a checkpoint stands in its thread; undefined if the thread doesn't know it. @param ns undefined for any namespace */
+  placeOf(threadId: string, ns: string | undefined, checkpointId: string): Awaitable<CheckpointPlace | undefined>;
   /** Undefined if the checkpoint has gone since its head was read. */
   hydrate(head: CheckpointHead, remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
   deltaHistory(

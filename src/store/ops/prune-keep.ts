@@ -65,7 +65,7 @@ export function* placesOf(session: Session, facts: PruneFacts): Program<Places> 
   for (const stored of inOrder) if (stored.ns !== "") push(below, stored.ns, stored);
   const rootIds = new Map(roots.map((root) => [root.id, root]));
   const noted = new Map<string, string | undefined>();
-  const earlyRoots = yield* savedBeforeRoots(session, facts, roots, below);
+  const earlyRoots = yield* savedBeforeRoots(session, facts, roots, rootIds, below);
   const notedRoot = function* (ns: string): Program<string | undefined> {
     if (!noted.has(ns)) noted.set(ns, yield* rootIdOf(session, facts.key, (below.get(ns) as Stored[])[0] as Stored));
     return noted.get(ns);
@@ -85,13 +85,15 @@ export function* placesOf(session: Session, facts: PruneFacts): Program<Places> 
 }
 
 /**
- * With durability "exit" LangGraph saves what a subgraph did before the checkpoint of the root in whose course it was. In a namespace that
- * lasts these are the last ones before such a root, and say so themselves. @returns their roots
+ * What a subgraph did may be saved before the checkpoint of the root in whose course it was, and before others that come before that: with
+ * durability "exit", and where nodes run on while the root waits for a save. In a namespace that lasts these are the last ones before a
+ * root, and say so themselves. @returns their roots
  */
 function* savedBeforeRoots(
   session: Session,
   facts: PruneFacts,
   roots: readonly Stored[],
+  rootIds: ReadonlyMap<string, Stored>,
   below: ReadonlyMap<string, readonly Stored[]>,
 ): Program<ReadonlyMap<Stored, Stored>> {
   const found = new Map<Stored, Stored>();
@@ -103,8 +105,9 @@ function* savedBeforeRoots(
       const since = roots[index - 1]?.position ?? 0;
       for (; at >= 0 && (stored[at] as Stored).position > since; at -= 1) {
         const one = stored[at] as Stored;
-        if ((yield* rootIdOf(session, facts.key, one)) !== root.id) break;
-        found.set(one, root);
+        const noted = rootIds.get((yield* rootIdOf(session, facts.key, one)) ?? "");
+        if (noted === undefined || noted.position < one.position) break;
+        found.set(one, noted);
       }
     }
   }
@@ -154,7 +157,7 @@ function* keepLasting(places: Places, ns: string, stored: readonly Stored[], kep
   for (const root of places.roots) {
     if (!kept.has(keyOf("", root.id))) continue;
     for (const one of stored.toReversed()) {
-      if (one.position >= root.position || (yield* places.rootOf(one)) === root) continue;
+      if (one.position >= root.position || ((yield* places.rootOf(one)) as Stored).position >= root.position) continue;
       kept.add(keyOf(ns, one.id));
       break;
     }

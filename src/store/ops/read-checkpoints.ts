@@ -3,7 +3,16 @@ import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { refuseBack } from "./paging";
-import type { Remembered, StoredCheckpoint, CheckpointQuery, ListedHead, CheckpointHead, StoredValue, Pointer } from "../store";
+import type {
+  Remembered,
+  StoredCheckpoint,
+  CheckpointPlace,
+  CheckpointQuery,
+  ListedHead,
+  CheckpointHead,
+  StoredValue,
+  Pointer,
+} from "../store";
 import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { LIVE } from "./put-checkpoint";
@@ -62,7 +71,7 @@ export function* listCheckpoints(session: Session, query: CheckpointQuery): Prog
   const key = query.threadId === undefined ? undefined : yield* threadKey(session, query.threadId);
   if (query.threadId !== undefined && key === undefined) return [];
   const { ns, checkpointId, beforeId, isOfRun, after = Number.MAX_SAFE_INTEGER, limit } = query;
-  const before = key === undefined || beforeId === undefined ? undefined : yield* positionOf(session, key, ns, beforeId);
+  const before = key === undefined || beforeId === undefined ? undefined : (yield* placeIn(session, key, ns, beforeId))?.position;
   const wanted = {
     ns: ns !== undefined,
     id: checkpointId !== undefined,
@@ -93,18 +102,30 @@ export function* listCheckpoints(session: Session, query: CheckpointQuery): Prog
   });
 }
 
-const PLACED = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
+const PLACED =
+  "SELECT checkpoint_ns AS ns, position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 /** Where no namespace is named. */
-const PLACED_ANYWHERE = "SELECT position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_id = ? LIMIT 1";
+const PLACED_ANYWHERE =
+  "SELECT checkpoint_ns AS ns, position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_id = ? LIMIT 1";
 
-function* positionOf(
+export function* placeOf(
+  session: Session,
+  threadId: string,
+  ns: string | undefined,
+  checkpointId: string,
+): Program<CheckpointPlace | undefined> {
+  const key = yield* threadKey(session, threadId);
+  return key === undefined ? undefined : yield* placeIn(session, key, ns, checkpointId);
+}
+
+function* placeIn(
   session: Session,
   { thread }: ThreadState,
   ns: string | undefined,
   checkpointId: string,
-): Program<number | undefined> {
-  const inNamespace = ns === undefined ? undefined : yield* session.get<{ position: number }>(PLACED, thread, ns, checkpointId);
-  return (inNamespace ?? (yield* session.get<{ position: number }>(PLACED_ANYWHERE, thread, checkpointId)))?.position;
+): Program<CheckpointPlace | undefined> {
+  const inNamespace = ns === undefined ? undefined : yield* session.get<CheckpointPlace>(PLACED, thread, ns, checkpointId);
+  return inNamespace ?? (yield* session.get<CheckpointPlace>(PLACED_ANYWHERE, thread, checkpointId));
 }
 
 export function* hydrate(session: Session, head: CheckpointHead, remembered: Remembered): Program<StoredCheckpoint | undefined> {

@@ -5,7 +5,7 @@ import type { Engine } from "../engine";
 import type { Awaitable, NewCheckpoint, RunRow, Store, When } from "../store";
 import { isWithin, namespaceAbove } from "../namespaces";
 import { backUp } from "./backup";
-import { getCheckpoint, hydrate, listCheckpoints } from "../ops/read-checkpoints";
+import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "../ops/read-checkpoints";
 import { lastRun } from "../ops/last-run";
 import { putCheckpoint, withoutInline } from "../ops/put-checkpoint";
 import { Commits } from "./commits";
@@ -136,6 +136,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     getCheckpoint: read(getCheckpoint),
     lastRun: read(lastRun),
     listCheckpoints: read(listCheckpoints),
+    placeOf: read(placeOf),
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),
     readChunks: read(readChunks),
