@@ -389,8 +389,11 @@ describe("S6.5 a graph with checkpointer: true that saves sooner than the graph 
   test.each(turn)("S6.5 a replay from before %s finds what it had then", async (node) => {
     const scenario: Scenario = async (lab) => {
       const graph = await twoTurns(lab);
-      await lab.run(graph, null, await rootBefore(node)(lab, graph));
-      await lab.run(graph, null, await rootBefore(node, -1)(lab, graph));
+      for (const nth of [0, -1]) {
+        const at = await rootBefore(node, nth)(lab, graph);
+        lab.note("list before", await lab.list(thread(), { before: at }));
+        await lab.run(graph, null, at);
+      }
     };
     await expectSame("invoke", scenario);
   });
