@@ -142,6 +142,7 @@ export class Saving {
     stored: Stored,
   ): ReturnType<Store["putCheckpoint"]> {
     const state = stored.values;
+    const above = parentsOf(metadata);
     const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
     const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), { ...at, parentId }, metadata.source);
     const createdAt = this.#timeOf(config);
@@ -156,9 +157,10 @@ export class Saving {
         source: metadata.source,
         step: metadata.step,
         runId: typeof runId === "string" ? runId : undefined,
-        above: parentsOf(metadata),
+        above,
         ...this.#begun(config, at),
-        body: this.#encode({ v, ts, versions_seen: seen }),
+        // In metadata that a serde has made a prune couldn't read them.
+        body: this.#encode({ v, ts, versions_seen: seen, ...(this.#parts.serde !== undefined && { parents: above }) }),
         metadata: this.#encode(stored.metadata),
         delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
         values,

@@ -1,6 +1,8 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { collect, expectSame, type Lab, type Scenario, thread, type Variant } from "../support/diff-harness";
+import { anyEngine, type Engine } from "../support/engines";
 import { LONG, points } from "../support/lane";
 
 const State = Annotation.Root({
@@ -389,13 +391,22 @@ describe("S6.5 a graph with checkpointer: true that saves sooner than the graph 
   test.each(turn)("S6.5 a replay from before %s finds what it had then", async (node) => {
     const scenario: Scenario = async (lab) => {
       const graph = await twoTurns(lab);
-      await lab.run(graph, null, await rootBefore(node)(lab, graph));
-      await lab.run(graph, null, await rootBefore(node, -1)(lab, graph));
+      for (const nth of [0, -1]) {
+        const at = await rootBefore(node, nth)(lab, graph);
+        lab.note("list before", await lab.list(thread(), { before: at }));
+        await lab.run(graph, null, at);
+      }
     };
     await expectSame("invoke", scenario);
   });
 
-  test.each(turn)("S6.5 a replay from before %s finds it after a prune too", async (node) => {
+  const withSerde: Engine = {
+    ...anyEngine,
+    open: (options, place) => anyEngine.open({ ...options, serde: new JsonPlusSerializer() }, place),
+  };
+  const pruned = turn.flatMap((node) => [[node, "the saver's codec", anyEngine] as const, [node, "a serde", withSerde] as const]);
+
+  test.each(pruned)("S6.5 a replay from before %s finds it after a prune too, with %s", async (node, _name, engine) => {
     const scenario: Scenario = async (lab) => {
       const graph = await twoTurns(lab);
       const at = await rootBefore(node)(lab, graph);
@@ -407,6 +418,6 @@ describe("S6.5 a graph with checkpointer: true that saves sooner than the graph 
         (await lab.saver.getTuple(thread("t", { checkpoint_ns: "sub" })))?.checkpoint.channel_values,
       );
     };
-    await expectSame("invoke", scenario);
+    await expectSame("invoke", scenario, undefined, engine);
   });
 });

@@ -152,7 +152,7 @@ export interface NewCheckpoint {
   source: string;
   step: number;
   runId: string | undefined;
-  /** Codec text of the checkpoint without id, channel values and versions. */
+  /** Codec text of the checkpoint without id, channel values and versions; with a serde also of `above`, as `parents`. */
   body: string;
   metadata: string;
   /** The checkpoints of the namespaces around this one, at which its graph was called: id by namespace. */

@@ -169,10 +169,15 @@ function* rootIdOf(session: Session, key: ThreadState, { versions }: Stored): Pr
   const version = versions.find(({ archived }) => archived === undefined);
   const row = version && (yield* session.get<RawSnapshot>(BY_SEQ, version.seq));
   if (row === undefined) return undefined;
-  const text = SNAPSHOT_ROWS.parse(session.sealing, key.threadId, row).metadata;
-  const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
-  const root = parents?.[""];
+  const { metadata, body } = SNAPSHOT_ROWS.parse(session.sealing, key.threadId, row);
+  const root = rootIdIn(metadata) ?? rootIdIn(body);
   return typeof root === "string" ? root : undefined;
+}
+
+/** @param text codec text of metadata, or of a body if a serde has made the metadata */
+function rootIdIn(text: string): unknown {
+  const { parents } = (decode(text) ?? {}) as { parents?: Record<string, unknown> | null };
+  return parents?.[""];
 }
 
 /**
