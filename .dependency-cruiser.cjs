@@ -199,7 +199,8 @@ module.exports = {
     {
       name: "operations-know-no-engine",
       severity: "error",
-      comment: "What src/store/ and src/store/ops/ say is said once for all engines: they yield statements to the interface in src/store/engine.ts.",
+      comment:
+        "What src/store/ and src/store/ops/ say is said once for all engines: they yield statements to the interface in src/store/engine.ts.",
       from: { path: "^src/store/(ops/|[^/]+$)" },
       to: { path: "^src/store/[^/]+/", pathNot: "^src/store/ops/" },
     },
