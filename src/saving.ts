@@ -170,6 +170,7 @@ export class Saving {
         graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
         planned: isRecorded ? [] : this.#planned(config, at, checkpoint, metadata, claim.taskId, createdAt),
         outcomes: this.#early.take(at),
+        mayHaveHoles: this.#parts.options.onCheckpointError === "continue",
       },
       isRecorded ? "boundary" : "now",
     );
@@ -234,7 +235,8 @@ export class Saving {
     const settle = this.#parts.redaction.recordsTurns
       ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
       : undefined;
-    if (isEarly && settle !== undefined) this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
+    // One that failed is still to be done: the next run does it, and with durability "exit" tells nobody.
+    if (isEarly && settle !== undefined && settle.status !== "error") this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
     const saved = this.#parts.store.putWrites(
       {
         ...at,

@@ -1,6 +1,9 @@
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
 import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { Command, Send } from "@langchain/langgraph";
-import { ADOPTING, decode, encode, EXACT, matches, PrivateCopy, Tracer } from "../../src/testing-internal";
+import { ADOPTING, copyOf, decode, encode, EXACT, matches, NO_COPY, PrivateCopy, Tracer } from "../../src/testing-internal";
 
 const call = { name: "search", args: { q: ["x", 1n] }, id: "1", type: "tool_call" as const };
 const COMPARED: [string, () => any, (value: any) => void][] = [
@@ -77,4 +80,62 @@ describe("Values: a private copy", () => {
     expect(matches(shape, slots, 0, ["same", "own"], ADOPTING)).toBe(shape.size);
     expect(slots).toEqual(["same", "own"]);
   });
+});
+
+describe("S6.1 a message that a node enriched, with arguments that share what is in its properties", () => {
+  const long = "x".repeat(600);
+  const call = { name: "f", args: {}, id: "1", type: "tool_call" as const };
+  const block = { type: "text", text: long };
+  const message = (): AIMessage =>
+    new AIMessage({
+      content: [block],
+      tool_calls: [call],
+      additional_kwargs: { function_call: { name: "f", arguments: "{}" } },
+      response_metadata: { usage: { tokens: 1 } },
+    });
+  const enriched: [string, (one: AIMessage) => void][] = [
+    ["additional_kwargs", (one) => (one.additional_kwargs = { ...one.additional_kwargs, seen: true })],
+    ["response_metadata", (one) => (one.response_metadata = { ...one.response_metadata, seen: true })],
+    ["tool_calls", (one) => (one.tool_calls = [...(one.tool_calls ?? []), { ...call, id: "2" }])],
+    ["content", (one) => (one.content = [...(one.content as (typeof block)[]), { ...block }])],
+  ];
+
+  test.each(enriched)("%s: a copy is written as the same text, or there is none", (_name, enrich) => {
+    const one = message();
+    enrich(one);
+    const copy = copyOf(one);
+    expect(copy === NO_COPY ? encode(one) : encode(copy)).toBe(encode(one));
+  });
+
+  test.each(enriched)(
+    "%s: it is saved again after a save that was refused, and reads the same each time",
+    async (_name, enrich) => {
+      const saver = TurnSaver.fromPath(tempFile(), { durability: "normal", logger: quiet });
+      const one = message();
+      enrich(one);
+      const save = (id: number, values: Record<string, unknown>) =>
+        saver.put(
+          { configurable: { thread_id: "t", checkpoint_ns: "" } },
+          {
+            v: 4,
+            id: `1f0f0000-0000-6000-8000-00000000000${id}`,
+            ts: "2026-01-01T00:00:00Z",
+            channel_values: values,
+            channel_versions: Object.fromEntries(Object.keys(values).map((name) => [name, id])),
+            versions_seen: {},
+          },
+          { source: "loop", step: id, parents: {} },
+          {},
+        );
+      await expect(save(1, { draft: { answer: one }, z: () => 1 })).rejects.toMatchObject({ code: "UNSERIALIZABLE_VALUE" });
+      await save(2, { draft: { answer: one } });
+      const texts: string[] = [];
+      for (let read = 0; read < 3; read += 1) {
+        const tuple = await saver.getTuple({ configurable: { thread_id: "t", checkpoint_ns: "" } });
+        texts.push(encode(tuple?.checkpoint.channel_values["draft"]));
+      }
+      expect(new Set(texts)).toEqual(new Set([texts[0]]));
+      saver.close();
+    },
+  );
 });

@@ -9,7 +9,7 @@ import { runs } from "../support/lane";
 import { openOn } from "../support/model-calls";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
-import { put } from "../support/model-calls";
+import { configOf, put } from "../support/model-calls";
 import { perform, seenBy, type Task } from "./facts-world";
 
 interface Move {
@@ -127,6 +127,27 @@ describe("nobody ever goes by what another has changed", () => {
     expect((await own.verify()).problems).toEqual([]);
     own.close();
     other.close();
+  });
+
+  test("S7.6 S3.2 after a rewind a save goes on from a parent that never was in this file, or couldn't be saved", async () => {
+    const own = TurnSaver.fromPath(tempFile(), { logger: quiet, durability: "normal", onCheckpointError: "continue" });
+    const step = (saver: TurnSaver, id: number, parent: number | undefined, task: string, log: unknown = [task]) =>
+      put(saver, { id, parent, values: { log }, versions: { log: id }, task });
+    const path = tempFile();
+    const strict = openOn(path);
+    await step(strict, 2, 1, "one");
+    await step(strict, 3, 2, "two");
+    await strict.rewind({ threadId: "thread", toTask: "one" });
+    await step(strict, 4, 1, "a copy of the oldest");
+    await step(own, 1, undefined, "one");
+    await step(own, 2, 1, "two");
+    await own.rewind({ threadId: "thread", toTask: "one" });
+    await step(own, 3, 1, "three", () => "not to be saved");
+    await step(own, 4, 3, "three");
+    for (const saver of [strict, own]) {
+      expect((await saver.getTuple(configOf({})))?.checkpoint.id).toMatch(/4$/);
+      saver.close();
+    }
   });
 
   test("S7.6 two savers on one handle, which somebody else writes to as well", async () => {

@@ -10,8 +10,8 @@ const ROOT = join(__dirname, "..", "..");
 const ENTRIES = { index: "src/index.ts", import: "src/import/index.ts", maintenance: "src/maintenance/index.ts" };
 const IMPORT = /^src\/(import\/|store\/sqlite\/official|codec\/official)/;
 const SALVAGE = /^src\/(maintenance\/|store\/sqlite\/salvage\/)/;
-const VERIFICATION = /^src\/(integrity\/|store\/sqlite\/verify)/;
-const ROTATION = /^src\/store\/sqlite\/rotate/;
+const VERIFICATION = /^src\/(integrity\/|store\/(sqlite|ops)\/verify)/;
+const ROTATION = /^src\/store\/ops\/rotate/;
 
 interface Output {
   entryPoint?: string;

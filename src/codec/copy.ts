@@ -231,7 +231,13 @@ function copyArguments(
       const inner = argumentsOf(args, type);
       value = inner === undefined ? part(argument) : copyArguments(inner, original, copy, type, known, part, links + 1);
     } else if (Object.hasOwn(original, key) !== Object.hasOwn(copy, key)) return NO_COPY;
-    else value = isAlias(args, key, original, type) ? copy[propertyOf(key, type)] : part(argument);
+    else if (isAlias(args, key, original, type)) value = copy[propertyOf(key, type)];
+    else {
+      value = part(argument);
+      // What the argument shares with the property is in the copy twice: the codec would take it for no part of that, and write another text.
+      const property = propertyOf(key, type);
+      if (isPartOf(argument, original[property]) && !isPartOf(value, copy[property])) return NO_COPY;
+    }
     if (value === NO_COPY) return NO_COPY;
     put(result, key, value);
   }

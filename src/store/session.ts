@@ -13,7 +13,7 @@ const TAGS_MAX = 1_000;
 /** Something is known of so many threads. */
 const THREADS = 256;
 /** And so many places of checkpoints. */
-const HEADS = 64;
+const HEADS = 1_024;
 
 /** A thread's row, as a transaction has written it. */
 export interface WrittenThread {

@@ -172,6 +172,8 @@ export interface NewCheckpoint {
   planned: readonly NewThought[];
   /** How tasks of this checkpoint ended whose writes were handed in before it, oldest first. */
   outcomes: readonly EarlyOutcome[];
+  /** Its parent may be one that couldn't be saved (`onCheckpointError: "continue"`). */
+  mayHaveHoles: boolean;
 }
 
 /** What {@link NewWrites} say of their node task's Action. */

@@ -139,13 +139,16 @@ export class ThreadMemory implements Remembered {
 
   #rememberString(value: string, element: Element): void {
     if (value.length < STRING_MIN || value.length > STRINGS_MAX) return;
+    if (this.#stringsSize + value.length > STRINGS_MAX) this.forgetStrings();
     this.#stringsSize += value.length;
-    if (this.#stringsSize > STRINGS_MAX) this.forgetStrings();
+    this.#grow(value.length);
     this.#strings.set(value, element);
   }
 
   /** What a node returns is packed for its Action, its writes and its channel; after that nobody asks for it. */
   forgetStrings(): void {
+    if (this.#stringsSize === 0) return;
+    this.#grow(-this.#stringsSize);
     this.#strings.clear();
     this.#stringsSize = 0;
   }

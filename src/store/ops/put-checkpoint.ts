@@ -43,6 +43,7 @@ export function withoutInline(session: Session, checkpoint: NewCheckpoint): NewC
 export const LIVE = "superseded_by IS NULL";
 const SUPERSEDE =
   "UPDATE langgraph_snapshots SET superseded_by = ? WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
+const HAS_CHILD = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND parent_checkpoint_id = ? LIMIT 1";
 const HAS_WRITES = `SELECT 1 FROM langgraph_writes
   WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND node_task_id = ? AND superseded_by IS NULL LIMIT 1`;
 
@@ -66,7 +67,8 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const parent = parentId === undefined ? undefined : yield* knownHead(session, key, ns, parentId);
-  if (parentId !== undefined && parent === undefined) refuseRewound(key, parentId);
+  if (parentId !== undefined && parent === undefined && !checkpoint.mayHaveHoles)
+    yield* refuseRewound(session, key, ns, parentId);
   const placed = new Map<string, readonly Segment[]>();
   const manifest = yield* manifestOf(
     session,
@@ -114,12 +116,12 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
 
 /**
  * A save that goes on from what a rewind has removed would undo the rewind, and nobody would notice: an attached run keeps a rewind away,
- * others don't. What a prune has removed may be gone on from.
+ * others don't. What a prune has removed may be gone on from, and what never was in this file: a rewind leaves no child without its parent.
  *
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */
-function refuseRewound({ threadId, row }: ThreadState, parentId: string): void {
-  if (row.epoch === 0 || row.prunedSeq > 0) return;
+function* refuseRewound(session: Session, { thread, threadId, row }: ThreadState, ns: string, parentId: string): Program {
+  if (row.epoch === 0 || row.prunedSeq > 0 || (yield* session.get(HAS_CHILD, thread, ns, parentId)) !== undefined) return;
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
     what: `a checkpoint of thread ${JSON.stringify(threadId)}`,
     expected: `its parent ${parentId} to be there`,
