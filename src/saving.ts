@@ -236,7 +236,8 @@ export class Saving {
       ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
       : undefined;
     // One that failed is still to be done: the next run does it, and with durability "exit" tells nobody.
-    if (isEarly && settle !== undefined && settle.status !== "error") this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
+    if (isEarly && settle !== undefined && settle.status !== "error")
+      this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
     const saved = this.#parts.store.putWrites(
       {
         ...at,
