@@ -857,7 +857,9 @@ describe.each(engines)("contract: a resume inside nested graphs (F6, D18), $name
 describe.each(engines)("contract: graphs that nobody wrote, $name", (engine) => {
   test("differential: random graphs", async () => {
     const mode = fc.constantFrom<Mode>("invoke", "stream", "stream with subgraphs");
-    const property = fc.asyncProperty(graphs, mode, async (plan, how) => {
+    const property = fc.asyncProperty(graphs, mode, async (plan, asked) => {
+      // Which of two graphs side by side tells first, in a stream, depends on how long a read takes, and is nobody's promise.
+      const how = plan.layers.some((kinds) => kinds.filter((kind) => kind === "subgraph").length > 1) ? "invoke" : asked;
       await expectSame(how, (lab) => runRandom(lab, plan), undefined, engine);
     });
     await fc.assert(property, { numRuns: runs(5, 15) });
