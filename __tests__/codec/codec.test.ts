@@ -19,7 +19,7 @@ import {
 } from "@langchain/core/messages";
 import { Command, MemorySaver, Overwrite, Send } from "@langchain/langgraph";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
-import { decode, decodeOfficial, encode, isElementwise, TurnsError } from "../../src/testing-internal";
+import { copyOf, decode, decodeOfficial, encode, isElementwise, sameAs, TurnsError } from "../../src/testing-internal";
 
 const roundTrip = <T>(value: T): any => decode(encode(value));
 
@@ -152,6 +152,25 @@ describe("Values: built-in classes", () => {
     const value = Object.defineProperty({ a: 1 }, "~", { value: "Date", enumerable: false });
     expect(roundTrip([value])).toStrictEqual([{ a: 1 }]);
   });
+
+  it.each(["contentBlocks", "extra", "name"])(
+    "Values: a hidden property of a message changes nothing that is saved: %s",
+    (name) => {
+      const message = new AIMessage({ contentBlocks: [], name: "a", extra: "argument" } as never);
+      const saved = encode(message);
+      const copy = copyOf(message);
+      Object.defineProperty(message, name === "name" ? "other" : name, { value: 1, enumerable: false, configurable: true });
+      (message.lc_kwargs as Record<string, unknown>)["other"] = "argument";
+      const after = encode(message);
+      expect(after).not.toBe(saved);
+      expect(sameAs(copy, message)).toBe(false);
+      delete (message.lc_kwargs as Record<string, unknown>)["other"];
+      expect(encode(message)).toBe(saved);
+      expect(sameAs(copy, message)).toBe(true);
+      expect(encode(roundTrip(message))).toBe(saved);
+      expect((decode(after) as AIMessage).lc_kwargs["other"]).toBe("argument");
+    },
+  );
 
   it.each([0, -62198755200000, 8.64e15, -8.64e15, NaN])("Values: Date comes back as Date: %p", (time) => {
     const back = roundTrip({ at: new Date(time) }).at;

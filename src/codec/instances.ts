@@ -239,7 +239,7 @@ export function propertyOf(key: string, type: InstanceClass): string {
 /** True if the value of an argument has to be saved: no property has it, and it is not merely outdated. */
 function differs(key: string, args: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): boolean {
   const property = propertyOf(key, type);
-  if (!Object.hasOwn(value, property)) return true;
+  if (!Object.prototype.propertyIsEnumerable.call(value, property)) return true;
   if (Object.is(args[key], value[property])) return false;
   if (type.keepStaleArgs !== true && !isPartOf(args[key], value[property])) return false;
   return writer.at(key, args[key]) !== writer.at(key, value[property]);
@@ -278,17 +278,17 @@ function instanceKind(type: InstanceClass): Kind {
       const keys: string[] = [];
       // In the order of the arguments, and with the content even if it is empty: so the arguments need not be saved.
       for (const key of argKeys) {
-        if (key === type.args || !Object.hasOwn(value, key)) continue;
+        if (key === type.args || !isSaved(value, key, known)) continue;
         const part = value[key];
         const implied = typeof part === "object" || part === undefined || !freshArguments.includes(key);
         if (!implied || !isDefault(key, part)) keys.push(key);
       }
-      let known = 0;
+      let found = 0;
       for (const key of Object.keys(value)) {
-        if (defaults.has(key)) known++;
+        if (defaults.has(key)) found++;
         if (key !== type.args && !argKeys.includes(key) && !isDefault(key, value[key])) keys.push(key);
       }
-      const complete = known === defaults.size && (args !== undefined || type.args === undefined);
+      const complete = found === defaults.size && (args !== undefined || type.args === undefined);
       const rest = complete ? "" : `,"d":${JSON.stringify(missing(value))}`;
       const fields = writer.record(value, keys);
       const usual = args === undefined || areUsual(args, argKeys, value, keys, freshArguments, type);
@@ -325,6 +325,11 @@ function instanceKind(type: InstanceClass): Kind {
     const keys = [...defaults.keys()].filter((key) => !Object.hasOwn(value, key));
     return type.args === undefined || Object.hasOwn(value, type.args) ? keys : [...keys, ARGUMENTS];
   }
+}
+
+/** As of any object, what is not enumerable is not saved, but what every instance has. */
+function isSaved(value: JsonRecord, key: string, known: ReadonlySet<string>): boolean {
+  return Object.hasOwn(value, key) && (known.has(key) || Object.prototype.propertyIsEnumerable.call(value, key));
 }
 
 /** Stands for the arguments among the properties an instance lacks; some classes keep them under a symbol. */
