@@ -9,22 +9,24 @@ const entries = {
 };
 
 export default defineConfig({
-  // testing-child is no entry but the program that /testing starts.
+  // testing-child isn't an entry: /testing starts it as a program.
   entry: { ...entries, "testing-child": "src/testing/child.ts" },
-  format: ["esm", "cjs"],
+  // scripts/commonjs.mjs makes the CommonJS twins.
+  format: "esm",
   target: "node20",
   platform: "node",
   dts: { entry: entries },
   sourcemap: true,
   clean: true,
-  // Entries share chunks in ESM (tsup's default); in CommonJS each carries its own copy, so errors are told apart by their code
-  // (TurnsError.is), not by their class.
   treeshake: false,
   shims: false,
   removeNodeProtocol: false,
   esbuildOptions(options) {
-    // src/testing/child-program.ts asks for it where CommonJS has something else.
-    options.logOverride = { "empty-import-meta": "silent" };
+    // Maps lead a stack trace to file and line; the sources themselves would be half of the package.
+    options.sourcesContent = false;
+    // Names stay readable in stack traces.
+    options.minifyWhitespace = true;
+    options.minifySyntax = true;
   },
   external: [
     "langgraph-checkpoint-turns",

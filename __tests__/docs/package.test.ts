@@ -207,7 +207,7 @@ describe("the tarball", () => {
         "LICENSE",
         "CHANGELOG.md",
         ...["index", "import", "maintenance", "testing"].flatMap((entry) =>
-          ["js", "js.map", "cjs", "cjs.map", "d.ts", "d.cts"].map((end) => `dist/${entry}.${end}`),
+          ["js", "js.map", "cjs", "d.ts", "d.cts"].map((end) => `dist/${entry}.${end}`),
         ),
         ...["dist/testing-child.js", "dist/testing-child.cjs"],
         ...readdirSync(path.join(root, "migrations", "sqlite")).map((name) => `migrations/sqlite/${name}`),
@@ -224,9 +224,11 @@ describe("the tarball", () => {
   it("names every file that package.json exports, and source maps that stay inside the package", () => {
     const targets = JSON.stringify(manifest.exports).match(/"\.\/[^"*]+\.(?:js|cjs|ts|cts|json)"/g) ?? [];
     expect(files).toEqual(expect.arrayContaining(targets.map((target) => JSON.parse(target).slice(2))));
-    for (const map of files.filter((file) => /\.c?js\.map$/.test(file))) {
-      const { sources } = JSON.parse(readFileSync(path.join(stage, map), "utf8")) as { sources: string[] };
-      expect(sources.filter((source) => !source.startsWith("../src/"))).toEqual([]);
+    for (const map of files.filter((file) => file.endsWith(".map"))) {
+      const { sources, sourcesContent } = JSON.parse(readFileSync(path.join(stage, map), "utf8"));
+      expect(sources.filter((source: string) => !source.startsWith("../src/"))).toEqual([]);
+      // The sources themselves would be half of the package.
+      expect((sourcesContent ?? []).filter((source: unknown) => source !== null)).toEqual([]);
     }
   });
 
@@ -384,16 +386,35 @@ console.log(JSON.stringify(seen));
       if (loaded.has(file)) return;
       loaded.add(file);
       const code = readFileSync(path.join(dist, file), "utf8");
-      for (const [, next] of code.matchAll(/^(?:import|export)\b[^;]*?["']\.\/([^"']+)["'];/gm)) load(next!);
+      const now = /(?:\b(?:import|export)\b[^;()]*?|=\s*require\()["']\.\/([^"']+)["']/g;
+      for (const [, next] of code.matchAll(now)) load(next!);
     };
     for (const entry of ["index.js", "index.cjs"]) load(entry);
-    const sources = [...loaded].flatMap((file) => JSON.parse(readFileSync(path.join(dist, `${file}.map`), "utf8")).sources);
-    expect(sources).toContain("../src/saver.ts");
+    const mapOf = (file: string) => path.join(dist, `${file.replace(/\.cjs$/, ".js")}.map`);
+    const sources = [...loaded].flatMap((file) => JSON.parse(readFileSync(mapOf(file), "utf8")).sources);
+    expect(sources.filter((source) => source === "../src/saver.ts")).toHaveLength(2);
     const others = /^\.\.\/src\/(import|maintenance|store\/sqlite\/(official-file|salvage))\b/;
     expect(sources.filter((source: string) => others.test(source))).toEqual([]);
-    // CommonJS carries verification in the same file; ES modules load it when it's asked for.
-    const esm = [...loaded].filter((file) => file.endsWith(".js")).map((file) => readFileSync(path.join(dist, file), "utf8"));
-    expect(esm.join("\n")).not.toMatch(/function\* startVerify\b/);
+    // Verification is loaded when it's asked for.
+    expect(sources.filter((source: string) => source.endsWith("/verify-rows.ts"))).toEqual([]);
+  });
+
+  it("is one package for all entries: they share the classes of the root, in either format", () => {
+    const folder = project("shared", "module");
+    for (const [name, load] of [
+      ["main.mjs", "await import"],
+      ["main.cjs", "require"],
+    ] as const) {
+      const main = `const all = async () => {
+        const { TurnsError } = ${load}("${manifest.name}");
+        const { salvage } = ${load}("${manifest.name}/maintenance");
+        const error = await salvage("none.db", "rescued.db").catch((thrown) => thrown);
+        console.log(JSON.stringify(error instanceof TurnsError));
+      };
+      all();`;
+      writeFileSync(path.join(folder, name), main);
+      expect(lastLine(node(folder, name))).toBe(true);
+    }
   });
 
   it("finds nothing of /testing in the root's bundle", () => {
