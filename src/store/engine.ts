@@ -1,4 +1,4 @@
-import type { Program } from "./program";
+import type { Execute, Program } from "./program";
 import type { Awaitable } from "./store";
 
 /**
@@ -9,6 +9,8 @@ export interface Engine {
   /** For messages: the file, or where the database is. */
   readonly name: string;
   readonly open: boolean;
+  /** Of an engine that answers at once: carries a statement out. A program then runs without a stop at each. */
+  readonly execute?: Execute;
   /**
    * Runs a program in one transaction that others see as a whole or not at all. Transactions, reading ones too, run one after the other in
    * the order in which they are handed in. What the program throws takes the transaction back.

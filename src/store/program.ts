@@ -9,21 +9,24 @@ export interface Statement {
   readonly returns: "one" | "all" | "arrays" | "count";
 }
 
+/** Carries a statement out. */
+export type Execute = (text: string, values: readonly Bound[], returns: Statement["returns"]) => unknown;
+
 /**
  * What an operation does, apart from the engine that carries it out: it yields statements, is given what they return, and returns its
- * result. All statements of a program run in one transaction; what the program throws rolls it back. SQLite answers at once, so that a
- * program runs without a gap; an engine on the network answers later. A program may be run again from its beginning, so it changes nothing
+ * result. All statements of a program run in one transaction; what the program throws rolls it back. An engine on the network answers later.
+ * SQLite answers at once, so a program's statements are carried out where it would yield them. A program may be run again from its beginning, so it changes nothing
  * but the database and the facts that the transaction drops when it fails.
  */
 export type Program<T = void> = Generator<Statement, T, unknown>;
 
 /** Runs a program whose statements are answered at once. @throws what the program throws */
-export function runNow<T>(program: Program<T>, execute: (statement: Statement) => unknown): T {
+export function runNow<T>(program: Program<T>, execute: Execute): T {
   let step = program.next();
   while (step.done !== true) {
     let answer: unknown;
     try {
-      answer = execute(step.value);
+      answer = execute(step.value.text, step.value.values, step.value.returns);
     } catch (error) {
       step = program.throw(error);
       continue;

@@ -1,6 +1,6 @@
 import type { Sealing } from "../sealing";
 import type { Engine } from "./engine";
-import type { Bound, Program } from "./program";
+import type { Bound, Execute, Program } from "./program";
 import { type Rows, THREAD_ROWS, TURN_ROWS } from "./rows";
 import type { RowOf, Table } from "./tables";
 import type { ThreadState } from "./thread-state";
@@ -48,10 +48,13 @@ export class Session {
   /** The checkpoints that this connection has saved or read last. */
   readonly heads = new RecentHeads();
   readonly #tags = new Map<string, string>();
+  readonly #execute: Execute | undefined;
   #sealing: Sealing | undefined;
 
-  constructor(engine: Engine, sealing?: Sealing) {
+  /** @param isStepped programs stop at each statement, though the engine answers at once */
+  constructor(engine: Engine, sealing?: Sealing, isStepped = false) {
     this.engine = engine;
+    this.#execute = isStepped ? undefined : engine.execute;
     this.#sealing = sealing;
   }
 
@@ -72,20 +75,24 @@ export class Session {
 
   /** @returns how many rows were changed */
   *run(text: string, ...values: Bound[]): Program<number> {
+    if (this.#execute !== undefined) return this.#execute(text, values, "count") as number;
     return (yield { text, values, returns: "count" }) as number;
   }
 
   *get<T>(text: string, ...values: Bound[]): Program<T | undefined> {
+    if (this.#execute !== undefined) return this.#execute(text, values, "one") as T | undefined;
     return (yield { text, values, returns: "one" }) as T | undefined;
   }
 
   /** Reads whole results: an open cursor would block writes on this connection and hold back WAL checkpoints. */
   *all<T>(text: string, ...values: Bound[]): Program<T[]> {
+    if (this.#execute !== undefined) return this.#execute(text, values, "all") as T[];
     return (yield { text, values, returns: "all" }) as T[];
   }
 
   /** {@link all}, each row as an array: for results of thousands of rows. */
   *rows<T extends unknown[]>(text: string, ...values: Bound[]): Program<T[]> {
+    if (this.#execute !== undefined) return this.#execute(text, values, "arrays") as T[];
     return (yield { text, values, returns: "arrays" }) as T[];
   }
 

@@ -43,7 +43,7 @@ export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<bo
   const reader = await parts.inTurn(() => snapshotIfReadable(db));
   if (reader === undefined) return write(() => session.now(isCopiedAtOnce(session, order, true)));
   try {
-    return await copyInPieces(parts, sessionOn(reader, session.sealing), order);
+    return await copyInPieces(parts, sessionOn(reader, session.sealing, true), order);
   } catch (error) {
     throw translated(error, db.name);
   } finally {

@@ -1,5 +1,5 @@
 import type { Engine } from "../engine";
-import { type Program, runNow, type Statement } from "../program";
+import { answered, type Execute, type Program, runNow } from "../program";
 import type { Awaitable } from "../store";
 import type { Commits } from "./commits";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
@@ -48,21 +48,21 @@ export class SqliteEngine implements Engine {
 
   /** Runs a program at once, in the transaction that is open, or none. */
   now<T>(program: Program<T>): T {
-    return runNow(program, this.#execute);
+    return runNow(program, this.execute);
   }
 
   /** Asked within a transaction, so that the answer stays true until its end. */
-  *hasChanged(): Program<boolean> {
-    const row = (yield { text: "PRAGMA data_version", values: [], returns: "one" }) as { data_version: number } | undefined;
-    let isChanged = row?.data_version !== this.#version;
-    this.#version = row?.data_version;
+  hasChanged(): Program<boolean> {
+    const version = this.#number("PRAGMA data_version");
+    let isChanged = version !== this.#version;
+    this.#version = version;
     if (this.#isShared) {
-      const counted = yield* this.#totalChanges();
+      const counted = this.#number("SELECT total_changes()");
       isChanged ||= counted !== this.#counted;
       this.#counted = undefined;
       this.#changed = counted;
     }
-    return isChanged;
+    return answered(isChanged);
   }
 
   /** What a transaction wrote is gone, or may go: its COMMIT failed, or it lay inside one of the user's. */
@@ -88,18 +88,12 @@ export class SqliteEngine implements Engine {
     return isBusy(error) || sqliteCode(error).startsWith("SQLITE_CORRUPT");
   }
 
-  /** How many rows this connection has changed, whoever uses it. */
-  *#totalChanges(): Program<number> {
-    const row = (yield { text: "SELECT total_changes() AS n", values: [], returns: "one" }) as { n: number } | undefined;
-    return row?.n ?? 0;
-  }
-
   get #inTransactions(): Commits {
     if (this.#commits === undefined) throw new Error("this connection begins no transactions of its own");
     return this.#commits;
   }
 
-  readonly #execute = ({ text, values, returns }: Statement): unknown => {
+  readonly execute: Execute = (text, values, returns) => {
     const { statement, order, changesRows } = this.#compiled(text, returns === "arrays");
     const bound = order === undefined ? values : order.map((index) => values[index]);
     const isCounted = this.#isShared && changesRows;
@@ -122,6 +116,11 @@ export class SqliteEngine implements Engine {
       }
     }
   };
+
+  /** What a statement of one row and one column gives. */
+  #number(text: string): number {
+    return (this.#compiled(text, true).statement.get() as [number])[0];
+  }
 
   #compiled(text: string, isRaw: boolean): Compiled {
     const known = isRaw ? this.#raw : this.#prepared;
@@ -157,9 +156,12 @@ export class SqliteSession extends Session {
   readonly db: SqliteDatabase;
   readonly #engine: SqliteEngine;
 
-  /** @param around what its transactions go through instead of the engine */
-  constructor(engine: SqliteEngine, sealing?: Sealing, around: Engine = engine) {
-    super(around, sealing);
+  /**
+   * @param around what its transactions go through instead of the engine
+   * @param isStepped its programs stop at each statement
+   */
+  constructor(engine: SqliteEngine, sealing?: Sealing, around: Engine = engine, isStepped = false) {
+    super(around, sealing, isStepped);
     this.db = engine.db;
     this.#engine = engine;
   }
@@ -170,9 +172,10 @@ export class SqliteSession extends Session {
   }
 }
 
-/** Of a connection whose transactions are begun and ended by the caller. */
-export function sessionOn(db: SqliteDatabase, sealing?: Sealing): SqliteSession {
-  return new SqliteSession(new SqliteEngine(db, undefined), sealing);
+/** Of a connection whose transactions are begun and ended by the caller. @param isStepped programs stop at each statement */
+export function sessionOn(db: SqliteDatabase, sealing?: Sealing, isStepped = false): SqliteSession {
+  const engine = new SqliteEngine(db, undefined);
+  return new SqliteSession(engine, sealing, engine, isStepped);
 }
 
 /** What a program finds in one state of the file. Where a page is damaged a COMMIT fails, even if nothing was written. */
