@@ -21,6 +21,7 @@ import { type Entry, settlementOf, toRows, updateOf, withoutHandler, writesToKee
 import type { Retention } from "./retention/retention";
 import type { UserSerde } from "./serde";
 import type {
+  Chunk,
   Lease,
   LostTurn,
   NewThought,
@@ -41,7 +42,7 @@ import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { toPublicTurn, withoutBookkeeping } from "./turns/turn";
 import { reportLostTurn } from "./turns/turn-log";
-import { inChannel, once, quietly, type Values } from "./values";
+import { namingChannel, once, quietly, type Values } from "./values";
 
 export interface SavingParts {
   options: ResolvedOptions;
@@ -360,13 +361,24 @@ export class Saving {
   /** The text of a row of writes, each value with its larger parts as references. */
   #packEntries(threadId: string, entries: readonly Entry[]): PackedText {
     const pack = (): PackedText => {
-      const packed = entries.map(([index, channel, value]) => {
-        const { text, parts } = inChannel(channel, () => this.#parts.values.text(threadId, value));
-        return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
-      });
-      return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
+      const parts: Chunk[] = [];
+      let text = "";
+      for (const [index, channel, value] of entries) {
+        const packed = this.#packedIn(channel, threadId, value);
+        text += `${text === "" ? "" : ","}[${index},${JSON.stringify(channel)},${packed.text}]`;
+        parts.push(...packed.parts);
+      }
+      return { text: `[${text}]`, parts };
     };
     return this.#parts.store.awaitsKeys ? packedLater(pack) : pack();
+  }
+
+  #packedIn(channel: string, threadId: string, value: unknown): PackedText {
+    try {
+      return this.#parts.values.text(threadId, value);
+    } catch (error) {
+      throw namingChannel(channel, error);
+    }
   }
 
   #encode(value: unknown): string {

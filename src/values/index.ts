@@ -3,7 +3,7 @@ import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
 import { type KnownChannel, Memory } from "./memory";
-import { knownValue, type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
+import { type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
 import { newCourse, unpackText, unpackValue, type Unpacking } from "./unpack";
 
 export { StaleMemory } from "./unpack";
@@ -39,16 +39,23 @@ export class Values {
    */
   channels(at: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>, isKeyed: boolean): NewValue[] {
     const packing = this.#packing(at.threadId);
-    return Object.keys(state).map((channel) => {
-      const value = new ChannelValue(channel, state[channel], packing.memory.channel(at.ns, channel), packing);
-      if (isKeyed && value.address === undefined) value.packed();
-      return value;
-    });
+    const values: NewValue[] = [];
+    for (const channel of Object.keys(state)) {
+      const known = packing.memory.channel(at.ns, channel);
+      const value = new ChannelValue(channel, state[channel], known, packing);
+      if (isKeyed) value.pack();
+      values.push(value);
+    }
+    return values;
   }
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
   text(threadId: string, value: unknown): PackedText {
-    return readable(() => packReference(value, this.#packing(threadId)));
+    try {
+      return packReference(value, this.#packing(threadId));
+    } catch (error) {
+      throw readable(error);
+    }
   }
 
   /** Remembers what was saved, so that the next save compares instead of encoding. */
@@ -60,7 +67,7 @@ export class Values {
     for (const value of values) {
       const segments = saved.placed.get(value.channel);
       if (segments === undefined) continue;
-      const packed = value.packed() as PackingList;
+      const packed = value.packed as PackingList;
       rememberSaved(memory, memory.channel(ns, value.channel), packed, segments, saved.generation, this.#options.immutable);
     }
   }
@@ -89,8 +96,7 @@ export class Values {
     unpacking.memory.isOf(stored.generation);
     const values: Record<string, unknown> = {};
     for (const [channel, value] of stored.values) {
-      const known = newest ? unpacking.memory.channel(at.ns, channel) : undefined;
-      define(values, channel, unpackValue(value, known, unpacking));
+      define(values, channel, unpackValue(value, newest ? unpacking.memory.channel(at.ns, channel) : undefined, unpacking));
     }
     return values;
   }
@@ -109,29 +115,6 @@ export class Values {
   }
 }
 
-/** What a channel holds in a checkpoint that is saved. */
-class ChannelValue implements NewValue {
-  readonly channel: string;
-  readonly address: string | undefined;
-  readonly #value: unknown;
-  readonly #known: KnownChannel;
-  readonly #packing: Packing;
-  #packed: PackedValue | undefined;
-
-  constructor(channel: string, value: unknown, known: KnownChannel, packing: Packing) {
-    const whole = knownValue(value, known, packing);
-    this.channel = channel;
-    this.address = whole?.address;
-    this.#value = whole === undefined ? value : whole.copy.value;
-    this.#known = known;
-    this.#packing = packing;
-  }
-
-  packed(): PackedValue {
-    return (this.#packed ??= inChannel(this.channel, () => packValue(this.#value, this.#known, this.#packing)));
-  }
-}
-
 export function once<T>(make: () => T): () => T {
   let made: { value: T } | undefined;
   return () => (made ??= { value: make() }).value;
@@ -146,27 +129,45 @@ export function quietly(make: () => unknown): void {
   }
 }
 
+/** What a channel holds in a checkpoint that is saved. */
+class ChannelValue implements NewValue {
+  #packed: PackedValue | undefined;
+
+  constructor(
+    readonly channel: string,
+    private readonly value: unknown,
+    private readonly known: KnownChannel,
+    private readonly packing: Packing,
+  ) {}
+
+  get packed(): PackedValue {
+    return this.#packed ?? this.pack();
+  }
+
+  /** @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel */
+  pack(): PackedValue {
+    try {
+      return (this.#packed = packValue(this.value, this.known, this.packing));
+    } catch (error) {
+      throw namingChannel(this.channel, error);
+    }
+  }
+}
+
 /** Assignment would run the setter of a key like `__proto__`. */
 function define(target: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** What a getter or a proxy throws when it is looked at, before the codec does, comes out as what the codec would say. */
-function readable<T>(pack: () => T): T {
-  try {
-    return pack();
-  } catch (error) {
-    throw TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
-  }
+/** What a getter or a proxy throws when it is looked at, before the codec does, as what the codec would say. */
+function readable(error: unknown): unknown {
+  return TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
 }
 
-/** @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel */
-export function inChannel<T>(channel: string, pack: () => T): T {
-  try {
-    return readable(pack);
-  } catch (error) {
-    throw error instanceof Unserializable ? unserializableChannel(channel, error) : error;
-  }
+/** What packing a channel's value has thrown, as UNSERIALIZABLE_VALUE with the channel's name if it is that. */
+export function namingChannel(channel: string, thrown: unknown): unknown {
+  const error = readable(thrown);
+  return error instanceof Unserializable ? unserializableChannel(channel, error) : error;
 }
 
 function unserializableChannel(channel: string, error: Unserializable): TurnsError {

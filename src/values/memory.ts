@@ -1,5 +1,5 @@
 import type { PrivateCopy } from "../codec";
-import type { Remembered } from "../store/store";
+import type { PackedWhole, Remembered } from "../store/store";
 import { Element } from "./known";
 import type { KnownList } from "./known";
 import type { RunningDigest } from "./texts";
@@ -34,7 +34,8 @@ export interface KnownEntry {
 /** The value that a channel held when it was last packed as one chunk. */
 export interface KnownWhole {
   readonly copy: PrivateCopy;
-  readonly address: string;
+  /** What it goes into the store as; should the store need its text all the same, it is made from the copy. */
+  readonly packed: PackedWhole;
   /** Length of its text. */
   readonly size: number;
   /** With the option `immutable`: the very object that was packed. */
