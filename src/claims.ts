@@ -7,6 +7,8 @@ import type { TaskClaim } from "./store/store";
 const NULL_TASK_ID = "00000000-0000-0000-0000-000000000000";
 /** How the task path of each of an `updateState`'s updates begins, from LangGraph 1.5 on. */
 const UPDATE_PATH = "~__interrupt__, ";
+/** And that of a node's task. */
+const NODE_PATHS: readonly string[] = ["~__pregel_pull, ", "~__pregel_push, "];
 
 /**
  * What a checkpoint says about the user's task (design, *task*): new input and a fork begin one, named after their checkpoint; an
@@ -46,6 +48,7 @@ function beginningOf(
   writes: readonly PendingWrite[],
 ): "begin" | "update" | undefined {
   if (nodeTaskId === NULL_TASK_ID) return writes.some(([channel]) => channel === RESUME) ? undefined : "begin";
+  if (NODE_PATHS.some((path) => taskPath.startsWith(path))) return undefined;
   if (isDerivedId(nodeTaskId, "__input__", checkpointId)) return "begin";
   return taskPath.startsWith(UPDATE_PATH) || isDerivedId(nodeTaskId, "__interrupt__", checkpointId) ? "update" : undefined;
 }

@@ -106,8 +106,8 @@ export interface NewValue {
 
 /** A text, and the chunks that it refers to. */
 export interface PackedText {
-  text: string;
-  parts: readonly Chunk[];
+  readonly text: string;
+  readonly parts: readonly Chunk[];
 }
 
 export interface SavedCheckpoint {
@@ -266,7 +266,9 @@ export interface NewWrites {
         status: TurnStatus;
         durable: boolean;
         /** What an Action that has to be inserted holds; undefined for nothing. */
-        update: (thought: TurnRow) => PackedText | undefined;
+        update: PackedText | undefined;
+        /** Makes that of it where the user's `redact` decides, which asks for what only the Thought tells. */
+        redacted?: (thought: TurnRow) => PackedText | undefined;
         actionId: string;
       }
     | undefined;
@@ -434,7 +436,7 @@ export interface NewEffect {
   anyInput: boolean;
   idempotent: boolean;
   undo: string | undefined;
-  input: (() => PackedText) | undefined;
+  input: PackedText | undefined;
   process: string;
   startedAt: string;
 }

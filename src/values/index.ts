@@ -1,7 +1,16 @@
-import type { EncodeOptions } from "../codec";
+import { decode, encode, type EncodeOptions } from "../codec";
 import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
-import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
+import type {
+  Chunk,
+  NewValue,
+  PackedText,
+  PackedValue,
+  ReadParts,
+  Remembered,
+  SavedCheckpoint,
+  StoredValue,
+} from "../store/store";
 import { type KnownChannel, Memory } from "./memory";
 import { type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
 import { newCourse, unpackText, unpackValue, type Unpacking } from "./unpack";
@@ -23,28 +32,42 @@ export interface ValuesOptions extends EncodeOptions {
 export class Values {
   readonly #options: ValuesOptions;
   readonly #memory: Memory;
+  readonly #awaitsKeys: () => boolean;
 
-  /** @param address the address of a part's text within a thread */
-  constructor(options: ValuesOptions, address: (threadId: string, text: string) => string) {
+  /**
+   * @param address the address of a part's text within a thread
+   * @param awaitsKeys whether addresses can't be computed yet. Then values are packed when the store asks for them, as they are now.
+   */
+  constructor(
+    options: ValuesOptions,
+    address: (threadId: string, text: string) => string,
+    awaitsKeys: () => boolean = () => false,
+  ) {
     this.#options = options;
     this.#memory = new Memory(options.cacheSize, address);
+    this.#awaitsKeys = awaitsKeys;
   }
 
   /**
    * The values of channels for the store, as they are now. One that is what it was at the last save is not encoded: should the store need
    * its text all the same, it is made from our private copy.
    *
-   * @param isKeyed whether addresses can be computed yet. If not, values are packed when the store asks for them, so nobody may change them.
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channels(at: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>, isKeyed: boolean): NewValue[] {
-    const packing = this.#packing(at.threadId);
+  channels({ threadId, ns }: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValue[] {
+    const packing = this.#packing(threadId);
+    const isLate = this.#awaitsKeys();
     const values: NewValue[] = [];
     for (const channel of Object.keys(state)) {
-      const known = packing.memory.channel(at.ns, channel);
-      const value = new ChannelValue(channel, state[channel], known, packing);
-      if (isKeyed) value.pack();
-      values.push(value);
+      const known = packing.memory.channel(ns, channel);
+      try {
+        const value = isLate ? this.#held(state[channel]) : state[channel];
+        values.push(
+          isLate ? new LateValue(channel, value, known, packing) : { channel, packed: packValue(value, known, packing) },
+        );
+      } catch (error) {
+        throw namingChannel(channel, error);
+      }
     }
     return values;
   }
@@ -52,7 +75,8 @@ export class Values {
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
   text(threadId: string, value: unknown): PackedText {
     try {
-      return packReference(value, this.#packing(threadId));
+      const packing = this.#packing(threadId);
+      return this.#awaitsKeys() ? new LateText(this.#held(value), packing) : packReference(value, packing);
     } catch (error) {
       throw readable(error);
     }
@@ -106,6 +130,11 @@ export class Values {
     return unpackText(text, this.#unpacking(threadId, parts));
   }
 
+  /** What the caller changes meanwhile does not get into it. */
+  #held(value: unknown): unknown {
+    return decode(encode(value, this.#options));
+  }
+
   #packing(threadId: string): Packing {
     return { memory: this.#memory.thread(threadId), options: this.#options };
   }
@@ -115,22 +144,8 @@ export class Values {
   }
 }
 
-export function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined;
-  return () => (made ??= { value: make() }).value;
-}
-
-/** Makes something now that may be asked for later; whoever asks meets the error. */
-export function quietly(make: () => unknown): void {
-  try {
-    make();
-  } catch {
-    // Thrown again where it counts.
-  }
-}
-
-/** What a channel holds in a checkpoint that is saved. */
-class ChannelValue implements NewValue {
+/** What a channel holds, packed when the store asks for it: it has the keys then. */
+class LateValue implements NewValue {
   #packed: PackedValue | undefined;
 
   constructor(
@@ -141,16 +156,29 @@ class ChannelValue implements NewValue {
   ) {}
 
   get packed(): PackedValue {
-    return this.#packed ?? this.pack();
+    return (this.#packed ??= packValue(this.value, this.known, this.packing));
+  }
+}
+
+/** {@link LateValue} for a text. */
+class LateText implements PackedText {
+  #packed: PackedText | undefined;
+
+  constructor(
+    private readonly value: unknown,
+    private readonly packing: Packing,
+  ) {}
+
+  get text(): string {
+    return this.#whole.text;
   }
 
-  /** @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel */
-  pack(): PackedValue {
-    try {
-      return (this.#packed = packValue(this.value, this.known, this.packing));
-    } catch (error) {
-      throw namingChannel(this.channel, error);
-    }
+  get parts(): readonly Chunk[] {
+    return this.#whole.parts;
+  }
+
+  get #whole(): PackedText {
+    return (this.#packed ??= packReference(this.value, this.packing));
   }
 }
 
