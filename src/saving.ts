@@ -1,7 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata, PendingWrite } from "@langchain/langgraph-checkpoint";
 import { type Beginnings, MissingCheckpoints, type RunNames } from "./run-starts";
-import { claimOfCheckpoint, claimOfWrites } from "./claims";
+import { claimOfCheckpoint, claimOfWrites, EarlyOutcomes } from "./claims";
 import { encode } from "./codec";
 import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
@@ -32,7 +32,6 @@ import type {
   TurnState,
   When,
 } from "./store/store";
-import { EarlyOutcomes } from "./turns/early-outcomes";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/node-task";
 import { isRecorded, runAround } from "./turns/attach";

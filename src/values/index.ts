@@ -9,6 +9,7 @@ import type {
   ReadParts,
   Remembered,
   SavedCheckpoint,
+  Store,
   StoredValue,
 } from "../store/store";
 import { type KnownChannel, Memory } from "./memory";
@@ -25,6 +26,9 @@ export interface ValuesOptions extends EncodeOptions {
   cacheSize: number;
 }
 
+/** Where the addresses of parts come from: the store. While it awaits its keys, values are packed when it asks for them, as they were. */
+export type Addresses = Pick<Store, "address" | "awaitsKeys">;
+
 /**
  * Values between the graph and the store: packs them into what the store keeps, makes them anew from what it gives, and remembers
  * enough in between that neither is done twice.
@@ -32,20 +36,12 @@ export interface ValuesOptions extends EncodeOptions {
 export class Values {
   readonly #options: ValuesOptions;
   readonly #memory: Memory;
-  readonly #awaitsKeys: () => boolean;
+  readonly #addresses: Addresses;
 
-  /**
-   * @param address the address of a part's text within a thread
-   * @param awaitsKeys whether addresses can't be computed yet. Then values are packed when the store asks for them, as they are now.
-   */
-  constructor(
-    options: ValuesOptions,
-    address: (threadId: string, text: string) => string,
-    awaitsKeys: () => boolean = () => false,
-  ) {
+  constructor(options: ValuesOptions, addresses: Addresses) {
     this.#options = options;
-    this.#memory = new Memory(options.cacheSize, address);
-    this.#awaitsKeys = awaitsKeys;
+    this.#memory = new Memory(options.cacheSize, (threadId, text) => addresses.address(threadId, text));
+    this.#addresses = addresses;
   }
 
   /**
@@ -56,7 +52,7 @@ export class Values {
    */
   channels({ threadId, ns }: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValue[] {
     const packing = this.#packing(threadId);
-    const isLate = this.#awaitsKeys();
+    const isLate = this.#addresses.awaitsKeys;
     const values: NewValue[] = [];
     for (const channel of Object.keys(state)) {
       const known = packing.memory.channel(ns, channel);
@@ -76,7 +72,7 @@ export class Values {
   text(threadId: string, value: unknown): PackedText {
     try {
       const packing = this.#packing(threadId);
-      return this.#awaitsKeys() ? new LateText(this.#held(value), packing) : packReference(value, packing);
+      return this.#addresses.awaitsKeys ? new LateText(this.#held(value), packing) : packReference(value, packing);
     } catch (error) {
       throw readable(error);
     }

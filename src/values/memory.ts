@@ -1,8 +1,6 @@
 import type { PrivateCopy } from "../codec";
 import type { PackedWhole, Remembered } from "../store/store";
-import { Element } from "./known";
-import type { KnownList } from "./known";
-import type { RunningDigest } from "./texts";
+import { Element, type KnownList, type RunningDigest } from "./known";
 
 /** What is remembered of a channel. */
 export interface KnownChannel {

@@ -12,7 +12,7 @@ import {
 } from "../codec";
 import { Unserializable } from "../codec/failures";
 import type { Chunk, PackedList, PackedText, PackedValue, PackedWhole, Segment } from "../store/store";
-import { type Element, KnownList } from "./known";
+import { type Element, KnownList, extended, finished, lengthOf, newDigest, repeatsTooMuch, type RunningDigest } from "./known";
 import {
   type KnownChannel,
   type KnownEntry,
@@ -21,7 +21,6 @@ import {
   REMEMBERED_LIST_MAX,
   type ThreadMemory,
 } from "./memory";
-import { extended, finished, lengthOf, newDigest, repeatsTooMuch, type RunningDigest } from "./texts";
 
 /** A text up to this length stands in the manifest itself: a row of its own would cost more. */
 const INLINE_MAX = 128;
