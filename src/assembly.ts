@@ -10,7 +10,6 @@ import { Saving } from "./saving";
 import { UserSerde } from "./serde";
 import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
-import { isRecorded, runAround } from "./turns/attach";
 import { isAlive } from "./turns/process-identity";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
@@ -46,7 +45,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const serde = options.serde && new UserSerde(options.serde);
   const events = new SaverEmitter(logger);
   const store = openSqliteStore(source, options);
-  const values = new Values(options, (threadId, text) => store.address(threadId, text));
+  const values = new Values(options, store);
   const runs = new RunRegistry({ store, log: logger, createId, clock });
   const failures = new PendingFailures(runs);
   const space = new SpaceKeeper(store, logger, (run) => isAlive(run));
@@ -75,10 +74,8 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     serde,
     beginnings,
     retention,
-    isRecorded: (config) => isRecorded(config.callbacks, recorder),
-    leaseAround: (config) => recorder.leaseOf(runAround(config.callbacks)),
-    endedInDoubt: (nodeTaskId) => recorder.endedInDoubt(nodeTaskId),
-    namesOf: (config, at) => names.remember(config, at),
+    recorder,
+    names,
   });
   const effects = new Effects(journaled);
   return { events, store, values, serde, content, effects, runs, recorder, space, retention, names, beginnings, saving, seen };

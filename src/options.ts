@@ -1,5 +1,6 @@
 import { describe, TurnsError } from "./errors";
 import { ID_RULE, isId, newId } from "./ids";
+import { wallClock } from "./uptime";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
 import type { TurnType, TurnStatus } from "./store/store";
@@ -107,7 +108,7 @@ const schema = z.strictObject({
   // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
   retention: retention.optional(),
   logger: z.custom<Logger>(isLogger, "must be an object with the methods debug, info, warn and error").default(defaultLogger),
-  clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => () => new Date()),
+  clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => wallClock),
   createId: functionSchema<() => string>("must be a function that returns a UUID").default(() => newId),
 });
 

@@ -1,7 +1,10 @@
 import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { TurnsError } from "./errors";
-import type { NewWrite, PackedText, TurnStatus } from "./store/store";
+import type { Chunk, NewWrite, PackedText, TurnStatus } from "./store/store";
 
+/** A record with this key is escaped, so that it is no tag of the codec. */
+const MARKER = "~";
+const ESCAPED = '{"~":"object","v":{';
 const ERROR_SOURCE_NODE = "__error_source_node__";
 
 /**
@@ -22,31 +25,58 @@ export function withoutHandler(writes: PendingWrite[]): PendingWrite[] {
   return writes.filter(([channel]) => channel !== ERROR_SOURCE_NODE);
 }
 
-/**
- * Special channels have fixed negative indices and a row each; the others take their place in the list and share one. Of two writes
- * with one index the later counts.
- *
- * @param pack a list of [index, channel, value] as text
- */
-export function toRows(writes: readonly PendingWrite[], pack: (entries: Entry[]) => PackedText): NewWrite[] {
-  const entries = new Map<number, Entry>();
-  writes.forEach(([channel, value], place) => {
-    refuseIllFormed(channel);
-    const index = specialIndex(channel) ?? place;
-    entries.set(index, [index, channel, value]);
-  });
-  const regular = [...entries.values()].filter(([index]) => index >= 0);
-  const rows = [...entries.values()].filter(([index]) => index < 0).map((entry) => [entry]);
-  return [...(regular.length > 0 ? [regular] : []), ...rows].map((row) => ({
-    idx: Math.min(row[0]?.[0] ?? 0, 0),
-    entries: pack(row),
-  }));
+/** What was written to a channel. */
+export interface PackedWrite {
+  readonly channel: string;
+  readonly packed: PackedText;
 }
 
-export type Entry = [index: number, channel: string, value: unknown];
+/**
+ * Special channels have fixed negative indices and a row each; the others take their place in the list and share one. Of two writes
+ * with one index the later counts. A row's text is a list of [index, channel, value].
+ */
+export function toRows(writes: readonly PackedWrite[]): NewWrite[] {
+  const regular: Piece[] = [];
+  const special = new Map<number, NewWrite>();
+  for (const [place, { channel, packed }] of writes.entries()) {
+    const idx = specialIndex(channel) ?? 0;
+    const piece = { before: `[${idx < 0 ? idx : place},${JSON.stringify(channel)},`, packed, after: "]" };
+    if (idx < 0) special.set(idx, { idx, entries: new JoinedText("[", [piece], "]") });
+    else regular.push(piece);
+  }
+  return [...(regular.length > 0 ? [{ idx: 0, entries: new JoinedText("[", regular, "]") }] : []), ...special.values()];
+}
+
+interface Piece {
+  readonly before: string;
+  readonly packed: PackedText;
+  readonly after: string;
+}
+
+/** Texts put together when they are asked for, which they may not be. */
+class JoinedText implements PackedText {
+  constructor(
+    private readonly open: string,
+    private readonly pieces: readonly Piece[],
+    private readonly close: string,
+  ) {}
+
+  get text(): string {
+    let text = this.open;
+    for (const [at, { before, packed, after }] of this.pieces.entries())
+      text += `${at === 0 ? "" : ","}${before}${packed.text}${after}`;
+    return text + this.close;
+  }
+
+  get parts(): readonly Chunk[] {
+    const [first] = this.pieces;
+    if (first !== undefined && this.pieces.length === 1) return first.packed.parts;
+    return this.pieces.flatMap(({ packed }) => packed.parts);
+  }
+}
 
 /** SQLite stores a lone surrogate as another character: what was written to one channel would come back in another. */
-function refuseIllFormed(channel: string): void {
+export function refuseIllFormed(channel: string): void {
   if (channel.isWellFormed()) return;
   throw new TurnsError("UNSERIALIZABLE_VALUE", {
     what: `the name of channel ${JSON.stringify(channel)}`,
@@ -74,7 +104,21 @@ export function settlementOf(writes: readonly PendingWrite[]): { status: TurnSta
 
 /** The node's update as its writes tell it, for an Action that no recorder has seen. */
 export function updateOf(writes: readonly PendingWrite[]): Record<string, unknown> {
-  return Object.fromEntries(writes.filter(([channel]) => !/^(__|branch:|join:)/.test(channel)));
+  return Object.fromEntries(writes.filter(([channel]) => isOfUpdate(channel)));
+}
+
+/** {@link updateOf} as text. */
+export function updateText(writes: readonly PackedWrite[]): PackedText {
+  const update = new Map<string, Piece>();
+  for (const { channel, packed } of writes) {
+    if (isOfUpdate(channel)) update.set(channel, { before: `${JSON.stringify(channel)}:`, packed, after: "" });
+  }
+  const pieces = [...update.values()];
+  return update.has(MARKER) ? new JoinedText(ESCAPED, pieces, "}}") : new JoinedText("{", pieces, "}");
+}
+
+function isOfUpdate(channel: string): boolean {
+  return !/^(__|branch:|join:)/.test(channel);
 }
 
 function specialIndex(channel: string): number | undefined {

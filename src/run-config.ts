@@ -116,14 +116,16 @@ export function refuseMalformed(
   newVersions: ChannelVersions | undefined,
 ): void {
   // Savers that keep the whole state don't need it, and wrappers written for them leave it out.
-  const parts: Record<string, unknown> = { checkpoint, metadata, ...(newVersions === undefined ? {} : { newVersions }) };
-  if (isRecord(checkpoint)) {
-    parts["checkpoint.channel_values"] = checkpoint.channel_values;
-    parts["checkpoint.channel_versions"] = checkpoint.channel_versions;
-  }
-  const wrong = Object.keys(parts).find((name) => !isRecord(parts[name]));
-  if (wrong !== undefined) throw malformed(`${wrong} to save`, "an object", parts[wrong], wrong);
+  refuseNoRecord("checkpoint", checkpoint);
+  refuseNoRecord("metadata", metadata);
+  if (newVersions !== undefined) refuseNoRecord("newVersions", newVersions);
+  refuseNoRecord("checkpoint.channel_values", checkpoint.channel_values);
+  refuseNoRecord("checkpoint.channel_versions", checkpoint.channel_versions);
   refuseUnreadable(checkpoint, metadata);
+}
+
+function refuseNoRecord(field: string, found: unknown): void {
+  if (!isRecord(found)) throw unfit(field, "an object", found);
 }
 
 /** What the database would keep as something else, or give back as no checkpoint. */
@@ -131,22 +133,18 @@ function refuseUnreadable(
   { v, ts, versions_seen: seen, channel_versions: versions }: Checkpoint,
   metadata: CheckpointMetadata,
 ): void {
-  const refuse = (field: string, isRight: boolean, expected: string, found: unknown): void => {
-    if (!isRight) throw malformed(`${field} to save`, expected, found, field);
-  };
   const { source, step } = metadata as { source: unknown; step: unknown };
-  refuse("checkpoint.v", Number.isFinite(v), "a number", v);
-  refuse("checkpoint.ts", typeof (ts ?? "") === "string", "a text", ts);
-  refuse(
-    "checkpoint.versions_seen",
-    isRecord(seen ?? {}) && Object.values(seen ?? {}).every(isRecord),
-    "an object of objects",
-    seen,
-  );
-  const odd = Object.entries(versions).find(([, version]) => typeof version !== "string" && !Number.isFinite(version));
-  refuse(`checkpoint.channel_versions.${odd?.[0] ?? ""}`, odd === undefined, "a number or a text", odd?.[1]);
-  refuse("metadata.source", isId(source), ID_RULE, source);
-  refuse("metadata.step", Number.isSafeInteger(step), "a whole number", step);
+  if (!Number.isFinite(v)) throw unfit("checkpoint.v", "a number", v);
+  if (typeof (ts ?? "") !== "string") throw unfit("checkpoint.ts", "a text", ts);
+  if (!isRecord(seen ?? {}) || !Object.values(seen ?? {}).every(isRecord))
+    throw unfit("checkpoint.versions_seen", "an object of objects", seen);
+  for (const channel of Object.keys(versions)) {
+    const version: unknown = versions[channel];
+    if (typeof version === "string" || Number.isFinite(version)) continue;
+    throw unfit(`checkpoint.channel_versions.${channel}`, "a number or a text", version);
+  }
+  if (!isId(source)) throw unfit("metadata.source", ID_RULE, source);
+  if (!Number.isSafeInteger(step)) throw unfit("metadata.step", "a whole number", step);
 }
 
 /** @throws {TurnsError} INVALID_CHECKPOINT unless these are pairs of a channel and a value */
@@ -155,6 +153,9 @@ export function refuseNoWrites(writes: PendingWrite[]): void {
   const index = writes.findIndex((write: unknown) => !Array.isArray(write) || typeof write[0] !== "string");
   if (index !== -1) throw malformed(`writes.${index} to save`, "a pair [channel, value]", writes[index], `writes.${index}`);
 }
+
+const unfit = (field: string, expected: string, found: unknown): TurnsError =>
+  malformed(`${field} to save`, expected, found, field);
 
 const malformed = (what: string, expected: string, found: unknown, field: string): TurnsError =>
   new TurnsError("INVALID_CHECKPOINT", {

@@ -1,47 +1,47 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata, PendingWrite } from "@langchain/langgraph-checkpoint";
-import { type Beginnings, MissingCheckpoints } from "./run-starts";
-import { claimOfCheckpoint, claimOfWrites } from "./claims";
+import { type Beginnings, MissingCheckpoints, type RunNames } from "./run-starts";
+import { claimOfCheckpoint, claimOfWrites, EarlyOutcomes } from "./claims";
 import { encode } from "./codec";
 import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
-import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
-import {
-  type Address,
-  addressOf,
-  checkedId,
-  checkedTaskPath,
-  importedAt,
-  refuseMalformed,
-  refuseNoWrites,
-  type TaskNames,
-} from "./run-config";
+import { type Address, addressOf, checkedId, checkedTaskPath, importedAt, refuseMalformed, refuseNoWrites } from "./run-config";
 import type { ResolvedOptions } from "./options";
-import { type Entry, settlementOf, toRows, updateOf, withoutHandler, writesToKeep } from "./pending-writes";
+import {
+  type PackedWrite,
+  refuseIllFormed,
+  settlementOf,
+  toRows,
+  updateOf,
+  updateText,
+  withoutHandler,
+  writesToKeep,
+} from "./pending-writes";
 import type { Retention } from "./retention/retention";
-import type { UserSerde } from "./serde";
+import { heldFrame, type UserSerde } from "./serde";
 import type {
   Lease,
   LostTurn,
   NewThought,
+  NewWrites,
   PackedText,
   SavedCheckpoint,
   SawDeletion,
   Store,
   TaskClaim,
-  TurnRow,
   TurnState,
   When,
 } from "./store/store";
-import { EarlyOutcomes } from "./turns/early-outcomes";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/node-task";
+import { isRecorded, runAround } from "./turns/attach";
+import type { TurnRecorder } from "./turns/recorder";
 import type { Redaction } from "./turns/redaction";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { toPublicTurn, withoutBookkeeping } from "./turns/turn";
 import { reportLostTurn } from "./turns/turn-log";
-import { inChannel, once, quietly, type Values } from "./values";
+import { namingChannel, type Values } from "./values";
 
 export interface SavingParts {
   options: ResolvedOptions;
@@ -55,14 +55,8 @@ export interface SavingParts {
   beginnings: Beginnings;
   retention: Retention | undefined;
   events: SaverEmitter;
-  /** Whether a run carries our recorder. */
-  isRecorded: (config: RunnableConfig) => boolean;
-  /** What the run around a run holds its own thread by. */
-  leaseAround: (config: RunnableConfig) => Lease | undefined;
-  /** Whether a node task has left an effect in doubt. */
-  endedInDoubt: (nodeTaskId: string) => boolean;
-  /** What the run says about its task; remembered for the callbacks of its nodes, which do not carry it. */
-  namesOf: (config: RunnableConfig, at: { threadId: string; ns: string }) => TaskNames;
+  recorder: TurnRecorder;
+  names: RunNames;
 }
 
 type SavedAt = Required<Address> & { checkpointId: string };
@@ -94,16 +88,20 @@ export class Saving {
     refuseMalformed(checkpoint, metadata, newVersions);
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
-    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(threadId) : undefined;
+    const isRun = this.#isRecorded(config);
+    const settled = isRun ? this.#parts.failures.expect(threadId) : undefined;
     this.#parts.seen.add(at, checkpoint, metadata);
     try {
       this.#missing.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
       const described = withRunId(metadata, config);
       const serde = this.#parts.serde;
-      const kept = this.#kept(toSave(checkpoint, metadata, parentId, newVersions));
+      const kept =
+        serde === undefined
+          ? toSave(checkpoint, metadata, parentId, newVersions)
+          : heldFrame(toSave(checkpoint, metadata, parentId, newVersions));
       const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
-        this.#putNow(config, at, parentId, kept, metadata, stored);
+        this.#putNow(config, isRun, at, parentId, kept, metadata, stored);
       const saved =
         serde === undefined
           ? commit({ values: kept.channel_values, metadata: described })
@@ -126,15 +124,10 @@ export class Saving {
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
   }
 
-  /** The checkpoint as it is now, if it cannot be committed at once. */
-  #kept(checkpoint: Checkpoint): Checkpoint {
-    if (this.#parts.serde !== undefined) return heldFrame(checkpoint);
-    return this.#parts.store.awaitsKeys ? heldCheckpoint(checkpoint, this.#parts.options) : checkpoint;
-  }
-
   /** Serialises and commits before its first await: nothing here may wait. */
   #putNow(
     config: RunnableConfig,
+    isRecorded: boolean,
     at: SavedAt,
     parentId: string | undefined,
     checkpoint: Checkpoint,
@@ -144,12 +137,10 @@ export class Saving {
     const state = stored.values;
     const above = parentsOf(metadata);
     const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
-    const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), { ...at, parentId }, metadata.source);
+    const claim = claimOfCheckpoint(this.#parts.names.remember(config, at), { ...at, parentId }, metadata.source);
     const createdAt = this.#timeOf(config);
     const runId: unknown = config.metadata?.["run_id"];
-    const isRecorded = this.#parts.isRecorded(config);
-    const isKeyed = !this.#parts.store.awaitsKeys;
-    const values = this.#parts.values.channels(at, state, isKeyed);
+    const values = this.#parts.values.channels(at, state);
     const saved = this.#parts.store.putCheckpoint(
       {
         ...at,
@@ -164,7 +155,7 @@ export class Saving {
         metadata: this.#encode(stored.metadata),
         delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
         values,
-        versions,
+        versions: this.#parts.store.awaitsKeys ? { ...versions } : versions,
         claim,
         createdAt,
         graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
@@ -188,14 +179,15 @@ export class Saving {
     const { nodeTaskId } = task;
     refuseNoWrites(given);
     this.#parts.seen.written(at.checkpointId, nodeTaskId, given);
-    const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
-    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(at.threadId) : undefined;
+    const writes = this.#parts.recorder.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
+    const isRun = this.#isRecorded(config);
+    const settled = isRun ? this.#parts.failures.expect(at.threadId) : undefined;
     try {
       this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);
-      const isEarly = !this.#parts.isRecorded(config) && !this.#parts.seen.has(at.ns, at.checkpointId);
+      const isEarly = !isRun && !this.#parts.seen.has(at.ns, at.checkpointId);
       const begun = this.#begun(config, at);
-      const claim = claimOfWrites(this.#parts.namesOf(config, at), at, task, writesToKeep(writes));
+      const claim = claimOfWrites(this.#parts.names.remember(config, at), at, task, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
         this.#putWritesNow(
           { ...at, ...begun, ...task },
@@ -204,11 +196,10 @@ export class Saving {
           isEarly,
           claim,
           this.#timeOf(config),
-          this.#parts.isRecorded(config) ? "boundary" : "now",
+          isRun ? "boundary" : "now",
         );
       const serde = this.#parts.serde;
-      const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
-      const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
+      const saved = serde === undefined ? commit(writes) : serde.inOrder(serde.writes(writes), commit);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
       settled?.();
       this.#parts.runs.touch(at.threadId);
@@ -231,48 +222,55 @@ export class Saving {
     createdAt: string,
     when: When,
   ): ReturnType<Store["putWrites"]> {
-    const update = this.#updateOf(at, writes, settlement);
-    const settle = this.#parts.redaction.recordsTurns
-      ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
-      : undefined;
+    const kept = this.#packedWrites(at.threadId, writesToKeep(writes));
+    const settle = settlement && this.#parts.redaction.recordsTurns ? this.#settle(at, writes, kept, settlement) : undefined;
     // One that failed is still to be done: the next run does it, and with durability "exit" tells nobody.
     if (isEarly && settle !== undefined && settle.status !== "error")
       this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
-    const saved = this.#parts.store.putWrites(
-      {
-        ...at,
-        rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
-        claim,
-        createdAt,
-        settle,
-      },
-      when,
-    );
-    // The Action is there already, mostly: then its content is not asked for.
-    if (isEarly || (saved instanceof Promise && when === "now")) quietly(update.hold);
-    return saved;
+    return this.#parts.store.putWrites({ ...at, rows: toRows(kept), claim, createdAt, settle }, when);
   }
 
-  /** What an Action holds that has to be made from its writes; `hold` keeps it as it is now. */
-  #updateOf(
+  #packedWrites(threadId: string, writes: readonly PendingWrite[]): PackedWrite[] {
+    return writes.map(([channel, value]) => {
+      refuseIllFormed(channel);
+      try {
+        return { channel, packed: this.#parts.values.text(threadId, value) };
+      } catch (error) {
+        throw namingChannel(channel, error);
+      }
+    });
+  }
+
+  /** What becomes of the task's Action; one that is there already, as mostly, isn't made from the writes. */
+  #settle(
     { threadId, nodeTaskId }: { threadId: string; nodeTaskId: string },
     writes: readonly PendingWrite[],
-    settlement: ReturnType<typeof settlementOf>,
-  ): { text: (thought: TurnRow) => PackedText | undefined; hold: () => unknown } {
-    const { redaction, values, serde } = this.#parts;
-    if (redaction.keepsAll) {
-      const text = once(() => values.text(threadId, updateOf(writes)));
-      return { text, hold: text };
-    }
+    kept: readonly PackedWrite[],
+    settlement: NonNullable<ReturnType<typeof settlementOf>>,
+  ): NonNullable<NewWrites["settle"]> {
+    const { redaction, serde, options } = this.#parts;
+    const settle: NonNullable<NewWrites["settle"]> = { ...settlement, update: undefined, actionId: options.createId() };
+    if (redaction.keepsAll) return { ...settle, update: this.#update(threadId, writes, kept) };
     // What a serde has made of the writes can be shown to nobody.
-    if (serde !== undefined) return { text: () => undefined, hold: () => undefined };
-    const hold = once(() => redaction.copied(updateOf(writes)));
-    const text = ({ graphId, taskId, nodeName, nodeNs = "" }: TurnRow): PackedText | undefined => {
-      const status = settlement?.status;
-      const turn = { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType: "Action", status } as const;
-      return redaction.packed(turn, hold(), false).packed;
+    if (serde !== undefined || !redaction.asks) return settle;
+    const update = redaction.copied(updateOf(writes));
+    const { status } = settlement;
+    return {
+      ...settle,
+      redacted: ({ graphId, taskId, nodeName, nodeNs = "" }) =>
+        redaction.packed({ threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType: "Action", status }, update, false)
+          .packed,
     };
-    return { text, hold };
+  }
+
+  /** Of a task that failed not all is kept as writes. Its Action has it, if it can be saved. */
+  #update(threadId: string, writes: readonly PendingWrite[], kept: readonly PackedWrite[]): PackedText | undefined {
+    if (kept.length === writes.length) return updateText(kept);
+    try {
+      return updateText(this.#packedWrites(threadId, writes));
+    } catch {
+      return undefined;
+    }
   }
 
   #report(threadId: string, lost: readonly LostTurn[]): void {
@@ -293,15 +291,20 @@ export class Saving {
     );
     // Nobody may go on with what is somebody else's by now.
     if (this.#parts.options.onCheckpointError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
-    if (!this.#parts.isRecorded(config)) throw error;
+    if (!this.#isRecorded(config)) throw error;
     await this.#parts.failures.hold(threadId, checkpointNs, error, this.#begun(config, at));
   }
 
   /** A graph that a node calls on another thread belongs to the run around it. */
   #begun(config: RunnableConfig, at: SavedAt): Begun {
-    const { beginnings, leaseAround } = this.#parts;
+    const { beginnings, recorder } = this.#parts;
     const { deletion: sawDeletion, lease } = beginnings.of(config, at);
-    return { sawDeletion, lease: lease ?? leaseAround(config) };
+    return { sawDeletion, lease: lease ?? recorder.leaseOf(runAround(config.callbacks)) };
+  }
+
+  /** Whether a run carries our recorder. */
+  #isRecorded(config: RunnableConfig): boolean {
+    return isRecorded(config.callbacks, this.#parts.recorder);
   }
 
   #planned(
@@ -355,18 +358,6 @@ export class Saving {
       state,
       isTold,
     );
-  }
-
-  /** The text of a row of writes, each value with its larger parts as references. */
-  #packEntries(threadId: string, entries: readonly Entry[]): PackedText {
-    const pack = (): PackedText => {
-      const packed = entries.map(([index, channel, value]) => {
-        const { text, parts } = inChannel(channel, () => this.#parts.values.text(threadId, value));
-        return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
-      });
-      return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
-    };
-    return this.#parts.store.awaitsKeys ? packedLater(pack) : pack();
   }
 
   #encode(value: unknown): string {

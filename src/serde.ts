@@ -1,4 +1,4 @@
-import type { CheckpointMetadata, PendingWrite, SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import type { Checkpoint, CheckpointMetadata, PendingWrite, SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { Serialized } from "./codec";
 import { TurnsError } from "./errors";
 
@@ -107,4 +107,14 @@ export async function loadedRecord(
     Object.defineProperty(record, key, { value, enumerable: true, configurable: true, writable: true });
   }
   return record;
+}
+
+/** All of a checkpoint as it is now, but for its values: a serde takes those at once. */
+export function heldFrame(checkpoint: Checkpoint): Checkpoint {
+  const seen = Object.entries(checkpoint.versions_seen).map(([node, versions]) => [node, { ...versions }]);
+  return {
+    ...checkpoint,
+    channel_versions: { ...checkpoint.channel_versions },
+    versions_seen: Object.fromEntries(seen) as Checkpoint["versions_seen"],
+  };
 }

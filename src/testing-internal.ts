@@ -97,8 +97,8 @@ export { uptime } from "./uptime";
 export { Values } from "./values";
 export type { Element } from "./values/known";
 export { Memory, type ThreadMemory } from "./values/memory";
-export { weightOf } from "./values/texts";
-export { endsOf } from "./values/texts";
+export { weightOf } from "./values/known";
+export { endsOf } from "./values/known";
 export * as effectFailures from "./effects/failures";
 export * as rewindFailures from "./rewind/failures";
 

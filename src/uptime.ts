@@ -1,3 +1,8 @@
+/** The option `clock`, unless it is given. */
+export function wallClock(): Date {
+  return new Date();
+}
+
 /** Taken at load, so that a user's fake timers can't stop it. */
 const now = process.hrtime.bigint.bind(process.hrtime);
 

@@ -71,7 +71,7 @@ async function withEffects(path: string, options: TurnSaverOptions): Promise<voi
       anyInput: false,
       idempotent: true,
       undo: "undo it",
-      input: () => packed,
+      input: packed,
       process: "process",
       startedAt: "2026-11-21T00:00:00.000Z",
     });

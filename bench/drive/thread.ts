@@ -113,7 +113,7 @@ export class Thread {
   async #putWrites(running: Running | undefined): Promise<number> {
     if (running === undefined) return 0;
     const { checkpoint, writes, task } = running.step;
-    return timed(() => this.saver.putWrites(this.config(checkpoint.id), writes, task.id));
+    return timed(() => this.saver.putWrites(this.config(checkpoint.id), writes, task.id, `~__pregel_pull, ${task.name}`));
   }
 
   async getTuple(checkpointId?: string): Promise<CheckpointTuple> {

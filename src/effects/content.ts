@@ -4,7 +4,7 @@ import { reasonOf } from "./failures";
 import { loaded, type UserSerde } from "../serde";
 import type { EffectRow } from "../store/effects";
 import type { Awaitable, PackedText, Store } from "../store/store";
-import { once, quietly, type Values } from "../values";
+import type { Values } from "../values";
 
 /** Inputs and outcomes of effects, to and from what the store keeps: as all values, through the codec or the user's serde. */
 export class EffectContent {
@@ -19,20 +19,11 @@ export class EffectContent {
    *
    * @throws {TurnsError} UNSERIALIZABLE_VALUE; `commit` was not called then
    */
-  async packed<T>(
-    threadId: string,
-    value: unknown,
-    what: string,
-    commit: (packed: () => PackedText) => Awaitable<T>,
-  ): Promise<T> {
+  async packed<T>(threadId: string, value: unknown, what: string, commit: (packed: PackedText) => Awaitable<T>): Promise<T> {
     if (this.serde !== undefined) {
-      return this.serde.inOrder(this.serde.dump(value, what), (own) => commit(once(() => this.values.text(threadId, own))));
+      return this.serde.inOrder(this.serde.dump(value, what), (own) => commit(this.values.text(threadId, own)));
     }
-    const text = once(() => this.values.text(threadId, value));
-    const done = commit(text);
-    // The store waits for its turn, and what happens to the value meanwhile must not get into it.
-    if (done instanceof Promise) quietly(text);
-    return done;
+    return commit(this.values.text(threadId, value));
   }
 
   /** @returns besides the text why the result itself could not be saved; the text says so then */

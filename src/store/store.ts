@@ -36,8 +36,6 @@ export interface Chunk {
   address: string;
   /** Produced on demand: mostly the chunk is stored already. */
   text: () => string;
-  /** It was encoded just now, so it is hardly stored already. */
-  isNew?: boolean;
 }
 
 /** `list` owns the elements from `from` on, up to where the next segment begins. */
@@ -49,10 +47,14 @@ export interface Segment {
 /** A value as it goes into the store. */
 export type PackedValue =
   /** Small enough to stand in the manifest itself. */
-  | { kind: "inline"; text: string }
-  /** Codec text as a chunk of its own, with the chunks that it refers to. */
-  | { kind: "whole"; chunk: Chunk; parts: readonly Chunk[] }
-  | PackedList;
+  { kind: "inline"; text: string } | PackedWhole | PackedList;
+
+/** Codec text as a chunk of its own, with the chunks that it refers to. */
+export interface PackedWhole {
+  readonly kind: "whole";
+  readonly chunk: Chunk;
+  readonly parts: readonly Chunk[];
+}
 
 /** A list of which only what is not known to be stored has to be looked at. */
 export interface PackedList {
@@ -98,16 +100,14 @@ export const NOTHING_REMEMBERED: Remembered = { elements: () => 0, chunk: () => 
 
 /** A channel's value in a checkpoint to be saved. Only its content tells whether the store has it already: versions prove nothing. */
 export interface NewValue {
-  channel: string;
-  /** The address of the chunk that holds exactly this value, if comparing tells it without packing the value. */
-  address: string | undefined;
-  packed: () => PackedValue;
+  readonly channel: string;
+  readonly packed: PackedValue;
 }
 
 /** A text, and the chunks that it refers to. */
 export interface PackedText {
-  text: string;
-  parts: readonly Chunk[];
+  readonly text: string;
+  readonly parts: readonly Chunk[];
 }
 
 export interface SavedCheckpoint {
@@ -195,8 +195,10 @@ export interface StoredWrites {
 }
 
 export interface ChannelEntry {
-  version: ChannelVersion | undefined;
-  pointer: Pointer | undefined;
+  readonly version: ChannelVersion | undefined;
+  readonly pointer: Pointer | undefined;
+  /** Its text in manifests, channel included, once it was written: what doesn't change from one checkpoint to the next is one entry. */
+  text?: string;
 }
 
 /** A checkpoint without its channel values and writes: a row of `langgraph_snapshots`. */
@@ -264,7 +266,9 @@ export interface NewWrites {
         status: TurnStatus;
         durable: boolean;
         /** What an Action that has to be inserted holds; undefined for nothing. */
-        update: (thought: TurnRow) => PackedText | undefined;
+        update: PackedText | undefined;
+        /** Makes that of it where the user's `redact` decides, which asks for what only the Thought tells. */
+        redacted?: (thought: TurnRow) => PackedText | undefined;
         actionId: string;
       }
     | undefined;
@@ -432,7 +436,7 @@ export interface NewEffect {
   anyInput: boolean;
   idempotent: boolean;
   undo: string | undefined;
-  input: (() => PackedText) | undefined;
+  input: PackedText | undefined;
   process: string;
   startedAt: string;
 }

@@ -23,7 +23,7 @@ export class CheckpointPersister {
   constructor(db: DatabaseHandle) {
     this.#log = new SqliteTurnLog(db);
     const options = { classInstances: "error", immutable: false, cacheSize: 0 } as const;
-    this.#values = new Values(options, (threadId, text) => this.#log.address(threadId, text));
+    this.#values = new Values(options, this.#log);
   }
 
   /**

@@ -1,9 +1,19 @@
-import type { EncodeOptions } from "../codec";
+import { decode, encode, type EncodeOptions } from "../codec";
 import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
-import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
+import type {
+  Chunk,
+  NewValue,
+  PackedText,
+  PackedValue,
+  ReadParts,
+  Remembered,
+  SavedCheckpoint,
+  Store,
+  StoredValue,
+} from "../store/store";
 import { type KnownChannel, Memory } from "./memory";
-import { knownValue, type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
+import { type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
 import { newCourse, unpackText, unpackValue, type Unpacking } from "./unpack";
 
 export { StaleMemory } from "./unpack";
@@ -16,6 +26,9 @@ export interface ValuesOptions extends EncodeOptions {
   cacheSize: number;
 }
 
+/** Where the addresses of parts come from: the store. While it awaits its keys, values are packed when it asks for them, as they were. */
+export type Addresses = Pick<Store, "address" | "awaitsKeys">;
+
 /**
  * Values between the graph and the store: packs them into what the store keeps, makes them anew from what it gives, and remembers
  * enough in between that neither is done twice.
@@ -23,32 +36,46 @@ export interface ValuesOptions extends EncodeOptions {
 export class Values {
   readonly #options: ValuesOptions;
   readonly #memory: Memory;
+  readonly #addresses: Addresses;
 
-  /** @param address the address of a part's text within a thread */
-  constructor(options: ValuesOptions, address: (threadId: string, text: string) => string) {
+  constructor(options: ValuesOptions, addresses: Addresses) {
     this.#options = options;
-    this.#memory = new Memory(options.cacheSize, address);
+    this.#memory = new Memory(options.cacheSize, (threadId, text) => addresses.address(threadId, text));
+    this.#addresses = addresses;
   }
 
   /**
    * The values of channels for the store, as they are now. One that is what it was at the last save is not encoded: should the store need
    * its text all the same, it is made from our private copy.
    *
-   * @param isKeyed whether addresses can be computed yet. If not, values are packed when the store asks for them, so nobody may change them.
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channels(at: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>, isKeyed: boolean): NewValue[] {
-    const packing = this.#packing(at.threadId);
-    return Object.keys(state).map((channel) => {
-      const value = new ChannelValue(channel, state[channel], packing.memory.channel(at.ns, channel), packing);
-      if (isKeyed && value.address === undefined) value.packed();
-      return value;
-    });
+  channels({ threadId, ns }: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValue[] {
+    const packing = this.#packing(threadId);
+    const isLate = this.#addresses.awaitsKeys;
+    const values: NewValue[] = [];
+    for (const channel of Object.keys(state)) {
+      const known = packing.memory.channel(ns, channel);
+      try {
+        const value = isLate ? this.#held(state[channel]) : state[channel];
+        values.push(
+          isLate ? new LateValue(channel, value, known, packing) : { channel, packed: packValue(value, known, packing) },
+        );
+      } catch (error) {
+        throw namingChannel(channel, error);
+      }
+    }
+    return values;
   }
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
   text(threadId: string, value: unknown): PackedText {
-    return readable(() => packReference(value, this.#packing(threadId)));
+    try {
+      const packing = this.#packing(threadId);
+      return this.#addresses.awaitsKeys ? new LateText(this.#held(value), packing) : packReference(value, packing);
+    } catch (error) {
+      throw readable(error);
+    }
   }
 
   /** Remembers what was saved, so that the next save compares instead of encoding. */
@@ -60,7 +87,7 @@ export class Values {
     for (const value of values) {
       const segments = saved.placed.get(value.channel);
       if (segments === undefined) continue;
-      const packed = value.packed() as PackingList;
+      const packed = value.packed as PackingList;
       rememberSaved(memory, memory.channel(ns, value.channel), packed, segments, saved.generation, this.#options.immutable);
     }
   }
@@ -89,8 +116,7 @@ export class Values {
     unpacking.memory.isOf(stored.generation);
     const values: Record<string, unknown> = {};
     for (const [channel, value] of stored.values) {
-      const known = newest ? unpacking.memory.channel(at.ns, channel) : undefined;
-      define(values, channel, unpackValue(value, known, unpacking));
+      define(values, channel, unpackValue(value, newest ? unpacking.memory.channel(at.ns, channel) : undefined, unpacking));
     }
     return values;
   }
@@ -98,6 +124,11 @@ export class Values {
   /** A text with what it refers to. @throws as {@link values} */
   decoded(threadId: string, text: string, parts: ReadParts): unknown {
     return unpackText(text, this.#unpacking(threadId, parts));
+  }
+
+  /** What the caller changes meanwhile does not get into it. */
+  #held(value: unknown): unknown {
+    return decode(encode(value, this.#options));
   }
 
   #packing(threadId: string): Packing {
@@ -109,40 +140,41 @@ export class Values {
   }
 }
 
-/** What a channel holds in a checkpoint that is saved. */
-class ChannelValue implements NewValue {
-  readonly channel: string;
-  readonly address: string | undefined;
-  readonly #value: unknown;
-  readonly #known: KnownChannel;
-  readonly #packing: Packing;
+/** What a channel holds, packed when the store asks for it: it has the keys then. */
+class LateValue implements NewValue {
   #packed: PackedValue | undefined;
 
-  constructor(channel: string, value: unknown, known: KnownChannel, packing: Packing) {
-    const whole = knownValue(value, known, packing);
-    this.channel = channel;
-    this.address = whole?.address;
-    this.#value = whole === undefined ? value : whole.copy.value;
-    this.#known = known;
-    this.#packing = packing;
-  }
+  constructor(
+    readonly channel: string,
+    private readonly value: unknown,
+    private readonly known: KnownChannel,
+    private readonly packing: Packing,
+  ) {}
 
-  packed(): PackedValue {
-    return (this.#packed ??= inChannel(this.channel, () => packValue(this.#value, this.#known, this.#packing)));
+  get packed(): PackedValue {
+    return (this.#packed ??= packValue(this.value, this.known, this.packing));
   }
 }
 
-export function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined;
-  return () => (made ??= { value: make() }).value;
-}
+/** {@link LateValue} for a text. */
+class LateText implements PackedText {
+  #packed: PackedText | undefined;
 
-/** Makes something now that may be asked for later; whoever asks meets the error. */
-export function quietly(make: () => unknown): void {
-  try {
-    make();
-  } catch {
-    // Thrown again where it counts.
+  constructor(
+    private readonly value: unknown,
+    private readonly packing: Packing,
+  ) {}
+
+  get text(): string {
+    return this.#whole.text;
+  }
+
+  get parts(): readonly Chunk[] {
+    return this.#whole.parts;
+  }
+
+  get #whole(): PackedText {
+    return (this.#packed ??= packReference(this.value, this.packing));
   }
 }
 
@@ -151,22 +183,15 @@ function define(target: Record<string, unknown>, key: string, value: unknown): v
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** What a getter or a proxy throws when it is looked at, before the codec does, comes out as what the codec would say. */
-function readable<T>(pack: () => T): T {
-  try {
-    return pack();
-  } catch (error) {
-    throw TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
-  }
+/** What a getter or a proxy throws when it is looked at, before the codec does, as what the codec would say. */
+function readable(error: unknown): unknown {
+  return TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
 }
 
-/** @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel */
-export function inChannel<T>(channel: string, pack: () => T): T {
-  try {
-    return readable(pack);
-  } catch (error) {
-    throw error instanceof Unserializable ? unserializableChannel(channel, error) : error;
-  }
+/** What packing a channel's value has thrown, as UNSERIALIZABLE_VALUE with the channel's name if it is that. */
+export function namingChannel(channel: string, thrown: unknown): unknown {
+  const error = readable(thrown);
+  return error instanceof Unserializable ? unserializableChannel(channel, error) : error;
 }
 
 function unserializableChannel(channel: string, error: Unserializable): TurnsError {

@@ -1,8 +1,6 @@
 import type { PrivateCopy } from "../codec";
-import type { Remembered } from "../store/store";
-import { Element } from "./known";
-import type { KnownList } from "./known";
-import type { RunningDigest } from "./texts";
+import type { PackedWhole, Remembered } from "../store/store";
+import { Element, type KnownList, type RunningDigest } from "./known";
 
 /** What is remembered of a channel. */
 export interface KnownChannel {
@@ -34,7 +32,8 @@ export interface KnownEntry {
 /** The value that a channel held when it was last packed as one chunk. */
 export interface KnownWhole {
   readonly copy: PrivateCopy;
-  readonly address: string;
+  /** What it goes into the store as; should the store need its text all the same, it is made from the copy. */
+  readonly packed: PackedWhole;
   /** Length of its text. */
   readonly size: number;
   /** With the option `immutable`: the very object that was packed. */

@@ -11,8 +11,8 @@ import {
   PrivateCopy,
 } from "../codec";
 import { Unserializable } from "../codec/failures";
-import type { Chunk, PackedList, PackedText, PackedValue, Segment } from "../store/store";
-import { type Element, KnownList } from "./known";
+import type { Chunk, PackedList, PackedText, PackedValue, PackedWhole, Segment } from "../store/store";
+import { type Element, KnownList, extended, finished, lengthOf, newDigest, repeatsTooMuch, type RunningDigest } from "./known";
 import {
   type KnownChannel,
   type KnownEntry,
@@ -21,7 +21,6 @@ import {
   REMEMBERED_LIST_MAX,
   type ThreadMemory,
 } from "./memory";
-import { extended, finished, lengthOf, newDigest, repeatsTooMuch, type RunningDigest } from "./texts";
 
 /** A text up to this length stands in the manifest itself: a row of its own would cost more. */
 const INLINE_MAX = 128;
@@ -46,6 +45,7 @@ type Owner = Readonly<Record<string, unknown>>;
  */
 export function packValue(value: unknown, channel: KnownChannel, packing: Packing): PackedValue {
   const { options } = packing;
+  if (channel.whole !== undefined && isStill(channel.whole, value, packing)) return channel.whole.packed;
   const before = channel.list;
   if (before !== undefined && isList(value) && value.length > 0 && isPlainList(value, options.immutable)) {
     return packList(value, before, packing);
@@ -58,13 +58,33 @@ export function packValue(value: unknown, channel: KnownChannel, packing: Packin
 }
 
 /**
- * What a value is stored as, if it still is the value that was packed last for its channel. Comparing with the private copy is much
- * cheaper than encoding.
+ * Whether a value still is the one that was packed last for its channel. Comparing with the private copy is much cheaper than encoding.
  */
-export function knownValue(value: unknown, { whole }: KnownChannel, { options }: Packing): KnownWhole | undefined {
-  if (whole === undefined) return undefined;
-  const isSame = options.immutable && whole.object !== undefined && whole.object === value;
-  return isSame || whole.copy.isLike(value, EXACT) ? whole : undefined;
+function isStill({ copy, object }: KnownWhole, value: unknown, { options }: Packing): boolean {
+  if (typeof value === "string") return copy.value === value;
+  return (options.immutable && object !== undefined && object === value) || copy.isLike(value, EXACT);
+}
+
+/** A value as it goes into the store when it has not changed since: without its text, which the store has, most likely. */
+class UnchangedWhole implements PackedWhole {
+  readonly kind = "whole";
+  readonly chunk: Chunk;
+  readonly #copy: PrivateCopy;
+  readonly #packing: Packing;
+
+  constructor(address: string, copy: PrivateCopy, packing: Packing) {
+    this.chunk = { address, text: () => this.#again().text };
+    this.#copy = copy;
+    this.#packing = packing;
+  }
+
+  get parts(): readonly Chunk[] {
+    return this.#again().parts;
+  }
+
+  #again(): PackedText {
+    return packText(this.#copy.value, this.#packing);
+  }
 }
 
 /** A plain list; holes and further properties are a question of their own. */
@@ -90,7 +110,8 @@ function packAsText(value: unknown, channel: KnownChannel, packing: Packing): Pa
   const address = addressOf(value, text, packing);
   const copy = PrivateCopy.of(value);
   const object = options.immutable && typeof value === "object" && value !== null ? value : undefined;
-  memory.rememberWhole(channel, copy && { copy, address, size: text.length, object });
+  const packed = copy && new UnchangedWhole(address, copy, packing);
+  memory.rememberWhole(channel, packed && { copy, packed, size: text.length, object });
   return { kind: "whole", chunk: { address, text: () => text }, parts };
 }
 

@@ -1,11 +1,8 @@
 import { chunkAddresses, decode } from "../codec";
 import { TurnsError } from "../errors";
 import type { ReadParts, StoredValue } from "../store/store";
-import { Element } from "./known";
-import { KnownList } from "./known";
-import { extended, finished, lengthOf, newDigest } from "./texts";
+import { Element, KnownList, extended, finished, lengthOf, newDigest, REPEATED_READ_MAX, weightOf } from "./known";
 import { type KnownChannel, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
-import { REPEATED_READ_MAX, weightOf } from "./texts";
 
 /** Below this size a value is sooner decoded than remembered. */
 const REMEMBER_MIN = 512;

@@ -55,7 +55,7 @@ function* beginningOf(session: Session, call: NewEffect): Program<EffectBeginnin
     lease: call.lease,
   });
   yield* verifyJournal(session, key);
-  const input = call.input?.();
+  const { input } = call;
   const inputDigest = input && session.sealing.address(call.threadId, input.text);
   const { known, undecided } = yield* knownEffects(session, key, yield* orphanCall(session, key, call, inputDigest));
   const row = yield* known.matching();

@@ -13,8 +13,12 @@ const WHAT = "the channels of a checkpoint";
 
 /** JSON of a manifest; see `langgraph_snapshots.channels` in the schema. Inline values are codec text, which is JSON. */
 export function manifestText(manifest: Manifest): string {
-  const entries = [...manifest].map(([channel, entry]) => `${JSON.stringify(channel)}:${entryText(entry)}`);
-  return `{${entries.join(",")}}`;
+  let text = "";
+  for (const [channel, entry] of manifest) {
+    entry.text ??= `${JSON.stringify(channel)}:${entryText(entry)}`;
+    text += text === "" ? entry.text : `,${entry.text}`;
+  }
+  return `{${text}}`;
 }
 
 function entryText({ version, pointer }: ChannelEntry): string {

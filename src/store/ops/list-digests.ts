@@ -1,4 +1,4 @@
-import { extended, newDigest, type RunningDigest } from "../../values/texts";
+import { extended, newDigest, type RunningDigest } from "../../values/known";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import type { Pointer } from "../store";

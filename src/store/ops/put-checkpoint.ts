@@ -4,6 +4,7 @@ import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
 import { enterThread, isThere } from "./tombstones";
 import type {
+  ChannelEntry,
   EarlyOutcome,
   NewCheckpoint,
   NewValue,
@@ -33,11 +34,10 @@ export function withoutInline(session: Session, checkpoint: NewCheckpoint): NewC
     const { text } = packed;
     return { kind: "whole", chunk: { address: sealing.address(checkpoint.threadId, text), text: () => text }, parts: [] };
   };
-  const values = checkpoint.values.map((value): NewValue => ({
-    ...value,
-    packed: () => outside(value.packed()),
-  }));
-  return { ...checkpoint, values };
+  return {
+    ...checkpoint,
+    values: checkpoint.values.map(({ channel, packed }): NewValue => ({ channel, packed: outside(packed) })),
+  };
 }
 
 export const LIVE = "superseded_by IS NULL";
@@ -156,44 +156,46 @@ function* manifestOf(
   earlier: Manifest,
   placed: Map<string, readonly Segment[]>,
 ): Program<Manifest> {
+  const { values, versions } = checkpoint;
   const pointers = new Map<string, Pointer>();
-  for (const value of checkpoint.values) {
-    const before = [parent, earlier].flatMap((manifest) => manifest.get(value.channel)?.pointer ?? []);
-    pointers.set(value.channel, yield* pointerTo(session, key, value, before, placed));
+  for (const { channel, packed } of values) {
+    const before = parent.get(channel)?.pointer;
+    const earlierOne = earlier.get(channel)?.pointer;
+    const carried = carriedOver(packed, before, earlierOne);
+    if (carried?.kind === "list" && packed.kind === "list") placed.set(channel, yield* placeOf(session, key, packed, carried));
+    const pointer = carried ?? (yield* storeValue(session, key, channel, packed, before ?? earlierOne, placed));
+    pointers.set(channel, pointer);
   }
   // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
   // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
   if (checkpoint.parentId === checkpoint.checkpointId) {
     for (const [channel, { version, pointer }] of earlier) {
       if (pointer === undefined || version === undefined || pointers.has(channel)) continue;
-      if (checkpoint.versions[channel] === version) pointers.set(channel, pointer);
+      if (versions[channel] === version) pointers.set(channel, pointer);
     }
   }
-  const channels = new Set([...Object.keys(checkpoint.versions), ...pointers.keys()]);
-  return new Map(
-    [...channels].map((channel) => [channel, { version: versionIn(checkpoint, channel), pointer: pointers.get(channel) }]),
-  );
+  const manifest = new Map<string, ChannelEntry>();
+  for (const channel of Object.keys(versions)) {
+    manifest.set(channel, entryOf(versions[channel], pointers.get(channel), parent.get(channel)));
+  }
+  for (const [channel, pointer] of pointers) {
+    if (!manifest.has(channel)) manifest.set(channel, entryOf(undefined, pointer, parent.get(channel)));
+  }
+  return manifest;
 }
 
-function versionIn({ versions }: NewCheckpoint, channel: string): ChannelVersion | undefined {
-  return Object.hasOwn(versions, channel) ? versions[channel] : undefined;
+function carriedOver(packed: PackedValue, before: Pointer | undefined, earlier: Pointer | undefined): Pointer | undefined {
+  if (before !== undefined && leadsTo(before, packed)) return before;
+  return earlier !== undefined && leadsTo(earlier, packed) ? earlier : undefined;
 }
 
-/** @param before what the channel holds in the parent and in the checkpoint's earlier version */
-function* pointerTo(
-  session: Session,
-  key: ThreadState,
-  value: NewValue,
-  before: readonly Pointer[],
-  placed: Map<string, readonly Segment[]>,
-): Program<Pointer> {
-  const known = before.find((pointer) => pointer.kind === "whole" && pointer.address === value.address);
-  if (known !== undefined) return known;
-  const packed = value.packed();
-  const carried = before.find((pointer) => leadsTo(pointer, packed));
-  if (carried === undefined) return yield* storeValue(session, key, value.channel, packed, before[0], placed);
-  if (carried.kind === "list" && packed.kind === "list") placed.set(value.channel, yield* placeOf(session, key, packed, carried));
-  return carried;
+/** @param before the channel's entry in the parent, which stays the one if nothing has changed */
+function entryOf(
+  version: ChannelVersion | undefined,
+  pointer: Pointer | undefined,
+  before: ChannelEntry | undefined,
+): ChannelEntry {
+  return before !== undefined && before.pointer === pointer && before.version === version ? before : { version, pointer };
 }
 
 function* storeValue(

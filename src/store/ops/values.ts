@@ -18,8 +18,7 @@ export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): P
   const { chunks } = key.facts;
   const known = chunks.get(chunk.address);
   if (known !== undefined) return known;
-  const isLikelyNew = chunk.isNew === true || key.facts.wasChunkNew;
-  const stored = isLikelyNew ? undefined : yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address);
+  const stored = key.facts.wasChunkNew ? undefined : yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address);
   const seq = stored?.seq ?? (yield* insertChunk(session, key, chunk));
   if (stored !== undefined) key.facts.wasChunkNew = false;
   chunks.set(chunk.address, seq);

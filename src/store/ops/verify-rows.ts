@@ -1,6 +1,6 @@
 import { TurnsError } from "../../errors";
 import { isId } from "../../ids";
-import { finished } from "../../values/texts";
+import { finished } from "../../values/known";
 import type { VerifyCounts } from "../integrity";
 import type { Program } from "../program";
 import { type AnyRows, LIST_ROWS, TOMBSTONE_ROWS } from "../rows";

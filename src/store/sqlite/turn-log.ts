@@ -47,6 +47,8 @@ interface Gone {
 
 /** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
 export class SqliteTurnLog {
+  /** It has no keys. */
+  readonly awaitsKeys = false;
   readonly #db: SqliteDatabase;
   readonly #session: SqliteSession;
   readonly #file: OpenedFile;
