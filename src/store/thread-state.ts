@@ -22,6 +22,10 @@ export interface KnownHead {
   channels: CheckpointHead["channels"];
   /** What has pending writes on it, as {@link writesKey} tells; undefined if not all of it is known. */
   writes: Set<string> | undefined;
+  /** The node tasks started from it that have turns, but for {@link ThreadFacts.hasStrayTurns}; undefined if not all of them are known. */
+  turns: Set<string> | undefined;
+  /** Whether it was saved since these facts were begun. */
+  isSaved: boolean;
 }
 
 /**
@@ -38,6 +42,8 @@ export class ThreadFacts {
   readonly heads = new Recent<string, KnownHead>(HEADS);
   /** The turns of node tasks that have not ended yet, oldest first. */
   readonly turns = new Recent<string, readonly TurnRow[]>(NODE_TASKS);
+  /** Whether there are turns of which nobody knows the checkpoint that they started from: with durability "exit" they come before it. */
+  hasStrayTurns = false;
   /** The seqs of chunks by address. */
   readonly chunks = new Recent<string, number>(CHUNKS);
   /** The chunk that was stored last was new, so the next one probably is: it is inserted without a look whether it is there. */

@@ -110,7 +110,10 @@ export function* knownHead(session: Session, key: ThreadState, ns: string, check
   const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   if (row === undefined) return undefined;
   const { position, parentId, step, channels } = toLiveHead(session, key.threadId, row);
-  return rememberHead(key, { ns, checkpointId, position, parentId, step, channels, writes: undefined });
+  return rememberHead(key, {
+    ...{ ns, checkpointId, position, parentId, step, channels },
+    ...{ writes: undefined, turns: undefined, isSaved: false },
+  });
 }
 
 /** What is there already of a checkpoint that is about to be saved. */

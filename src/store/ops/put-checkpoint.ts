@@ -105,6 +105,9 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     step: checkpoint.step,
     channels: manifest,
     writes,
+    // A run hands in a checkpoint before what starts from the next one, so nothing has started from this one before its parent was saved.
+    turns: known === undefined && writes !== undefined && parent?.isSaved === true ? new Set() : known?.turns,
+    isSaved: true,
   });
   const planned = yield* mapped(checkpoint.planned, (thought) =>
     turnApart(session, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(session, thought)),
