@@ -234,7 +234,7 @@ function* settled(
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    ...(yield* contentOf(session, key, updateOf(settle.update(thought)))),
+    ...(yield* contentOf(session, key, updateOf(settle.redacted === undefined ? settle.update : settle.redacted(thought)))),
     createdAt: writes.createdAt,
     seq: key.nextSeq(),
     status,
