@@ -110,6 +110,7 @@ export class ThreadState {
   readonly threadId: string;
   readonly thread: number;
   facts = new ThreadFacts();
+  readonly #first: number;
   readonly #transaction: Pick<Set<ThreadState>, "add">;
   readonly #row: ThreadFields;
   /** Turns that are written at the end of the transaction: one that ends in it as well is written once. */
@@ -122,6 +123,7 @@ export class ThreadState {
     this.#row = row;
     this.threadId = row.threadId;
     this.thread = row.thread;
+    this.#first = firstSeq(row.thread);
   }
 
   get row(): Readonly<ThreadFields> {
@@ -135,7 +137,7 @@ export class ThreadState {
 
   /** The newest seq of the thread. */
   get newestSeq(): number {
-    return firstSeq(this.thread) + this.#row.seq;
+    return this.#first + this.#row.seq;
   }
 
   /** Takes the next seq of the thread. @throws {TurnsError} THREAD_FULL */

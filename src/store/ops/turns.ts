@@ -2,13 +2,12 @@ import { namespaceAbove } from "../namespaces";
 import { type Program, answered } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Session } from "../session";
-import { type Entry, enterThread } from "./tombstones";
+import { type Entry, enterThread, threadKey } from "./thread-rows";
 import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
 import { headKey, type ThreadState } from "../thread-state";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { graphSeq } from "./graphs";
 import { claimTask } from "./tasks";
-import { threadKey } from "./thread-rows";
 import { type SavedApart, turnApart, insertTurn, updateTurn } from "./turn-changes";
 import { storeChunks } from "./values";
 
