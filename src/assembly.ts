@@ -46,11 +46,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const serde = options.serde && new UserSerde(options.serde);
   const events = new SaverEmitter(logger);
   const store = openSqliteStore(source, options);
-  const values = new Values(
-    options,
-    (threadId, text) => store.address(threadId, text),
-    () => store.awaitsKeys,
-  );
+  const values = new Values(options, (threadId, text) => store.address(threadId, text));
   const runs = new RunRegistry({ store, log: logger, createId, clock });
   const failures = new PendingFailures(runs);
   const space = new SpaceKeeper(store, logger, (run) => isAlive(run));

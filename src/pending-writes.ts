@@ -1,5 +1,4 @@
 import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
-import { MARKER } from "./codec";
 import { TurnsError } from "./errors";
 import type { NewWrite, PackedText, TurnStatus } from "./store/store";
 
@@ -23,40 +22,28 @@ export function withoutHandler(writes: PendingWrite[]): PendingWrite[] {
   return writes.filter(([channel]) => channel !== ERROR_SOURCE_NODE);
 }
 
-/** A write whose value is packed. */
-export interface PackedWrite extends PackedText {
-  index: number;
-  channel: string;
-}
-
 /**
- * Special channels have fixed negative indices, the others take their place in the list. Of two writes with one index the later counts.
+ * Special channels have fixed negative indices and a row each; the others take their place in the list and share one. Of two writes
+ * with one index the later counts.
  *
- * @param pack a value as text
+ * @param pack a list of [index, channel, value] as text
  */
-export function packedWrites(
-  writes: readonly PendingWrite[],
-  pack: (channel: string, value: unknown) => PackedText,
-): PackedWrite[] {
-  const places = new Map<number, PendingWrite>();
-  writes.forEach((write, place) => {
-    refuseIllFormed(write[0]);
-    places.set(specialIndex(write[0]) ?? place, write);
+export function toRows(writes: readonly PendingWrite[], pack: (entries: Entry[]) => PackedText): NewWrite[] {
+  const entries = new Map<number, Entry>();
+  writes.forEach(([channel, value], place) => {
+    refuseIllFormed(channel);
+    const index = specialIndex(channel) ?? place;
+    entries.set(index, [index, channel, value]);
   });
-  return [...places].map(([index, [channel, value]]) => ({ index, channel, ...pack(channel, value) }));
+  const regular = [...entries.values()].filter(([index]) => index >= 0);
+  const rows = [...entries.values()].filter(([index]) => index < 0).map((entry) => [entry]);
+  return [...(regular.length > 0 ? [regular] : []), ...rows].map((row) => ({
+    idx: Math.min(row[0]?.[0] ?? 0, 0),
+    entries: pack(row),
+  }));
 }
 
-/** Special writes have a row each, the others share one. */
-export function toRows(writes: readonly PackedWrite[]): NewWrite[] {
-  const regular = writes.filter(({ index }) => index >= 0);
-  const rows = writes.filter(({ index }) => index < 0).map((write) => ({ idx: write.index, entries: entriesOf([write]) }));
-  return regular.length === 0 ? rows : [{ idx: 0, entries: entriesOf(regular) }, ...rows];
-}
-
-function entriesOf(writes: readonly PackedWrite[]): PackedText {
-  const texts = writes.map(({ index, channel, text }) => `[${index},${JSON.stringify(channel)},${text}]`);
-  return { text: `[${texts.join(",")}]`, parts: writes.flatMap(({ parts }) => parts) };
-}
+export type Entry = [index: number, channel: string, value: unknown];
 
 /** SQLite stores a lone surrogate as another character: what was written to one channel would come back in another. */
 function refuseIllFormed(channel: string): void {
@@ -87,19 +74,7 @@ export function settlementOf(writes: readonly PendingWrite[]): { status: TurnSta
 
 /** The node's update as its writes tell it, for an Action that no recorder has seen. */
 export function updateOf(writes: readonly PendingWrite[]): Record<string, unknown> {
-  return Object.fromEntries(writes.filter(([channel]) => isOfUpdate(channel)));
-}
-
-/** {@link updateOf} of writes that are packed, as the text of a record; undefined for one that has the codec's own mark among its keys. */
-export function updateTextOf(writes: readonly PackedWrite[]): PackedText | undefined {
-  const channels = new Map(writes.filter(({ channel }) => isOfUpdate(channel)).map((write) => [write.channel, write]));
-  if (channels.has(MARKER)) return undefined;
-  const texts = [...channels].map(([channel, { text }]) => `${JSON.stringify(channel)}:${text}`);
-  return { text: `{${texts.join(",")}}`, parts: [...channels.values()].flatMap(({ parts }) => parts) };
-}
-
-function isOfUpdate(channel: string): boolean {
-  return !/^(__|branch:|join:)/.test(channel);
+  return Object.fromEntries(writes.filter(([channel]) => !/^(__|branch:|join:)/.test(channel)));
 }
 
 function specialIndex(channel: string): number | undefined {

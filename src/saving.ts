@@ -5,6 +5,7 @@ import { claimOfCheckpoint, claimOfWrites } from "./claims";
 import { encode } from "./codec";
 import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
+import { heldCheckpoint, heldFrame, heldWrites, packedLater } from "./held";
 import {
   type Address,
   addressOf,
@@ -16,19 +17,18 @@ import {
   type TaskNames,
 } from "./run-config";
 import type { ResolvedOptions } from "./options";
-import { packedWrites, settlementOf, toRows, updateOf, updateTextOf, withoutHandler, writesToKeep } from "./pending-writes";
+import { type Entry, settlementOf, toRows, updateOf, withoutHandler, writesToKeep } from "./pending-writes";
 import type { Retention } from "./retention/retention";
 import type { UserSerde } from "./serde";
 import type {
   Lease,
   LostTurn,
-  NewCheckpoint,
   NewThought,
-  NewWrites,
   PackedText,
   SavedCheckpoint,
   SawDeletion,
   Store,
+  TaskClaim,
   TurnRow,
   TurnState,
   When,
@@ -41,7 +41,7 @@ import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { toPublicTurn, withoutBookkeeping } from "./turns/turn";
 import { reportLostTurn } from "./turns/turn-log";
-import { inChannel, type Values } from "./values";
+import { inChannel, once, quietly, type Values } from "./values";
 
 export interface SavingParts {
   options: ResolvedOptions;
@@ -101,10 +101,9 @@ export class Saving {
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).
       const described = withRunId(metadata, config);
       const serde = this.#parts.serde;
-      const kept = toSave(checkpoint, metadata, parentId, newVersions);
-      const frame = this.#frame(config, { ...at, parentId }, kept, metadata);
+      const kept = this.#kept(toSave(checkpoint, metadata, parentId, newVersions));
       const commit = (stored: Stored): ReturnType<Store["putCheckpoint"]> =>
-        this.#putNow(frame, stored, this.#parts.isRecorded(config) ? "boundary" : "now");
+        this.#putNow(config, at, parentId, kept, metadata, stored);
       const saved =
         serde === undefined
           ? commit({ values: kept.channel_values, metadata: described })
@@ -127,44 +126,56 @@ export class Saving {
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
   }
 
-  /** A checkpoint as it is now, but for what a serde makes. */
-  #frame(
-    config: RunnableConfig,
-    at: SavedAt & { parentId: string | undefined },
-    checkpoint: Checkpoint,
-    metadata: CheckpointMetadata,
-  ): Frame {
-    const above = parentsOf(metadata);
-    const { channel_values: values, channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
-    const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), at, metadata.source);
-    const createdAt = this.#timeOf(config);
-    const runId: unknown = config.metadata?.["run_id"];
-    return {
-      ...at,
-      source: metadata.source,
-      step: metadata.step,
-      runId: typeof runId === "string" ? runId : undefined,
-      above,
-      ...this.#begun(config, at),
-      // In metadata that a serde has made a prune couldn't read them.
-      body: this.#encode({ v, ts, versions_seen: seen, ...(this.#parts.serde !== undefined && { parents: above }) }),
-      delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(values, channel)),
-      versions: { ...versions },
-      claim,
-      createdAt,
-      graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
-      planned: this.#parts.isRecorded(config) ? [] : this.#planned(config, at, checkpoint, metadata, claim.taskId, createdAt),
-      mayHaveHoles: this.#parts.options.onCheckpointError === "continue",
-    };
+  /** The checkpoint as it is now, if it cannot be committed at once. */
+  #kept(checkpoint: Checkpoint): Checkpoint {
+    if (this.#parts.serde !== undefined) return heldFrame(checkpoint);
+    return this.#parts.store.awaitsKeys ? heldCheckpoint(checkpoint, this.#parts.options) : checkpoint;
   }
 
   /** Serialises and commits before its first await: nothing here may wait. */
-  #putNow(frame: Frame, stored: Stored, when: When): ReturnType<Store["putCheckpoint"]> {
-    const values = this.#parts.values.channels(frame, stored.values);
-    const metadata = this.#encode(stored.metadata);
-    const saved = this.#parts.store.putCheckpoint({ ...frame, metadata, values, outcomes: this.#early.take(frame) }, when);
+  #putNow(
+    config: RunnableConfig,
+    at: SavedAt,
+    parentId: string | undefined,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    stored: Stored,
+  ): ReturnType<Store["putCheckpoint"]> {
+    const state = stored.values;
+    const above = parentsOf(metadata);
+    const { channel_versions: versions, v, ts, versions_seen: seen } = checkpoint;
+    const claim = claimOfCheckpoint(this.#parts.namesOf(config, at), { ...at, parentId }, metadata.source);
+    const createdAt = this.#timeOf(config);
+    const runId: unknown = config.metadata?.["run_id"];
+    const isRecorded = this.#parts.isRecorded(config);
+    const isKeyed = !this.#parts.store.awaitsKeys;
+    const values = this.#parts.values.channels(at, state, isKeyed);
+    const saved = this.#parts.store.putCheckpoint(
+      {
+        ...at,
+        parentId,
+        source: metadata.source,
+        step: metadata.step,
+        runId: typeof runId === "string" ? runId : undefined,
+        above,
+        ...this.#begun(config, at),
+        // In metadata that a serde has made a prune couldn't read them.
+        body: this.#encode({ v, ts, versions_seen: seen, ...(this.#parts.serde !== undefined && { parents: above }) }),
+        metadata: this.#encode(stored.metadata),
+        delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
+        values,
+        versions,
+        claim,
+        createdAt,
+        graphRuns: this.#parts.runs.graphRunsOf(at.threadId),
+        planned: isRecorded ? [] : this.#planned(config, at, checkpoint, metadata, claim.taskId, createdAt),
+        outcomes: this.#early.take(at),
+        mayHaveHoles: this.#parts.options.onCheckpointError === "continue",
+      },
+      isRecorded ? "boundary" : "now",
+    );
     const remember = (done: SavedCheckpoint): SavedCheckpoint => {
-      this.#parts.values.saved(frame, values, done);
+      this.#parts.values.saved(at, values, done);
       return done;
     };
     return saved instanceof Promise ? saved.then(remember) : remember(saved);
@@ -185,16 +196,19 @@ export class Saving {
       const isEarly = !this.#parts.isRecorded(config) && !this.#parts.seen.has(at.ns, at.checkpointId);
       const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.namesOf(config, at), at, task, writesToKeep(writes));
-      const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> => {
-        const createdAt = this.#timeOf(config);
-        const { rows, settle } = this.#packed({ ...at, nodeTaskId }, stored, settlement);
-        // One that failed is still to be done: the next run does it, and with durability "exit" tells nobody.
-        if (isEarly && settle !== undefined && settle.status !== "error") this.#early.add(at, { nodeTaskId, createdAt, settle });
-        const when = this.#parts.isRecorded(config) ? "boundary" : "now";
-        return this.#parts.store.putWrites({ ...at, ...begun, ...task, rows, claim, createdAt, settle }, when);
-      };
+      const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
+        this.#putWritesNow(
+          { ...at, ...begun, ...task },
+          stored,
+          settlement,
+          isEarly,
+          claim,
+          this.#timeOf(config),
+          this.#parts.isRecorded(config) ? "boundary" : "now",
+        );
       const serde = this.#parts.serde;
-      const saved = serde === undefined ? commit(writes) : serde.inOrder(serde.writes(writes), commit);
+      const held = this.#parts.store.awaitsKeys ? heldWrites(writes, this.#parts.options) : writes;
+      const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
       settled?.();
       this.#parts.runs.touch(at.threadId);
@@ -207,39 +221,58 @@ export class Saving {
     }
   }
 
-  /** Writes as they are now, and what becomes of their Action. */
-  #packed(
+  /** As {@link #putNow}. */
+  #putWritesNow(
+    at: SavedAt & Begun & { nodeTaskId: string; taskPath: string },
+    writes: readonly PendingWrite[],
+    settlement: ReturnType<typeof settlementOf>,
+    isEarly: boolean,
+    claim: TaskClaim,
+    createdAt: string,
+    when: When,
+  ): ReturnType<Store["putWrites"]> {
+    const update = this.#updateOf(at, writes, settlement);
+    const settle = this.#parts.redaction.recordsTurns
+      ? settlement && { ...settlement, update: update.text, actionId: this.#parts.options.createId() }
+      : undefined;
+    // One that failed is still to be done: the next run does it, and with durability "exit" tells nobody.
+    if (isEarly && settle !== undefined && settle.status !== "error")
+      this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
+    const saved = this.#parts.store.putWrites(
+      {
+        ...at,
+        rows: toRows(writesToKeep(writes), (entries) => this.#packEntries(at.threadId, entries)),
+        claim,
+        createdAt,
+        settle,
+      },
+      when,
+    );
+    // The Action is there already, mostly: then its content is not asked for.
+    if (isEarly || (saved instanceof Promise && when === "now")) quietly(update.hold);
+    return saved;
+  }
+
+  /** What an Action holds that has to be made from its writes; `hold` keeps it as it is now. */
+  #updateOf(
     { threadId, nodeTaskId }: { threadId: string; nodeTaskId: string },
     writes: readonly PendingWrite[],
     settlement: ReturnType<typeof settlementOf>,
-  ): Pick<NewWrites, "rows" | "settle"> {
-    const { redaction, values, serde, options } = this.#parts;
-    const kept = writesToKeep(writes);
-    const packed = packedWrites(kept, (channel, value) => inChannel(channel, () => values.text(threadId, value)));
-    const rows = toRows(packed);
-    if (settlement === undefined || !redaction.recordsTurns) return { rows, settle: undefined };
-    const settle = { ...settlement, actionId: options.createId() };
+  ): { text: (thought: TurnRow) => PackedText | undefined; hold: () => unknown } {
+    const { redaction, values, serde } = this.#parts;
     if (redaction.keepsAll) {
-      const update = kept === writes ? updateTextOf(packed) : undefined;
-      return { rows, settle: { ...settle, update: update ?? values.text(threadId, updateOf(writes)) } };
+      const text = once(() => values.text(threadId, updateOf(writes)));
+      return { text, hold: text };
     }
     // What a serde has made of the writes can be shown to nobody.
-    if (serde !== undefined || !redaction.asks) return { rows, settle: { ...settle, update: undefined } };
-    const state = redaction.copied(updateOf(writes));
-    const redacted = ({ graphId, taskId, nodeName, nodeNs = "" }: TurnRow): PackedText | undefined => {
-      const turn = {
-        threadId,
-        graphId,
-        taskId,
-        nodeName,
-        nodeNs,
-        nodeTaskId,
-        turnType: "Action" as const,
-        status: settle.status,
-      };
-      return redaction.packed(turn, state, false).packed;
+    if (serde !== undefined) return { text: () => undefined, hold: () => undefined };
+    const hold = once(() => redaction.copied(updateOf(writes)));
+    const text = ({ graphId, taskId, nodeName, nodeNs = "" }: TurnRow): PackedText | undefined => {
+      const status = settlement?.status;
+      const turn = { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType: "Action", status } as const;
+      return redaction.packed(turn, hold(), false).packed;
     };
-    return { rows, settle: { ...settle, update: undefined, redacted } };
+    return { text, hold };
   }
 
   #report(threadId: string, lost: readonly LostTurn[]): void {
@@ -324,12 +357,22 @@ export class Saving {
     );
   }
 
+  /** The text of a row of writes, each value with its larger parts as references. */
+  #packEntries(threadId: string, entries: readonly Entry[]): PackedText {
+    const pack = (): PackedText => {
+      const packed = entries.map(([index, channel, value]) => {
+        const { text, parts } = inChannel(channel, () => this.#parts.values.text(threadId, value));
+        return { text: `[${index},${JSON.stringify(channel)},${text}]`, parts };
+      });
+      return { text: `[${packed.map(({ text }) => text).join(",")}]`, parts: packed.flatMap(({ parts }) => parts) };
+    };
+    return this.#parts.store.awaitsKeys ? packedLater(pack) : pack();
+  }
+
   #encode(value: unknown): string {
     return encode(value, this.#parts.options);
   }
 }
-
-type Frame = Omit<NewCheckpoint, "values" | "metadata" | "outcomes">;
 
 /** What goes into a checkpoint: as it is, or as the user's serde made it. */
 interface Stored {

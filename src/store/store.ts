@@ -264,9 +264,7 @@ export interface NewWrites {
         status: TurnStatus;
         durable: boolean;
         /** What an Action that has to be inserted holds; undefined for nothing. */
-        update: PackedText | undefined;
-        /** The same where the option `redact` is to be asked, with what only the Thought tells. */
-        redacted?: (thought: TurnRow) => PackedText | undefined;
+        update: (thought: TurnRow) => PackedText | undefined;
         actionId: string;
       }
     | undefined;

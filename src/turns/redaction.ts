@@ -51,11 +51,6 @@ export class Redaction {
     return this.#options.turns === "full" && this.#options.redact === undefined;
   }
 
-  /** Whether `redact` is asked what rows are to hold. */
-  get asks(): boolean {
-    return this.#options.turns === "full" && this.#options.redact !== undefined;
-  }
-
   /**
    * Saves a turn with what its row is to hold: at once, or, if a serde of the user's has to make that first, behind all that was handed in before.
    *

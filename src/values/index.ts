@@ -1,4 +1,4 @@
-import { encode, type EncodeOptions } from "../codec";
+import type { EncodeOptions } from "../codec";
 import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type { NewValue, PackedText, PackedValue, ReadParts, Remembered, SavedCheckpoint, StoredValue } from "../store/store";
@@ -23,47 +23,32 @@ export interface ValuesOptions extends EncodeOptions {
 export class Values {
   readonly #options: ValuesOptions;
   readonly #memory: Memory;
-  readonly #awaitsKeys: () => boolean;
 
-  /**
-   * @param address the address of a part's text within a thread
-   * @param awaitsKeys whether addresses can't be computed yet: until they can, values are packed without parts
-   */
-  constructor(
-    options: ValuesOptions,
-    address: (threadId: string, text: string) => string,
-    awaitsKeys: () => boolean = () => false,
-  ) {
+  /** @param address the address of a part's text within a thread */
+  constructor(options: ValuesOptions, address: (threadId: string, text: string) => string) {
     this.#options = options;
     this.#memory = new Memory(options.cacheSize, address);
-    this.#awaitsKeys = awaitsKeys;
   }
 
   /**
    * The values of channels for the store, as they are now. One that is what it was at the last save is not encoded: should the store need
    * its text all the same, it is made from our private copy.
    *
+   * @param isKeyed whether addresses can be computed yet. If not, values are packed when the store asks for them, so nobody may change them.
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channels(at: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValue[] {
-    if (this.#awaitsKeys()) return Object.keys(state).map((channel) => this.#inline(channel, state[channel]));
+  channels(at: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>, isKeyed: boolean): NewValue[] {
     const packing = this.#packing(at.threadId);
     return Object.keys(state).map((channel) => {
       const value = new ChannelValue(channel, state[channel], packing.memory.channel(at.ns, channel), packing);
-      if (value.address === undefined) value.packed();
+      if (isKeyed && value.address === undefined) value.packed();
       return value;
     });
   }
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
   text(threadId: string, value: unknown): PackedText {
-    if (this.#awaitsKeys()) return { text: readable(() => encode(value, this.#options)), parts: [] };
     return readable(() => packReference(value, this.#packing(threadId)));
-  }
-
-  #inline(channel: string, value: unknown): NewValue {
-    const packed = { kind: "inline", text: inChannel(channel, () => encode(value, this.#options)) } as const;
-    return { channel, address: undefined, packed: () => packed };
   }
 
   /** Remembers what was saved, so that the next save compares instead of encoding. */

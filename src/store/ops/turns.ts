@@ -233,7 +233,7 @@ function* settled(
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    ...(yield* contentOf(session, key, updateOf(settle.redacted === undefined ? settle.update : settle.redacted(thought)))),
+    ...(yield* contentOf(session, key, updateOf(settle.update(thought)))),
     createdAt: writes.createdAt,
     seq: key.nextSeq(),
     status,
