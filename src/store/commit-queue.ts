@@ -181,7 +181,7 @@ export class CommitQueue {
 
   *#all(jobs: readonly Job[], values: Map<Job, unknown>): Program {
     values.clear();
-    yield* refuseRetiredKey(this.#session);
+    if (!this.#session.isKeyCurrent) yield* refuseRetiredKey(this.#session);
     for (const job of jobs) {
       const { request, isAlone, leftOut } = job;
       let isAtFailpoint = false;

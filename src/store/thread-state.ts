@@ -22,6 +22,10 @@ export interface KnownHead {
   channels: CheckpointHead["channels"];
   /** What has pending writes on it, as {@link writesKey} tells; undefined if not all of it is known. */
   writes: Set<string> | undefined;
+  /** The node tasks started from it that have turns, but for {@link ThreadFacts.hasStrayTurns}; undefined if not all of them are known. */
+  turns: Set<string> | undefined;
+  /** Whether it was saved since these facts were begun. */
+  isSaved: boolean;
 }
 
 /**
@@ -38,6 +42,8 @@ export class ThreadFacts {
   readonly heads = new Recent<string, KnownHead>(HEADS);
   /** The turns of node tasks that have not ended yet, oldest first. */
   readonly turns = new Recent<string, readonly TurnRow[]>(NODE_TASKS);
+  /** Whether there are turns of which nobody knows the checkpoint that they started from: with durability "exit" they come before it. */
+  hasStrayTurns = false;
   /** The seqs of chunks by address. */
   readonly chunks = new Recent<string, number>(CHUNKS);
   /** The chunk that was stored last was new, so the next one probably is: it is inserted without a look whether it is there. */
@@ -104,6 +110,7 @@ export class ThreadState {
   readonly threadId: string;
   readonly thread: number;
   facts = new ThreadFacts();
+  readonly #first: number;
   readonly #transaction: Pick<Set<ThreadState>, "add">;
   readonly #row: ThreadFields;
   /** Turns that are written at the end of the transaction: one that ends in it as well is written once. */
@@ -116,6 +123,7 @@ export class ThreadState {
     this.#row = row;
     this.threadId = row.threadId;
     this.thread = row.thread;
+    this.#first = firstSeq(row.thread);
   }
 
   get row(): Readonly<ThreadFields> {
@@ -129,7 +137,7 @@ export class ThreadState {
 
   /** The newest seq of the thread. */
   get newestSeq(): number {
-    return firstSeq(this.thread) + this.#row.seq;
+    return this.#first + this.#row.seq;
   }
 
   /** Takes the next seq of the thread. @throws {TurnsError} THREAD_FULL */

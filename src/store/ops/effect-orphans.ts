@@ -111,7 +111,6 @@ export function* runsAreSaved(
   { thread }: ThreadState,
   { ns, graphRuns }: Pick<NewCheckpoint, "ns" | "graphRuns">,
 ): Program<void> {
-  if (graphRuns.length === 0 || session.unsavedEffects === false) return;
   session.unsavedEffects = (yield* session.get(ANY_UNSAVED)) !== undefined;
   if (!session.unsavedEffects) return;
   for (const row of yield* session.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {

@@ -16,13 +16,11 @@ import {
   rootTaskName,
 } from "./effect-orphans";
 import { unfinishedRewind } from "./rewind-records";
-import { enterThread } from "./tombstones";
+import { enterThread, checkLease, threadIdOf, threadKey } from "./thread-rows";
 import type { EffectBeginning, EffectSettlement, NewEffect, RewindRow, UndoOutcome } from "../store";
 import type { ThreadState } from "../thread-state";
 import { storeChunks } from "./values";
-import { checkLease } from "./runs";
 import { claimTask } from "./tasks";
-import { threadIdOf, threadKey } from "./thread-rows";
 
 const TASK_AT = "SELECT task_id FROM langgraph_tasks WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1";
 const BEHIND = EFFECT_ROWS.select(`WHERE ${ofThread()} AND (seq > ?2 OR tried_seq > ?2) ORDER BY seq`);

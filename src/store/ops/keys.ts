@@ -41,8 +41,8 @@ export function* refuseEncrypted(session: Session, what: string): Program {
 /** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
 export function* refuseRetiredKey(session: Session): Program {
   const { keyId } = session.sealing;
-  if (keyId === undefined || session.isKeyCurrent) return;
-  if ((yield* session.get(SECRET, `key:${keyId}`)) !== undefined) return void (session.isKeyCurrent = true);
+  session.isKeyCurrent = keyId === undefined || (yield* session.get(SECRET, `key:${keyId}`)) !== undefined;
+  if (session.isKeyCurrent) return;
   throw new TurnsError("UNKNOWN_KEY", {
     what: `the encryption key ${JSON.stringify(keyId)}`,
     expected: "a key that this database still uses",

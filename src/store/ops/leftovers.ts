@@ -3,7 +3,8 @@ import { RUN_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { RunRow } from "../store";
 import { type LEFTOVERS, type RawOf, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
-import { endRun, type RawRun, toRun } from "./runs";
+import { endRun } from "./runs";
+import { type RawRun, toRun } from "./thread-rows";
 
 /** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries included. */
 export const ROWS_AT_ONCE = 1_000;

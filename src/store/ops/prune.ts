@@ -8,8 +8,7 @@ import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../st
 import { ThreadFacts } from "../thread-state";
 import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./graphs";
-import { listRuns } from "./runs";
-import { threadKey } from "./thread-rows";
+import { listRuns, threadKey } from "./thread-rows";
 
 const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
 const DELETE = {

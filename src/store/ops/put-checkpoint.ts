@@ -2,7 +2,6 @@ import { TurnsError } from "../../errors";
 import { anyOf, mapped, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
-import { enterThread, isThere } from "./tombstones";
 import type {
   ChannelEntry,
   EarlyOutcome,
@@ -14,10 +13,11 @@ import type {
   SavedCheckpoint,
   Segment,
 } from "../store";
-import type { ThreadState } from "../thread-state";
+import { type ThreadState, type KnownHead, headKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
-import { knownHead, rememberHead, savedBefore, leadsTo, type Manifest, manifestText } from "./heads";
+import { type Manifest, type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { claimTask } from "./tasks";
+import { enterThread, isThere } from "./thread-rows";
 import { type SavedApart, turnApart } from "./turn-changes";
 import { insertThought, settleAction } from "./turns";
 import { storeChunk, storeChunks, placeList, placeOf } from "./values";
@@ -95,7 +95,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     channels: manifestText(manifest),
     metadata: checkpoint.metadata,
   });
-  yield* runsAreSaved(session, key, checkpoint);
+  if (checkpoint.graphRuns.length > 0 && session.unsavedEffects !== false) yield* runsAreSaved(session, key, checkpoint);
   session.heads.add(checkpoint);
   rememberHead(key, {
     ns,
@@ -105,6 +105,9 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     step: checkpoint.step,
     channels: manifest,
     writes,
+    // A run hands in a checkpoint before what starts from the next one, so nothing has started from this one before its parent was saved.
+    turns: known === undefined && writes !== undefined && parent?.isSaved === true ? new Set() : known?.turns,
+    isSaved: true,
   });
   const planned = yield* mapped(checkpoint.planned, (thought) =>
     turnApart(session, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(session, thought)),
@@ -215,4 +218,94 @@ function* storeValue(
   const segments = yield* placeList(session, key, packed, before);
   placed.set(channel, segments);
   return { kind: "list", list: segments.at(-1)?.list ?? 0, length: packed.length, digest: packed.digest };
+}
+
+/** JSON of a manifest; see `langgraph_snapshots.channels` in the schema. Inline values are codec text, which is JSON. */
+export function manifestText(manifest: Manifest): string {
+  let text = "";
+  for (const [channel, entry] of manifest) {
+    entry.text ??= `${JSON.stringify(channel)}:${entryText(entry)}`;
+    text += text === "" ? entry.text : `,${entry.text}`;
+  }
+  return `{${text}}`;
+}
+
+function entryText({ version, pointer }: ChannelEntry): string {
+  const text = version === undefined ? "null" : JSON.stringify(version);
+  switch (pointer?.kind) {
+    case undefined:
+      return text;
+    case "inline":
+      return `[${text},0,${pointer.text}]`;
+    case "whole":
+      return `[${text},1,"${pointer.address}"]`;
+    case "list":
+      return `[${text},2,${pointer.list},${pointer.length},"${pointer.digest}"]`;
+  }
+}
+
+/** Whether a pointer leads to exactly this value. */
+export function leadsTo(pointer: Pointer, packed: PackedValue): boolean {
+  if (pointer.kind === "inline") return packed.kind === "inline" && packed.text === pointer.text;
+  if (pointer.kind === "whole") return packed.kind === "whole" && packed.chunk.address === pointer.address;
+  return packed.kind === "list" && packed.length === pointer.length && packed.digest === pointer.digest;
+}
+
+const GREATEST_ID = `SELECT max(id) AS id FROM (
+    SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ?2
+    UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2)`;
+
+/** What saves know of a checkpoint: remembered, or read. */
+export function* knownHead(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<KnownHead | undefined> {
+  const remembered = key.facts.heads.get(headKey(ns, checkpointId));
+  if (remembered !== undefined) return remembered;
+  const row = yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
+  if (row === undefined) return undefined;
+  const { position, parentId, step, channels } = toLiveHead(session, key.threadId, row);
+  return rememberHead(key, {
+    ...{ ns, checkpointId, position, parentId, step, channels },
+    ...{ writes: undefined, turns: undefined, isSaved: false },
+  });
+}
+
+/** What is there already of a checkpoint that is about to be saved. */
+export interface SavedBefore {
+  /** Its last version. */
+  head: KnownHead | undefined;
+  /** {@link KnownHead.writes}: a checkpoint may have writes before it is saved. */
+  writes: KnownHead["writes"];
+}
+
+/** Mostly nothing, and nothing is read: the checkpoint's id is greater than all that its namespace has had. */
+export function* savedBefore(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<SavedBefore> {
+  const { heads, greatestIds } = key.facts;
+  const remembered = heads.get(headKey(ns, checkpointId));
+  if (remembered !== undefined) return { head: remembered, writes: remembered.writes };
+  let greatest = greatestIds.get(ns);
+  if (greatest === undefined) {
+    greatest = (yield* session.get<{ id: string | null }>(GREATEST_ID, key.thread, ns))?.id ?? null;
+    greatestIds.set(ns, greatest);
+  }
+  if (greatest !== null && !isGreater(checkpointId, greatest)) {
+    const head = yield* knownHead(session, key, ns, checkpointId);
+    return { head, writes: head?.writes };
+  }
+  greatestIds.set(ns, checkpointId);
+  return { head: undefined, writes: new Set() };
+}
+
+/** A checkpoint that may not have been saved yet gets writes. */
+export function writtenEarly({ facts: { greatestIds } }: ThreadState, ns: string, checkpointId: string): void {
+  const greatest = greatestIds.get(ns);
+  if (greatest === null || (greatest !== undefined && isGreater(checkpointId, greatest))) greatestIds.set(ns, checkpointId);
+}
+
+/** In the order of SQLite, which compares bytes. */
+function isGreater(left: string, right: string): boolean {
+  return Buffer.compare(Buffer.from(left), Buffer.from(right)) > 0;
+}
+
+export function rememberHead({ facts }: ThreadState, head: KnownHead): KnownHead {
+  facts.heads.set(headKey(head.ns, head.checkpointId), head);
+  return head;
 }

@@ -3,8 +3,7 @@ import { TURN_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { TurnStatus, Lease, TurnRow } from "../store";
 import { type RawTurn, toTurn } from "../turn-rows";
-import { checkLease } from "./runs";
-import { threadKey } from "./thread-rows";
+import { checkLease, threadKey } from "./thread-rows";
 import { updateTurn, turnOf } from "./turn-changes";
 
 const BY_ID = TURN_ROWS.select("WHERE id = ?");

@@ -8,9 +8,9 @@ import type { ThreadState } from "../thread-state";
 import { archiveRewound, archiveRows, restoreArchive, sealArchive } from "./archive";
 import { effectsBehind } from "./effects";
 import { changeRewind, rewindOf, saveRewind, unfinishedRewind } from "./rewind-records";
-import { clearRuns, listRuns } from "./runs";
+import { clearRuns } from "./runs";
+import { listRuns, growEpoch, outdate, threadKey, recount } from "./thread-rows";
 import { listTasks } from "./tasks";
-import { growEpoch, outdate, threadKey, recount } from "./thread-rows";
 
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;

@@ -1,12 +1,11 @@
-import { ownershipChange } from "../ownership";
 import type { Program } from "../program";
 import { TASK_ROWS } from "../rows";
 import type { Session } from "../session";
-import { renameTaskOfTurns } from "./turn-changes";
 import type { TaskClaim, TaskRow } from "../store";
 import type { RawOf, TASKS } from "../tables";
 import type { ThreadFacts, ThreadState } from "../thread-state";
 import { threadKey } from "./thread-rows";
+import { renameTaskOfTurns } from "./turn-changes";
 
 type RawTask = RawOf<typeof TASKS>;
 
@@ -69,4 +68,45 @@ export function* tasksOf(session: Session, { thread, threadId }: ThreadState): P
 /** The task of a row, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED */
 function toTask(session: Session, threadId: string, row: RawTask): TaskRow {
   return TASK_ROWS.parse(session.sealing, threadId, row);
+}
+
+/** What a commit does to the thread's list of task intervals, before its own row takes the next seq. */
+export type OwnershipChange =
+  | { type: "none" }
+  | { type: "rename"; taskId: string }
+  | { type: "open"; taskId: string; graphId: string; kind: TaskRow["kind"] };
+
+/**
+ * Decides which of the user's tasks a commit belongs to (design, *task*): each new input starts a task, a resume continues the one
+ * it resumes, an `updateState` between runs is a task of its own so that a rewind to the task before it is exact. A task's rows are
+ * those of its intervals; that is why ownership is a matter of *when*, and no row but a turn carries a task id.
+ *
+ * @param current the interval that is open now
+ * @param lastRun the newest interval of kind `run`: what a resume after an `updateState` goes back to
+ */
+export function ownershipChange(
+  current: TaskRow | undefined,
+  lastRun: TaskRow | undefined,
+  claim: TaskClaim,
+  threadId: string,
+): OwnershipChange {
+  const graphId = claim.graphId ?? current?.graphId ?? threadId;
+  const open = (taskId: string, kind: TaskRow["kind"]): OwnershipChange => ({ type: "open", taskId, graphId, kind });
+  const kind = claim.kind === "update" ? "update" : "run";
+
+  if (current !== undefined && current.graphId !== graphId && claim.kind === "resume") {
+    return open(claim.taskId ?? current.taskId, kind);
+  }
+  if (claim.taskId !== undefined) {
+    const continues = current?.taskId === claim.taskId && (current.kind === kind || kind === "update");
+    return continues ? { type: "none" } : open(claim.taskId, kind);
+  }
+  if (current === undefined) return open(claim.name, kind);
+  if (claim.kind === "resume") {
+    return current.kind === "update" && lastRun !== undefined ? open(lastRun.taskId, "run") : { type: "none" };
+  }
+  if (claim.provisional !== undefined && current.taskId === claim.provisional) {
+    return claim.name === current.taskId ? { type: "none" } : { type: "rename", taskId: claim.name };
+  }
+  return open(claim.name, kind);
 }

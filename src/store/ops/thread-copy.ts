@@ -1,5 +1,5 @@
 import { TurnsError } from "../../errors";
-import { corrupted, unknownThread } from "../refusals";
+import { corrupted, unknownThread, unfinishedRewind as refusal } from "../refusals";
 import type { EffectRow } from "../effects";
 import type { Program } from "../program";
 import {
@@ -15,19 +15,18 @@ import {
   WRITE_ROWS,
 } from "../rows";
 import type { Session } from "../session";
-import { allowAgain } from "./tombstones";
+import { allowAgain, countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "./thread-rows";
 import type { CopyOrder } from "../store";
 import { type Column, EFFECTS, fieldOf, ITEMS, type RowOf, type Table } from "../tables";
 import { type ThreadCounts, ThreadState } from "../thread-state";
-import { unfinishedRewind as refusal } from "../refusals";
 import { unfinishedRewind } from "./rewind-records";
 import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
 import { copiedSeq, type CopyPath, eachSourceItem, eachSourceRow } from "./copy-path";
 import { saveEffect, toEffect } from "./effect-rows";
-import { manifestText, parseManifest } from "./heads";
+import { manifestText } from "./put-checkpoint";
+import { parseManifest } from "./heads";
 import { refuseEncrypted } from "./keys";
 import { namesOf } from "./names";
-import { countedRows, insertThread, newThread, NO_ROWS, takeNumber, threadKey } from "./thread-rows";
 
 /** What the source's own row counts and its copy has too; rewinds stay behind. */
 const COPIED: readonly (keyof ThreadCounts)[] = ["snapshots", "writes", "turns", "effects"];

@@ -1,13 +1,26 @@
-import { corrupted } from "../refusals";
+import { TurnsError } from "../../errors";
+import { plainSealing } from "../../sealing";
 import type { Program } from "../program";
-import { THREAD_ROWS } from "../rows";
+import { corrupted, leaseLost } from "../refusals";
+import { THREAD_ROWS, TOMBSTONE_ROWS, RUN_ROWS } from "../rows";
 import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
+import type { Lease, SawDeletion, RunRow } from "../store";
+import {
+  type RawOf,
+  type THREADS,
+  REWINDS,
+  rowsOfThread,
+  type Table,
+  THREAD_TABLES,
+  type TOMBSTONES,
+  type RUNS,
+} from "../tables";
+import { ThreadFacts, type ThreadCounts, type ThreadFields, ThreadState, type Deletion, headKey } from "../thread-state";
 import { refuseEncrypted } from "./keys";
-import { type RawOf, type THREADS, REWINDS, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
-import { ThreadFacts, type ThreadCounts, type ThreadFields, ThreadState } from "../thread-state";
 
 export type RawThread = RawOf<typeof THREADS>;
+export type RawRun = RawOf<typeof RUNS>;
 
 export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
 /** What a thread begins with. */
@@ -20,6 +33,15 @@ const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
 const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
   coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
   WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
+
+/** Either way, so that a damaged id does not make a deletion look like one that never was. */
+const TOMBSTONE_OF = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
+const REMOVE_TOMBSTONE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
+const HAS_CHECKPOINT =
+  "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
+/** A row that stands under another thread, by damage, keeps nobody from this one. */
+const HOLDS = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
+const RUNS_OF = RUN_ROWS.select("WHERE thread_id = ?");
 
 /** Whether the rows of threads are those that were written. A checksum is over the thread's sequence, which each commit moves on. */
 export function* areWritten(session: Session, rows: readonly WrittenThread[]): Program<boolean> {
@@ -102,6 +124,126 @@ export function tagOf(session: Session, threadId: string): string {
 
 function damaged(threadId: string, found: string): Error {
   return corrupted(`thread ${JSON.stringify(threadId)}`, "its row as it was saved", found, { threadId });
+}
+
+/** What a save says about where it belongs. */
+export interface Entry {
+  /** It may be the first of a new thread. */
+  begins: boolean;
+  /** Whether the thread that is there has what the save goes on from. */
+  belongs: (thread: ThreadState) => Program<boolean>;
+  /** The checkpoint that the save continues or belongs to. */
+  refersTo: string | undefined;
+  sawDeletion: SawDeletion;
+  lease: Lease | undefined;
+}
+
+/**
+ * The thread that a save goes to, created if there is none yet.
+ *
+ * @throws {TurnsError} THREAD_DELETED for a save that goes on with what was deleted: it would bring back a part of the thread
+ * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final. LEASE_LOST for a run whose
+ * thread somebody else has taken over.
+ */
+export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadState> {
+  const key = yield* threadKey(session, threadId);
+  const grave = key === undefined ? yield* tombstoneOf(session, threadId) : yield* deletionKnown(session, key);
+  if (grave !== undefined && (grave.final || (yield* isLate(key, entry, grave.deletedAt)))) {
+    throw threadDeleted(threadId, grave.deletedAt, grave.final);
+  }
+  yield* checkLease(session, entry.lease);
+  return key ?? (yield* createThread(session, threadId, createdAt));
+}
+
+/** The tombstone of the thread's id, if there is one; looked up once. */
+function* deletionKnown(session: Session, { threadId, facts }: ThreadState): Program<Deletion | undefined> {
+  if (facts.deletion === undefined) facts.deletion = (yield* tombstoneOf(session, threadId)) ?? null;
+  return facts.deletion === null ? undefined : facts.deletion;
+}
+
+/**
+ * A save is late if its run began before the deletion. What it goes on from proves nothing then: a graph with `checkpointer: true` in
+ * a late run reads the new thread's memory and goes on from it.
+ *
+ * If no run is known, as for a save by hand, what it goes on from has to be there. Its id is a time and would prove nothing: clocks are set.
+ */
+function* isLate(key: ThreadState | undefined, entry: Entry, deletedAt: number): Program<boolean> {
+  if (entry.sawDeletion !== undefined) return entry.sawDeletion !== deletedAt;
+  if (key !== undefined && (yield* entry.belongs(key))) return false;
+  if (entry.begins) return false;
+  return entry.refersTo !== undefined || key === undefined;
+}
+
+export function* isThere(session: Session, { thread, facts }: ThreadState, ns: string, checkpointId: string): Program<boolean> {
+  if (facts.heads.get(headKey(ns, checkpointId)) !== undefined) return true;
+  return (yield* session.get(HAS_CHECKPOINT, thread, ns, checkpointId)) !== undefined;
+}
+
+/** Which deletion of the thread was the last one, 0 for none. */
+export function* deletionOf(session: Session, threadId: string): Program<number> {
+  return (yield* tombstoneOf(session, threadId))?.deletedAt ?? 0;
+}
+
+/** No two deletions of a thread have the same time, so that runs can tell them apart. */
+export function* bury(session: Session, threadId: string, deletedAt: number, final: boolean): Program<void> {
+  yield* saveTombstone(session, threadId, Math.max(deletedAt, (yield* deletionOf(session, threadId)) + 1), final);
+}
+
+/** The id may be used again, though not by the runs that were at work when it was deleted. */
+export function* allowAgain(session: Session, threadId: string): Program<void> {
+  const grave = yield* tombstoneOf(session, threadId);
+  if (grave !== undefined) yield* saveTombstone(session, threadId, grave.deletedAt, false);
+}
+
+/** @returns whether there was a tombstone */
+export function* removeTombstone(session: Session, threadId: string): Program<boolean> {
+  session.threads.delete(threadId);
+  return (yield* session.run(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
+}
+
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED */
+function* tombstoneOf(session: Session, threadId: string): Program<Deletion | undefined> {
+  const row = yield* session.get<RawOf<typeof TOMBSTONES>>(TOMBSTONE_OF, threadId, tagOf(session, threadId));
+  return row && TOMBSTONE_ROWS.parse(session.sealing, threadId, row);
+}
+
+function* saveTombstone(session: Session, threadId: string, deletedAt: number, final: boolean): Program<void> {
+  session.threads.delete(threadId);
+  yield* session.run(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId));
+  const row = { threadId, tag: tagOf(session, threadId), deletedAt, final };
+  yield* session.run(TOMBSTONE_ROWS.insert, ...TOMBSTONE_ROWS.values(session.sealing, { thread: null, threadId }, row));
+}
+
+function threadDeleted(threadId: string, deletedAt: number, final: boolean): TurnsError {
+  return new TurnsError("THREAD_DELETED", {
+    what: `thread ${JSON.stringify(threadId)}`,
+    expected: final ? "a thread that was not deleted for good" : "a save that begins anew, or goes on with what is there",
+    found: `a thread deleted at ${new Date(deletedAt).toISOString()}`,
+    remedy: "Nothing was saved. End the run that is still at work; saver.reuseThread(threadId) allows the id again.",
+    data: { threadId },
+  });
+}
+
+/**
+ * The fence, asked in the transaction of every commit of a run. A run's row goes only when the run itself gives it back, or when somebody
+ * took the run for dead; an id is never used again.
+ *
+ * @throws {TurnsError} LEASE_LOST
+ */
+export function* checkLease(session: Session, lease: Lease | undefined): Program<void> {
+  if (lease === undefined) return;
+  const { runId, threadId } = lease;
+  if (session.leases.get(runId) === threadId) return;
+  if ((yield* session.get(HOLDS, runId, threadId)) !== undefined) return void session.leases.set(runId, threadId);
+  throw leaseLost(lease, (yield* listRuns(session, lease.threadId))[0]);
+}
+
+export function* listRuns(session: Session, threadId: string): Program<RunRow[]> {
+  return (yield* session.all<RawRun>(RUNS_OF, threadId)).map(toRun);
+}
+
+export function toRun(row: RawRun): RunRow {
+  return RUN_ROWS.parse(plainSealing, row.thread_id, row);
 }
 
 const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];

@@ -2,12 +2,11 @@ import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { leaveArchive, leaveThread, removeArchived, removeRows, ROWS_AT_ONCE } from "./leftovers";
-import { bury } from "./tombstones";
+import { bury, threadNumbers, threadKey, listRuns } from "./thread-rows";
 import type { RunRow, ThreadRow } from "../store";
 import { refuseBack } from "./paging";
-import { clearRuns, listRuns } from "./runs";
+import { clearRuns } from "./runs";
 import { tasksOf } from "./tasks";
-import { threadNumbers, threadKey } from "./thread-rows";
 
 interface Row {
   created_at: string;

@@ -3,7 +3,7 @@ import { TURN_ROWS } from "../rows";
 import { type Session, LeftUnwritten } from "../session";
 import type { LostTurn, TurnRow, TaskRow } from "../store";
 import type { ChangesOf, TURNS } from "../tables";
-import type { ThreadState } from "../thread-state";
+import { headKey, type ThreadState } from "../thread-state";
 import { changedTurn, toTurn, type RawTurn } from "../turn-rows";
 import { threadKey, threadIdOf } from "./thread-rows";
 
@@ -62,6 +62,8 @@ const SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
 export function insertTurn(key: ThreadState, turn: TurnRow): TurnRow {
   key.count("turns");
   key.addTurn(turn);
+  const { ns = "", checkpointId = "", nodeTaskId = "" } = turn;
+  key.facts.heads.get(headKey(ns, checkpointId))?.turns?.add(nodeTaskId);
   rememberTurn(key, turn);
   return turn;
 }

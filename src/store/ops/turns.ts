@@ -2,13 +2,12 @@ import { namespaceAbove } from "../namespaces";
 import { type Program, answered } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Session } from "../session";
-import { type Entry, enterThread } from "./tombstones";
+import { type Entry, enterThread, threadKey } from "./thread-rows";
 import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
-import type { ThreadState } from "../thread-state";
+import { headKey, type ThreadState } from "../thread-state";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { graphSeq } from "./graphs";
 import { claimTask } from "./tasks";
-import { threadKey } from "./thread-rows";
 import { type SavedApart, turnApart, insertTurn, updateTurn } from "./turn-changes";
 import { storeChunks } from "./values";
 
@@ -33,6 +32,8 @@ export function* insertThought(session: Session, thought: NewThought): Program<T
     ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
   });
   const task = yield* claimTask(session, key, thought.claim, thought.createdAt);
+  if (isFirstTurn(key, origin, nodeTaskId)) key.facts.turns.set(nodeTaskId, []);
+  if (!origin.proven) key.facts.hasStrayTurns = true;
   const attempts = (yield* turnsOf(session, key, nodeTaskId)).filter(({ turnType }) => turnType === "Thought").length;
   const graph = yield* graphSeq(session, key, thought.graph);
   return insertTurn(key, {
@@ -62,6 +63,12 @@ export function* insertThought(session: Session, thought: NewThought): Program<T
     fingerprint: thought.fingerprint,
     validation: undefined,
   });
+}
+
+/** Whether it is known that a node task has no turns yet, so that none have to be looked for. */
+function isFirstTurn({ facts }: ThreadState, { ns, checkpointId, proven }: Origin, nodeTaskId: string): boolean {
+  if (!proven || checkpointId === undefined || facts.hasStrayTurns) return false;
+  return facts.heads.get(headKey(ns, checkpointId))?.turns?.has(nodeTaskId) === false;
 }
 
 /** The turns of a node task, oldest first: remembered, or read. */
@@ -157,6 +164,7 @@ export function* insertAction(session: Session, action: NewAction): Program<Turn
     },
   });
   const thought = newestOf(yield* turnsOf(session, key, nodeTaskId), "Thought", runId);
+  if (thought === undefined) key.facts.hasStrayTurns = true;
   const { taskId, graphId } = thought ?? (yield* claimTask(session, key, action.claim, action.createdAt));
   const graph = thought === undefined ? yield* graphSeq(session, key, action.graph) : thought.graph;
   return insertTurn(key, {

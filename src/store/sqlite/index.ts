@@ -27,13 +27,13 @@ import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } fr
 import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "../ops/prune-sweep";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "../ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "../ops/rewinds";
-import { beatRun, beginRun, checkLease, endRun, listRuns } from "../ops/runs";
+import { beatRun, beginRun, endRun } from "../ops/runs";
+import { listRuns, checkLease, deletionOf, removeTombstone } from "../ops/thread-rows";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { listTasks } from "../ops/tasks";
 import { readChunks } from "../ops/values";
 import { deleteThread, getThread, listThreads } from "../ops/threads";
-import { deletionOf, removeTombstone } from "../ops/tombstones";
 import { addTokens, tokenUsage } from "../ops/tokens";
 import { insertAction, insertThought } from "../ops/turns";
 import { knownNodeTasks, listTurns, openThoughts, saveValidation } from "../ops/read-turns";
