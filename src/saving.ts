@@ -27,6 +27,7 @@ import type {
   PackedText,
   SavedCheckpoint,
   SawDeletion,
+  SawEpoch,
   Store,
   TaskClaim,
   TurnRow,
@@ -70,6 +71,7 @@ type SavedAt = Required<Address> & { checkpointId: string };
 /** What its run found when it began. */
 interface Begun {
   sawDeletion: SawDeletion;
+  sawEpoch: SawEpoch;
   lease: Lease | undefined;
 }
 
@@ -300,8 +302,8 @@ export class Saving {
   /** A graph that a node calls on another thread belongs to the run around it. */
   #begun(config: RunnableConfig, at: SavedAt): Begun {
     const { beginnings, leaseAround } = this.#parts;
-    const { deletion: sawDeletion, lease } = beginnings.of(config, at);
-    return { sawDeletion, lease: lease ?? leaseAround(config) };
+    const { deletion: sawDeletion, epoch: sawEpoch, lease } = beginnings.of(config, at);
+    return { sawDeletion, sawEpoch, lease: lease ?? leaseAround(config) };
   }
 
   #planned(

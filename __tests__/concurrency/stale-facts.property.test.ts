@@ -7,6 +7,7 @@ import { TurnSaver } from "langgraph-checkpoint-turns";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { runs } from "../support/lane";
 import { openOn } from "../support/model-calls";
+import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { configOf, put } from "../support/model-calls";
@@ -148,6 +149,24 @@ describe("nobody ever goes by what another has changed", () => {
       expect((await saver.getTuple(configOf({})))?.checkpoint.id).toMatch(/4$/);
       saver.close();
     }
+  });
+
+  test("S7.6 S3.2 a run whose thread another process rewinds meanwhile saves nothing any more", async () => {
+    const path = tempFile();
+    const own = openOn(path);
+    const other = await process(path);
+    const inTask = (task: string) => ({ configurable: { thread_id: "thread", task_id: task } });
+    await chain(own).invoke({ log: ["first"] }, inTask("one"));
+    let left: unknown;
+    const run = chain(own, async (node) => {
+      if (node !== "b") return;
+      await other.ask({ do: "rewind", task: "one" });
+      left = await other.ask({ do: "look" });
+    });
+    await expect(run.invoke({ log: ["second"] }, inTask("two"))).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    expect(await seenBy(own)).toEqual(left);
+    own.close();
+    other.end();
   });
 
   test("S7.6 two savers on one handle, which somebody else writes to as well", async () => {

@@ -33,7 +33,7 @@ import type { Session } from "../session";
 import { listTasks } from "../ops/tasks";
 import { readChunks } from "../ops/values";
 import { deleteThread, getThread, listThreads } from "../ops/threads";
-import { deletionOf, removeTombstone } from "../ops/tombstones";
+import { deletionOf, foundBy, removeTombstone } from "../ops/tombstones";
 import { addTokens, tokenUsage } from "../ops/tokens";
 import { insertAction, insertThought } from "../ops/turns";
 import { knownNodeTasks, listTurns, openThoughts, saveValidation } from "../ops/read-turns";
@@ -166,6 +166,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     hasLeftovers: (isAlive) => upkeep(() => session.now(session.transaction(hasLeftovers(session, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(session, isAlive)),
     deletionOf: read(deletionOf),
+    foundBy: read(foundBy),
     reuseThread: write(removeTombstone),
     copyThread: (order) =>
       copyThread(
