@@ -378,6 +378,8 @@ export interface LastRun {
   branch: readonly string[];
   /** Its updates and forks, newest first. `behind`: how many ids of `branch` are not older than it. */
   changes: readonly { id: string; parentId: string | undefined; seq: number; behind: number }[];
+  /** The answers at the newest checkpoint of which nothing came yet: by the id of their question, or `NO_NODE` of one given without. */
+  answered: readonly string[];
   /** CHECKPOINT_CORRUPTED if its checkpoints are not what was saved: then the rest is good for beginning anew, and for nothing else. */
   damage: TurnsError | undefined;
 }
