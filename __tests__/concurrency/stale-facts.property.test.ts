@@ -86,7 +86,7 @@ describe("nobody ever goes by what another has changed", () => {
         );
         await play(path, actors, program).finally(() => savers.forEach((saver) => saver.close()));
       }),
-      { numRuns: runs(12, 150) },
+      { numRuns: runs(8, 150) },
     );
   }, 600_000);
 
@@ -184,7 +184,7 @@ describe("nobody ever goes by what another has changed", () => {
         const stranger: Actor = async (one) => perform(new TurnSaver(db, { logger: quiet, durability: "normal" }), one);
         await play(path, [...actors, stranger], program).finally(() => db.close());
       }),
-      { numRuns: runs(8, 100) },
+      { numRuns: runs(5, 100) },
     );
   }, 600_000);
 
@@ -200,7 +200,7 @@ describe("nobody ever goes by what another has changed", () => {
           for (const { end } of others) end();
         });
       }),
-      { numRuns: runs(3, 30) },
+      { numRuns: runs(2, 30) },
     );
   }, 600_000);
 });
