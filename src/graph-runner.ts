@@ -23,7 +23,7 @@ import {
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
 import { inWords, repeatedBy, restarted, restartInDoubt, rollBack, rollbackAsked, type Start } from "./runner/restart";
 import { statusOf, type ThreadStatus } from "./runner/status";
-import { isResume, isUnreadable, unfinishedOf, unfinishedWork } from "./runner/last-run";
+import { isResume, repeats, isUnreadable, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
@@ -64,7 +64,8 @@ export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOpt
   threadId: string;
   /**
    * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run continues where it stopped. After a
-   * crash, resume without one first: the question on record may have been answered already.
+   * crash the question on record may have been answered already. Then the run continues with that answer, a warning says so, and the command is
+   * not used: the result, or the thread's state, says which question is open.
    */
   command?: object;
   /** What to begin with if there is nothing to resume, or if the run has to begin anew and its own input is not wanted or not readable. */
@@ -306,11 +307,7 @@ export class GraphRunner<G extends RunnableGraph> {
     await this.#refuseUnfinishedRewind(threadId);
     const found = await assess(this.#assessed(options), threadId);
     const { obstacle } = found;
-    const onward = { input, checkpointId: undefined };
-    if (obstacle === undefined) {
-      await this.#warnOfRepeats(threadId);
-      return onward;
-    }
+    if (obstacle === undefined) return this.#goesOn(threadId, input, found);
     if (obstacle.code === "NOTHING_TO_RESUME") {
       if (instead === undefined || instead === null) throw nothingToResume(threadId);
       return { input: instead, checkpointId: undefined };
@@ -324,10 +321,19 @@ export class GraphRunner<G extends RunnableGraph> {
     if (policy === "ignore") {
       const told = { threadId, changes: found.drift };
       this.saver.logger.warn(told, "the graph changed since its completed nodes ran; the run goes on with what they did");
-      await this.#warnOfRepeats(threadId);
-      return onward;
+      return this.#goesOn(threadId, input, found);
     }
     return this.#begunAnew(threadId, found, instead);
+  }
+
+  /** An answer to a question that was answered before a crash is left out: LangGraph would give it to the next question. */
+  async #goesOn(threadId: string, input: unknown, { run }: Assessment): Promise<Start> {
+    await this.#warnOfRepeats(threadId);
+    if (!repeats(input, run?.answered ?? [])) return { input, checkpointId: undefined };
+    const why =
+      "the question was answered before the run stopped: it continues with that answer, and the one given now is not used";
+    this.saver.logger.warn({ threadId }, why);
+    return { input: null, checkpointId: undefined };
   }
 
   #policyFor(obstacle: TurnsError, options: RunOptions<G>): "restart" | "refuse" | "ignore" {

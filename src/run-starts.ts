@@ -1,7 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { TurnsError } from "./errors";
 import { type TaskNames, taskNamesOf } from "./run-config";
-import type { Lease, SawDeletion } from "./store/store";
+import type { Lease, SawDeletion, SawEpoch } from "./store/store";
 
 interface Place {
   threadId: string;
@@ -11,13 +11,15 @@ interface Place {
 /** What a run found when it began. */
 interface Beginning {
   deletion: number;
+  /** How often the thread had been rewound. */
+  epoch: number;
   /** What it held its thread by. */
   lease: Lease | undefined;
 }
 
 /**
  * Which deletion of its thread each run found when it began, that is, when it first read the thread: a run that began before a
- * deletion is late, whatever it saves and whenever. And by which lease: a later run's is not its own.
+ * deletion is late, whatever it saves and whenever. Likewise which rewind, and by which lease: a later run's is not its own.
  *
  * LangGraph passes one `metadata` object through all calls of a graph's run, and one `control` to the graphs inside it as well; those
  * are told the namespaces around them. What comes without (a save by hand, `updateState`) is not known here.
@@ -38,8 +40,11 @@ export class Beginnings {
     }
   }
 
-  of(config: RunnableConfig, at: Place): { deletion: SawDeletion; lease: Lease | undefined } {
-    return this.#around(config, at.threadId) ?? this.#of(config.metadata, at) ?? { deletion: undefined, lease: undefined };
+  of(config: RunnableConfig, at: Place): { deletion: SawDeletion; epoch: SawEpoch; lease: Lease | undefined } {
+    return (
+      this.#around(config, at.threadId) ??
+      this.#of(config.metadata, at) ?? { deletion: undefined, epoch: undefined, lease: undefined }
+    );
   }
 
   #around(config: RunnableConfig, threadId: string): Beginning | undefined {

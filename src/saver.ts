@@ -220,8 +220,8 @@ export class TurnSaver extends BaseCheckpointSaver {
     if (at.ns === "") this.#names.remember(config, at);
     if (this.#beginnings.isOne(config, at)) {
       const lease = this.#runs.leaseOf(at.threadId);
-      const found = this.#store.deletionOf(at.threadId);
-      this.#beginnings.began(config, at, { deletion: found instanceof Promise ? await found : found, lease });
+      const found = this.#store.foundBy(at.threadId);
+      this.#beginnings.began(config, at, { ...(found instanceof Promise ? await found : found), lease });
     }
     const tuple = await readTuple(this.#tupleParts(), at);
     if (tuple?.metadata !== undefined) this.#seen.add(at, tuple.checkpoint, tuple.metadata, tuple.pendingWrites);

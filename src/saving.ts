@@ -27,6 +27,7 @@ import type {
   PackedText,
   SavedCheckpoint,
   SawDeletion,
+  SawEpoch,
   Store,
   TaskClaim,
   TurnState,
@@ -64,6 +65,7 @@ type SavedAt = Required<Address> & { checkpointId: string };
 /** What its run found when it began. */
 interface Begun {
   sawDeletion: SawDeletion;
+  sawEpoch: SawEpoch;
   lease: Lease | undefined;
 }
 
@@ -298,8 +300,8 @@ export class Saving {
   /** A graph that a node calls on another thread belongs to the run around it. */
   #begun(config: RunnableConfig, at: SavedAt): Begun {
     const { beginnings, recorder } = this.#parts;
-    const { deletion: sawDeletion, lease } = beginnings.of(config, at);
-    return { sawDeletion, lease: lease ?? recorder.leaseOf(runAround(config.callbacks)) };
+    const { deletion: sawDeletion, epoch: sawEpoch, lease } = beginnings.of(config, at);
+    return { sawDeletion, sawEpoch, lease: lease ?? recorder.leaseOf(runAround(config.callbacks)) };
   }
 
   /** Whether a run carries our recorder. */

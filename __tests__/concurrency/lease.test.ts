@@ -242,7 +242,7 @@ describe("the fence", () => {
     ["runner", { onCheckpointError: "continue", onTurnError: "continue" }],
     ["runner", { turns: "off" }],
   ] as const;
-  test.each(points(surroundings, 2))(
+  test.each(points(surroundings, 1))(
     "S4.7 stands before every commit of a run: %s, %j",
     async (kind, options) => {
       const points = new Set<string>();

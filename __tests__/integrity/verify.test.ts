@@ -367,7 +367,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
           world.close();
         }
       }),
-      { numRuns: runs(10, 40) },
+      { numRuns: runs(6, 40) },
     );
   });
 

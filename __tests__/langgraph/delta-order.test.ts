@@ -108,7 +108,7 @@ describe("S6.4 parallel writes to a delta channel reload in the order in which t
           for (const { log, delta } of states) expect(order(delta)).toEqual(order(log));
           if (!passesTaskPaths) expect(states).toEqual(await historyOf(builder.compile({ checkpointer: await mirror.whole() })));
         }),
-        { numRuns: runs(10, 200), examples: [[WIDE, "exit"]] },
+        { numRuns: runs(6, 200), examples: [[WIDE, "exit"]] },
       );
       // With "exit" LangGraph 1.4 replaces the part of the task id that decides the order in the run: the MemorySaver's order differs too.
       expect(reordered > 0).toBe(!keepsDeltaOrder("exit"));
@@ -146,7 +146,7 @@ describe("S6.4 delta channels over questions, failures, edits and time travel", 
         }
         saver.close();
       }),
-      { numRuns: Number(process.env["RUNS"] ?? runs(8, 100)) },
+      { numRuns: Number(process.env["RUNS"] ?? runs(5, 100)) },
     );
   }, 600_000);
 });

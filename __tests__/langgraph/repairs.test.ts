@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { Annotation, Command, DeltaChannel, interrupt, MemorySaver, Send, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, type Checkpoint, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
-import { effect, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { importOfficial } from "langgraph-checkpoint-turns/import";
 import fc from "fast-check";
 import { expectSame, quiet, type Scenario, thread } from "../support/diff-harness";
@@ -533,5 +533,55 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
     expect((await answered.invoke(new Command({ resume: { [id]: "A again" } }), at("sync"))).log).toEqual(["A", "A again"]);
     const resumed = await afterCrash(make(), () => "A");
     expect((await resumed.invoke(null, at("sync"))).log).toEqual(["A", "A"]);
+  });
+
+  test.each([
+    ["by id", (id: string, answer: string) => ({ [id]: answer }), (runner: any, again: any) => runner.resume(again)],
+    ["without an id", (_: string, answer: string) => answer, (runner: any, again: any) => runner.resume(again)],
+    [
+      "with invoke",
+      (_: string, answer: string) => answer,
+      (runner: any, again: any) => runner.invoke(again.command, { threadId: "t" }),
+    ],
+  ])(
+    "a GraphRunner goes on with the first answer, gives another to nobody, %s, and the open question is asked",
+    async (_, by, call) => {
+      const graph = await afterCrash(ours(), (id) => ({ [id]: "A" }));
+      const runner = new GraphRunner(graph);
+      const [{ id }] = (await graph.getState(thread())).tasks[0].interrupts;
+      const again = { threadId: "t", command: new Command({ resume: by(id, "A again") }) };
+      expect(question(await graph.getState(thread()))).toBe("one?");
+      expect((await call(runner, again)).__interrupt__).toMatchObject([{ value: "two?" }]);
+      expect(question(await graph.getState(thread()))).toBe("two?");
+      const command = new Command({ resume: by(id, "B") });
+      expect((await runner.resume({ threadId: "t", command })).log).toEqual(["A", "B"]);
+    },
+  );
+
+  test("what is no crash is answered as ever: one of two questions, after a failure, the second of one node", async () => {
+    const State = Annotation.Root({ log: list() });
+    let failures = 1;
+    const graph = new StateGraph(State)
+      .addNode("strict", () => {
+        const answer = interrupt<string, string>("strict?");
+        if (failures-- > 0) throw new Error("once");
+        return { log: [answer, interrupt<string, string>("sure?")] };
+      })
+      .addNode("easy", () => ({ log: [interrupt<string, string>("easy?")] }))
+      .addEdge(START, "strict")
+      .addEdge(START, "easy")
+      .compile({ checkpointer: ours() });
+    const runner = new GraphRunner(graph);
+    const open = async (value: string): Promise<string> => {
+      const { tasks } = await graph.getState(thread());
+      return tasks.flatMap(({ interrupts }) => interrupts).find((one) => one.value === value)!.id!;
+    };
+    await runner.invoke({ log: [] }, { threadId: "t" });
+    const answer = async (to: string, value: string): Promise<any> =>
+      runner.resume({ threadId: "t", command: new Command({ resume: { [await open(to)]: value } }) });
+    await answer("easy?", "E");
+    await expect(answer("strict?", "S")).rejects.toThrow("once");
+    await runner.resume({ threadId: "t" });
+    expect((await answer("sure?", "yes")).log).toEqual(["E", "S", "yes"]);
   });
 });

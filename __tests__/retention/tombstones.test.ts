@@ -90,7 +90,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     ),
   );
 
-  test.each(points(cases, 9))(
+  test.each(points(cases, 6))(
     "S3.7 writes nothing under the id: durability %s, attached %s, at work in %s",
     async (durability, attached, stop) => {
       saver.close();
@@ -108,7 +108,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     },
   );
 
-  test.each(points(cases, 9))(
+  test.each(points(cases, 6))(
     "S3.7 writes nothing into the thread that has begun: durability %s, attached %s, at work in %s",
     async (durability, attached, stop) => {
       saver.close();

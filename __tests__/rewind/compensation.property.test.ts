@@ -92,7 +92,7 @@ test("S3.5 whatever happened, and wherever undos fail: exactly the done effects 
       await graph.invoke({ round: { number: 99, task: "E", outer: [], left: [], inner: [] } }, thread());
       closeAll();
     }),
-    { numRuns: runs(5, 15) },
+    { numRuns: runs(4, 15) },
   );
 });
 

@@ -95,7 +95,24 @@ export function unfinishedWork(threadId: string, unfinished: Unfinished): TurnsE
 
 /** `null` and a Command that answers an interrupt go on with what there is. */
 export function isResume(input: unknown): boolean {
-  if (input === null || input === undefined) return true;
-  const { lg_name: name, resume } = input as { lg_name?: unknown; resume?: unknown };
+  return input === null || input === undefined || isAnswer(input);
+}
+
+function isAnswer(input: unknown): input is { resume: unknown } {
+  const { lg_name: name, resume } = (input ?? {}) as { lg_name?: unknown; resume?: unknown };
   return name === "Command" && resume !== undefined && resume !== null;
+}
+
+/**
+ * Whether a Command answers a question again.
+ *
+ * @param answered {@link LastRun.answered}
+ */
+export function repeats(input: unknown, answered: readonly string[]): boolean {
+  if (answered.length === 0 || !isAnswer(input)) return false;
+  const { resume } = input;
+  const ids = typeof resume === "object" && resume !== null ? Object.keys(resume) : [];
+  const isById = ids.length > 0 && ids.every((id) => /^[0-9a-f]{32}$/.test(id));
+  // Nobody knows which question an answer without an id was given to.
+  return !isById || answered.some((id) => ids.includes(id) || id.includes("-"));
 }

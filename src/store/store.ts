@@ -158,6 +158,7 @@ export interface NewCheckpoint {
   /** The checkpoints of the namespaces around this one, at which its graph was called: id by namespace. */
   above: Readonly<Record<string, string>>;
   sawDeletion: SawDeletion;
+  sawEpoch: SawEpoch;
   lease?: Lease | undefined;
   /** Channels whose value has to be put together from the writes of ancestors. */
   delta: readonly string[];
@@ -186,6 +187,9 @@ export interface EarlyOutcome extends Pick<NewWrites, "nodeTaskId" | "createdAt"
  * if not known.
  */
 export type SawDeletion = number | undefined;
+
+/** The epoch of the thread that a run found when it began: with another one the thread was rewound meanwhile. Undefined if not known. */
+export type SawEpoch = number | undefined;
 
 /** Writes of a node task that were saved together. Lists of them are in the order of `compareWrites`. */
 export interface StoredWrites {
@@ -253,6 +257,7 @@ export interface NewWrites {
   ns: string;
   checkpointId: string;
   sawDeletion: SawDeletion;
+  sawEpoch: SawEpoch;
   lease?: Lease | undefined;
   nodeTaskId: string;
   /** LangGraph's path of the task; '' for writes that are no task's. */
@@ -377,6 +382,8 @@ export interface LastRun {
   branch: readonly string[];
   /** Its updates and forks, newest first. `behind`: how many ids of `branch` are not older than it. */
   changes: readonly { id: string; parentId: string | undefined; seq: number; behind: number }[];
+  /** The answers at the newest checkpoint of which nothing came yet: by the id of their question, or `NO_NODE` of one given without. */
+  answered: readonly string[];
   /** CHECKPOINT_CORRUPTED if its checkpoints are not what was saved: then the rest is good for beginning anew, and for nothing else. */
   damage: TurnsError | undefined;
 }
@@ -721,6 +728,8 @@ export interface Store {
   removeLeftovers(isAlive: (run: RunRow) => boolean): Awaitable<boolean>;
   /** Which deletion of the thread was the last one: what {@link SawDeletion} is compared with; 0 for none. */
   deletionOf(threadId: string): Awaitable<number>;
+  /** What a run finds that begins now: what {@link SawDeletion} and {@link SawEpoch} are compared with. */
+  foundBy(threadId: string): Awaitable<{ deletion: number; epoch: number }>;
   /** Removes the tombstone. @returns whether there was one */
   reuseThread(threadId: string): Awaitable<boolean>;
   /**

@@ -33,18 +33,24 @@ export function laidOut(folder: string, image: Image): string {
 /**
  * Runs a writer under strace until it kills itself.
  *
- * @param script is called with the path of the database and `given`; tells `ACK …` lines on its standard output and ends with SIGKILL
+ * @param script a path, or what else Node is given to run it. It is called with the path of the database and `given`; tells `ACK …` lines on
+ *   its standard output and ends with SIGKILL
  * @param before what is in its folder; otherwise nothing
  * @returns all that it did to its files
  * @throws Error if it ended in any other way
  */
-export async function record(script: string, given: readonly string[], before: Image = new Map()): Promise<Operation[]> {
+export async function record(
+  script: string | readonly string[],
+  given: readonly string[],
+  before: Image = new Map(),
+): Promise<Operation[]> {
   const home = realpathSync(mkdtempSync(join(tmpdir(), "turns-power-")));
   const folder = join(home, "disk");
   const log = join(home, "trace");
   const database = laidOut(folder, before);
   try {
-    await traced(log, [process.execPath, "--import", "tsx", script, database, ...given]);
+    const program = typeof script === "string" ? ["--import", "tsx", script] : script;
+    await traced(log, [process.execPath, ...program, database, ...given]);
     return operationsOf(await readTrace(log, folder), folder, before);
   } finally {
     rmSync(home, { recursive: true, force: true });

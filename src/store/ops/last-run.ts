@@ -27,6 +27,18 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, de
         AND o.position > branch.position AND o.seq < next_seq)) AS led
     FROM branch ORDER BY depth`;
 
+/**
+ * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved again, behind
+ * the answers that it has had. Answers that came from outside have no task path; what a task was told is saved with its question or result.
+ */
+const ANSWERED = `SELECT DISTINCT answer.node_task_id AS id FROM langgraph_writes AS question JOIN langgraph_writes AS answer USING (thread, checkpoint_ns, checkpoint_id)
+  WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND question.idx = -3 AND question.${LIVE}
+    AND answer.idx = -4 AND answer.${LIVE} AND answer.seq > question.seq AND answer.task_path = ''
+    AND NOT EXISTS (SELECT 1 FROM langgraph_writes AS outcome
+      WHERE outcome.thread = question.thread AND outcome.checkpoint_ns = '' AND outcome.checkpoint_id = question.checkpoint_id
+        AND outcome.node_task_id = question.node_task_id AND outcome.${LIVE}
+        AND (outcome.idx = 0 OR (outcome.idx = -1 AND outcome.seq > answer.seq)))`;
+
 export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
   const key = yield* countedThread(session, threadId);
   if (key === undefined) return undefined;
@@ -36,7 +48,7 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
     key.thread,
   );
   const damage = yield* damageOf(verifyBranch(session, key, branch));
-  const first = branch.at(-1);
+  const [first, newest] = [branch.at(-1), branch[0]];
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
   let behind = 0;
@@ -51,6 +63,8 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
     sinceSeq: input?.seq ?? task?.seq ?? first?.seq ?? 0,
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
     changes,
+    answered:
+      newest === undefined ? [] : (yield* session.all<{ id: string }>(ANSWERED, key.thread, newest.id)).map(({ id }) => id),
     damage,
   };
 }

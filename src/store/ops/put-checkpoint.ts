@@ -1,4 +1,3 @@
-import { TurnsError } from "../../errors";
 import { anyOf, mapped, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -17,7 +16,7 @@ import { type ThreadState, type KnownHead, headKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { type Manifest, type RawSnapshot, BY_ID, toLiveHead } from "./heads";
 import { claimTask } from "./tasks";
-import { enterThread, isThere } from "./thread-rows";
+import { enterThread, isThere, rewound } from "./thread-rows";
 import { type SavedApart, turnApart } from "./turn-changes";
 import { insertThought, settleAction } from "./turns";
 import { storeChunk, storeChunks, placeList, placeOf } from "./values";
@@ -59,6 +58,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     },
     refersTo: checkpoint.parentId ?? checkpoint.above[""],
     sawDeletion: checkpoint.sawDeletion,
+    sawEpoch: checkpoint.sawEpoch,
     lease: checkpoint.lease,
   });
   yield* claimTask(session, key, checkpoint.claim, checkpoint.createdAt);
@@ -67,7 +67,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const parent = parentId === undefined ? undefined : yield* knownHead(session, key, ns, parentId);
-  if (parentId !== undefined && parent === undefined && !checkpoint.mayHaveHoles)
+  if (checkpoint.sawEpoch === undefined && parentId !== undefined && parent === undefined && !checkpoint.mayHaveHoles)
     yield* refuseRewound(session, key, ns, parentId);
   const placed = new Map<string, readonly Segment[]>();
   const manifest = yield* manifestOf(
@@ -118,21 +118,14 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
 }
 
 /**
- * A save that goes on from what a rewind has removed would undo the rewind, and nobody would notice: an attached run keeps a rewind away,
- * others don't. What a prune has removed may be gone on from, and what never was in this file: a rewind leaves no child without its parent.
+ * Of a save by hand nobody knows what its run saw, so its parent tells: what a rewind has removed must not be built upon. What a prune has
+ * removed may be, and what never was in this file: a rewind leaves no child without its parent.
  *
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */
 function* refuseRewound(session: Session, { thread, threadId, row }: ThreadState, ns: string, parentId: string): Program {
   if (row.epoch === 0 || row.prunedSeq > 0 || (yield* session.get(HAS_CHILD, thread, ns, parentId)) !== undefined) return;
-  throw new TurnsError("CHECKPOINT_NOT_FOUND", {
-    what: `a checkpoint of thread ${JSON.stringify(threadId)}`,
-    expected: `its parent ${parentId} to be there`,
-    found: "a thread that was rewound to before it",
-    remedy:
-      "Nothing was saved. End the run that is still at work, and call invoke again without a checkpoint_id: it goes on from the thread's newest checkpoint.",
-    data: { threadId, parentId },
-  });
+  throw rewound(threadId, parentId);
 }
 
 /** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */

@@ -37,6 +37,7 @@ export function* putWrites(
     },
     refersTo: checkpointId,
     sawDeletion: batch.sawDeletion,
+    sawEpoch: batch.sawEpoch,
     lease: batch.lease,
   });
   yield* claimTask(session, key, batch.claim, batch.createdAt);

@@ -5,7 +5,7 @@ import { corrupted, leaseLost } from "../refusals";
 import { THREAD_ROWS, TOMBSTONE_ROWS, RUN_ROWS } from "../rows";
 import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
-import type { Lease, SawDeletion, RunRow } from "../store";
+import type { Lease, SawDeletion, SawEpoch, RunRow } from "../store";
 import {
   type RawOf,
   type THREADS,
@@ -135,6 +135,7 @@ export interface Entry {
   /** The checkpoint that the save continues or belongs to. */
   refersTo: string | undefined;
   sawDeletion: SawDeletion;
+  sawEpoch?: SawEpoch;
   lease: Lease | undefined;
 }
 
@@ -143,7 +144,7 @@ export interface Entry {
  *
  * @throws {TurnsError} THREAD_DELETED for a save that goes on with what was deleted: it would bring back a part of the thread
  * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final. LEASE_LOST for a run whose
- * thread somebody else has taken over.
+ * thread somebody else has taken over. CHECKPOINT_NOT_FOUND for a run whose thread was rewound meanwhile: it would bring back what is gone.
  */
 export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadState> {
   const key = yield* threadKey(session, threadId);
@@ -152,6 +153,7 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
     throw threadDeleted(threadId, grave.deletedAt, grave.final);
   }
   yield* checkLease(session, entry.lease);
+  if (entry.sawEpoch !== undefined && entry.sawEpoch !== (key?.row.epoch ?? 0)) throw rewound(threadId, entry.refersTo);
   return key ?? (yield* createThread(session, threadId, createdAt));
 }
 
@@ -184,6 +186,10 @@ export function* deletionOf(session: Session, threadId: string): Program<number>
   return (yield* tombstoneOf(session, threadId))?.deletedAt ?? 0;
 }
 
+export function* foundBy(session: Session, threadId: string): Program<{ deletion: number; epoch: number }> {
+  return { deletion: yield* deletionOf(session, threadId), epoch: (yield* threadKey(session, threadId))?.row.epoch ?? 0 };
+}
+
 /** No two deletions of a thread have the same time, so that runs can tell them apart. */
 export function* bury(session: Session, threadId: string, deletedAt: number, final: boolean): Program<void> {
   yield* saveTombstone(session, threadId, Math.max(deletedAt, (yield* deletionOf(session, threadId)) + 1), final);
@@ -212,6 +218,16 @@ function* saveTombstone(session: Session, threadId: string, deletedAt: number, f
   yield* session.run(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId));
   const row = { threadId, tag: tagOf(session, threadId), deletedAt, final };
   yield* session.run(TOMBSTONE_ROWS.insert, ...TOMBSTONE_ROWS.values(session.sealing, { thread: null, threadId }, row));
+}
+
+/** @param checkpointId what the save goes on from, or belongs to */
+export function rewound(threadId: string, checkpointId: string | undefined): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    problem: `Thread ${JSON.stringify(threadId)} was rewound while a run of it was going on, so what the run saves now is refused (on checkpoint ${checkpointId}).`,
+    remedy:
+      "Nothing was saved. Stop the run that is still going on, and call invoke again without a checkpoint_id: it continues from the thread's newest checkpoint.",
+    data: { threadId, checkpointId },
+  });
 }
 
 function threadDeleted(threadId: string, deletedAt: number, final: boolean): TurnsError {

@@ -28,7 +28,7 @@ import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "../ops/prune-sweep
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "../ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "../ops/rewinds";
 import { beatRun, beginRun, endRun } from "../ops/runs";
-import { listRuns, checkLease, deletionOf, removeTombstone } from "../ops/thread-rows";
+import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "../ops/thread-rows";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { listTasks } from "../ops/tasks";
@@ -166,6 +166,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     hasLeftovers: (isAlive) => upkeep(() => session.now(session.transaction(hasLeftovers(session, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(session, isAlive)),
     deletionOf: read(deletionOf),
+    foundBy: read(foundBy),
     reuseThread: write(removeTombstone),
     copyThread: (order) =>
       copyThread(
