@@ -187,13 +187,13 @@ export class Saving {
     const task = { nodeTaskId: checkedId(taskId, "task id", "putWrites"), taskPath: checkedTaskPath(taskPath) };
     const { nodeTaskId } = task;
     refuseNoWrites(given);
-    this.#parts.seen.written(at.checkpointId, nodeTaskId, given);
+    this.#parts.seen.written(at, nodeTaskId, given);
     const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
     const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(at.threadId) : undefined;
     try {
       this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);
-      const isEarly = !this.#parts.isRecorded(config) && !this.#parts.seen.has(at.ns, at.checkpointId);
+      const isEarly = !this.#parts.isRecorded(config) && !this.#parts.seen.has(at);
       const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.namesOf(config, at), at, task, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
@@ -336,7 +336,7 @@ export class Saving {
       createdAt,
       graph: undefined,
       fingerprint: undefined,
-      startedFrom: (checkpointId) => checkpointId === checkpoint.id,
+      start: { ns: at.ns, checkpointId: checkpoint.id },
       needsSaves: false,
     }));
   }
