@@ -459,6 +459,38 @@ describe("turns: what is recorded", () => {
     },
   );
 
+  test.each(["async", "sync"] as const)(
+    "not attached: each attempt that ended has an Action with what came of it, durability %s",
+    async (durability) => {
+      const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+      let tries = 0;
+      const graph = new StateGraph(State)
+        .addNode("asks", () => ({ log: [interrupt<string, string>("well?")] }))
+        .addNode("fails", () => {
+          if (tries++ === 0) throw new Error("not yet");
+          return { log: ["done"] };
+        })
+        .addEdge(START, "asks")
+        .addEdge("asks", "fails")
+        .compile({ checkpointer: saver });
+      const options = { ...config, durability };
+      await graph.invoke({ log: [] }, options);
+      await graph.invoke(new Command({ resume: "so" }), options).catch(() => undefined);
+      await graph.invoke(null, options);
+      const actions = (await saver.listTurns("t")).filter(({ turnType }) => turnType === "Action");
+      const states = await Promise.all(actions.map(async (turn) => [line(turn), await saver.turnState(turn)]));
+      expect(states).toEqual([
+        ["A asks interrupted", {}],
+        ["A asks ok*", { log: ["so"] }],
+        ["A fails error", {}],
+        ["A fails ok*", { log: ["done"] }],
+      ]);
+      expect(await saver.inFlight("t")).toEqual([]);
+      expect(await saver.verify()).toMatchObject({ ok: true });
+      saver.close();
+    },
+  );
+
   test("not attached: each Thought has its Action while somebody else holds the file's lock", async () => {
     const path = tempFile();
     const saver = TurnSaver.fromPath(path, { logger: quiet });
