@@ -101,12 +101,13 @@ export class TurnLog {
       const start = coming instanceof Promise ? await coming : coming;
       if (start !== undefined && start.threadId !== threadId) await this.#moveTo(start.threadId, attempt);
       this.#refuseAfterFailure(attempt);
+      // Taken before the wait: nodes that start side by side go on side by side, in the order in which LangGraph started them.
+      const saves = failures.settled(attempt.threadId);
       let lost: { error: unknown } | undefined;
       const isTold = kind.isState && start !== undefined && tells(start, input, kind.isUpdated);
       if (redaction.recordsTurns) lost = await this.#thought(attempt, input, start, isTold);
       else await store.checkLease(attempt.run.lease, "boundary");
       // The checkpoint was handed in before the Thought. If it could not be saved the node doesn't run, so no turn of it is lost.
-      const saves = failures.settled(attempt.threadId);
       if (saves !== undefined) await saves;
       this.#refuseAfterFailure(attempt);
       if (lost !== undefined) this.#thoughtLost(attempt, lost.error);
