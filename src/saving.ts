@@ -211,6 +211,8 @@ export class Saving {
       const saved = serde === undefined ? commit(held) : serde.inOrder(serde.writes(writes), commit);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
       settled?.();
+      // Its checkpoint is there, and was only forgotten.
+      if (isEarly && turn !== undefined) this.#early.take(at);
       this.#parts.runs.touch(at.threadId);
       if (turn !== undefined) this.#parts.events.tell("turn", toPublicTurn(turn));
       this.#report(at.threadId, lost);
