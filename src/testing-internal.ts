@@ -91,6 +91,7 @@ export { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./turns
 export { RecorderFace } from "./turns/recorder";
 export { RECORDER_NAME, TurnRecorder } from "./turns/recorder";
 export { RunRegistry } from "./turns/run-registry";
+export { SeenCheckpoints } from "./turns/seen-checkpoints";
 export { stateOfTurn, withoutBookkeeping } from "./turns/turn";
 export { unprinted } from "./turns/recorder";
 export { uptime } from "./uptime";
