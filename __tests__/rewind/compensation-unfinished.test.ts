@@ -62,6 +62,18 @@ describe("S3.5 while a rewind is unfinished", () => {
     expect(ledger.count("do more")).toBe(1);
   });
 
+  test("S3.5 no body begins in a graph that a node of another thread calls there", async () => {
+    const { saver, graph, ledger, rewindId } = await stopped();
+    const outer = attached(saver, line({ call: async () => void (await graph.invoke({ deeds: deeds("more") }, thread())) }));
+    expect(await refusal(outer.invoke({ log: [] }, config("x", "other")))).toMatchObject({
+      code: "REWIND_UNFINISHED",
+      data: { rewindId },
+    });
+    expect(ledger.count("do more")).toBe(0);
+    expect(await saver.liveRuns("t")).toEqual([]);
+    expect(await saver.liveRuns("other")).toEqual([]);
+  });
+
   test("S3.5 a refused run leaves nothing behind in the recorder: later runs of other threads are known as before", async () => {
     const { saver, graph } = await stopped();
     for (let round = 0; round < 3; round += 1) await refusal(graph.invoke({ deeds: [] }, thread()));
