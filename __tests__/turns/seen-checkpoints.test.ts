@@ -18,7 +18,7 @@ describe("the checkpoint that a node starts from", () => {
     const start = seen.startOf(task, "t", () => undefined);
     for (let other = 1; other < 20; other += 1) {
       hand(seen, "other", other);
-      await undefined;
+      await Promise.resolve();
     }
     await macrotask();
     hand(seen, "t", 0);
