@@ -94,7 +94,7 @@ export class Saving {
     refuseMalformed(checkpoint, metadata, newVersions);
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
-    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(threadId) : undefined;
+    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.saves.began(threadId) : undefined;
     this.#parts.seen.add(at, checkpoint, metadata);
     try {
       this.#missing.refuse(at, parentId);
@@ -189,7 +189,7 @@ export class Saving {
     refuseNoWrites(given);
     this.#parts.seen.written(at, nodeTaskId, given);
     const writes = this.#parts.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
-    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.expect(at.threadId) : undefined;
+    const settled = this.#parts.isRecorded(config) ? this.#parts.failures.saves.began(at.threadId) : undefined;
     try {
       this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);

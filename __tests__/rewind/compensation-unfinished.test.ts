@@ -1,5 +1,5 @@
 import { GraphRunner, type TurnSaver, type UndoCall } from "langgraph-checkpoint-turns";
-import { LiveBodies, TurnRecorder } from "../../src/testing-internal";
+import { OpenWork, TurnRecorder } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
 import { rowsOfThread, sqlOn } from "../support/s1-tools";
 import { choresOn, config, deeds, doing, stateRows, undoing, undone, undosOf } from "../support/undo-world";
@@ -331,7 +331,7 @@ test("S3.5 a run that is refused as it begins is forgotten by the recorder, so t
     },
     graphEnds: async (_threadId: string, runId: string) => void started.push(`end of ${runId}`),
   };
-  const recorder = new TurnRecorder(sink as never, new LiveBodies());
+  const recorder = new TurnRecorder(sink as never, new OpenWork());
   const run = { runId: "r", parentRunId: undefined, tags: [], metadata: { thread_id: "t" }, runName: "graph" };
   await expect(recorder.chainStarts(undefined, {}, run)).rejects.toThrow("refused");
   // LangGraph reports no end of it.

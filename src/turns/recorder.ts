@@ -4,7 +4,7 @@ import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
-import type { LiveBodies } from "./live-bodies";
+import type { OpenWork } from "./open-work";
 import {
   type Attempt,
   type Elsewhere,
@@ -50,7 +50,7 @@ export class TurnRecorder {
   /** What `effect()` looks for. */
   [JOURNAL]: { swallowed(attempt: Attempt): Error | undefined } | undefined;
 
-  readonly bodies: LiveBodies;
+  readonly bodies: OpenWork;
   readonly #log: TurnLog;
   readonly #attempts = new Map<string, Attempt>();
   readonly #lineage = new Lineage();
@@ -59,7 +59,7 @@ export class TurnRecorder {
   readonly #doubts = new Map<string, Doubt>();
 
   /** @param bodies counts the bodies of nodes that run */
-  constructor(log: TurnLog, bodies: LiveBodies) {
+  constructor(log: TurnLog, bodies: OpenWork) {
     this.#log = log;
     this.bodies = bodies;
   }

@@ -5,7 +5,7 @@ import { leaseLost } from "../store/refusals";
 import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/refusals";
 import { uptime } from "../uptime";
-import { LiveBodies } from "./live-bodies";
+import { OpenWork } from "./open-work";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
@@ -67,8 +67,10 @@ interface Lapsed {
  * begin, and never whether two may write. Failing to keep the row never stops a run: it is logged.
  */
 export class RunRegistry {
-  /** What the recorder's graphs run, counted by the nodes themselves. */
-  readonly bodies = new LiveBodies();
+  /**
+   * The bodies of nodes, counted by the nodes themselves: LangChain reports the end of an aborted node at once, while its body may run on.
+   */
+  readonly bodies = new OpenWork();
   readonly #store: Store;
   readonly #log: Logger;
   readonly #createId: () => string;

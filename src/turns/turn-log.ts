@@ -97,12 +97,12 @@ export class TurnLog {
     const started = runs.nodeStarted(threadId, namespaceAbove(nodeNs), run.runId, run.isLate);
     if (started instanceof Promise) await started;
     try {
-      const coming = seen.startOf(attempt, threadId, () => failures.settled(threadId));
+      const coming = seen.startOf(attempt, threadId, () => failures.saves.endOf(threadId));
       const start = coming instanceof Promise ? await coming : coming;
       if (start !== undefined && start.threadId !== threadId) await this.#moveTo(start.threadId, attempt);
       this.#refuseAfterFailure(attempt);
       // Taken before the wait: nodes that start side by side go on side by side, in the order in which LangGraph started them.
-      const saves = failures.settled(attempt.threadId);
+      const saves = failures.saves.endOf(attempt.threadId);
       let lost: { error: unknown } | undefined;
       const isTold = kind.isState && start !== undefined && tells(start, input, kind.isUpdated);
       if (redaction.recordsTurns) lost = await this.#thought(attempt, input, start, isTold);
