@@ -85,8 +85,9 @@ export class RunNames {
   /** What a run says about its task holds for its thread until the next one says something else. */
   remember(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
     const told = taskNamesOf(config, "a save");
-    if (at.ns === "" && told.taskId === undefined && told.graphId === undefined) this.forget(at.threadId);
-    else if (at.ns === "") this.#of.set(at.threadId, told);
+    // A graph that a node calls on another thread has no namespace at the root there.
+    if (told.taskId !== undefined || told.graphId !== undefined) this.#of.set(at.threadId, told);
+    else if (at.ns === "") this.forget(at.threadId);
     return told;
   }
 

@@ -224,7 +224,7 @@ export class TurnSaver extends BaseCheckpointSaver {
       this.#beginnings.began(config, at, { ...(found instanceof Promise ? await found : found), lease });
     }
     const tuple = await readTuple(this.#tupleParts(), at);
-    if (tuple?.metadata !== undefined) this.#seen.add(at, tuple.checkpoint, tuple.metadata, tuple.pendingWrites);
+    if (tuple?.metadata !== undefined) this.#seen.add(at, tuple.checkpoint, tuple.metadata, tuple.pendingWrites ?? []);
     return tuple;
   }
 

@@ -91,7 +91,7 @@ export class Saving {
     const at = { threadId, ns, checkpointId: checkedId(checkpoint.id, "checkpoint_id", "put") };
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
     const isRun = this.#isRecorded(config);
-    const settled = isRun ? this.#parts.failures.expect(threadId) : undefined;
+    const settled = isRun ? this.#parts.failures.saves.began(threadId) : undefined;
     this.#parts.seen.add(at, checkpoint, metadata);
     try {
       this.#missing.refuse(at, parentId);
@@ -180,14 +180,14 @@ export class Saving {
     const task = { nodeTaskId: checkedId(taskId, "task id", "putWrites"), taskPath: checkedTaskPath(taskPath) };
     const { nodeTaskId } = task;
     refuseNoWrites(given);
-    this.#parts.seen.written(at.checkpointId, nodeTaskId, given);
+    this.#parts.seen.written(at, nodeTaskId, given);
     const writes = this.#parts.recorder.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
     const isRun = this.#isRecorded(config);
-    const settled = isRun ? this.#parts.failures.expect(at.threadId) : undefined;
+    const settled = isRun ? this.#parts.failures.saves.began(at.threadId) : undefined;
     try {
       this.#missing.refuse(at, at.checkpointId);
       const settlement = settlementOf(writes);
-      const isEarly = !isRun && !this.#parts.seen.has(at.ns, at.checkpointId);
+      const isEarly = !isRun && !this.#parts.seen.has(at);
       const begun = this.#begun(config, at);
       const claim = claimOfWrites(this.#parts.names.remember(config, at), at, task, writesToKeep(writes));
       const commit = (stored: readonly PendingWrite[]): ReturnType<Store["putWrites"]> =>
@@ -204,6 +204,8 @@ export class Saving {
       const saved = serde === undefined ? commit(writes) : serde.inOrder(serde.writes(writes), commit);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
       settled?.();
+      // Its checkpoint is there, and was only forgotten.
+      if (isEarly && turn !== undefined) this.#early.take(at);
       this.#parts.runs.touch(at.threadId);
       if (turn !== undefined) this.#parts.events.tell("turn", toPublicTurn(turn));
       this.#report(at.threadId, lost);
@@ -341,7 +343,7 @@ export class Saving {
       createdAt,
       graph: undefined,
       fingerprint: undefined,
-      startedFrom: (checkpointId) => checkpointId === checkpoint.id,
+      start: { ns: at.ns, checkpointId: checkpoint.id },
       needsSaves: false,
     }));
   }

@@ -302,7 +302,7 @@ describe("the state of a Thought is what its body got", () => {
     return last && saver.turnState(last);
   };
 
-  test("after a Command with resume and update", async () => {
+  test.each(["async", "sync", "exit"] as const)("after a Command with resume and update, durability %s", async (durability) => {
     const { saver } = setup();
     const got: unknown[] = [];
     const graph = saver.attach(
@@ -314,8 +314,8 @@ describe("the state of a Thought is what its body got", () => {
         .addEdge(START, "h")
         .compile({ checkpointer: saver }),
     );
-    await graph.invoke({ x: 1 }, config);
-    await graph.invoke(new Command({ resume: "yes", update: { x: 77 } }), config);
+    await graph.invoke({ x: 1 }, { ...config, durability });
+    await graph.invoke(new Command({ resume: "yes", update: { x: 77 } }), { ...config, durability });
     expect(got).toEqual([{ x: 1 }, { x: 77 }]);
     expect(await thoughtOf(saver, "h")).toEqual({ x: 77 });
     saver.close();

@@ -1,5 +1,5 @@
 import { GraphRunner, type TurnSaver, type UndoCall } from "langgraph-checkpoint-turns";
-import { LiveBodies, TurnRecorder } from "../../src/testing-internal";
+import { OpenWork, TurnRecorder } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
 import { rowsOfThread, sqlOn } from "../support/s1-tools";
 import { choresOn, config, deeds, doing, stateRows, undoing, undone, undosOf } from "../support/undo-world";
@@ -60,6 +60,18 @@ describe("S3.5 while a rewind is unfinished", () => {
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
     await runner.invoke({ deeds: deeds("more") }, { threadId: "t" });
     expect(ledger.count("do more")).toBe(1);
+  });
+
+  test("S3.5 no body begins in a graph that a node of another thread calls there", async () => {
+    const { saver, graph, ledger, rewindId } = await stopped();
+    const outer = attached(saver, line({ call: async () => void (await graph.invoke({ deeds: deeds("more") }, thread())) }));
+    expect(await refusal(outer.invoke({ log: [] }, config("x", "other")))).toMatchObject({
+      code: "REWIND_UNFINISHED",
+      data: { rewindId },
+    });
+    expect(ledger.count("do more")).toBe(0);
+    expect(await saver.liveRuns("t")).toEqual([]);
+    expect(await saver.liveRuns("other")).toEqual([]);
   });
 
   test("S3.5 a refused run leaves nothing behind in the recorder: later runs of other threads are known as before", async () => {
@@ -319,7 +331,7 @@ test("S3.5 a run that is refused as it begins is forgotten by the recorder, so t
     },
     graphEnds: async (_threadId: string, runId: string) => void started.push(`end of ${runId}`),
   };
-  const recorder = new TurnRecorder(sink as never, new LiveBodies());
+  const recorder = new TurnRecorder(sink as never, new OpenWork());
   const run = { runId: "r", parentRunId: undefined, tags: [], metadata: { thread_id: "t" }, runName: "graph" };
   await expect(recorder.chainStarts(undefined, {}, run)).rejects.toThrow("refused");
   // LangGraph reports no end of it.

@@ -261,7 +261,7 @@ describe("a run that counted as over, and was not", () => {
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const runs = new RunRegistry({ store, log, createId: randomUUID, clock: () => new Date() });
     const release = await runs.reserve("t");
-    await runs.graphStarted("t", "run", { bringsInput: false, isInner: false });
+    await runs.graphStarted("t", "run", false);
     await release();
     // As a graph run does that is going on when its reader has gone.
     await until(async () => !(await at.saver.isRunning("t")));

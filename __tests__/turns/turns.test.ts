@@ -459,6 +459,63 @@ describe("turns: what is recorded", () => {
     },
   );
 
+  test.each(["async", "sync"] as const)(
+    "not attached: each attempt that ended has an Action with what came of it, durability %s",
+    async (durability) => {
+      const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+      let tries = 0;
+      const graph = new StateGraph(State)
+        .addNode("asks", () => ({ log: [interrupt<string, string>("well?")] }))
+        .addNode("fails", () => {
+          if (tries++ === 0) throw new Error("not yet");
+          return { log: ["done"] };
+        })
+        .addEdge(START, "asks")
+        .addEdge("asks", "fails")
+        .compile({ checkpointer: saver });
+      const options = { ...config, durability };
+      await graph.invoke({ log: [] }, options);
+      await graph.invoke(new Command({ resume: "so" }), options).catch(() => undefined);
+      await graph.invoke(null, options);
+      const actions = (await saver.listTurns("t")).filter(({ turnType }) => turnType === "Action");
+      const states = await Promise.all(actions.map(async (turn) => [line(turn), await saver.turnState(turn)]));
+      expect(states).toEqual([
+        ["A asks interrupted", {}],
+        ["A asks ok*", { log: ["so"] }],
+        ["A fails error", {}],
+        ["A fails ok*", { log: ["done"] }],
+      ]);
+      expect(await saver.inFlight("t")).toEqual([]);
+      expect(await saver.verify()).toMatchObject({ ok: true });
+      saver.close();
+    },
+  );
+
+  test("not attached: an Action is saved once, however many graphs run and though its checkpoint is saved again", async () => {
+    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const told: string[] = [];
+    saver.events.on("turn", (turn) => void told.push(line(turn)));
+    saver.events.on("turn_failed", ({ error }) => void told.push(String(error)));
+    const id = "1ef4f797-8335-6428-8001-8a1503f9b875";
+    const put = (threadId: string, parentId?: string) =>
+      saver.put(
+        { configurable: { thread_id: threadId, checkpoint_ns: "", ...(parentId && { checkpoint_id: parentId }) } },
+        {
+          ...{ v: 4, id, ts: "2026-01-01T00:00:00Z", versions_seen: {} },
+          ...{ channel_values: { "branch:to:a": null }, channel_versions: { "branch:to:a": 1 } },
+        },
+        { source: "loop", step: 0, parents: {} },
+      );
+    await put("t");
+    for (let other = 0; other < 1_100; other += 1) await put(`other ${other}`);
+    const task = pullTaskId("a", 1, "a", ["branch:to:a"], id);
+    await saver.putWrites({ configurable: { thread_id: "t", checkpoint_ns: "", checkpoint_id: id } }, [["log", ["a"]]], task);
+    await put("t", id);
+    expect(told).toEqual(["A a ok*"]);
+    expect((await saver.listTurns("t")).filter(({ turnType }) => turnType === "Action").map(line)).toEqual(["A a ok*"]);
+    saver.close();
+  });
+
   test("not attached: each Thought has its Action while somebody else holds the file's lock", async () => {
     const path = tempFile();
     const saver = TurnSaver.fromPath(path, { logger: quiet });

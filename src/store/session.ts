@@ -12,8 +12,6 @@ export type { Program } from "./program";
 const TAGS_MAX = 1_000;
 /** Something is known of so many threads. */
 const THREADS = 256;
-/** And so many places of checkpoints. */
-const HEADS = 1_024;
 
 /** A thread's row, as a transaction has written it. */
 export interface WrittenThread {
@@ -45,8 +43,6 @@ export class Session {
   leftOut: { error: unknown } | undefined;
   /** Threads that the transaction which runs has changed. */
   readonly changed = new Set<ThreadState>();
-  /** The checkpoints that this connection has saved or read last. */
-  readonly heads = new RecentHeads();
   readonly #tags = new Map<string, string>();
   readonly #execute: Execute | undefined;
   #sealing: Sealing | undefined;
@@ -178,27 +174,5 @@ export class Session {
     this.leases.clear();
     this.isKeyCurrent = false;
     this.unsavedEffects = undefined;
-  }
-}
-
-/** Where a checkpoint is. */
-export interface HeadPlace {
-  threadId: string;
-  ns: string;
-  checkpointId: string;
-  step: number;
-}
-
-/** The places of the last few checkpoints. What a transaction takes back may be among them: whoever uses one proves it. */
-class RecentHeads {
-  #places: HeadPlace[] = [];
-
-  add({ threadId, ns, checkpointId, step }: HeadPlace): void {
-    this.#places.push({ threadId, ns, checkpointId, step });
-    if (this.#places.length >= 2 * HEADS) this.#places = this.#places.slice(-HEADS);
-  }
-
-  newestFirst(): readonly HeadPlace[] {
-    return this.#places.slice(-HEADS).reverse();
   }
 }

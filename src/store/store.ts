@@ -304,8 +304,8 @@ export interface NewThought {
   graph: GraphReference | undefined;
   /** Of the node in that graph. */
   fingerprint: string | undefined;
-  /** Tells whether a checkpoint id yields this node task id: the proof which checkpoint the task started from. */
-  startedFrom: (checkpointId: string) => boolean;
+  /** The checkpoint that the node task started from, as its id proves; undefined if that isn't known. */
+  start: { ns: string; checkpointId: string } | undefined;
   /** Whether its node doesn't run if a save of its graph, or of one around it, fails. */
   needsSaves: boolean;
 }

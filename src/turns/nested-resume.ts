@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
-import { LiveBodies } from "./live-bodies";
+import { OpenWork } from "./open-work";
 import { isPregel, type PregelLike } from "./attached-graph";
 
 interface PregelNodeLike {
@@ -82,7 +82,7 @@ function countersOf(config: Partial<RunnableConfig> | undefined): (() => () => v
   const handlers: unknown[] = Array.isArray(config?.callbacks) ? config.callbacks : (config?.callbacks?.handlers ?? []);
   return handlers.flatMap((handler) => {
     const { bodies } = (handler ?? {}) as { bodies?: unknown };
-    return bodies instanceof LiveBodies ? [() => bodies.began(threadId)] : [];
+    return bodies instanceof OpenWork ? [() => bodies.began(threadId)] : [];
   });
 }
 

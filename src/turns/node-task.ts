@@ -18,11 +18,23 @@ export interface NodeTaskInfo {
   nodeTaskId: string;
 }
 
+/** A run of a graph. */
+export interface GraphRun {
+  runId: string;
+  /** Where its turns are saved. */
+  threadId: string;
+  /** The outermost run on that thread that this is a part of. */
+  run: OuterRun;
+  /** Whether the thread counts as running because of it. */
+  isMarked: boolean;
+}
+
 /** A node task as it runs: one attempt. */
 export interface Attempt extends NodeTaskInfo {
   threadId: string;
   runId: string;
-  /** The outermost run that this is a part of. */
+  graph: GraphRun;
+  /** As {@link GraphRun} has it. */
   run: OuterRun;
   /** What the node was called with. */
   input: unknown;
@@ -32,6 +44,8 @@ export interface Attempt extends NodeTaskInfo {
 
 export interface OuterRun {
   runId: string;
+  /** As callbacks tell it: of all that is a part of the run, also of graphs that a node calls on other threads. */
+  toldThreadId: string;
   sawDeletion: SawDeletion;
   /** What it holds its thread by: all that is saved in it, on whichever thread, is refused when somebody else has taken that. */
   lease: Lease | undefined;

@@ -1,5 +1,6 @@
 import { isWithin } from "../store/namespaces";
 import type { Lease, SawDeletion } from "../store/store";
+import { OpenWork } from "./open-work";
 import type { RunRegistry } from "./run-registry";
 import { uptime } from "../uptime";
 
@@ -33,25 +34,14 @@ interface Failure extends RunMarks {
  * Only the graph's own nodes count: the node that contains it is at work, and waits for it.
  */
 export class PendingFailures {
+  /** Saves that were handed in, until they are committed, or their failure is on hold. */
+  readonly saves = new OpenWork();
   readonly #runs: RunRegistry;
   readonly #reported = new Map<string, Pick<Failure, "ns" | "error" | keyof RunMarks>[]>();
   readonly #waiting = new Map<string, Failure[]>();
-  readonly #saving = new Map<string, Saves>();
 
   constructor(runs: RunRegistry) {
     this.#runs = runs;
-  }
-
-  /** A save of the thread is handed in, and not committed yet. @returns what tells that it is, or that its failure is on hold */
-  expect(threadId: string): () => void {
-    const saves = this.#saving.get(threadId) ?? new Saves();
-    this.#saving.set(threadId, saves);
-    return saves.add(() => this.#saving.delete(threadId));
-  }
-
-  /** Resolves when no save of the thread is on its way any more; undefined if none is. */
-  settled(threadId: string): Promise<void> | undefined {
-    return this.#saving.get(threadId)?.settled;
   }
 
   /** Resolves if a node's start took the error, rejects with it once the graph of that namespace has ended. */
@@ -115,27 +105,6 @@ export class PendingFailures {
     const rest = (this.#waiting.get(threadId) ?? []).filter(wanted);
     if (rest.length === 0) this.#waiting.delete(threadId);
     else this.#waiting.set(threadId, rest);
-  }
-}
-
-/** Saves on their way. */
-class Saves {
-  readonly settled: Promise<void>;
-  #count = 0;
-  #resolve: () => void = () => undefined;
-
-  constructor() {
-    this.settled = new Promise((resolve) => (this.#resolve = resolve));
-  }
-
-  add(ended: () => void): () => void {
-    this.#count += 1;
-    return () => {
-      this.#count -= 1;
-      if (this.#count > 0) return;
-      ended();
-      this.#resolve();
-    };
   }
 }
 

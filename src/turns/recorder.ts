@@ -4,8 +4,16 @@ import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
-import type { LiveBodies } from "./live-bodies";
-import { type Attempt, type Elsewhere, handledTaskOf, type NodeTaskInfo, nodeTaskIdOf, type OuterRun } from "./node-task";
+import type { OpenWork } from "./open-work";
+import {
+  type Attempt,
+  type Elsewhere,
+  type GraphRun,
+  handledTaskOf,
+  type NodeTaskInfo,
+  nodeTaskIdOf,
+  type OuterRun,
+} from "./node-task";
 import { ModelRuns } from "./tokens";
 import type { TurnLog } from "./turn-log";
 
@@ -42,18 +50,16 @@ export class TurnRecorder {
   /** What `effect()` looks for. */
   [JOURNAL]: { swallowed(attempt: Attempt): Error | undefined } | undefined;
 
-  readonly bodies: LiveBodies;
+  readonly bodies: OpenWork;
   readonly #log: TurnLog;
   readonly #attempts = new Map<string, Attempt>();
-  /** The threads of graph runs. */
-  readonly #graphRuns = new Map<string, string>();
   readonly #lineage = new Lineage();
   readonly #modelRuns = new ModelRuns();
   /** Node tasks whose last attempt has left an effect of which nobody knows what it came to, while their outermost run goes on. */
   readonly #doubts = new Map<string, Doubt>();
 
   /** @param bodies counts the bodies of nodes that run */
-  constructor(log: TurnLog, bodies: LiveBodies) {
+  constructor(log: TurnLog, bodies: OpenWork) {
     this.#log = log;
     this.bodies = bodies;
   }
@@ -69,27 +75,42 @@ export class TurnRecorder {
     if (this.#lineage.has(runId)) return;
     const threadId = metadata?.["thread_id"];
     if (typeof threadId !== "string") return;
-    const run = this.#lineage.enter(runId, parentRunId, graph, elsewhere);
+    const task = nodeTask(tags, metadata ?? {}, runName);
+    const known =
+      this.#lineage.enter(runId, parentRunId) ??
+      this.#lineage.begin(runId, {
+        ...{ runId, toldThreadId: threadId, sawDeletion: undefined, lease: undefined, graph, elsewhere },
+        isLate: this.#lineage.isLeftBehind(parentRunId),
+      });
+    const { outermost: run, attempt: within } = known;
     const isOutermost = run.runId === runId;
     if (isOutermost && run.elsewhere !== undefined) this.#log.startsElsewhere(threadId, run.elsewhere);
-    const task = nodeTask(tags, metadata ?? {}, runName);
-    const isGraph = task === undefined && metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined;
-    if (isGraph) this.#graphRuns.set(runId, threadId);
+    // A graph that a node calls on another thread is told to be on the thread around it, and so is all that is inside of it.
+    const place = within !== undefined && threadId === run.toldThreadId ? within : { threadId, run };
+    const graphOf = (id: string, isMarked: boolean): GraphRun => ({
+      runId: id,
+      threadId: place.threadId,
+      run: place.run,
+      isMarked,
+    });
+    known.bringsUpdate = bringsUpdate(inputs);
     try {
       if (isOutermost) run.sawDeletion = await this.#log.deletionOf(threadId);
-      if (isGraph) {
-        const isInner = !isOutermost && this.#graphRuns.get(run.runId) === threadId;
-        const lease = await this.#log.graphStarts(threadId, runId, { bringsInput: bringsInput(inputs), isInner });
-        if (isOutermost) run.lease = lease;
-      } else if (task !== undefined) {
-        const attempt = { ...task, threadId, runId, run, input: inputs, within: this.#lineage.attemptOf(parentRunId) };
+      if (task !== undefined) {
+        const around = this.#lineage.get(parentRunId);
+        const graph = around?.graph ?? graphOf(parentRunId ?? runId, false);
+        if (around !== undefined) around.graph = graph;
+        const attempt = { ...task, threadId: graph.threadId, run: graph.run, runId, graph, input: inputs, within };
+        known.attempt = attempt;
         this.#attempts.set(runId, attempt);
-        this.#lineage.isAttempt(runId, attempt);
         this.#refuseHandler(handledTaskOf(task));
-        await this.#log.nodeStarts(attempt, inputs, hasOwnInput(task));
+        await this.#log.nodeStarts(attempt, inputs, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
+      } else if (metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined) {
+        known.graph = graphOf(runId, true);
+        const lease = await this.#log.graphStarts(place.threadId, runId, bringsInput(inputs));
+        if (isOutermost) run.lease = lease;
       }
     } catch (error) {
-      this.#graphRuns.delete(runId);
       this.#attempts.delete(runId);
       this.#lineage.leave(runId);
       throw error;
@@ -100,14 +121,14 @@ export class TurnRecorder {
   async chainEnds(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
     const attempt = this.#attempts.get(runId);
     // One that timed out may go on behind everybody's back: what it still does is found by its run, until the outermost run is over.
-    if (attempt === undefined || status !== "error" || attempt.run.runId === runId) this.#lineage.leave(runId);
+    const isLeft = attempt === undefined || status !== "error" || attempt.run.runId === runId;
+    const over = isLeft ? this.#lineage.leave(runId) : [];
     this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
     if (attempt !== undefined) return this.#nodeEnds(attempt, status, outcome);
     for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
-    const threadId = this.#graphRuns.get(runId);
-    this.#graphRuns.delete(runId);
-    if (threadId !== undefined) await this.#log.graphEnds(threadId, runId);
+    // LangGraph doesn't report the end of a graph inside a node that it aborts.
+    for (const graph of over) if (graph.isMarked) await this.#log.graphEnds(graph.threadId, graph.runId);
   }
 
   async #nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
@@ -122,7 +143,7 @@ export class TurnRecorder {
 
   /** A tool may call a graph. */
   toolStarts(runId: string, parentRunId: string | undefined): void {
-    if (parentRunId !== undefined && this.#lineage.has(parentRunId)) this.#lineage.enter(runId, parentRunId);
+    this.#lineage.enter(runId, parentRunId);
   }
 
   toolEnds(runId: string): void {
@@ -157,7 +178,7 @@ export class TurnRecorder {
    * the newest attempt of its node task.
    */
   attemptOf(runId: string | undefined, nodeTaskId: string): Attempt | undefined {
-    const found = this.#lineage.attemptOf(runId);
+    const found = this.#lineage.get(runId)?.attempt;
     if (found?.nodeTaskId === nodeTaskId) return found;
     return [...this.#attempts.values()].findLast((attempt) => attempt.nodeTaskId === nodeTaskId) ?? found;
   }
@@ -174,7 +195,7 @@ export class TurnRecorder {
 
   /** What the outermost run around a run holds its thread by. */
   leaseOf(runId: string | undefined): Lease | undefined {
-    return runId === undefined ? undefined : this.#lineage.outermostOf(runId)?.lease;
+    return this.#lineage.get(runId)?.outermost.lease;
   }
 
   /**
@@ -200,6 +221,10 @@ interface KnownRun {
   outermost: OuterRun;
   /** The node task's attempt that the run is, or is inside of. */
   attempt: Attempt | undefined;
+  /** The graph that it is a run of, as far as that is known. */
+  graph: GraphRun | undefined;
+  /** Whether it was called with a Command that updates the state. */
+  bringsUpdate: boolean;
 }
 
 /** Which outermost run each run is a part of: a graph inside a node began when the run around it did. */
@@ -213,43 +238,58 @@ class Lineage {
     return this.#runs.has(runId);
   }
 
-  outermostOf(runId: string): OuterRun | undefined {
-    return this.#runs.get(runId)?.outermost;
+  get(runId: string | undefined): KnownRun | undefined {
+    return runId === undefined ? undefined : this.#runs.get(runId);
   }
 
-  attemptOf(runId: string | undefined): Attempt | undefined {
-    return runId === undefined ? undefined : this.#runs.get(runId)?.attempt;
+  isLeftBehind(runId: string | undefined): boolean {
+    return runId !== undefined && this.#leftBehind.has(runId);
   }
 
-  enter(runId: string, parentRunId: string | undefined, graph?: AttachedGraph, elsewhere?: Elsewhere): OuterRun {
-    const parent = parentRunId === undefined ? undefined : this.#runs.get(parentRunId);
-    const isLate = parentRunId !== undefined && this.#leftBehind.has(parentRunId);
-    const outermost = parent?.outermost ?? { runId, sawDeletion: undefined, lease: undefined, graph, elsewhere, isLate };
-    this.#runs.set(runId, { outermost, attempt: parent?.attempt });
-    if (parent === undefined) this.#inner.set(outermost, new Set());
-    else this.#inner.get(outermost)?.add(runId);
-    return outermost;
+  begin(runId: string, outermost: OuterRun): KnownRun {
+    const known = { outermost, attempt: undefined, graph: undefined, bringsUpdate: false };
+    this.#runs.set(runId, known);
+    this.#inner.set(outermost, new Set());
+    return known;
   }
 
-  isAttempt(runId: string, attempt: Attempt): void {
-    this.#runs.set(runId, { outermost: attempt.run, attempt });
+  /** @returns undefined if the run is no part of one that is known */
+  enter(runId: string, parentRunId: string | undefined): KnownRun | undefined {
+    const parent = this.get(parentRunId);
+    if (parent === undefined) return undefined;
+    const { outermost, attempt } = parent;
+    const known = { outermost, attempt, graph: undefined, bringsUpdate: false };
+    this.#runs.set(runId, known);
+    this.#inner.get(outermost)?.add(runId);
+    return known;
   }
 
-  /** With the outermost run all goes that was a part of it: a stream that was broken off never reports its end. */
-  leave(runId: string): void {
-    const run = this.outermostOf(runId);
+  /**
+   * With the outermost run all goes that was a part of it: a stream that was broken off never reports its end.
+   *
+   * @returns the graphs of which no more is known, the outermost last
+   */
+  leave(runId: string): GraphRun[] {
+    const left = this.#runs.get(runId);
     this.#runs.delete(runId);
-    if (run === undefined) return;
-    if (run.runId !== runId) return void this.#inner.get(run)?.delete(runId);
-    for (const inner of this.#inner.get(run) ?? []) {
-      this.#runs.delete(inner);
-      this.#leftBehind.add(inner);
+    if (left === undefined) return [];
+    const { outermost } = left;
+    const inner = [...(this.#inner.get(outermost) ?? [])];
+    if (outermost.runId !== runId) {
+      this.#inner.get(outermost)?.delete(runId);
+      return left.graph === undefined ? [] : [left.graph];
     }
-    this.#inner.delete(run);
+    const over = [...inner.map((id) => this.#runs.get(id)), left].flatMap((known) => known?.graph ?? []);
+    for (const id of inner) {
+      this.#runs.delete(id);
+      this.#leftBehind.add(id);
+    }
+    this.#inner.delete(outermost);
     for (const oldest of this.#leftBehind) {
       if (this.#leftBehind.size <= LEFT_BEHIND_MAX) break;
       this.#leftBehind.delete(oldest);
     }
+    return over;
   }
 }
 
@@ -404,9 +444,22 @@ function hasOwnInput(task: NodeTaskInfo): boolean {
 
 /** `null` resumes and a Command steers; all else is new input. */
 function bringsInput(inputs: ChainValues): boolean {
-  const wrapped: unknown = "input" in inputs && Object.keys(inputs).length === 1 ? inputs["input"] : inputs;
-  if (wrapped === null || wrapped === undefined) return false;
-  return (wrapped as { lg_name?: unknown }).lg_name !== "Command";
+  const given = unwrapped(inputs);
+  return given !== null && given !== undefined && !isCommand(given);
+}
+
+function bringsUpdate(inputs: ChainValues): boolean {
+  const given = unwrapped(inputs);
+  return isCommand(given) && given.update !== undefined;
+}
+
+function isCommand(given: unknown): given is { update?: unknown } {
+  return (given as { lg_name?: unknown } | null | undefined)?.lg_name === "Command";
+}
+
+/** What a run was called with: LangChain hands on what is no object as one. */
+function unwrapped(inputs: ChainValues): unknown {
+  return "input" in inputs && Object.keys(inputs).length === 1 ? inputs["input"] : inputs;
 }
 
 function statusOfError(error: unknown): TurnStatus {

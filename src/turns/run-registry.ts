@@ -5,7 +5,7 @@ import { leaseLost } from "../store/refusals";
 import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
 import { unfinishedRewind } from "../store/refusals";
 import { uptime } from "../uptime";
-import { LiveBodies } from "./live-bodies";
+import { OpenWork } from "./open-work";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
@@ -34,13 +34,11 @@ interface ActiveThread {
   startedAt: string;
   /** Graph runs, and reservations of runs that are about to start. */
   graphRuns: Set<string>;
-  /** Those of them that are runs of graphs inside nodes. LangGraph doesn't report the end of an aborted one. */
-  inner: Set<string>;
   /** Those of them that are reservations, which are given back: as long as there is one, the thread does not count as free. */
   reservations: Set<string>;
   /** Whether a reservation was given back before its graph run had reported its end. */
   left: boolean;
-  /** Whether all its graph runs have reported their end, inner ones apart. What still runs then was aborted, and is the last of it. */
+  /** Whether all its graph runs have ended. What still runs then was aborted, and is the last of it. */
   over: boolean;
   /** Whether the attempt that ended last failed. */
   retrying: boolean;
@@ -69,8 +67,10 @@ interface Lapsed {
  * begin, and never whether two may write. Failing to keep the row never stops a run: it is logged.
  */
 export class RunRegistry {
-  /** What the recorder's graphs run, counted by the nodes themselves. */
-  readonly bodies = new LiveBodies();
+  /**
+   * The bodies of nodes, counted by the nodes themselves: LangChain reports the end of an aborted node at once, while its body may run on.
+   */
+  readonly bodies = new OpenWork();
   readonly #store: Store;
   readonly #log: Logger;
   readonly #createId: () => string;
@@ -152,16 +152,11 @@ export class RunRegistry {
    * @throws {TurnsError} THREAD_RUNNING during a rewind; REWIND_UNFINISHED; LEASE_LOST if the thread was reserved for it, and is
    *   somebody else's by now
    */
-  async graphStarted(
-    threadId: string,
-    runId: string,
-    { bringsInput, isInner }: { bringsInput: boolean; isInner: boolean },
-  ): Promise<Lease | undefined> {
+  async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     const isJoining = this.#threads.has(threadId);
     const thread = await this.#activate(threadId);
     if (isJoining) await this.#renewMark(threadId, thread);
     thread.graphRuns.add(runId);
-    if (isInner) thread.inner.add(runId);
     thread.left = false;
     thread.over = false;
     thread.retrying = false;
@@ -180,9 +175,8 @@ export class RunRegistry {
     const thread = this.#threads.get(threadId);
     if (thread === undefined) return;
     thread.graphRuns.delete(runId);
-    thread.inner.delete(runId);
     thread.inputsExpected.delete(runId);
-    thread.over = thread.graphRuns.size === thread.inner.size;
+    thread.over = thread.graphRuns.size === 0;
     if (thread.over) await this.#releaseWhenDone(threadId, thread);
   }
 
@@ -349,7 +343,6 @@ export class RunRegistry {
       marked: false,
       startedAt: this.#clock().toISOString(),
       graphRuns: new Set(),
-      inner: new Set(),
       reservations: new Set(),
       left: false,
       over: false,

@@ -10,23 +10,32 @@ import { type NodeTaskInfo, startsFrom } from "./node-task";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
-/** So many checkpoints are kept in mind; a node starts from one of the last few. */
-const LIMIT = 256;
+/** So many graphs are kept in mind, those that were seen last, and of each so many checkpoints: a node starts from one of the newest. */
+const GRAPHS = 1_024;
+const CHECKPOINTS = 4;
 /** For so many macrotasks, in which nothing is on its way to the disk, a node waits for its checkpoint. */
 const IDLE_TURNS = 2;
 
 /** LangGraph's task id for writes that are no task's. */
 const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 
-interface Seen {
+interface Place {
   threadId: string;
   ns: string;
+}
+
+/** A checkpoint that was handed in or read. */
+export interface Seen extends Place {
   checkpointId: string;
   step: number;
   /** The channels that have a value. */
-  channels: ReadonlySet<string>;
+  channels: readonly string[];
+  /** Whether LangGraph has read it. What a Command updates then isn't handed in with durability "exit". */
+  wasRead: boolean;
   /** Whether a Command's update is pending on it, which LangGraph applies before the nodes begin. */
   hasCommand: boolean;
+  /** How many were seen before. */
+  index: number;
 }
 
 /**
@@ -35,41 +44,42 @@ interface Seen {
  * body must not run before its checkpoint is saved.
  */
 export class SeenCheckpoints {
-  #seen: Seen[] = [];
-  /** How many were added so far. */
+  /** Oldest first, the graphs as well as the checkpoints of each. */
+  readonly #graphs = new Map<string, Seen[]>();
   #count = 0;
   #next = new NextOne();
 
-  /** @param writes that are pending on it */
+  /** @param pending the writes on a checkpoint that was read; undefined for one that is handed in */
   add(
-    { threadId, ns }: Pick<Seen, "threadId" | "ns">,
+    { threadId, ns }: Place,
     { id: checkpointId, channel_values: values }: Pick<Checkpoint, "id" | "channel_values">,
     { step }: Pick<CheckpointMetadata, "step">,
-    writes: readonly CheckpointPendingWrite[] = [],
+    pending?: readonly CheckpointPendingWrite[],
   ): void {
-    const hasCommand = writes.some(([task, channel]) => isCommand(task, channel));
-    this.#seen.push({ threadId, ns, checkpointId, step, channels: new Set(Object.keys(values)), hasCommand });
+    const hasCommand = pending?.some(([task, channel]) => isCommand(task, channel)) === true;
+    const wasRead = pending !== undefined;
+    const key = keyOf(threadId, ns);
+    const seen = this.#graphs.get(key) ?? [];
+    seen.push({ threadId, ns, checkpointId, step, channels: Object.keys(values), wasRead, hasCommand, index: this.#count });
+    if (seen.length > CHECKPOINTS) seen.shift();
+    this.#graphs.delete(key);
+    this.#graphs.set(key, seen);
+    const [oldest = key] = this.#graphs.keys();
+    if (this.#graphs.size > GRAPHS) this.#graphs.delete(oldest);
     this.#count += 1;
-    if (this.#seen.length >= 2 * LIMIT) this.#seen = this.#seen.slice(-LIMIT);
     const told = this.#next;
     this.#next = new NextOne();
     told.comes();
   }
 
-  has(ns: string, checkpointId: string): boolean {
-    return this.#seen.findLast((seen) => seen.checkpointId === checkpointId && seen.ns === ns) !== undefined;
+  has(at: Place & { checkpointId: string }): boolean {
+    return this.#of(at).some(({ checkpointId }) => checkpointId === at.checkpointId);
   }
 
   /** Writes were handed in. */
-  written(checkpointId: string, taskId: string, writes: readonly PendingWrite[]): void {
+  written(at: Place & { checkpointId: string }, taskId: string, writes: readonly PendingWrite[]): void {
     if (!writes.some(([channel]) => isCommand(taskId, channel))) return;
-    for (const seen of this.#seen) if (seen.checkpointId === checkpointId) seen.hasCommand = true;
-  }
-
-  /** Whether the state of a checkpoint is what a node that starts from it was called with. */
-  tells(start: Seen | undefined, input: Readonly<Record<string, unknown>>): boolean {
-    if (start === undefined || start.hasCommand) return false;
-    return Object.keys(input).every((key) => input[key] === undefined || start.channels.has(key));
+    for (const seen of this.#of(at)) if (seen.checkpointId === at.checkpointId) seen.hasCommand = true;
   }
 
   /**
@@ -85,12 +95,15 @@ export class SeenCheckpoints {
 
   async #comingOf(task: NodeTaskInfo, threadId: string, saving: () => Promise<void> | undefined): Promise<Seen | undefined> {
     for (let idle = 0; idle < IDLE_TURNS;) {
-      const looked = this.#count;
       const onTheWay = saving();
+      const over = endOfMacrotask(onTheWay);
+      for (let isOver = false; !isOver;) {
+        const looked = this.#count;
+        isOver = await Promise.race([this.#next.coming, over]);
+        const found = this.#find(task, threadId, looked);
+        if (found !== undefined) return found;
+      }
       if (onTheWay === undefined) idle += 1;
-      await Promise.race([this.#next.coming, endOfMacrotask(onTheWay)]);
-      const found = this.#find(task, threadId, looked);
-      if (found !== undefined) return found;
     }
     return undefined;
   }
@@ -100,17 +113,47 @@ export class SeenCheckpoints {
    * hash. A graph that a node calls on another thread carries the thread of the graph around it.
    */
   #find(task: NodeTaskInfo, threadId: string, looked: number): Seen | undefined {
-    const oldest = Math.max(this.#seen.length - (this.#count - looked), 0);
-    const ns = namespaceAbove(task.nodeNs);
-    for (const isOwn of [true, false]) {
-      for (let at = this.#seen.length - 1; at >= oldest; at -= 1) {
-        const seen = this.#seen[at] as Seen;
-        if (seen.step !== task.step - 1 || (seen.threadId === threadId) !== isOwn) continue;
-        if (isWithin(ns, seen.ns) && startsFrom(task, seen.checkpointId)) return seen;
-      }
+    const isStart = ({ step, index, checkpointId }: Seen): boolean =>
+      index >= looked && step === task.step - 1 && startsFrom(task, checkpointId);
+    const above = namespaceAbove(task.nodeNs);
+    for (let ns = above; ; ns = namespaceAbove(ns)) {
+      const found = this.#of({ threadId, ns }).findLast(isStart);
+      if (found !== undefined) return found;
+      if (ns === "") break;
+    }
+    if (looked === this.#count) return undefined;
+    for (const seen of [...this.#graphs.values()].reverse()) {
+      const newest = seen.at(-1);
+      if (newest === undefined || newest.index < looked || newest.threadId === threadId || !isWithin(above, newest.ns)) continue;
+      const found = seen.findLast(isStart);
+      if (found !== undefined) return found;
     }
     return undefined;
   }
+
+  #of({ threadId, ns }: Place): readonly Seen[] {
+    return this.#graphs.get(keyOf(threadId, ns)) ?? [];
+  }
+}
+
+/**
+ * Whether the state of a checkpoint is what a node that starts from it was called with.
+ *
+ * @param bringsUpdate whether the node's graph was called with a Command that updates the state
+ */
+export function tells(
+  { channels, hasCommand, wasRead }: Seen,
+  input: Readonly<Record<string, unknown>>,
+  bringsUpdate: boolean,
+): boolean {
+  if (hasCommand || (wasRead && bringsUpdate)) return false;
+  const has = new Set(channels);
+  return Object.keys(input).every((key) => input[key] === undefined || has.has(key));
+}
+
+/** No id contains the character between them. */
+function keyOf(threadId: string, ns: string): string {
+  return `${threadId}\0${ns}`;
 }
 
 /** Regular writes of LangGraph's null task are a Command's update. */
@@ -121,10 +164,14 @@ function isCommand(taskId: string, channel: string): boolean {
 /** A promise of the next checkpoint. */
 class NextOne {
   comes: () => void = () => undefined;
-  readonly coming = new Promise<void>((resolve) => (this.comes = resolve));
+  readonly coming = new Promise<false>((resolve) => {
+    this.comes = () => {
+      resolve(false);
+    };
+  });
 }
 
-async function endOfMacrotask(after: Promise<void> | undefined): Promise<void> {
+async function endOfMacrotask(after: Promise<void> | undefined): Promise<true> {
   await after;
-  await new Promise<void>((resolve) => atEndOfMacrotask(resolve));
+  return new Promise((resolve) => atEndOfMacrotask(() => resolve(true)));
 }

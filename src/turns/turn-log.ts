@@ -10,6 +10,7 @@ import type {
   Lease,
   LostTurn,
   NewAction,
+  NewThought,
   SawDeletion,
   Store,
   TaskClaim,
@@ -18,11 +19,11 @@ import type {
   TurnStatus,
   TurnType,
 } from "../store/store";
-import { type Attempt, type Elsewhere, startsFrom } from "./node-task";
+import type { Attempt, Elsewhere } from "./node-task";
 import type { PendingFailures } from "./pending-failures";
 import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
-import type { SeenCheckpoints } from "./seen-checkpoints";
+import { type SeenCheckpoints, tells } from "./seen-checkpoints";
 import type { ModelCaller } from "./tokens";
 import { toPublicTurn } from "./turn";
 
@@ -72,13 +73,9 @@ export class TurnLog {
   }
 
   /** @returns what the run holds the thread by */
-  async graphStarts(
-    threadId: string,
-    runId: string,
-    kind: { bringsInput: boolean; isInner: boolean },
-  ): Promise<Lease | undefined> {
+  async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     this.#parts.failures.forget(threadId);
-    return this.#parts.runs.graphStarted(threadId, runId, kind);
+    return this.#parts.runs.graphStarted(threadId, runId, bringsInput);
   }
 
   async graphEnds(threadId: string, runId: string): Promise<void> {
@@ -91,23 +88,26 @@ export class TurnLog {
    * Resolves when the Thought is committed, and with it the checkpoint that the node starts from: the body may run.
    *
    * @param input what the node was called with
-   * @param hasOwnInput whether that cannot be the state of a checkpoint
+   * @param kind whether that is a state, and one that a Command may have updated
    */
-  async nodeStarts(attempt: Attempt, input: ChainValues, hasOwnInput: boolean): Promise<void> {
+  async nodeStarts(attempt: Attempt, input: ChainValues, kind: { isState: boolean; isUpdated: boolean }): Promise<void> {
     const { threadId, nodeNs, run } = attempt;
     if (run.elsewhere !== undefined) return;
     const { store, failures, redaction, runs, seen } = this.#parts;
     const started = runs.nodeStarted(threadId, namespaceAbove(nodeNs), run.runId, run.isLate);
     if (started instanceof Promise) await started;
     try {
-      const coming = seen.startOf(attempt, threadId, () => failures.settled(threadId));
+      const coming = seen.startOf(attempt, threadId, () => failures.saves.endOf(threadId));
       const start = coming instanceof Promise ? await coming : coming;
+      if (start !== undefined && start.threadId !== threadId) await this.#moveTo(start.threadId, attempt);
       this.#refuseAfterFailure(attempt);
+      // Taken before the wait: nodes that start side by side go on side by side, in the order in which LangGraph started them.
+      const saves = failures.saves.endOf(attempt.threadId);
       let lost: { error: unknown } | undefined;
-      if (redaction.recordsTurns) lost = await this.#thought(attempt, input, !hasOwnInput && seen.tells(start, input));
-      else await store.checkLease(run.lease, "boundary");
+      const isTold = kind.isState && start !== undefined && tells(start, input, kind.isUpdated);
+      if (redaction.recordsTurns) lost = await this.#thought(attempt, input, start, isTold);
+      else await store.checkLease(attempt.run.lease, "boundary");
       // The checkpoint was handed in before the Thought. If it could not be saved the node doesn't run, so no turn of it is lost.
-      const saves = failures.settled(attempt.threadId);
       if (saves !== undefined) await saves;
       this.#refuseAfterFailure(attempt);
       if (lost !== undefined) this.#thoughtLost(attempt, lost.error);
@@ -118,17 +118,23 @@ export class TurnLog {
     }
   }
 
-  /** @param isTold whether the checkpoint that the node starts from tells its input. @returns why it could not be saved */
-  async #thought(attempt: Attempt, input: ChainValues, isTold: boolean): Promise<{ error: unknown } | undefined> {
+  /**
+   * @param isTold whether the checkpoint that the node starts from tells its input
+   * @returns why it could not be saved
+   */
+  async #thought(
+    attempt: Attempt,
+    input: ChainValues,
+    start: NewThought["start"],
+    isTold: boolean,
+  ): Promise<{ error: unknown } | undefined> {
     const { store, options, redaction } = this.#parts;
     // Where nodes run on checkpoints that could not be saved, a Thought doesn't rely on them.
     const needsSaves = options.onCheckpointError !== "continue";
-    const startedFrom = (checkpointId: string): boolean => startsFrom(attempt, checkpointId);
     try {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
-        store.saveThought({ ...this.#row(attempt), state, startedFrom, needsSaves }, "boundary"),
+        store.saveThought({ ...this.#row(attempt), state, start, needsSaves }, "boundary"),
       );
-      if (row.threadId !== undefined && row.threadId !== attempt.threadId) await this.#bookTo(attempt, row.threadId);
       this.#parts.events.tell("turn", toPublicTurn(row));
       return undefined;
     } catch (error) {
@@ -136,13 +142,21 @@ export class TurnLog {
     }
   }
 
-  /** A graph that a node calls on another thread inherits the metadata of the outer one; its checkpoint tells the thread. */
-  async #bookTo(attempt: Attempt, threadId: string): Promise<void> {
+  /** The graph of a node runs on another thread than its callbacks tell: its turns are saved there, and the thread is marked as running. */
+  async #moveTo(threadId: string, attempt: Attempt): Promise<void> {
+    const { graph, nodeNs } = attempt;
+    const { runs } = this.#parts;
+    if (graph.threadId !== threadId) {
+      // The lease first: what the graph has saved so far, it saved under that.
+      const lease = runs.leaseOf(threadId) ?? graph.run.lease;
+      const sawDeletion = await this.deletionOf(threadId);
+      await runs.graphStarted(threadId, graph.runId, false);
+      Object.assign(graph, { threadId, isMarked: true, run: { ...graph.run, runId: graph.runId, sawDeletion, lease } });
+    }
+    await runs.nodeStarted(threadId, namespaceAbove(nodeNs), graph.run.runId);
     await this.#leave(attempt, false);
     attempt.threadId = threadId;
-    const lease = this.#parts.runs.leaseOf(threadId) ?? attempt.run.lease;
-    attempt.run = { ...attempt.run, sawDeletion: await this.deletionOf(threadId), lease };
-    await this.#parts.runs.nodeStarted(threadId, namespaceAbove(attempt.nodeNs), attempt.run.runId);
+    attempt.run = graph.run;
   }
 
   #thoughtLost(attempt: Attempt, error: unknown): void {

@@ -96,7 +96,6 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     metadata: checkpoint.metadata,
   });
   if (checkpoint.graphRuns.length > 0 && session.unsavedEffects !== false) yield* runsAreSaved(session, key, checkpoint);
-  session.heads.add(checkpoint);
   rememberHead(key, {
     ns,
     checkpointId,

@@ -39,9 +39,7 @@ export function* getCheckpoint(
       : yield* session.get<RawSnapshot>(BY_ID, key.thread, ns, checkpointId);
   if (row === undefined) return undefined;
   const head = toLiveHead(session, key.threadId, row);
-  session.heads.add(head);
   return yield* hydrated(session, key, head, remembered);
-  return undefined;
 }
 
 /** The row of a checkpoint that {@link BY_ID} gives. */

@@ -2,7 +2,7 @@ import { namespaceAbove } from "../namespaces";
 import { type Program, answered } from "../program";
 import { TURN_ROWS } from "../rows";
 import type { Session } from "../session";
-import { type Entry, enterThread, threadKey } from "./thread-rows";
+import { type Entry, enterThread, isThere } from "./thread-rows";
 import type { TurnRow, NewAction, NewThought, NewWrites, PackedText, TurnState, TurnType } from "../store";
 import { headKey, type ThreadState } from "../thread-state";
 import { type RawTurn, toTurn } from "../turn-rows";
@@ -11,26 +11,18 @@ import { claimTask } from "./tasks";
 import { type SavedApart, turnApart, insertTurn, updateTurn } from "./turn-changes";
 import { storeChunks } from "./values";
 
-/** The newest first: mostly it is the one. */
-const startedAtStep = (limit: number): string => `SELECT checkpoint_id FROM langgraph_snapshots
-  WHERE thread = ? AND checkpoint_ns = ? AND step = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT ${limit}`;
-const NEWEST_AT_STEP = startedAtStep(1);
-const STARTED_AT_STEP = startedAtStep(64);
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
 /** The plus keeps SQLite to the index by node task: for the order of `seq` it would read all turns of the thread. */
 const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY +seq");
 
 export function* insertThought(session: Session, thought: NewThought): Program<TurnRow> {
-  const { nodeTaskId, nodeNs, step } = thought;
-  const origin = yield* originOf(session, thought);
-  const { threadId } = origin;
+  const { threadId, start, nodeTaskId, nodeNs, step } = thought;
   const key = yield* enterThread(session, threadId, thought.createdAt, {
     ...turnEntry(thought),
-    belongs: () => answered(origin.proven),
-    // What the run saw was a deletion of the thread it names.
-    ...(threadId === thought.threadId ? {} : { sawDeletion: undefined }),
+    belongs: (on) => (start === undefined ? answered(false) : isThere(session, on, start.ns, start.checkpointId)),
   });
+  const origin = yield* originOf(session, key, thought);
   const task = yield* claimTask(session, key, thought.claim, thought.createdAt);
   if (isFirstTurn(key, origin, nodeTaskId)) key.facts.turns.set(nodeTaskId, []);
   if (!origin.proven) key.facts.hasStrayTurns = true;
@@ -65,6 +57,13 @@ export function* insertThought(session: Session, thought: NewThought): Program<T
   });
 }
 
+interface Origin {
+  ns: string;
+  checkpointId: string | undefined;
+  /** Whether it is the checkpoint that the node task itself names. */
+  proven: boolean;
+}
+
 /** Whether it is known that a node task has no turns yet, so that none have to be looked for. */
 function isFirstTurn({ facts }: ThreadState, { ns, checkpointId, proven }: Origin, nodeTaskId: string): boolean {
   if (!proven || checkpointId === undefined || facts.hasStrayTurns) return false;
@@ -92,52 +91,20 @@ function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sa
   return { begins: claim.kind === "begin", refersTo: undefined, sawDeletion, lease };
 }
 
-interface Origin {
-  threadId: string;
-  ns: string;
-  checkpointId: string | undefined;
-  /** Whether the node task's id follows from the checkpoint's. */
-  proven: boolean;
-}
-
 /**
- * The checkpoint a node task started from: of its namespace, or of the nearest one above that has any (a functional task's
- * checkpoint is its entrypoint's). Several may stand at the same step after a fork; the node task's id tells which. A graph that a
- * node calls on a thread of its own still carries the outer thread's id, so what the named thread cannot prove is looked for among
- * the checkpoints that this connection has saved or read last: its own is one of them.
+ * The checkpoint that a node task started from. If that isn't known, or not there, it is the newest one of its namespace, or of the nearest
+ * namespace above that has any: a functional task's is its entrypoint's.
  */
-function* originOf(session: Session, thought: NewThought): Program<Origin> {
-  const key = yield* threadKey(session, thought.threadId);
-  const likely = key === undefined ? undefined : yield* originOnThread(session, key, thought);
-  if (likely?.proven === true) return likely;
-  const ns = namespaceAbove(thought.nodeNs);
-  const elsewhere = session.heads
-    .newestFirst()
-    .find((head) => head.ns === ns && head.step === thought.step - 1 && thought.startedFrom(head.checkpointId));
-  if (elsewhere !== undefined) return { ...elsewhere, proven: true };
-  return likely ?? { threadId: thought.threadId, ns, checkpointId: undefined, proven: false };
-}
-
-function* originOnThread(
+function* originOf(
   session: Session,
-  { threadId, thread, facts }: ThreadState,
-  thought: NewThought,
-): Program<Origin | undefined> {
-  let likely: Origin | undefined;
-  for (let ns = namespaceAbove(thought.nodeNs); ; ns = namespaceAbove(ns)) {
-    for (const head of facts.heads.values()) {
-      if (head.ns !== ns || head.step !== thought.step - 1 || !thought.startedFrom(head.checkpointId)) continue;
-      return { threadId, ns, checkpointId: head.checkpointId, proven: true };
-    }
-    for (const text of [NEWEST_AT_STEP, STARTED_AT_STEP]) {
-      const atStep = yield* session.all<{ checkpoint_id: string }>(text, thread, ns, thought.step - 1);
-      const proven = atStep.find((row) => thought.startedFrom(row.checkpoint_id));
-      if (proven !== undefined) return { threadId, ns, checkpointId: proven.checkpoint_id, proven: true };
-      if (atStep.length === 0) break;
-    }
-    const latest = yield* session.get<{ checkpoint_id: string }>(LATEST_ID, thread, ns);
-    if (latest !== undefined) likely ??= { threadId, ns, checkpointId: latest.checkpoint_id, proven: false };
-    if (ns === "") return likely;
+  key: ThreadState,
+  { start, nodeNs }: NewThought,
+): Program<Origin> {
+  if (start !== undefined && (yield* isThere(session, key, start.ns, start.checkpointId))) return { ...start, proven: true };
+  for (let ns = namespaceAbove(nodeNs); ; ns = namespaceAbove(ns)) {
+    const latest = yield* session.get<{ checkpoint_id: string }>(LATEST_ID, key.thread, ns);
+    if (latest !== undefined) return { ns, checkpointId: latest.checkpoint_id, proven: false };
+    if (ns === "") return { ns: namespaceAbove(nodeNs), checkpointId: undefined, proven: false };
   }
 }
 
@@ -227,13 +194,18 @@ function* settled(
   { thought, action }: { thought: TurnRow; action: TurnRow | undefined },
 ): Program<TurnRow> {
   const { status, durable } = settle;
-  if (action !== undefined && (action.seq ?? 0) > (thought.seq ?? 0))
-    return yield* updateTurn(session, action, { status, durable });
+  const isPlanned = thought.runId === undefined;
+  const isOfAttempt = action !== undefined && (action.seq ?? 0) > (thought.seq ?? 0);
+  if (isOfAttempt && !isPlanned) return yield* updateTurn(session, action, { status, durable });
+  const content = yield* contentOf(session, key, updateOf(settle.redacted === undefined ? settle.update : settle.redacted(thought)));
+  // Nobody sees a planned node begin again. An outcome that differs is another attempt's.
+  const isKnown = isOfAttempt && action.status === status && action.serializedState === content.serializedState;
+  if (isKnown) return yield* updateTurn(session, action, { durable });
   return insertTurn(key, {
     ...thought,
     id: settle.actionId,
     turnType: "Action",
-    ...(yield* contentOf(session, key, updateOf(settle.redacted === undefined ? settle.update : settle.redacted(thought)))),
+    ...content,
     createdAt: writes.createdAt,
     seq: key.nextSeq(),
     status,
