@@ -3,7 +3,6 @@ import type { GraphDocument, NodeFingerprint } from "./fingerprint";
 /** What of a node is not what it was: its version label, its source, the edges that leave it, or it is gone. */
 export type NodeChange = "label" | "source" | "edges" | "removed";
 
-/** How a graph differs from what was recorded of it. */
 export interface GraphDifference {
   /** Of the nodes that had ended and are relied upon: what changed. A resume would build on what these nodes did as they were. */
   changed: { node: string; what: NodeChange[]; from?: string | undefined; to?: string | undefined }[];

@@ -5,9 +5,7 @@ import { classesOf, field, isProxy, originalOf, shapeOf } from "./source";
 export interface NodeFingerprint {
   /** Over the label or the source, and over the edges that leave it. */
   fingerprint: string;
-  /** The version that the user gave the node. */
   label?: string;
-  /** Hash of its source. */
   source: string;
   /** Hash of the source that decides at its conditional edges. */
   conditions?: string;
@@ -19,7 +17,6 @@ export interface NodeFingerprint {
 
 /** What a graph was made of at a moment (requirement S3.3). */
 export interface GraphDocument {
-  /** Over all of it. */
   digest: string;
   /** By path: `a`, and `sub|a` for the node of a graph inside the node `sub`. */
   nodes: Readonly<Record<string, NodeFingerprint>>;
@@ -157,11 +154,9 @@ function list(value: unknown): unknown[] {
   return Array.isArray(value) ? (value as unknown[]) : [];
 }
 
-/** What leaves a node. */
 interface Outgoing {
   /** Where to, readably and in a fixed order: `b`, `c with a, b`, `by route: x → b`, `by command: b`, `on error: e`. */
   edges: string[];
-  /** What decides at its conditional edges. */
   conditions: unknown[];
 }
 

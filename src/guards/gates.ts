@@ -5,7 +5,6 @@ import { checkedOptions, functionSchema } from "../options";
 /** What a node's gate does with a result below `minConfidence`. */
 export type OnFailure = "record" | "throw" | "rollback";
 
-/** What a validator is told besides the node's output. */
 export interface ValidationContext {
   threadId: string;
   taskId: string;
@@ -47,7 +46,6 @@ export interface GateOptions extends GateDefaults {
   validate: Validator;
 }
 
-/** A gate with all its settings. */
 export interface Gate {
   validate: Validator;
   minConfidence: number;

@@ -8,7 +8,6 @@ import { openOfficialFile } from "../store/sqlite/official-file";
 import { noTargetId, sharedTargetId, unknownThread } from "./failures";
 import { breathe, Hold, type ImportedThread, importThread } from "./import-thread";
 
-/** Options of {@link importOfficial}. All are optional. */
 export interface ImportOptions {
   /** Only these threads, in this order. Default: all, in the order of their ids. */
   threads?: readonly string[];

@@ -9,7 +9,6 @@ import { aborted, mismatch, notSaved, threadExists } from "./failures";
 
 const ERROR_SOURCE_NODE = "__error_source_node__";
 
-/** What became of a thread. */
 export interface ImportedThread {
   /** Its id in the source. */
   threadId: string;
@@ -20,7 +19,6 @@ export interface ImportedThread {
    * had brought it over; nothing was written. `skipped`: the target has another thread of that id (`existing: "skip"`).
    */
   outcome: "imported" | "completed" | "present" | "skipped";
-  /** Why the thread was skipped. */
   why?: string;
   /** How many of the source's checkpoints, over all namespaces, and of their pending writes are in the target. */
   checkpoints: number;
@@ -141,7 +139,6 @@ async function removed(saver: TurnSaver, threadId: string): Promise<void> {
   await saver.reuseThread(threadId);
 }
 
-/** A checkpoint that is left out, and why. */
 export interface SkippedCheckpoint {
   checkpointNs: string;
   checkpointId: string;
@@ -161,12 +158,10 @@ interface Survey {
   skipped: readonly SkippedCheckpoint[];
 }
 
-/** What the steps of one thread's import share. */
 interface ThreadImport {
   saver: TurnSaver;
   source: OfficialSource;
   threadId: string;
-  /** What the thread is called in the target. */
   targetId: string;
   onUnreadable: "stop" | "skip";
   signal: AbortSignal | undefined;

@@ -171,7 +171,6 @@ export function writesAdded(wanted: OfficialTuple, found: CheckpointTuple): bool
   );
 }
 
-/** The first channel in which the pending writes differ. */
 export function writesDiffer(wanted: OfficialTuple, found: CheckpointTuple): Difference | undefined {
   const [lacking] = tasksToWrite(wanted, found).values();
   const known = byTask(wanted.writes);

@@ -18,7 +18,6 @@ import {
   TOKEN_KINDS,
 } from "./progress";
 
-/** What a progress file needs of a `TurnSaver`. */
 export interface ProgressSource {
   /** True if the saver seals what runs produce; see {@link FromThreadOptions.errors}. */
   readonly encrypted?: boolean;
@@ -48,7 +47,6 @@ export const threadOptions = z.strictObject({
 /** How many turns are read at once; in between the event loop runs on. */
 const PAGE = 500;
 
-/** A phase in the making. */
 interface Group {
   id: string;
   /** All turns that belong to it, those inside of subgraphs included. */
@@ -59,7 +57,6 @@ interface Group {
   createdAt: Date | null;
 }
 
-/** What is known of the thread as a whole. */
 interface Situation {
   head: Head;
   inFlight: ReadonlySet<string>;
@@ -196,7 +193,6 @@ function grouped(turns: readonly Turn[], keyOf: (turn: Turn) => string): Map<str
   return groups;
 }
 
-/** Where a thread stands. */
 interface Head {
   checkpointId: string | undefined;
   /** Whether it is what an `updateState` made. */
@@ -229,7 +225,6 @@ interface Course {
   open: Turn | undefined;
   /** A node that failed and was not tried again. */
   failed: Turn | undefined;
-  /** A node that waits for an answer. */
   waiting: Turn | undefined;
 }
 

@@ -15,7 +15,6 @@ export type PhaseStatus = "pending" | "in-progress" | "completed" | "failed" | "
 export interface Phase {
   /** Unique in the file. */
   id: string;
-  /** The heading of the phase. */
   name: string;
   status: PhaseStatus;
   startedAt: Date | null;
@@ -27,7 +26,6 @@ export interface Phase {
 
 /** Where the work goes on, by ids of phases. */
 export interface ResumeInfo {
-  /** The last phase that was completed. */
   lastPhase: string | null;
   /** The first phase that is neither completed nor skipped. */
   nextPhase: string | null;

@@ -3,8 +3,7 @@ import { TurnsError } from "../errors";
 import { checkedOptions, idSchema, signalSchema } from "../options";
 import { refuseWhileRunning } from "../rewind/plan";
 import type { PruneCounts, RunRow, Store } from "../store/store";
-import { unfinishedRewind } from "../store/refusals";
-import { unknownThread } from "../store/refusals";
+import { unfinishedRewind, unknownThread } from "../store/refusals";
 import { addCounts, NOTHING, pruneThread } from "./prune-thread";
 import { giveBack, removeLeftovers } from "./space";
 

@@ -7,7 +7,6 @@ import type { LastRun } from "../store/store";
 import type { AssessParts } from "./assess";
 import { readTuple, UNREADABLE } from "./last-run";
 
-/** How LangGraph is called. */
 export interface Start {
   input: unknown;
   /** The checkpoint to go on from, if it is not the newest one. */
@@ -64,7 +63,6 @@ async function readable(
   return found === UNREADABLE ? undefined : found;
 }
 
-/** An effect that was done, as far as it takes to name it. */
 type DoneEffect = Pick<Effect, "name" | "label" | "key">;
 
 /** The effects of a thread's last run, as far as a run that begins anew would repeat them. */
@@ -103,7 +101,6 @@ export function restartInDoubt(threadId: string, open: readonly Effect[], obstac
   });
 }
 
-/** For the warning. */
 export function inWords(done: readonly DoneEffect[]): string {
   if (done.length === 0) return "";
   return ` Effects that were done, and are done again where it comes to them: ${done.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ")}.`;

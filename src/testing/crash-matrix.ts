@@ -20,7 +20,6 @@ import {
   runUntilKilled,
 } from "./run-until-killed";
 
-/** How a crash matrix goes about it. */
 export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env"> {
   /** Where to kill: boundaries (`"effect-body"`) or single failpoints (`"thought.after"`). Default: the boundaries of turns and effects. */
   points?: readonly (BoundaryName | Failpoint)[];

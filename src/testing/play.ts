@@ -149,7 +149,6 @@ class Player {
   }
 }
 
-/** An error, and what lies behind it. */
 function causes(error: unknown): unknown[] {
   if (typeof error !== "object" || error === null) return [error];
   const { cause, errors } = error as { cause?: unknown; errors?: unknown };

@@ -28,18 +28,14 @@ interface Plain {
  * through, and only the one that is found is opened and verified.
  */
 export class KnownEffects {
-  readonly #session: Session;
-  readonly #key: ThreadState;
-  readonly #call: OrphanCall;
-
-  constructor(session: Session, key: ThreadState, call: OrphanCall) {
-    this.#session = session;
-    this.#key = key;
-    this.#call = call;
-  }
+  constructor(
+    private readonly session: Session,
+    private readonly key: ThreadState,
+    private readonly call: OrphanCall,
+  ) {}
 
   *any(): Program<boolean> {
-    return (yield* this.#session.get(ANY, this.#key.thread, this.#call.nodeTaskId)) !== undefined;
+    return (yield* this.session.get(ANY, this.key.thread, this.call.nodeTaskId)) !== undefined;
   }
 
   /** The effect that the call is, or tries again. @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -49,12 +45,12 @@ export class KnownEffects {
 
   /** An effect without input that failed in this attempt: a new one of its name may be a further try, or another deed. */
   *failedTwin(): Program<EffectRow | undefined> {
-    if (this.#call.labelled || this.#call.inputDigest !== undefined) return undefined;
+    if (this.call.labelled || this.call.inputDigest !== undefined) return undefined;
     return yield* this.#opened((yield* this.#unhappy()).find((row) => row.input_digest === null && row.label.startsWith("#")));
   }
 
   *#matching(): Program<Plain | undefined> {
-    const { labelled, label, inputDigest, taken } = this.#call;
+    const { labelled, label, inputDigest, taken } = this.call;
     const sameLabel = yield* this.#all(BY_LABEL, label);
     if (labelled) return sameLabel[0];
     const again = (yield* this.#unhappy()).find((row) => inputDigest !== undefined && row.input_digest === inputDigest);
@@ -63,24 +59,24 @@ export class KnownEffects {
     const isFree = (row: Plain): boolean => !(takenRows ??= new Set(taken.values())).has(row.id);
     const ordinal = sameLabel.find(isFree);
     if (inputDigest === undefined || ordinal?.input_digest === inputDigest) return ordinal;
-    const { thread } = this.#key;
-    const { nodeTaskId, name } = this.#call;
-    return (yield* this.#session.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name)).find(isFree) ?? ordinal;
+    const { thread } = this.key;
+    const { nodeTaskId, name } = this.call;
+    return (yield* this.session.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name)).find(isFree) ?? ordinal;
   }
 
   /** Those that failed in this attempt, or are in doubt. */
   *#unhappy(): Program<Plain[]> {
-    const { unhappy, nodeTaskId, name } = this.#call;
+    const { unhappy, nodeTaskId, name } = this.call;
     if (unhappy.length === 0) return [];
-    return yield* this.#session.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.#key.thread, nodeTaskId, name);
+    return yield* this.session.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.key.thread, nodeTaskId, name);
   }
 
   *#all(text: string, last: string): Program<Plain[]> {
-    return yield* this.#session.all<Plain>(text, this.#key.thread, this.#call.nodeTaskId, this.#call.name, last);
+    return yield* this.session.all<Plain>(text, this.key.thread, this.call.nodeTaskId, this.call.name, last);
   }
 
   *#opened(row: Plain | undefined): Program<EffectRow | undefined> {
-    const raw = row && (yield* this.#session.get<RawEffect>(BY_SEQ, row.seq));
-    return raw && toEffect(this.#session, this.#key.threadId, raw);
+    const raw = row && (yield* this.session.get<RawEffect>(BY_SEQ, row.seq));
+    return raw && toEffect(this.session, this.key.threadId, raw);
   }
 }

@@ -46,7 +46,6 @@ export function* graphsOfTurns(session: Session, threadId: string, turnIds: read
   });
 }
 
-/** Removes the graphs whose turns were pruned. */
 export function* deleteUnusedGraphs(session: Session, key: ThreadState): Program<void> {
   yield* session.run(DELETE_UNUSED, key.thread, key.threadId);
 }

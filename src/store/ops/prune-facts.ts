@@ -5,7 +5,6 @@ import { storedNames } from "./stored-json";
 import type { CheckpointName } from "../store";
 import type { ThreadState } from "../thread-state";
 
-/** A stored version of a checkpoint. */
 export interface Version {
   seq: number;
   parentId: string | undefined;

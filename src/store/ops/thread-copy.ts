@@ -1,5 +1,5 @@
 import { TurnsError } from "../../errors";
-import { corrupted, unknownThread } from "../refusals";
+import { corrupted, unfinishedRewind as refusal, unknownThread } from "../refusals";
 import type { EffectRow } from "../effects";
 import type { Program } from "../program";
 import {
@@ -19,7 +19,6 @@ import { allowAgain } from "./tombstones";
 import type { CopyOrder } from "../store";
 import { type Column, EFFECTS, fieldOf, ITEMS, type RowOf, type Table } from "../tables";
 import { type ThreadCounts, ThreadState } from "../thread-state";
-import { unfinishedRewind as refusal } from "../refusals";
 import { unfinishedRewind } from "./rewind-records";
 import { AS_IT_IS, copyChunks, type Translation } from "./copied-values";
 import { copiedSeq, type CopyPath, eachSourceItem, eachSourceRow } from "./copy-path";

@@ -16,7 +16,6 @@ const PAGES_AT_ONCE = 256;
 const PAGES_PER_SYNC = 2_048;
 const BESIDE = ["-wal", "-shm", "-journal"];
 
-/** What a backup needs of the store around it. */
 export interface BackupSource {
   db: SqliteDatabase;
   /** Runs work behind everything that was handed in before it, unless the file was cut or is gone. */
@@ -108,20 +107,17 @@ async function copied(from: SqliteDatabase, db: SqliteDatabase, partial: string,
 
 /** Brings what was written to a file to the disk, without keeping the event loop. */
 class BackgroundSync {
-  readonly #path: string;
   #running: Promise<void> | undefined;
   #failure: { error: unknown } | undefined;
 
-  constructor(path: string) {
-    this.#path = path;
-  }
+  constructor(private readonly path: string) {}
 
   get isRunning(): boolean {
     return this.#running !== undefined;
   }
 
   start(): void {
-    this.#running = synchronised(this.#path)
+    this.#running = synchronised(this.path)
       .catch((error: unknown) => {
         this.#failure = { error };
       })

@@ -27,7 +27,6 @@ export class Pages {
   readonly count: number;
   /** Reads texts as the file keeps them. */
   readonly texts: TextDecoder;
-  /** Whether the file begins like a database. */
   readonly hasHeader: boolean;
   /** Whether there is a pointer map; files that this package creates have one. */
   readonly mapped: boolean;

@@ -9,7 +9,6 @@ interface Column {
   pk: number;
 }
 
-/** A table as its rows stand in a file. */
 export interface SourceTable {
   name: string;
   columns: readonly Column[];
@@ -105,7 +104,6 @@ function fits(value: RawValue, { type, notnull }: Column): boolean {
   return type === "TEXT" ? typeof value === "string" : true;
 }
 
-/** A row as it stands in a table's tree. */
 interface TreeRow {
   /** Undefined in a table without rowids. */
   rowid: number | undefined;
