@@ -1,6 +1,7 @@
 import { type CheckpointTuple, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { checkedOptions, idSchema } from "../options";
+import { push } from "../push";
 import type { TaskSpan } from "../store/ownership";
 import { plannedTasks } from "../turns/node-task";
 import type { Turn } from "../turns/turn";
@@ -184,12 +185,7 @@ function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situat
 
 function grouped(turns: readonly Turn[], keyOf: (turn: Turn) => string): Map<string, Turn[]> {
   const groups = new Map<string, Turn[]>();
-  for (const turn of turns) {
-    const key = keyOf(turn);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [turn]);
-    else group.push(turn);
-  }
+  for (const turn of turns) push(groups, keyOf(turn), turn);
   return groups;
 }
 

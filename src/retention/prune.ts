@@ -126,10 +126,7 @@ async function sizeNow(store: Store): Promise<number> {
 }
 
 async function* threadsOf(store: Store, { threadId }: CheckedPrune): AsyncGenerator<string> {
-  if (threadId !== undefined) {
-    yield threadId;
-    return;
-  }
+  if (threadId !== undefined) return void (yield threadId);
   for (let after: string | undefined; ;) {
     const page = await store.listThreads({ after, limit: THREADS_PER_PAGE });
     for (const row of page) yield row.threadId;
@@ -151,12 +148,8 @@ async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: stri
   }
   if (keepLast === undefined && maxAgeMs === undefined) return;
   const before = maxAgeMs === undefined ? undefined : parts.now() - maxAgeMs;
-  const went = await pruneThread(
-    parts.store,
-    threadId,
-    { kind: "criteria", keepLast, before },
-    { ...request, sweep: () => true },
-  );
+  const wish = { kind: "criteria", keepLast, before } as const;
+  const went = await pruneThread(parts.store, threadId, wish, { ...request, sweep: () => true });
   addCounts(tally, went.counts);
   if (went.counts.checkpoints + went.counts.writes + went.counts.turns + went.counts.chunks > 0) tally.threads += 1;
   tally.done = went.done;
@@ -194,7 +187,7 @@ export async function deleteForRuns(parts: PruneParts, ids: readonly string[]): 
   }
   const before = await sizeNow(store);
   const total = { ...NOTHING };
-  const kept: { threadId: string; checkpointNs: string; checkpointId: string }[] = [];
+  const kept: RunDeletionReport["kept"][number][] = [];
   for (const threadId of threads) {
     const pace = { dryRun: false, batchSize: BATCH, sweep: () => true };
     const { counts, spared } = await pruneThread(store, threadId, { kind: "runs", runIds }, pace);

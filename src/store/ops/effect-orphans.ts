@@ -12,17 +12,17 @@ const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_H
 /** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
 const OF_EARLIER_ATTEMPTS = EFFECT_ROWS.select(`WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
   AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
-/** Of itself SQLite would read all effects of the thread for each call; of lost runs there are hardly ever any. */
-const OF_LOST_RUNS = EFFECT_ROWS.select(`INDEXED BY langgraph_effects_unsaved
-  WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?3 AND thread = ?1 AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
+const UNSAVED_RUNS = "SELECT DISTINCT unsaved_run FROM langgraph_effects WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?";
+/** By the plus the index by run is taken: of lost runs there are hardly ever any, and a thread may have many effects. */
+const OF_LOST_RUN = EFFECT_ROWS.select(`WHERE unsaved_run = ? AND +thread = ? AND path = ? AND ${IS_OPEN}`);
 const OF_NODE_TASK = EFFECT_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
 const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
 const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
-const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects INDEXED BY langgraph_effects_unsaved WHERE unsaved_run IS NOT NULL LIMIT 1";
+const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects WHERE unsaved_run IS NOT NULL LIMIT 1";
 const OF_UNSAVED = EFFECT_ROWS.select(
-  "WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)",
+  "WHERE unsaved_run = ? AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)",
 );
 
 const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langgraph_snapshots
@@ -114,7 +114,7 @@ export function* runsAreSaved(
   if (graphRuns.length === 0 || session.unsavedEffects === false) return;
   session.unsavedEffects = (yield* session.get(ANY_UNSAVED)) !== undefined;
   if (!session.unsavedEffects) return;
-  for (const row of yield* session.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
+  for (const row of (yield* mapped(new Set(graphRuns), (run) => session.all<RawEffect>(OF_UNSAVED, run))).flat()) {
     const key = (yield* threadKey(session, yield* threadIdOf(session, row.thread))) as ThreadState;
     const isInside =
       row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(session, key, row.anchor, key.threadId));
@@ -276,8 +276,10 @@ const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment 
 
 /** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
 function* lostEffects(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
-  const rows = yield* session.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun);
-  const others = rows.map((row) => toEffect(session, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+  const runs = yield* session.rows<[string]>(UNSAVED_RUNS, call.graphRun);
+  const rows = yield* mapped(runs, ([run]) => session.all<RawEffect>(OF_LOST_RUN, run, key.thread, call.path));
+  const effects = rows.flat().sort((left, right) => left.seq - right.seq);
+  const others = effects.map((row) => toEffect(session, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
   return yield* filtered(others, function* (row) {
     if (rootTaskOf(row.run) === rootTaskOf(call.run)) return true;
     return !(yield* isSavedRoot(session, key, row.anchor ?? null, call.rootThreadId));

@@ -1,4 +1,5 @@
 import { decode } from "../../codec";
+import { push } from "../../push";
 import { SETTLED_AS_HISTORY } from "../effects";
 import type { Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
@@ -6,7 +7,7 @@ import type { Session } from "../session";
 import type { PruneCriteria } from "../store";
 import type { ThreadState } from "../thread-state";
 import { type Manifest, parseManifest, type RawSnapshot } from "./heads";
-import { keyOf, liveOrNewest, liveVersion, type PruneFacts, push, type Stored, type Version } from "./prune-facts";
+import { keyOf, liveOrNewest, liveVersion, type PruneFacts, type Stored, type Version } from "./prune-facts";
 
 const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
 const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";

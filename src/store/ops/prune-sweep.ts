@@ -11,7 +11,7 @@ import { eachRow } from "./paging";
 import { outdate, threadKey } from "./thread-rows";
 import { openBody } from "./values";
 
-const DELETE_CHUNKS = "DELETE FROM langgraph_chunks WHERE seq IN (SELECT value FROM json_each(?1)) AND thread = ?2";
+const DELETE_CHUNK = "DELETE FROM langgraph_chunks WHERE seq = ? AND thread = ?";
 /** From the end, so that what is left is a shorter list at any time. */
 const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
   (SELECT pos FROM langgraph_items WHERE list = ?1 AND pos >= ?2 ORDER BY pos DESC LIMIT ?3)`;
@@ -80,7 +80,8 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
     left -= items + 1;
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
-  const swept = chunks.length === 0 ? 0 : yield* session.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
+  let swept = 0;
+  for (const seq of chunks) swept += yield* session.run(DELETE_CHUNK, seq, key.thread);
   if (current.chunks.length + current.lists.length > 0) outdate(key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };

@@ -79,10 +79,8 @@ export function* deleteThread(
   final: boolean,
   isAlive: (run: RunRow) => boolean,
 ): Program<void> {
-  yield* clearRuns(
-    session,
-    (yield* listRuns(session, threadId)).filter((run) => !isAlive(run)),
-  );
+  const dead = (yield* listRuns(session, threadId)).filter((run) => !isAlive(run));
+  yield* clearRuns(session, dead);
   yield* removeThread(session, threadId);
   yield* bury(session, threadId, deletedAt, final);
 }

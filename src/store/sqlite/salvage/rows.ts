@@ -1,4 +1,5 @@
 import type { TextDecoder } from "node:util";
+import { push } from "../../../push";
 import type { SqliteSession } from "../engine";
 import type { Pages } from "./pages";
 
@@ -124,10 +125,7 @@ function owners(pages: Pages): ReadonlyMap<number, readonly number[]> {
   const owned = new Map<number, number[]>();
   for (let page = 3; page <= pages.count; page += 1) {
     const root = rootOf(pages, page, known);
-    if (root === 0) continue;
-    const list = owned.get(root);
-    if (list === undefined) owned.set(root, [page]);
-    else list.push(page);
+    if (root !== 0) push(owned, root, page);
   }
   return owned;
 }
