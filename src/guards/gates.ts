@@ -46,13 +46,7 @@ export interface GateOptions extends GateDefaults {
   validate: Validator;
 }
 
-export interface Gate {
-  validate: Validator;
-  minConfidence: number;
-  warnBelow: number;
-  onFailure: OnFailure;
-  maxRollbacks: number;
-}
+export type Gate = { [K in keyof GateOptions]-?: NonNullable<GateOptions[K]> };
 
 /** Gates of a graph, by a node's path (`sub|a`) or by its name, wherever it is. */
 export type Gates = Readonly<Record<string, Gate>>;

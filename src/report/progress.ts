@@ -119,14 +119,9 @@ export function sumOf(phases: readonly Pick<Phase, "tokens">[]): PhaseTokens {
 }
 
 /** Where work can go on (requirement S5.4). */
-export interface ResumePoint {
+export interface ResumePoint extends Pick<ResumeInfo, "nextPhase" | "canResume" | "reason"> {
   /** Id of the last phase that was completed; null if none was. */
   lastCompleted: string | null;
-  /** Id of the phase to go on with; null if there is none. */
-  nextPhase: string | null;
-  canResume: boolean;
-  /** Why not; null if it can. */
-  reason: string | null;
   totals: PhaseTokens;
 }
 

@@ -33,21 +33,14 @@ export function phaseTable(progress: Progress): string[] {
     timeCell(phase.endedAt),
     ...countCells(phase.tokens),
   ]);
-  return [
-    rowLine(PHASE_HEADER),
-    rowLine(["---", "---", "---", "---", "---:", "---:", "---:", "---:"]),
-    ...rows.map(rowLine),
-    rowLine([TOTAL, "", "", "", ...countCells(progress.totals)]),
-  ];
+  const total = [TOTAL, "", "", "", ...countCells(progress.totals)];
+  return [PHASE_HEADER, ["---", "---", "---", "---", "---:", "---:", "---:", "---:"], ...rows, total].map(rowLine);
 }
 
 export function resumeTable(resume: ResumeInfo): string[] {
   const cells = [orNone(resume.lastPhase), orNone(resume.nextPhase), orNone(resume.nextStep), answerCell(resume.reason)];
-  return [
-    rowLine(RESUME_HEADER),
-    rowLine(["---", "---"]),
-    ...RESUME_ROWS.map((name, index) => rowLine([name, cells[index] ?? ""])),
-  ];
+  const rows = RESUME_ROWS.map((name, index) => [name, cells[index] ?? ""]);
+  return [RESUME_HEADER, ["---", "---"], ...rows].map(rowLine);
 }
 
 interface PhaseRow extends Omit<Phase, "name" | "notes"> {

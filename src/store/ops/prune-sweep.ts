@@ -49,14 +49,8 @@ function* planOf(session: Session, key: ThreadState, without: PrunePlan | undefi
     return whole || (yield* session.get(HAS_ITEMS, list, from)) !== undefined;
   });
   // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.
-  const newestFirst = [...chunks].sort((left, right) => right - left);
-  return {
-    threadId: key.threadId,
-    chunks: newestFirst,
-    lists: touched,
-    unswept: key.row.unswept,
-    stamp: key.stamp,
-  };
+  chunks.sort((left, right) => right - left);
+  return { threadId: key.threadId, chunks, lists: touched, unswept: key.row.unswept, stamp: key.stamp };
 }
 
 /**

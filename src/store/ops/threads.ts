@@ -9,13 +9,7 @@ import { clearRuns, listRuns } from "./runs";
 import { tasksOf } from "./tasks";
 import { threadNumbers, threadKey } from "./thread-rows";
 
-interface Row {
-  created_at: string;
-  epoch: number;
-  checkpoints: number;
-  live: number;
-  turns: number;
-}
+type Row = Pick<ThreadRow, "epoch" | "checkpoints" | "turns"> & { created_at: string; live: number };
 
 const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE thread_id = ? AND rewind_id > ?";
 const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
@@ -61,14 +55,8 @@ export function* getThread(session: Session, threadId: string): Program<ThreadRo
     const what = `thread ${JSON.stringify(threadId)}`;
     throw corrupted(what, "a newest version of each of its checkpoints", `${live} of ${checkpoints}`, { threadId });
   }
-  return {
-    threadId,
-    createdAt,
-    epoch,
-    checkpoints,
-    turns,
-    tasks: new Set((yield* tasksOf(session, key)).map(({ taskId }) => taskId)).size,
-  };
+  const tasks = new Set((yield* tasksOf(session, key)).map(({ taskId }) => taskId)).size;
+  return { threadId, createdAt, epoch, checkpoints, turns, tasks };
 }
 
 /** Leaves a tombstone, also for a thread that is not there: its first save may be on its way. */
