@@ -13,7 +13,8 @@ type Row = Pick<ThreadRow, "epoch" | "checkpoints" | "turns"> & { created_at: st
 
 const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE thread_id = ? AND rewind_id > ?";
 const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
-const COUNTS = `SELECT (SELECT count(*) FROM langgraph_threads NOT INDEXED) AS there,
+/** No index has the column that is counted first. */
+const COUNTS = `SELECT (SELECT count(created_at) FROM langgraph_threads) AS there,
   (SELECT count(*) FROM langgraph_threads WHERE thread_id > '') AS listed`;
 /**
  * Checkpoints are counted in two ways, which agree in a thread that is whole. Turns are counted too: the number on record is in no checksum,
