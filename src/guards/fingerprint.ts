@@ -35,12 +35,8 @@ export type Versions = Readonly<Record<string, string>>;
  *   and, without a label, the source of the conditions. A label says "the code is this version", so it stands for all code, while the
  *   edges are what LangGraph will do, and count either way.
  *
- * Comments, indentation and line endings do not count, nor do retry, cache and defer policies. Nothing of the user's is called.
- *
- * What a source hash cannot see: values in closures, functions that a node calls, imports; functions that `tool(fn)`, `entrypoint(fn)`,
- * `fn.bind()` or a proxy hide (such nodes are `blind`); fields of the user's own classes; defaults in schemas. What it sees although
- * nothing changed: another bundler, minifier, TypeScript target or coverage tool; for nodes that LangGraph makes by itself
- * (createReactAgent), another version of LangGraph. A version label is the answer to both.
+ * Comments, indentation and line endings do not count, nor do retry, cache and defer policies. Nothing of the user's is called. What a
+ * source hash cannot see, and what it sees although nothing changed, docs/drift.md says; a version label is the answer to both.
  *
  * @returns the same for the same graph, in every process
  */

@@ -155,11 +155,8 @@ interface ThreadImport {
 
 /**
  * Reads all of a thread before anything is written, so that an unreadable checkpoint stops the import in time, and finds out how far an
- * earlier import came.
- *
- * The progress is nowhere but in the target. Checkpoints are put in the order of their ids, each in one transaction, so what a
- * killed import leaves is the thread's beginning: its first checkpoints, equal to the source's, the last perhaps without all of its
- * writes. A note of our own beside them could be wrong; the comparison cannot, and it also finds a thread that is complete already.
+ * earlier import came. Checkpoints are put in the order of their ids, so a killed import leaves the thread's first ones, equal to the
+ * source's, the last perhaps without all of its writes.
  *
  * @throws {TurnsError} CHECKPOINT_UNREADABLE unless such checkpoints are to be skipped
  */

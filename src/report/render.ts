@@ -8,11 +8,7 @@ import { phaseTable, resumeTable, TITLE } from "./tables";
 
 const END = marker("end");
 
-/**
- * A progress as Markdown. `parseProgress` reads it back as it was.
- *
- * @throws {TurnsError} INVALID_OPTION for what is no valid progress
- */
+/** A progress as Markdown. `parseProgress` reads it back as it was. @throws {TurnsError} INVALID_OPTION for what is no valid progress */
 export function renderProgress(progress: Progress): string {
   const { threadId, phases, resume } = checkedProgress(progress);
   const tables = [...phaseTable(progress), "", ...resumeTable(resume)];

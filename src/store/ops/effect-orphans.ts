@@ -41,14 +41,11 @@ export interface OrphanCall extends NewEffect {
 }
 
 /**
- * LangGraph derives a node task's id from the checkpoint it starts from. Where a checkpoint was not kept, the same work comes again
- * under another id: in a graph without a checkpointer, after the node around it began anew; and with durability "exit", after a crash,
- * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it. So it is when
- * somebody repairs the state (`updateState`) and resumes: with the node that failed, and with those beside it that had ended, if the
- * edit was made as the node before them all, because then LangGraph runs them again.
+ * LangGraph derives a node task's id from the checkpoint it starts from. Where that wasn't kept, the same work comes again under another
+ * id: in a graph without a checkpointer, after the node around it began again; with durability "exit", after a crash, in the whole run;
+ * and after somebody edited the state (`updateState`). All effects of the earlier node task are then booked to the new one.
  *
- * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph, unless
- * the state was edited. Where neither can tell, nobody knows whether the call is the same deed.
+ * Which one it was, the input tells, or else the place in the course of the graph, unless the state was edited.
  *
  * @returns an effect that may be this call's, if nobody can know
  */
