@@ -53,10 +53,8 @@ export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraph
   configurable?: Record<string, unknown>;
 };
 
-/** What the graph returns. */
 export type Result<G extends RunnableGraph> = Awaited<ReturnType<G["invoke"]>>;
 
-/** The config that the graph's `invoke` and `stream` take. */
 export type LangGraphConfig<G extends RunnableGraph> = NonNullable<Parameters<G["invoke"]>[1]> &
   NonNullable<Parameters<G["stream"]>[1]>;
 
@@ -301,7 +299,6 @@ export class GraphRunner<G extends RunnableGraph> {
     return start;
   }
 
-  /** How to go on with a thread, or to begin its run anew. */
   async #resumed(input: unknown, options: RunOptions<G>, instead: unknown): Promise<Start> {
     const { threadId } = options;
     await this.#refuseUnfinishedRewind(threadId);

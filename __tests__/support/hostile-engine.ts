@@ -75,6 +75,10 @@ class HostileEngine implements StorageEngine {
     return this.#inner.hasChanged();
   }
 
+  columnsOf(table: string): Program<string[]> {
+    return this.#inner.columnsOf(table);
+  }
+
   hasWritten(): void {
     this.#inner.hasWritten();
   }

@@ -14,11 +14,7 @@ export class EffectContent {
     private readonly serde: UserSerde | undefined,
   ) {}
 
-  /**
-   * Hands over a value's text, as the value is now.
-   *
-   * @throws {TurnsError} UNSERIALIZABLE_VALUE; `commit` was not called then
-   */
+  /** Hands over a value's text, as the value is now. @throws {TurnsError} UNSERIALIZABLE_VALUE; `commit` was not called then */
   async packed<T>(threadId: string, value: unknown, what: string, commit: (packed: PackedText) => Awaitable<T>): Promise<T> {
     if (this.serde !== undefined) {
       return this.serde.inOrder(this.serde.dump(value, what), (own) => commit(this.values.text(threadId, own)));

@@ -108,11 +108,7 @@ export function inputNotSaved(effect: NewEffect, cause: TurnsError): TurnsError 
   });
 }
 
-/**
- * Why a value can't be saved, for the end of a sentence.
- *
- * @param holder what the value is called, if the path doesn't begin with it
- */
+/** Why a value can't be saved, for the end of a sentence. @param holder what the value is called, if the path doesn't begin with it */
 export function reasonOf(error: Error, holder = ""): string {
   if (!(error instanceof Unserializable)) return "the serde refused it";
   return `at ${within(holder, error.path)} there is ${error.found.replace("it is the whole value again", `it is ${holder} again`)}`;

@@ -131,8 +131,7 @@ export class EffectJournal {
 
   #remember({ attempt, course }: Call, effectId: string, error: unknown): void {
     course.unhappy.add(effectId);
-    if (!(UNSETTLED as readonly unknown[]).includes((error as { code?: unknown } | undefined)?.code)) return;
-    if (!TurnsError.is(error)) return;
+    if (!TurnsError.is(error) || !UNSETTLED.some((code) => code === error.code)) return;
     for (const around of attemptsAround(attempt)) this.#courseOf(around).refused.set(effectId, error);
   }
 
@@ -165,6 +164,7 @@ export class EffectJournal {
     const { place, attempt } = call;
     const around = attemptsAround(attempt);
     const outermost = around[0] ?? attempt;
+    const attemptIds = around.map(({ runId }) => runId);
     return {
       id: options.createId(),
       threadId: place.threadId,
@@ -178,10 +178,7 @@ export class EffectJournal {
       innerAnchors: place.innerCheckpointIds,
       // A graph that a node runs on another thread has its roots on that of the outermost graph.
       rootThreadId: outermost.threadId,
-      run: runOf(
-        outermost.nodeTaskId,
-        around.map(({ runId }) => runId),
-      ),
+      run: runOf(outermost.nodeTaskId, attemptIds),
       graphRun: attempt.run.runId,
       name: call.name,
       label: call.label,

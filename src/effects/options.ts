@@ -8,9 +8,7 @@ export type ErrorOutcome = "retryable" | "final" | "unknown";
 
 /** Options of `effect()`. */
 export interface EffectOptions<T> {
-  /**
-   * What the effect is done with: kept for its undo, and compared when the effect is met again. Anything that the state could hold.
-   */
+  /** What the effect is done with: kept for its undo, and compared when the effect is met again. Anything that the state could hold. */
   input?: unknown;
   /** The name under which the runner knows its undo; `false`: it needs none (it only reads). */
   undo?: string | false;

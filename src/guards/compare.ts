@@ -3,7 +3,6 @@ import type { GraphDocument, NodeFingerprint } from "./fingerprint";
 /** What of a node is not what it was: its version label, its source, the edges that leave it, or it is gone. */
 export type NodeChange = "label" | "source" | "edges" | "removed";
 
-/** How a graph differs from what was recorded of it. */
 export interface GraphDifference {
   /** Of the nodes that had ended and are relied upon: what changed. A resume would build on what these nodes did as they were. */
   changed: { node: string; what: NodeChange[]; from?: string | undefined; to?: string | undefined }[];
@@ -19,14 +18,6 @@ export interface GraphDifference {
   drifted: boolean;
 }
 
-/** Paths of nodes, as {@link GraphDocument} has them. */
-interface Ran {
-  /** Those that durably ended. */
-  completed: Iterable<string>;
-  /** Those that failed or were at work: they run again anyway, and may have changed. */
-  failed?: Iterable<string>;
-}
-
 /**
  * Compares what was recorded of a graph with what it is now, for the nodes that ended (S2.7, S3.3, S4.2). A node counts as changed
  * - with labels before and now: if the labels differ, whatever the source;
@@ -34,8 +25,14 @@ interface Ran {
  * - and if its edges lead elsewhere.
  *
  * Nodes that (also) failed or were in flight are exempt: to change these is what a repair is. Added nodes are fine.
+ *
+ * @param ran paths of nodes: those that durably ended, and those that failed or were in flight
  */
-export function compareFingerprints(before: GraphDocument, now: GraphDocument, ran: Ran): GraphDifference {
+export function compareFingerprints(
+  before: GraphDocument,
+  now: GraphDocument,
+  ran: { completed: Iterable<string>; failed?: Iterable<string> },
+): GraphDifference {
   const failed = new Set(ran.failed ?? []);
   const completed = [...new Set(ran.completed)].filter((path) => !failed.has(path) && Object.hasOwn(before.nodes, path)).sort();
   const changed = completed.flatMap((path) => {
@@ -116,20 +113,14 @@ function nodesOf(document: GraphDocument): string[] {
   return Object.keys(document.nodes).filter((path) => path.slice(path.lastIndexOf("|") + 1) !== "__start__");
 }
 
-/** A node task that ended, and the graph it ran in, if that was recorded. */
-interface RecordedNode {
-  path: string;
-  graph: GraphDocument | undefined;
-}
-
 /**
  * What a thread was built on, as one document: each node as it was when it last ended, and the channels as they were then. A thread may
  * have run on several versions of its graph, each of which only added nodes or mended those that had failed.
  *
- * @param ended the node tasks that durably ended, oldest first
+ * @param ended the node tasks that durably ended, oldest first, each with the graph it ran in, if that was recorded
  * @returns undefined if nothing is known of them: they were recorded without their graph
  */
-export function recordedGraph(ended: readonly RecordedNode[]): GraphDocument | undefined {
+export function recordedGraph(ended: readonly { path: string; graph: GraphDocument | undefined }[]): GraphDocument | undefined {
   const newest = ended.findLast(({ graph }) => graph !== undefined)?.graph;
   if (newest === undefined) return undefined;
   const nodes = new Map<string, NodeFingerprint>(Object.entries(newest.nodes));

@@ -5,9 +5,7 @@ import { classesOf, field, isProxy, originalOf, shapeOf } from "./source";
 export interface NodeFingerprint {
   /** Over the label or the source, and over the edges that leave it. */
   fingerprint: string;
-  /** The version that the user gave the node. */
   label?: string;
-  /** Hash of its source. */
   source: string;
   /** Hash of the source that decides at its conditional edges. */
   conditions?: string;
@@ -19,7 +17,6 @@ export interface NodeFingerprint {
 
 /** What a graph was made of at a moment (requirement S3.3). */
 export interface GraphDocument {
-  /** Over all of it. */
   digest: string;
   /** By path: `a`, and `sub|a` for the node of a graph inside the node `sub`. */
   nodes: Readonly<Record<string, NodeFingerprint>>;
@@ -38,12 +35,8 @@ export type Versions = Readonly<Record<string, string>>;
  *   and, without a label, the source of the conditions. A label says "the code is this version", so it stands for all code, while the
  *   edges are what LangGraph will do, and count either way.
  *
- * Comments, indentation and line endings do not count, nor do retry, cache and defer policies. Nothing of the user's is called.
- *
- * What a source hash cannot see: values in closures, functions that a node calls, imports; functions that `tool(fn)`, `entrypoint(fn)`,
- * `fn.bind()` or a proxy hide (such nodes are `blind`); fields of the user's own classes; defaults in schemas. What it sees although
- * nothing changed: another bundler, minifier, TypeScript target or coverage tool; for nodes that LangGraph makes by itself
- * (createReactAgent), another version of LangGraph. A version label is the answer to both.
+ * Comments, indentation and line endings do not count, nor do retry, cache and defer policies. Nothing of the user's is called. What a
+ * source hash cannot see, and what it sees although nothing changed, docs/drift.md says; a version label is the answer to both.
  *
  * @returns the same for the same graph, in every process
  */
@@ -157,11 +150,9 @@ function list(value: unknown): unknown[] {
   return Array.isArray(value) ? (value as unknown[]) : [];
 }
 
-/** What leaves a node. */
 interface Outgoing {
   /** Where to, readably and in a fixed order: `b`, `c with a, b`, `by route: x → b`, `by command: b`, `on error: e`. */
   edges: string[];
-  /** What decides at its conditional edges. */
   conditions: unknown[];
 }
 

@@ -5,7 +5,6 @@ import { checkedOptions, functionSchema } from "../options";
 /** What a node's gate does with a result below `minConfidence`. */
 export type OnFailure = "record" | "throw" | "rollback";
 
-/** What a validator is told besides the node's output. */
 export interface ValidationContext {
   threadId: string;
   taskId: string;
@@ -47,14 +46,7 @@ export interface GateOptions extends GateDefaults {
   validate: Validator;
 }
 
-/** A gate with all its settings. */
-export interface Gate {
-  validate: Validator;
-  minConfidence: number;
-  warnBelow: number;
-  onFailure: OnFailure;
-  maxRollbacks: number;
-}
+export type Gate = { [K in keyof GateOptions]-?: NonNullable<GateOptions[K]> };
 
 /** Gates of a graph, by a node's path (`sub|a`) or by its name, wherever it is. */
 export type Gates = Readonly<Record<string, Gate>>;

@@ -15,7 +15,6 @@ export function normalised(source: string): string {
 
 /** One pass over JavaScript's lexical structure; nothing is parsed. */
 class Scanner {
-  readonly #text: string;
   #at = 0;
   #out = "";
   /** Whitespace or comments since the last token, and whether a line ended in them: `return\nx` is not `return x`. */
@@ -23,19 +22,17 @@ class Scanner {
   /** Per open template the depth of braces inside its `${…}`. */
   readonly #templates: number[] = [];
 
-  constructor(text: string) {
-    this.#text = text;
-  }
+  constructor(private readonly text: string) {}
 
   /** Undefined if the text cannot be told apart with certainty. */
   run(): string | undefined {
-    while (this.#at < this.#text.length) if (!this.#step()) return undefined;
+    while (this.#at < this.text.length) if (!this.#step()) return undefined;
     return this.#templates.length === 0 ? this.#out : undefined;
   }
 
   #step(): boolean {
-    const char = this.#text[this.#at] as string;
-    const next = this.#text[this.#at + 1];
+    const char = this.text[this.#at] as string;
+    const next = this.text[this.#at + 1];
     if (/\s/.test(char)) return this.#skip(this.#at + 1);
     if (char === "/" && next === "/") return this.#skip(this.#endOfLine());
     if (char === "/" && next === "*") return this.#skipComment();
@@ -55,20 +52,20 @@ class Scanner {
   }
 
   #skip(to: number): boolean {
-    if (this.#text.slice(this.#at, to).includes("\n")) this.#gap = "\n";
+    if (this.text.slice(this.#at, to).includes("\n")) this.#gap = "\n";
     else if (this.#gap === "") this.#gap = " ";
     this.#at = to;
     return true;
   }
 
   #skipComment(): boolean {
-    const end = this.#text.indexOf("*/", this.#at + 2);
+    const end = this.text.indexOf("*/", this.#at + 2);
     return end !== -1 && this.#skip(end + 2);
   }
 
   #endOfLine(): number {
-    const end = this.#text.indexOf("\n", this.#at);
-    return end === -1 ? this.#text.length : end;
+    const end = this.text.indexOf("\n", this.#at);
+    return end === -1 ? this.text.length : end;
   }
 
   /** Copies what is a token, or a part of one. */
@@ -76,26 +73,26 @@ class Scanner {
     if (to === undefined) return false;
     if (this.#out !== "") this.#out += this.#gap;
     this.#gap = "";
-    this.#out += this.#text.slice(this.#at, to);
+    this.#out += this.text.slice(this.#at, to);
     this.#at = to;
     return true;
   }
 
   #endOfString(quote: string): number | undefined {
-    for (let at = this.#at + 1; at < this.#text.length; at++) {
-      if (this.#text[at] === "\\") at++;
-      else if (this.#text[at] === quote) return at + 1;
-      else if (this.#text[at] === "\n") return undefined;
+    for (let at = this.#at + 1; at < this.text.length; at++) {
+      if (this.text[at] === "\\") at++;
+      else if (this.text[at] === quote) return at + 1;
+      else if (this.text[at] === "\n") return undefined;
     }
     return undefined;
   }
 
   /** To the end of the template, or into the expression that begins inside it. */
   #endOfTemplate(from: number): number | undefined {
-    for (let at = from; at < this.#text.length; at++) {
-      if (this.#text[at] === "\\") at++;
-      else if (this.#text[at] === "`") return at + 1;
-      else if (this.#text.startsWith("${", at)) {
+    for (let at = from; at < this.text.length; at++) {
+      if (this.text[at] === "\\") at++;
+      else if (this.text[at] === "`") return at + 1;
+      else if (this.text.startsWith("${", at)) {
         this.#templates.push(0);
         return at + 2;
       }
@@ -113,8 +110,8 @@ class Scanner {
 
   #endOfRegex(): number | undefined {
     let inClass = false;
-    for (let at = this.#at + 1; at < this.#text.length; at++) {
-      const char = this.#text[at];
+    for (let at = this.#at + 1; at < this.text.length; at++) {
+      const char = this.text[at];
       if (char === "\n") return undefined;
       if (char === "\\") at++;
       else if (char === "[") inClass = true;

@@ -13,7 +13,6 @@ export const unreadable = (threadId: string, { ns, checkpointId }: OfficialKey, 
     cause,
   });
 
-/** The target does not give back what the source holds. */
 export const mismatch = (threadId: string, { ns, checkpointId }: OfficialKey, part: string, channel?: string): TurnsError =>
   new TurnsError("IMPORT_MISMATCH", {
     what: `${part} of checkpoint ${checkpointId} of thread ${JSON.stringify(threadId)}`,

@@ -1,14 +1,13 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { isId } from "../ids";
-import { checkedOptions, functionSchema } from "../options";
+import { checkedOptions, functionSchema, refuseNoFile } from "../options";
 import type { TurnSaver } from "../saver";
 import type { OfficialSource } from "../store/official-source";
 import { openOfficialFile } from "../store/sqlite/official-file";
 import { noTargetId, sharedTargetId, unknownThread } from "./failures";
 import { breathe, Hold, type ImportedThread, importThread } from "./import-thread";
 
-/** Options of {@link importOfficial}. All are optional. */
 export interface ImportOptions {
   /** Only these threads, in this order. Default: all, in the order of their ids. */
   threads?: readonly string[];
@@ -66,6 +65,7 @@ const schema = z.strictObject({
 export async function importOfficial(saver: TurnSaver, file: string, options: ImportOptions = {}): Promise<ImportReport> {
   const { threads, signal, onThread, mapThreadId = (id: string) => id, ...rest } = checkedOptions(schema, options);
   refuseNoSaver(saver);
+  refuseNoFile("file", file, "the path of a file that SqliteSaver wrote");
   const source = openOfficialFile(file);
   try {
     const unknown = threads?.find((threadId) => !source.has(threadId));
@@ -77,7 +77,9 @@ export async function importOfficial(saver: TurnSaver, file: string, options: Im
       reports.push(report);
       onThread?.(report);
     }
-    return { file, threads: reports, numericThreadIds: reports.map(({ threadId }) => threadId).filter(looksNumeric) };
+    // What SQLite makes of a number that is bound as REAL into a column of text.
+    const isNumeric = (threadId: string): boolean => /^-?(\d+\.\d+(e[+-]\d+)?|Inf)$/.test(threadId);
+    return { file, threads: reports, numericThreadIds: reports.map(({ threadId }) => threadId).filter(isNumeric) };
   } finally {
     source.close();
   }
@@ -115,11 +117,6 @@ async function targetIds(
     sources.set(targetId, threadId);
   }
   return targets;
-}
-
-/** What SQLite makes of a number that is bound as REAL into a column of text. */
-function looksNumeric(threadId: string): boolean {
-  return /^-?(\d+\.\d+(e[+-]\d+)?|Inf)$/.test(threadId);
 }
 
 function* allThreads(source: OfficialSource): Generator<string> {

@@ -9,7 +9,6 @@ import { aborted, mismatch, notSaved, threadExists } from "./failures";
 
 const ERROR_SOURCE_NODE = "__error_source_node__";
 
-/** What became of a thread. */
 export interface ImportedThread {
   /** Its id in the source. */
   threadId: string;
@@ -20,7 +19,6 @@ export interface ImportedThread {
    * had brought it over; nothing was written. `skipped`: the target has another thread of that id (`existing: "skip"`).
    */
   outcome: "imported" | "completed" | "present" | "skipped";
-  /** Why the thread was skipped. */
   why?: string;
   /** How many of the source's checkpoints, over all namespaces, and of their pending writes are in the target. */
   checkpoints: number;
@@ -59,8 +57,11 @@ export async function importThread(
   } catch (error) {
     // What was there before this call is left as a beginning, unless it is proven wrong. If the removal fails too, so it stays here.
     const wrong = TurnsError.is(error, "IMPORT_MISMATCH");
-    if ((standing === "absent" && !TurnsError.is(error, "THREAD_DELETED")) || wrong)
-      await removed(job.saver, targetId).catch(() => undefined);
+    if ((standing === "absent" && !TurnsError.is(error, "THREAD_DELETED")) || wrong) {
+      // What was never whole leaves no tombstone: the next import may bring it.
+      const removed = job.saver.deleteThread(targetId).then(() => job.saver.reuseThread(targetId));
+      await removed.catch(() => undefined);
+    }
     throw error;
   }
   return { ...report, outcome: standing === "begun" ? "completed" : "imported", verified: options.verify };
@@ -68,7 +69,7 @@ export async function importThread(
 
 /** Oldest first: a checkpoint's parent is there before it, and the thread's head comes last. */
 async function write(job: ThreadImport): Promise<void> {
-  const { saver, threadId, targetId } = job;
+  const { saver, targetId } = job;
   // A saver with onCheckpointError "continue" acknowledges a save that failed; the event tells the truth.
   let failed: { error: unknown } | undefined;
   const listener = (failure: { threadId: string; error: unknown }): void => {
@@ -76,12 +77,8 @@ async function write(job: ThreadImport): Promise<void> {
   };
   saver.events.on("checkpoint_failed", listener);
   try {
-    const skipped: SkippedCheckpoint[] = [];
-    for (const key of keysOf(job.source, threadId)) {
-      await breathe(job.signal);
-      await job.hold.renew();
-      const wanted = readOrSkip(job, key, skipped);
-      if (wanted !== undefined) await writeOne(job, wanted);
+    for await (const wanted of eachTuple(job)) {
+      await writeOne(job, wanted);
       if (failed !== undefined) throw notSaved(targetId, failed.error);
     }
   } finally {
@@ -122,26 +119,14 @@ function asCalls(writes: PendingWrite[]): PendingWrite[][] {
 }
 
 async function verify(job: ThreadImport): Promise<void> {
-  const skipped: SkippedCheckpoint[] = [];
-  for (const key of keysOf(job.source, job.threadId)) {
-    await breathe(job.signal);
-    await job.hold.renew();
-    const wanted = readOrSkip(job, key, skipped);
-    if (wanted === undefined) continue;
-    const found = await tupleOf(job.saver, job.targetId, key);
-    if (found === undefined) throw mismatch(job.targetId, key, "the whole");
+  for await (const wanted of eachTuple(job)) {
+    const found = await tupleOf(job.saver, job.targetId, wanted);
+    if (found === undefined) throw mismatch(job.targetId, wanted, "the whole");
     const difference = differenceOf(wanted, found) ?? writesDiffer(wanted, found);
-    if (difference !== undefined) throw mismatch(job.targetId, key, difference.part, difference.channel);
+    if (difference !== undefined) throw mismatch(job.targetId, wanted, difference.part, difference.channel);
   }
 }
 
-/** What was never whole leaves no tombstone: the next import may bring it. */
-async function removed(saver: TurnSaver, threadId: string): Promise<void> {
-  await saver.deleteThread(threadId);
-  await saver.reuseThread(threadId);
-}
-
-/** A checkpoint that is left out, and why. */
 export interface SkippedCheckpoint {
   checkpointNs: string;
   checkpointId: string;
@@ -154,19 +139,14 @@ export interface SkippedCheckpoint {
  */
 type Standing = "absent" | "begun" | "whole" | "foreign";
 
-interface Survey {
+interface Survey extends Pick<ImportedThread, "checkpoints" | "writes" | "skipped"> {
   standing: Standing;
-  checkpoints: number;
-  writes: number;
-  skipped: readonly SkippedCheckpoint[];
 }
 
-/** What the steps of one thread's import share. */
 interface ThreadImport {
   saver: TurnSaver;
   source: OfficialSource;
   threadId: string;
-  /** What the thread is called in the target. */
   targetId: string;
   onUnreadable: "stop" | "skip";
   signal: AbortSignal | undefined;
@@ -175,18 +155,16 @@ interface ThreadImport {
 
 /**
  * Reads all of a thread before anything is written, so that an unreadable checkpoint stops the import in time, and finds out how far an
- * earlier import came.
- *
- * The progress is nowhere but in the target. Checkpoints are put in the order of their ids, each in one transaction, so what a
- * killed import leaves is the thread's beginning: its first checkpoints, equal to the source's, the last perhaps without all of its
- * writes. A note of our own beside them could be wrong; the comparison cannot, and it also finds a thread that is complete already.
+ * earlier import came. Checkpoints are put in the order of their ids, so a killed import leaves the thread's first ones, equal to the
+ * source's, the last perhaps without all of its writes.
  *
  * @throws {TurnsError} CHECKPOINT_UNREADABLE unless such checkpoints are to be skipped
  */
 async function survey(job: ThreadImport): Promise<Survey> {
-  const { saver, threadId, targetId } = job;
+  const { saver, targetId } = job;
   const skipped: SkippedCheckpoint[] = [];
-  const exists = await isInUse(saver, targetId);
+  // Every save opens a task, so a thread without tasks has nothing at all.
+  const exists = (await saver.listTasks(targetId)).length > 0;
   let checkpoints = 0;
   let writes = 0;
   let present = 0;
@@ -194,14 +172,10 @@ async function survey(job: ThreadImport): Promise<Survey> {
   let differs = false;
   let wentOn = false;
   let lacksWrites = false;
-  for (const key of keysOf(job.source, threadId)) {
-    await breathe(job.signal);
-    await job.hold.renew();
-    const wanted = readOrSkip(job, key, skipped);
-    if (wanted === undefined) continue;
+  for await (const wanted of eachTuple(job, skipped)) {
     checkpoints += 1;
     writes += wanted.writes.length;
-    const found = exists ? await tupleOf(saver, targetId, key) : undefined;
+    const found = exists ? await tupleOf(saver, targetId, wanted) : undefined;
     if (found === undefined) gap = true;
     else {
       present += 1;
@@ -218,28 +192,24 @@ async function survey(job: ThreadImport): Promise<Survey> {
   return { standing: wentOn ? "foreign" : "begun", ...counts };
 }
 
-/** Undefined for a checkpoint that is left out. */
-function readOrSkip(
-  job: ThreadImport,
-  key: { ns: string; checkpointId: string },
-  skipped: SkippedCheckpoint[],
-): ReturnType<typeof officialTuple> {
-  try {
-    return officialTuple(job.source, job.threadId, key);
-  } catch (error) {
-    if (job.onUnreadable === "stop" || !TurnsError.is(error, "CHECKPOINT_UNREADABLE")) throw error;
-    skipped.push({ checkpointNs: key.ns, checkpointId: key.checkpointId, why: String(error.data["why"]) });
-    return undefined;
+/** The source's checkpoints, smallest id first. @param skipped gets those that are left out */
+async function* eachTuple(job: ThreadImport, skipped: SkippedCheckpoint[] = []): AsyncGenerator<OfficialTuple> {
+  for (const key of keysOf(job.source, job.threadId)) {
+    await breathe(job.signal);
+    await job.hold.renew();
+    let tuple: OfficialTuple | undefined;
+    try {
+      tuple = officialTuple(job.source, job.threadId, key);
+    } catch (error) {
+      if (job.onUnreadable === "stop" || !TurnsError.is(error, "CHECKPOINT_UNREADABLE")) throw error;
+      skipped.push({ checkpointNs: key.ns, checkpointId: key.checkpointId, why: String(error.data["why"]) });
+    }
+    if (tuple !== undefined) yield tuple;
   }
 }
 
-async function tupleOf(saver: TurnSaver, threadId: string, key: { ns: string; checkpointId: string }) {
+async function tupleOf(saver: TurnSaver, threadId: string, key: OfficialKey) {
   return saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: key.ns, checkpoint_id: key.checkpointId } });
-}
-
-/** Every save opens a task, so a thread without tasks has nothing at all. */
-async function isInUse(saver: TurnSaver, threadId: string): Promise<boolean> {
-  return (await saver.listTasks(threadId)).length > 0;
 }
 
 async function countInTarget({ saver, targetId, signal, hold }: ThreadImport): Promise<number> {

@@ -1,3 +1,2 @@
 export { importOfficial, type ImportOptions, type ImportReport } from "./import-official";
-export type { ImportedThread } from "./import-thread";
-export type { SkippedCheckpoint } from "./import-thread";
+export type { ImportedThread, SkippedCheckpoint } from "./import-thread";

@@ -11,6 +11,7 @@ import {
 import { decodeOfficial } from "../codec/official";
 import { TurnsError } from "../errors";
 import { isId } from "../ids";
+import { push } from "../push";
 import type { OfficialBlob, OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../store/official-source";
 import { unreadable } from "./failures";
 
@@ -46,20 +47,15 @@ export function officialTuple(source: OfficialSource, threadId: string, key: Off
   if (!isRecord(metadata) || typeof metadata.source !== "string" || !Number.isInteger(metadata.step)) {
     throw fail("metadata without source and step");
   }
-  const ids = [
-    threadId,
-    row.checkpointId,
-    parentId ?? "-",
-    row.ns === "" ? "-" : row.ns,
-    ...row.writes.map((write) => write.taskId),
-  ];
+  const tasks = row.writes.map((write) => write.taskId);
+  const ids = [threadId, row.checkpointId, parentId ?? "-", row.ns === "" ? "-" : row.ns, ...tasks];
   if (!ids.every(isId)) throw fail("an id that is empty, or has NUL characters or lone surrogates");
   const writes = row.writes.map((write) => pendingWrite(write, fail));
   if (checkpoint.v < 4 && parentId !== undefined) {
-    migrate(
-      checkpoint,
-      source.writesTo(TASKS, threadId, parentId).map((write) => pendingWrite(write, fail)[2]),
-    );
+    // Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel.
+    const known = Object.values(checkpoint.channel_versions);
+    checkpoint.channel_values[TASKS] = source.writesTo(TASKS, threadId, parentId).map((write) => pendingWrite(write, fail)[2]);
+    checkpoint.channel_versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : 1;
   }
   return { ...key, parentId, checkpoint, metadata, writes };
 }
@@ -77,13 +73,6 @@ function checkpointOf(row: OfficialRow, fail: Fail): Checkpoint {
   const more = Object.keys(read).filter((field) => !FIELDS.includes(field));
   if (more.length > 0) throw fail(`fields that no checkpoint has: ${more.join(", ")}`);
   return { v, id, ts, channel_values: values, channel_versions: versions, versions_seen: seen } as Checkpoint;
-}
-
-/** Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel. */
-function migrate(checkpoint: Checkpoint, sends: unknown[]): void {
-  const known = Object.values(checkpoint.channel_versions);
-  checkpoint.channel_values[TASKS] = sends;
-  checkpoint.channel_versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : 1;
 }
 
 function pendingWrite(write: OfficialWrite, fail: Fail): CheckpointPendingWrite {
@@ -118,9 +107,12 @@ interface Difference {
 
 /** The first difference between a checkpoint of the source and what the target gives for it; pending writes are not looked at. */
 export function differenceOf(wanted: OfficialTuple, found: CheckpointTuple): Difference | undefined {
-  const values = valuesDiffer(wanted, found);
-  if (values !== undefined) return { part: `the value of channel ${JSON.stringify(values)}`, channel: values };
   const { checkpoint } = found;
+  const [left, right] = [wanted.checkpoint.channel_values, checkpoint.channel_values];
+  const channel = Object.keys({ ...left, ...right }).find(
+    (name) => Object.hasOwn(left, name) !== Object.hasOwn(right, name) || !isDeepStrictEqual(left[name], right[name]),
+  );
+  if (channel !== undefined) return { part: `the value of channel ${JSON.stringify(channel)}`, channel };
   const parts: [string, unknown, unknown][] = [
     ["v", wanted.checkpoint.v, checkpoint.v],
     ["ts", wanted.checkpoint.ts, checkpoint.ts],
@@ -129,28 +121,14 @@ export function differenceOf(wanted: OfficialTuple, found: CheckpointTuple): Dif
     ["metadata", wanted.metadata, found.metadata],
     ["the parent", wanted.parentId, found.parentConfig?.configurable?.["checkpoint_id"]],
   ];
-  const part = parts.find(([, left, right]) => !isDeepStrictEqual(left, right));
+  const part = parts.find(([, ours, theirs]) => !isDeepStrictEqual(ours, theirs));
   return part && { part: part[0] };
-}
-
-/** The first channel whose value differs, whether the channel has a version or not. */
-function valuesDiffer(wanted: OfficialTuple, found: CheckpointTuple): string | undefined {
-  const { channel_values: left } = wanted.checkpoint;
-  const { channel_values: right } = found.checkpoint;
-  return Object.keys({ ...left, ...right }).find(
-    (channel) =>
-      Object.hasOwn(left, channel) !== Object.hasOwn(right, channel) || !isDeepStrictEqual(left[channel], right[channel]),
-  );
 }
 
 /** Writes by task: the special ones by their kind, then the others in their order. More order is promised by no saver. */
 function byTask(writes: readonly CheckpointPendingWrite[]): Map<string, [channel: string, value: unknown][]> {
   const tasks = new Map<string, [string, unknown][]>();
-  for (const [taskId, channel, value] of writes) {
-    const known = tasks.get(taskId);
-    if (known === undefined) tasks.set(taskId, [[channel, value]]);
-    else known.push([channel, value]);
-  }
+  for (const [taskId, channel, value] of writes) push(tasks, taskId, [channel, value]);
   for (const own of tasks.values()) own.sort(([left], [right]) => rank(left) - rank(right));
   return tasks;
 }
@@ -171,7 +149,6 @@ export function writesAdded(wanted: OfficialTuple, found: CheckpointTuple): bool
   );
 }
 
-/** The first channel in which the pending writes differ. */
 export function writesDiffer(wanted: OfficialTuple, found: CheckpointTuple): Difference | undefined {
   const [lacking] = tasksToWrite(wanted, found).values();
   const known = byTask(wanted.writes);

@@ -6,7 +6,6 @@ import type { DamagedThread, LostItem, SalvagedFile } from "../store/salvage";
 import { salvageFile } from "../store/sqlite/salvage";
 
 export interface SalvageOptions {
-  /** The keys of an encrypted file. */
   encryption?: EncryptionOption;
   /**
    * `"use"` (default) reads what was committed to the write-ahead log beside the file; `"ignore"` leaves it out: it belongs to another
@@ -19,7 +18,6 @@ export interface SalvageOptions {
 export interface SalvageReport extends SalvagedFile {
   source: string;
   target: string;
-  /** Whether nothing was lost. */
   ok: boolean;
 }
 export type { DamagedThread, LostItem };

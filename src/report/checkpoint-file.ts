@@ -21,7 +21,6 @@ import {
 import { renderInto, renderProgress } from "./render";
 
 export interface CheckpointFileOptions {
-  /** Source of the current time. */
   clock?: () => Date;
 }
 

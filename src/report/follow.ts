@@ -8,7 +8,6 @@ export interface FollowOptions extends FromThreadOptions {
   delayMs?: number;
 }
 
-/** What a follower needs of a `TurnSaver` besides. */
 export interface FollowedSaver extends ProgressSource {
   readonly logger: Logger;
   readonly events: {
@@ -17,7 +16,6 @@ export interface FollowedSaver extends ProgressSource {
   };
 }
 
-/** Keeps a file up to date until it is closed. */
 export interface ProgressFollower {
   /** Writes what is so now; resolves when it is written, or was found impossible and logged. */
   flush(): Promise<void>;
@@ -47,26 +45,22 @@ export function followThread(
 }
 
 class Follower implements ProgressFollower {
-  readonly #saver: FollowedSaver;
-  readonly #threadId: string;
-  readonly #delayMs: number;
-  readonly #refresh: () => Promise<void>;
   #timer: NodeJS.Timeout | undefined;
   #question: NodeJS.Timeout | undefined;
-  /** The writes, one after another. */
   #writing: Promise<void> = Promise.resolve();
   #lastTookMs = 0;
   #closed = false;
   readonly #heard = (told: object): void => {
     const { threadId } = told as { threadId?: unknown };
-    if (threadId === undefined || threadId === this.#threadId) this.#later(Math.max(this.#delayMs, this.#lastTookMs * SHARE));
+    if (threadId === undefined || threadId === this.threadId) this.#later(Math.max(this.delayMs, this.#lastTookMs * SHARE));
   };
 
-  constructor(saver: FollowedSaver, threadId: string, delayMs: number, refresh: () => Promise<void>) {
-    this.#saver = saver;
-    this.#threadId = threadId;
-    this.#delayMs = delayMs;
-    this.#refresh = refresh;
+  constructor(
+    private readonly saver: FollowedSaver,
+    private readonly threadId: string,
+    private readonly delayMs: number,
+    private readonly refresh: () => Promise<void>,
+  ) {
     for (const event of EVENTS) saver.events.on(event, this.#heard);
   }
 
@@ -81,7 +75,7 @@ class Follower implements ProgressFollower {
   async close(): Promise<void> {
     if (this.#closed) return this.#writing;
     this.#closed = true;
-    for (const event of EVENTS) this.#saver.events.off(event, this.#heard);
+    for (const event of EVENTS) this.saver.events.off(event, this.#heard);
     await this.flush();
   }
 
@@ -102,7 +96,7 @@ class Follower implements ProgressFollower {
   }
 
   async #askForEnd(): Promise<void> {
-    const running = await this.#saver.isRunning(this.#threadId).catch(() => false);
+    const running = await this.saver.isRunning(this.threadId).catch(() => false);
     if (this.#closed) return;
     if (running) this.#awaitEnd();
     else await this.flush();
@@ -112,11 +106,11 @@ class Follower implements ProgressFollower {
   async #write(): Promise<void> {
     const begun = performance.now();
     try {
-      await this.#refresh();
-      if (await this.#saver.isRunning(this.#threadId)) this.#awaitEnd();
+      await this.refresh();
+      if (await this.saver.isRunning(this.threadId)) this.#awaitEnd();
     } catch (error) {
-      this.#saver.logger.warn(
-        { threadId: this.#threadId, error: String(error) },
+      this.saver.logger.warn(
+        { threadId: this.threadId, error: String(error) },
         "the progress file could not be brought up to date; it is tried again after the next event",
       );
     }

@@ -1,6 +1,7 @@
 import { type CheckpointTuple, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
 import { checkedOptions, idSchema } from "../options";
+import { push } from "../push";
 import type { TaskSpan } from "../store/ownership";
 import { plannedTasks } from "../turns/node-task";
 import type { Turn } from "../turns/turn";
@@ -18,7 +19,6 @@ import {
   TOKEN_KINDS,
 } from "./progress";
 
-/** What a progress file needs of a `TurnSaver`. */
 export interface ProgressSource {
   /** True if the saver seals what runs produce; see {@link FromThreadOptions.errors}. */
   readonly encrypted?: boolean;
@@ -48,7 +48,6 @@ export const threadOptions = z.strictObject({
 /** How many turns are read at once; in between the event loop runs on. */
 const PAGE = 500;
 
-/** A phase in the making. */
 interface Group {
   id: string;
   /** All turns that belong to it, those inside of subgraphs included. */
@@ -59,7 +58,6 @@ interface Group {
   createdAt: Date | null;
 }
 
-/** What is known of the thread as a whole. */
 interface Situation {
   head: Head;
   inFlight: ReadonlySet<string>;
@@ -187,16 +185,10 @@ function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situat
 
 function grouped(turns: readonly Turn[], keyOf: (turn: Turn) => string): Map<string, Turn[]> {
   const groups = new Map<string, Turn[]>();
-  for (const turn of turns) {
-    const key = keyOf(turn);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [turn]);
-    else group.push(turn);
-  }
+  for (const turn of turns) push(groups, keyOf(turn), turn);
   return groups;
 }
 
-/** Where a thread stands. */
 interface Head {
   checkpointId: string | undefined;
   /** Whether it is what an `updateState` made. */
@@ -229,7 +221,6 @@ interface Course {
   open: Turn | undefined;
   /** A node that failed and was not tried again. */
   failed: Turn | undefined;
-  /** A node that waits for an answer. */
   waiting: Turn | undefined;
 }
 

@@ -14,7 +14,6 @@ import {
 import { type Phase, type Progress, progressSchema, type ResumeInfo } from "./progress";
 import { phaseRowsOf, resumeRowsOf, tableNamed, TITLE } from "./tables";
 
-/** A heading or table of ours, where it stands. */
 type Part<K extends Block["kind"]> = Extract<Block, { kind: K }>;
 
 /** One phase's block, from its marker to its end. */

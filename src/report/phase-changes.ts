@@ -37,7 +37,6 @@ function timesFor(phase: Phase, status: Phase["status"] | undefined, now: Date):
   return { endedAt: now };
 }
 
-/** What is undefined stays as it was. */
 function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as never;
 }

@@ -15,7 +15,6 @@ export type PhaseStatus = "pending" | "in-progress" | "completed" | "failed" | "
 export interface Phase {
   /** Unique in the file. */
   id: string;
-  /** The heading of the phase. */
   name: string;
   status: PhaseStatus;
   startedAt: Date | null;
@@ -27,7 +26,6 @@ export interface Phase {
 
 /** Where the work goes on, by ids of phases. */
 export interface ResumeInfo {
-  /** The last phase that was completed. */
   lastPhase: string | null;
   /** The first phase that is neither completed nor skipped. */
   nextPhase: string | null;
@@ -121,14 +119,9 @@ export function sumOf(phases: readonly Pick<Phase, "tokens">[]): PhaseTokens {
 }
 
 /** Where work can go on (requirement S5.4). */
-export interface ResumePoint {
+export interface ResumePoint extends Pick<ResumeInfo, "nextPhase" | "canResume" | "reason"> {
   /** Id of the last phase that was completed; null if none was. */
   lastCompleted: string | null;
-  /** Id of the phase to go on with; null if there is none. */
-  nextPhase: string | null;
-  canResume: boolean;
-  /** Why not; null if it can. */
-  reason: string | null;
   totals: PhaseTokens;
 }
 

@@ -8,11 +8,7 @@ import { phaseTable, resumeTable, TITLE } from "./tables";
 
 const END = marker("end");
 
-/**
- * A progress as Markdown. `parseProgress` reads it back as it was.
- *
- * @throws {TurnsError} INVALID_OPTION for what is no valid progress
- */
+/** A progress as Markdown. `parseProgress` reads it back as it was. @throws {TurnsError} INVALID_OPTION for what is no valid progress */
 export function renderProgress(progress: Progress): string {
   const { threadId, phases, resume } = checkedProgress(progress);
   const tables = [...phaseTable(progress), "", ...resumeTable(resume)];
@@ -43,8 +39,8 @@ function progressIn(text: string, name: string): Progress | undefined {
   try {
     return parseProgress(text, name);
   } catch (error) {
-    if (!TurnsError.is(error, "CHECKPOINT_FILE_MALFORMED")) throw error;
-    return undefined;
+    if (TurnsError.is(error, "CHECKPOINT_FILE_MALFORMED")) return undefined;
+    throw error;
   }
 }
 
@@ -104,8 +100,8 @@ function removal(file: ParsedFile, section: Section): LineEdit[] {
 /** Takes lines out, and the empty line above them if there is one below as well. */
 function taken(file: ParsedFile, range: LineRange, notAbove: number): LineEdit {
   const aboveIsBlank = range.from > notAbove && isBlank(file, range.from - 1);
-  if (aboveIsBlank) return { from: range.from - 1, to: range.to, insert: isBlank(file, range.to) ? [] : [""] };
-  return { from: range.from, to: range.to, insert: isBlank(file, range.to) || range.from === 0 ? [] : [""] };
+  const from = aboveIsBlank ? range.from - 1 : range.from;
+  return { from, to: range.to, insert: isBlank(file, range.to) || range.from === 0 ? [] : [""] };
 }
 
 /** Lines with an empty one above and below, unless it is there. */

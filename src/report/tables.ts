@@ -28,26 +28,19 @@ export function tableNamed(name: "phase" | "resume"): (table: Table) => boolean 
 export function phaseTable(progress: Progress): string[] {
   const rows = progress.phases.map((phase) => [
     toInline(phase.id),
-    statusCell(phase.status),
+    `${ICONS[phase.status]} ${phase.status}`,
     timeCell(phase.startedAt),
     timeCell(phase.endedAt),
     ...countCells(phase.tokens),
   ]);
-  return [
-    rowLine(PHASE_HEADER),
-    rowLine(["---", "---", "---", "---", "---:", "---:", "---:", "---:"]),
-    ...rows.map(rowLine),
-    rowLine([TOTAL, "", "", "", ...countCells(progress.totals)]),
-  ];
+  const total = [TOTAL, "", "", "", ...countCells(progress.totals)];
+  return [PHASE_HEADER, ["---", "---", "---", "---", "---:", "---:", "---:", "---:"], ...rows, total].map(rowLine);
 }
 
 export function resumeTable(resume: ResumeInfo): string[] {
   const cells = [orNone(resume.lastPhase), orNone(resume.nextPhase), orNone(resume.nextStep), answerCell(resume.reason)];
-  return [
-    rowLine(RESUME_HEADER),
-    rowLine(["---", "---"]),
-    ...RESUME_ROWS.map((name, index) => rowLine([name, cells[index] ?? ""])),
-  ];
+  const rows = RESUME_ROWS.map((name, index) => [name, cells[index] ?? ""]);
+  return [RESUME_HEADER, ["---", "---"], ...rows].map(rowLine);
 }
 
 interface PhaseRow extends Omit<Phase, "name" | "notes"> {
@@ -105,7 +98,7 @@ function withHeader(table: Table, header: readonly string[]): readonly TableRow[
 }
 
 function countCells(tokens: PhaseTokens): string[] {
-  return TOKEN_KINDS.map((kind) => countCell(tokens[kind]));
+  return TOKEN_KINDS.map((kind) => String(tokens[kind]).replace(/\B(?=(\d{3})+$)/g, ","));
 }
 
 function countsOf({ line, cells }: TableRow): PhaseTokens {
@@ -117,7 +110,6 @@ function rowLine(cells: readonly string[]): string {
   return `| ${cells.join(" | ")} |`;
 }
 
-/** What stands where there is nothing to say. */
 const NONE = "–";
 
 const ICONS: Readonly<Record<PhaseStatus, string>> = {
@@ -136,10 +128,6 @@ function orNone(text: string | null): string {
 
 function textOrNone(cell: string): string | null {
   return cell === NONE ? null : fromInline(cell);
-}
-
-function statusCell(status: PhaseStatus): string {
-  return `${ICONS[status]} ${status}`;
 }
 
 /** The word counts; whoever changes it need not find the right sign. */
@@ -168,10 +156,6 @@ function timeOf(cell: string, line: number): Date | null {
   return time;
 }
 
-function countCell(count: number): string {
-  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
-}
-
 function countOf(cell: string, line: number): number {
   const digits = cell.replaceAll(",", "");
   const count = Number(digits);
@@ -179,7 +163,6 @@ function countOf(cell: string, line: number): number {
   return count;
 }
 
-/** `yes`, or `no: ` and why. */
 function answerCell(reason: string | null): string {
   return reason === null ? "yes" : `no: ${toInline(reason)}`.trimEnd();
 }

@@ -70,7 +70,6 @@ async function sweepThread(store: Store, threadId: string, pace: Pace, counts: P
   return true;
 }
 
-/** Lets the event loop run. */
 export function othersFirst(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

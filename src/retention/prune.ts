@@ -3,8 +3,7 @@ import { TurnsError } from "../errors";
 import { checkedOptions, idSchema, signalSchema } from "../options";
 import { refuseWhileRunning } from "../rewind/plan";
 import type { PruneCounts, RunRow, Store } from "../store/store";
-import { unfinishedRewind } from "../store/refusals";
-import { unknownThread } from "../store/refusals";
+import { unfinishedRewind, unknownThread } from "../store/refusals";
 import { addCounts, NOTHING, pruneThread } from "./prune-thread";
 import { giveBack, removeLeftovers } from "./space";
 
@@ -127,10 +126,7 @@ async function sizeNow(store: Store): Promise<number> {
 }
 
 async function* threadsOf(store: Store, { threadId }: CheckedPrune): AsyncGenerator<string> {
-  if (threadId !== undefined) {
-    yield threadId;
-    return;
-  }
+  if (threadId !== undefined) return void (yield threadId);
   for (let after: string | undefined; ;) {
     const page = await store.listThreads({ after, limit: THREADS_PER_PAGE });
     for (const row of page) yield row.threadId;
@@ -152,12 +148,8 @@ async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: stri
   }
   if (keepLast === undefined && maxAgeMs === undefined) return;
   const before = maxAgeMs === undefined ? undefined : parts.now() - maxAgeMs;
-  const went = await pruneThread(
-    parts.store,
-    threadId,
-    { kind: "criteria", keepLast, before },
-    { ...request, sweep: () => true },
-  );
+  const wish = { kind: "criteria", keepLast, before } as const;
+  const went = await pruneThread(parts.store, threadId, wish, { ...request, sweep: () => true });
   addCounts(tally, went.counts);
   if (went.counts.checkpoints + went.counts.writes + went.counts.turns + went.counts.chunks > 0) tally.threads += 1;
   tally.done = went.done;
@@ -195,7 +187,7 @@ export async function deleteForRuns(parts: PruneParts, ids: readonly string[]): 
   }
   const before = await sizeNow(store);
   const total = { ...NOTHING };
-  const kept: { threadId: string; checkpointNs: string; checkpointId: string }[] = [];
+  const kept: RunDeletionReport["kept"][number][] = [];
   for (const threadId of threads) {
     const pace = { dryRun: false, batchSize: BATCH, sweep: () => true };
     const { counts, spared } = await pruneThread(store, threadId, { kind: "runs", runIds }, pace);

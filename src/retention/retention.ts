@@ -57,7 +57,6 @@ export class Retention {
     return () => void this.#held.delete(threadId);
   }
 
-  /** The thread was deleted. */
   forget(threadId: string): void {
     this.#threads.delete(threadId);
   }

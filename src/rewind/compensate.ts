@@ -86,10 +86,7 @@ function isSame(found: EffectRow, seen: EffectRow): boolean {
   return found.undoStatus === seen.undoStatus && found.status === seen.status && found.tries === seen.tries;
 }
 
-/**
- * @param ran whether the undo was called in between
- * @param guard as that of {@link Store.settleUndo}
- */
+/** @param ran whether the undo was called in between @param guard as that of {@link Store.settleUndo} */
 async function mark(
   { store, now, events }: CompensationParts,
   row: EffectRow,

@@ -1,10 +1,8 @@
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
 import type { EffectRow } from "../store/effects";
-import { leaseLost, prunedBehind } from "../store/refusals";
+import { leaseLost, prunedBehind, unfinishedRewind, unknownThread } from "../store/refusals";
 import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
-import { unfinishedRewind } from "../store/refusals";
-import { unknownThread } from "../store/refusals";
 import { compensate, type CompensationParts } from "./compensate";
 import {
   checkedUndos,
@@ -52,7 +50,6 @@ export interface RewindParts extends CompensationParts {
   hold: (threadId: string, within: boolean) => Promise<ThreadHold>;
 }
 
-/** A checked request, of whichever kind. */
 interface Aim {
   threadId: string;
   dryRun: boolean;

@@ -127,9 +127,7 @@ function verdictOf(row: EffectRow, status: EffectSummary["status"], undo: KnownU
   return status === "in-doubt" && !undo.whenInDoubt ? "in-doubt" : "undo";
 }
 
-/**
- * @throws {TurnsError} THREAD_RUNNING, EFFECT_IN_DOUBT, EFFECT_UNCOMPENSATED; nothing has happened then
- */
+/** @throws {TurnsError} THREAD_RUNNING, EFFECT_IN_DOUBT, EFFECT_UNCOMPENSATED; nothing has happened then */
 export function refuseGaps(threadId: string, effects: readonly Found[], allowUncompensated: boolean): void {
   const first = (verdict: UndoVerdict): EffectRow | undefined => effects.find(({ summary }) => summary.verdict === verdict)?.row;
   const running = first("running");

@@ -52,19 +52,14 @@ export async function assess({ saver, graph, graphId }: AssessParts, threadId: s
   // A run that was given no graph id has the thread's.
   const recorded = run?.graphId === threadId ? undefined : run?.graphId;
   if (graphId !== undefined && recorded !== undefined && recorded !== graphId) {
-    return {
-      ...none,
-      obstacle: wrongGraph(threadId, `graph id ${describe(graphId)}`, `a run of graph id ${describe(recorded)}`),
-    };
+    const obstacle = wrongGraph(threadId, `graph id ${describe(graphId)}`, `a run of graph id ${describe(recorded)}`);
+    return { ...none, obstacle };
   }
   const difference = await driftOf(saver, graph, threadId, nodes);
   // One that says it is the same graph has changed as a whole.
   if (difference?.sameGraph === false && (graphId === undefined || graphId !== recorded)) {
-    return {
-      ...none,
-      difference,
-      obstacle: wrongGraph(threadId, "a run of this graph", "one of which no node is in this graph"),
-    };
+    const obstacle = wrongGraph(threadId, "a run of this graph", "one of which no node is in this graph");
+    return { ...none, difference, obstacle };
   }
   const gone = goneOf(graph, nodes, run?.branch[0], due);
   const drift = [...(difference?.drifted === true ? differenceInWords(difference) : []), ...gone];
@@ -139,10 +134,8 @@ async function driftOf(
   const again = [...nodes.failed, ...nodes.inFlight, ...nodes.waiting];
   // Of a run in which nothing ended, what began tells at least which graph it was.
   const known = nodes.completed.length > 0 ? nodes.completed : again;
-  const graphs = await saver.recordedGraphs(
-    threadId,
-    known.map(({ turnId }) => ({ id: turnId })),
-  );
+  const turns = known.map(({ turnId: id }) => ({ id }));
+  const graphs = await saver.recordedGraphs(threadId, turns);
   const byTurn = new Map(graphs.flatMap(({ turnIds, document }) => turnIds.map((id) => [id, document] as const)));
   const recorded = recordedGraph(known.map(({ turnId, path }) => ({ path, graph: byTurn.get(turnId) })));
   if (recorded === undefined) return undefined;

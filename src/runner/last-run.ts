@@ -1,4 +1,3 @@
-import type { RunnableConfig } from "@langchain/core/runnables";
 import { type CheckpointTuple, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
@@ -60,7 +59,7 @@ export interface Unfinished {
 }
 
 interface GraphWithState {
-  getState(config: RunnableConfig): Promise<{ next: string[]; tasks: { name: string; interrupts: unknown[] }[] }>;
+  getState(config: object): Promise<{ next: string[]; tasks: { name: string; interrupts: unknown[] }[] }>;
 }
 
 /**

@@ -90,7 +90,6 @@ export function checkedRunnerOptions(options: GraphRunnerOptions): CheckedRunner
   return checkedOptions(schema, options);
 }
 
-/** What the saver has to know of the graph's nodes. */
 export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOptions): AttachOptions {
   const versions: Record<string, string> = {};
   const gated: NonNullable<GatesOptions["nodes"]> = {};
@@ -134,7 +133,6 @@ export function checkThread(threadId: unknown, doing: string): asserts threadId 
   });
 }
 
-/** Names in an error are at most this many. */
 const NAMES_MAX = 30;
 
 /**

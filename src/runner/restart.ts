@@ -1,13 +1,13 @@
 import { type CheckpointTuple, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
+import type { Gate, Validation, validationFailed } from "../guards/gates";
 import type { Undos } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
 import type { AssessParts } from "./assess";
 import { readTuple, UNREADABLE } from "./last-run";
 
-/** How LangGraph is called. */
 export interface Start {
   input: unknown;
   /** The checkpoint to go on from, if it is not the newest one. */
@@ -64,23 +64,14 @@ async function readable(
   return found === UNREADABLE ? undefined : found;
 }
 
-/** An effect that was done, as far as it takes to name it. */
 type DoneEffect = Pick<Effect, "name" | "label" | "key">;
 
-/** The effects of a thread's last run, as far as a run that begins anew would repeat them. */
-interface Repeated {
-  done: readonly DoneEffect[];
-  /** They may have happened, or are happening. */
-  open: readonly Effect[];
-}
-
-/** @param run undefined: nothing has run */
-export async function repeatedBy(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<Repeated> {
+/** The effects of a thread's last run that a run which begins anew would repeat: those that are done, and those that may be. */
+export async function repeatedBy(saver: TurnSaver, threadId: string, run: LastRun | undefined) {
   const effects = run === undefined ? [] : await saver.effects.list(threadId, { afterSeq: Math.max(0, run.sinceSeq - 1) });
+  const done = effects.filter(({ status, undoStatus }) => status === "done" && undoStatus !== "done");
   return {
-    done: effects
-      .filter(({ status, undoStatus }) => status === "done" && undoStatus !== "done")
-      .map(({ name, label, key }) => ({ name, label, key })),
+    done: done.map(({ name, label, key }): DoneEffect => ({ name, label, key })),
     open: effects.filter(({ status }) => status === "in-doubt" || status === "running"),
   };
 }
@@ -103,22 +94,13 @@ export function restartInDoubt(threadId: string, open: readonly Effect[], obstac
   });
 }
 
-/** For the warning. */
 export function inWords(done: readonly DoneEffect[]): string {
   if (done.length === 0) return "";
   return ` Effects that were done, and are done again where it comes to them: ${done.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ")}.`;
 }
 
 /** What a gate's VALIDATION_FAILED says about itself. */
-interface FailedGate {
-  threadId: string;
-  nodeName: string;
-  nodeNs: string;
-  nodeTaskId: string;
-  turnId: string | undefined;
-  confidence: number;
-  maxRollbacks: number;
-}
+type FailedGate = Parameters<typeof validationFailed>[0] & Pick<Gate, "maxRollbacks"> & Pick<Validation, "confidence">;
 
 /** @returns undefined for an error that is no gate's, or of one that is not to roll back */
 export function rollbackAsked(error: unknown): FailedGate | undefined {

@@ -20,9 +20,7 @@ export interface NodeOutcome {
   /** When it ended; of one that is in flight, when it began. */
   at: Date;
   fingerprint: string | undefined;
-  /** What its confidence gate found. */
   validation: Validation | undefined;
-  /** Name and message, of one that failed. */
   error: { name: string; message: string } | undefined;
   turnId: string;
 }

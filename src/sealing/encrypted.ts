@@ -84,7 +84,6 @@ const notEncrypted = (threadId: string, identity: Identity): TurnsError =>
 const CAPACITY = 1_000;
 const NO_SALT = new Uint8Array(0);
 
-/** The keys of one thread. */
 interface ThreadKeys {
   readonly address: KeyObject;
   readonly checksum: KeyObject;

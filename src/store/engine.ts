@@ -27,6 +27,8 @@ export interface Engine {
   hasChanged(): Program<boolean>;
   /** At the end of each transaction that wrote. */
   hasWritten(): void;
+  /** A table's columns in their order, those that somebody else has added too. */
+  columnsOf(table: string): Program<string[]>;
   /** What an error that a statement threw means, in our error family. */
   meaningOf(error: unknown): unknown;
   /** The engine's own code of an error that a statement threw; empty for an error that isn't the engine's. */

@@ -4,11 +4,8 @@ import { fileURLToPath } from "node:url";
 
 /**
  * The program that children run, beside the file that asks for it: `testing-child` in the build, `child.ts` among the sources.
- *
- * The one place of src that names its own file. The program has to be found from wherever the package is installed, and neither
- * the working folder nor a look-up by the package's name leads there reliably (a test may run anywhere, from a copy, before a build is
- * linked). ESM has `import.meta` for it, CommonJS `__dirname`: each build takes its own, since the other one is not there. Where the
- * program itself is a text (`node -e`), ES modules see a global `__dirname`, too, which is no path of theirs: `.`.
+ * Neither the working folder nor a look-up by the package's name leads there reliably. Where the program itself is a text (`node -e`),
+ * ES modules see a global `__dirname`, which is no path of theirs: `.`.
  *
  * @param type of the graph's module: ours is to be of the same kind, so that both hold the same copy of LangGraph and of this package
  */

@@ -12,7 +12,6 @@ export interface ChildRequest {
   durability: "async" | "sync" | "exit";
   args: unknown;
   clockOffsetMs: number;
-  /** Where it dies. */
   kill: CheckedMatch | undefined;
 }
 
@@ -35,7 +34,6 @@ export interface Snapshot {
   /** Of which LangGraph will run none again. */
   durable: readonly { nodeTaskId: string; node: string }[];
   effects: readonly KnownEffect[];
-  /** How many rewinds were done. */
   rewinds: number;
 }
 
@@ -44,7 +42,6 @@ export type KnownEffect = Pick<
   "key" | "name" | "label" | "nodeName" | "nodeTaskId" | "status" | "tries" | "idempotent" | "settledBy" | "undoStatus"
 >;
 
-/** What a child tells that was not killed. */
 export type ChildAnswer =
   | { kind: "invalid"; expected: string; found: string; error: ToldError | undefined }
   | {

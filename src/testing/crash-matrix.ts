@@ -20,7 +20,6 @@ import {
   runUntilKilled,
 } from "./run-until-killed";
 
-/** How a crash matrix goes about it. */
 export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env"> {
   /** Where to kill: boundaries (`"effect-body"`) or single failpoints (`"thought.after"`). Default: the boundaries of turns and effects. */
   points?: readonly (BoundaryName | Failpoint)[];
@@ -42,9 +41,6 @@ export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args"
   /** Called after each kill and its resume. */
   onRun?: (run: CrashRun, done: number, of: number) => void;
 }
-
-type Checked = z.output<typeof schema>;
-type Common = Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env">;
 
 const isPlace = (value: unknown): boolean => ([...COMMIT_NAMES, ...BODY_NAMES, ...FAILPOINTS] as unknown[]).includes(value);
 const place = z.custom<BoundaryName | Failpoint>(isPlace, "must be the name of a boundary or a failpoint");
@@ -88,7 +84,7 @@ class Matrix {
 
   constructor(
     private readonly url: string,
-    private readonly options: Checked,
+    private readonly options: z.output<typeof schema>,
     private readonly folder: string,
   ) {}
 
@@ -159,7 +155,7 @@ class Matrix {
     }
   }
 
-  #common(): Common {
+  #common(): RunOptions {
     const { threadId, args, timeoutMs, execArgv, env } = this.options;
     return { threadId, args, timeoutMs, execArgv, env };
   }

@@ -59,7 +59,6 @@ export function inWords({ point, nth = 1, node, effect }: FailpointMatch): strin
   return `${point}${of.length === 0 ? "" : ` of ${of.join(", ")}`}${nth === 1 ? "" : `, time ${nth}`}`;
 }
 
-/** What happens where. */
 export interface FailpointAction {
   /** The n-th time, from 1 (default). */
   nth?: number;

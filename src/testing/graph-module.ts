@@ -4,7 +4,6 @@ import type { GraphRunner, GraphRunnerOptions, RunnableGraph } from "../graph-ru
 import type { TurnSaver } from "../saver";
 import type { Ledger } from "./ledger";
 
-/** What a graph under test is given. */
 export interface GraphWorld<A = unknown> {
   /** The database's path. A graph that wants a saver with options of its own opens it there: `TurnSaver.fromPath(world.path, …)`. */
   path: string;
@@ -17,7 +16,6 @@ export interface GraphWorld<A = unknown> {
   args: A;
 }
 
-/** One thing that is done with the graph. */
 export type Step =
   | { input: unknown; /** Default: `step-1`, `step-2`, … */ taskId?: string }
   /** A rewind, with the undos of the runner. */
@@ -54,6 +52,5 @@ export interface GraphModule<A = unknown> {
 export interface FinalState {
   /** What the last `invoke` or `resume` gave. Undefined after a rewind. */
   result: unknown;
-  /** The thread's state. */
   values: unknown;
 }

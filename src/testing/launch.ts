@@ -134,10 +134,7 @@ interface GraphFile {
   type: "module" | "commonjs";
 }
 
-/**
- * @param given a path, from the working folder, or a file URL
- * @throws {TurnsError} GRAPH_MODULE_INVALID unless it is a file
- */
+/** @param given a path, from the working folder, or a file URL @throws {TurnsError} GRAPH_MODULE_INVALID unless it is a file */
 export function graphFile(given: string | URL): GraphFile {
   const path = pathOf(given);
   if (path === undefined || !existsSync(path) || !statSync(path).isFile()) {

@@ -1,12 +1,10 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { describe, TurnsError } from "../errors";
 
-/** What somebody did in the world. */
 export interface Deed {
   what: string;
   /** The key of the effect that did it, if one did. */
   key?: string;
-  /** The process that did it. */
   pid: number;
 }
 

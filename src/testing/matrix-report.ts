@@ -5,7 +5,6 @@ import type { Finding, ProblemKind } from "./matrix-verdict";
 
 export type Durability = "async" | "sync" | "exit";
 
-/** One kill of a matrix. */
 export interface CrashCase {
   kill: FailpointMatch;
   durability: Durability;
@@ -70,7 +69,6 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-/** What became of one kill. */
 export interface CrashRun extends CrashCase {
   /** How the resume ended; `unfinished` if it did not. */
   outcome: "finished" | "waiting" | "in-doubt" | "failed" | "unfinished";
@@ -99,7 +97,6 @@ const LABELS: Readonly<Record<ProblemKind, string>> = {
 };
 const LINES = 20;
 
-/** What a crash matrix found. */
 export class CrashMatrixReport {
   constructor(
     /** The module's URL. */
@@ -115,7 +112,6 @@ export class CrashMatrixReport {
     readonly deeds: number,
   ) {}
 
-  /** How many processes were killed. */
   get kills(): number {
     return this.runs.filter(({ killed }) => killed).length;
   }
@@ -144,7 +140,6 @@ export class CrashMatrixReport {
     return kills;
   }
 
-  /** Whether there are no problems. */
   get ok(): boolean {
     return this.problems.length === 0;
   }
@@ -153,7 +148,6 @@ export class CrashMatrixReport {
     return this.problems.filter((problem) => problem.kind === kind);
   }
 
-  /** For the screen. */
   toString(): string {
     const drawn = this.runs.length < this.places ? ` of ${this.places} places, drawn with seed ${this.seed}` : "";
     const rows: [string, number][] = Object.entries(LABELS).map(([kind, label]) => [label, this.of(kind as ProblemKind).length]);

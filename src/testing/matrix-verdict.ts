@@ -14,7 +14,6 @@ export type ProblemKind =
 
 export interface Finding {
   kind: ProblemKind;
-  /** In words. */
   what: string;
 }
 

@@ -9,13 +9,9 @@ import type { GraphModule, GraphWorld, Step } from "./graph-module";
 type Ended = Extract<ChildAnswer, { kind: "ended" }>;
 type Runner = GraphRunner<RunnableGraph>;
 
-interface Interrupt {
-  id?: string;
-  value?: unknown;
-}
 interface State {
   values: unknown;
-  tasks: readonly { interrupts?: readonly Interrupt[] }[];
+  tasks: readonly { interrupts?: readonly { id?: string; value?: unknown }[] }[];
 }
 
 /** Does what is left to do of a module's script, from wherever the database stands. */
@@ -149,7 +145,6 @@ class Player {
   }
 }
 
-/** An error, and what lies behind it. */
 function causes(error: unknown): unknown[] {
   if (typeof error !== "object" || error === null) return [error];
   const { cause, errors } = error as { cause?: unknown; errors?: unknown };
@@ -196,8 +191,8 @@ async function threadTasks(saver: TurnSaver, threadId: string): Promise<string[]
 
 /** What the journals of a file say: a node may run graphs on threads of their own, so all threads are asked. */
 async function snapshotOf(saver: TurnSaver): Promise<Snapshot> {
-  const thoughts: { nodeTaskId: string; node: string }[] = [];
-  const durable: { nodeTaskId: string; node: string }[] = [];
+  const thoughts: Snapshot["thoughts"][number][] = [];
+  const durable: Snapshot["durable"][number][] = [];
   const effects: KnownEffect[] = [];
   let rewinds = 0;
   for await (const { threadId } of saver.listThreads()) {

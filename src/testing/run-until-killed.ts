@@ -10,7 +10,6 @@ import { type Ending, graphFile, inheritedFlags, launched } from "./launch";
 import { type Deed, Ledger } from "./ledger";
 import { type CheckedMatch, checkedMatch, type FailpointMatch } from "./failpoint-actions";
 
-/** How a graph's module is run in a process of its own. */
 export interface RunOptions {
   /** The database. One that a killed run has left is gone on with. Default: a file in a temporary folder, which `remove()` removes. */
   path?: string;
@@ -35,7 +34,6 @@ export interface RunOptions {
   env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** How a run ended. */
 export interface ChildRun {
   /**
    * `killed` at the failpoint; `finished`; `waiting` at an interrupt for which the module has no answer; `in-doubt`, with
@@ -47,7 +45,6 @@ export interface ChildRun {
   result: unknown;
   /** Result and state, as the module's `normalise` made it, if it has one. */
   final: unknown;
-  /** What the graph threw. */
   error: ToldError | undefined;
   /** All failpoints that this process reached, in their order; the last one of a killed run is where it died. */
   points: readonly ReachedPoint[];

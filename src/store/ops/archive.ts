@@ -125,8 +125,7 @@ function supersedeAgain(table: string): string {
 
 /** Somebody else's columns are kept as well, if their names are ones that can stand in a text of ours. @throws {TurnsError} SCHEMA_CONFLICT */
 function* columnsOf(session: Session, table: string): Program<string[]> {
-  const rows = yield* session.all<{ name: string }>("SELECT name FROM pragma_table_info(?) ORDER BY cid", table);
-  const names = rows.map(({ name }) => name);
+  const names = yield* session.engine.columnsOf(table);
   if (names.every((name) => /^\w+$/.test(name))) return names;
   throw new TurnsError("SCHEMA_CONFLICT", {
     what: `table ${table}`,

@@ -33,7 +33,6 @@ export function copiedSeq({ source, target }: CopyPath, seq: number): number {
   throw corrupted(`thread ${threadId}`, "references to rows of its own", `one to row ${seq}`, { threadId });
 }
 
-/** Reads the source's rows of a table, in the order of their seqs. */
 export function* eachSourceRow<T extends Table>(
   { from, source: { thread } }: CopyPath,
   rows: Pick<Rows<T>, "table" | "select">,
@@ -46,7 +45,6 @@ export function* eachSourceRow<T extends Table>(
   yield* eachRow<RawOf<T>>(from, { table, query, bound, key: "seq", begin, limit: ROWS_PER_PAGE }, work);
 }
 
-/** Reads the elements that a list of the source owns. */
 export function* eachSourceItem<T extends Table>(
   { from }: CopyPath,
   rows: Pick<Rows<T>, "table" | "select">,

@@ -1,5 +1,5 @@
 import type { EffectRow } from "../effects";
-import type { Program } from "../program";
+import { mapped, type Program } from "../program";
 import { EFFECT_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { ThreadState } from "../thread-state";
@@ -9,16 +9,17 @@ import { type RawEffect, toEffect } from "./effect-rows";
 /** An undone effect is history: its node task may do the deed again. */
 const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS NOT 'done'";
 const ANY = `SELECT 1 FROM langgraph_effects WHERE ${OF_NODE_TASK} LIMIT 1`;
-const PLAIN = "SELECT seq, id, label, input_digest FROM langgraph_effects";
+const PLAIN = "SELECT seq, id, name, label, input_digest FROM langgraph_effects";
 const BY_LABEL = `${PLAIN} WHERE ${OF_NODE_TASK} AND name = ? AND label = ? ORDER BY seq`;
-/** Of itself SQLite would take the index by label, and read all effects of the name for each call. */
-const BY_INPUT = `${PLAIN} INDEXED BY langgraph_effects_by_input WHERE ${OF_NODE_TASK} AND input_digest = ? AND name = ? ORDER BY seq`;
-const BY_IDS = `${PLAIN} WHERE id IN (SELECT value FROM json_each(?)) AND ${OF_NODE_TASK} AND name = ? ORDER BY seq`;
+/** Without the name, by which an engine might read all effects of that name for each call. */
+const BY_INPUT = `${PLAIN} WHERE ${OF_NODE_TASK} AND input_digest = ? ORDER BY seq`;
+const BY_ID = `${PLAIN} WHERE ${OF_NODE_TASK} AND name = ? AND id = ?`;
 const BY_SEQ = EFFECT_ROWS.select("WHERE seq = ?");
 
 interface Plain {
   seq: number;
   id: string;
+  name: string;
   label: string;
   input_digest: string | null;
 }
@@ -28,18 +29,14 @@ interface Plain {
  * through, and only the one that is found is opened and verified.
  */
 export class KnownEffects {
-  readonly #session: Session;
-  readonly #key: ThreadState;
-  readonly #call: OrphanCall;
-
-  constructor(session: Session, key: ThreadState, call: OrphanCall) {
-    this.#session = session;
-    this.#key = key;
-    this.#call = call;
-  }
+  constructor(
+    private readonly session: Session,
+    private readonly key: ThreadState,
+    private readonly call: OrphanCall,
+  ) {}
 
   *any(): Program<boolean> {
-    return (yield* this.#session.get(ANY, this.#key.thread, this.#call.nodeTaskId)) !== undefined;
+    return (yield* this.session.get(ANY, this.key.thread, this.call.nodeTaskId)) !== undefined;
   }
 
   /** The effect that the call is, or tries again. @throws {TurnsError} CHECKPOINT_CORRUPTED */
@@ -49,12 +46,12 @@ export class KnownEffects {
 
   /** An effect without input that failed in this attempt: a new one of its name may be a further try, or another deed. */
   *failedTwin(): Program<EffectRow | undefined> {
-    if (this.#call.labelled || this.#call.inputDigest !== undefined) return undefined;
+    if (this.call.labelled || this.call.inputDigest !== undefined) return undefined;
     return yield* this.#opened((yield* this.#unhappy()).find((row) => row.input_digest === null && row.label.startsWith("#")));
   }
 
   *#matching(): Program<Plain | undefined> {
-    const { labelled, label, inputDigest, taken } = this.#call;
+    const { labelled, label, inputDigest, taken } = this.call;
     const sameLabel = yield* this.#all(BY_LABEL, label);
     if (labelled) return sameLabel[0];
     const again = (yield* this.#unhappy()).find((row) => inputDigest !== undefined && row.input_digest === inputDigest);
@@ -63,24 +60,24 @@ export class KnownEffects {
     const isFree = (row: Plain): boolean => !(takenRows ??= new Set(taken.values())).has(row.id);
     const ordinal = sameLabel.find(isFree);
     if (inputDigest === undefined || ordinal?.input_digest === inputDigest) return ordinal;
-    const { thread } = this.#key;
-    const { nodeTaskId, name } = this.#call;
-    return (yield* this.#session.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest, name)).find(isFree) ?? ordinal;
+    const { thread } = this.key;
+    const { nodeTaskId, name } = this.call;
+    const sameInput = yield* this.session.all<Plain>(BY_INPUT, thread, nodeTaskId, inputDigest);
+    return sameInput.find((row) => row.name === name && isFree(row)) ?? ordinal;
   }
 
   /** Those that failed in this attempt, or are in doubt. */
   *#unhappy(): Program<Plain[]> {
-    const { unhappy, nodeTaskId, name } = this.#call;
-    if (unhappy.length === 0) return [];
-    return yield* this.#session.all<Plain>(BY_IDS, JSON.stringify(unhappy), this.#key.thread, nodeTaskId, name);
+    const rows = yield* mapped(this.call.unhappy, (id) => this.#all(BY_ID, id));
+    return rows.flat().sort((left, right) => left.seq - right.seq);
   }
 
   *#all(text: string, last: string): Program<Plain[]> {
-    return yield* this.#session.all<Plain>(text, this.#key.thread, this.#call.nodeTaskId, this.#call.name, last);
+    return yield* this.session.all<Plain>(text, this.key.thread, this.call.nodeTaskId, this.call.name, last);
   }
 
   *#opened(row: Plain | undefined): Program<EffectRow | undefined> {
-    const raw = row && (yield* this.#session.get<RawEffect>(BY_SEQ, row.seq));
-    return raw && toEffect(this.#session, this.#key.threadId, raw);
+    const raw = row && (yield* this.session.get<RawEffect>(BY_SEQ, row.seq));
+    return raw && toEffect(this.session, this.key.threadId, raw);
   }
 }

@@ -12,17 +12,17 @@ const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_H
 /** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
 const OF_EARLIER_ATTEMPTS = EFFECT_ROWS.select(`WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
   AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
-/** Of itself SQLite would read all effects of the thread for each call; of lost runs there are hardly ever any. */
-const OF_LOST_RUNS = EFFECT_ROWS.select(`INDEXED BY langgraph_effects_unsaved
-  WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?3 AND thread = ?1 AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
+const UNSAVED_RUNS = "SELECT DISTINCT unsaved_run FROM langgraph_effects WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?";
+/** By the plus the index by run is taken: of lost runs there are hardly ever any, and a thread may have many effects. */
+const OF_LOST_RUN = EFFECT_ROWS.select(`WHERE unsaved_run = ? AND +thread = ? AND path = ? AND ${IS_OPEN}`);
 const OF_NODE_TASK = EFFECT_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
 const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND source = 'input' AND seq > ? AND superseded_by IS NULL LIMIT 1`;
 const SAVED = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
 const ANY_OF_NS = "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? LIMIT 1";
-const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects INDEXED BY langgraph_effects_unsaved WHERE unsaved_run IS NOT NULL LIMIT 1";
+const ANY_UNSAVED = "SELECT 1 FROM langgraph_effects WHERE unsaved_run IS NOT NULL LIMIT 1";
 const OF_UNSAVED = EFFECT_ROWS.select(
-  "WHERE unsaved_run IN (SELECT value FROM json_each(?)) AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)",
+  "WHERE unsaved_run = ? AND inherited = 0 AND thread NOT IN (SELECT thread FROM langgraph_leftovers)",
 );
 
 const ROOT = `SELECT source, parent_checkpoint_id AS parent, channels FROM langgraph_snapshots
@@ -41,14 +41,11 @@ export interface OrphanCall extends NewEffect {
 }
 
 /**
- * LangGraph derives a node task's id from the checkpoint it starts from. Where a checkpoint was not kept, the same work comes again
- * under another id: in a graph without a checkpointer, after the node around it began anew; and with durability "exit", after a crash,
- * in the whole run. The effects of the earlier node task then belong to the new one: all of them are booked to it. So it is when
- * somebody repairs the state (`updateState`) and resumes: with the node that failed, and with those beside it that had ended, if the
- * edit was made as the node before them all, because then LangGraph runs them again.
+ * LangGraph derives a node task's id from the checkpoint it starts from. Where that wasn't kept, the same work comes again under another
+ * id: in a graph without a checkpointer, after the node around it began again; with durability "exit", after a crash, in the whole run;
+ * and after somebody edited the state (`updateState`). All effects of the earlier node task are then booked to the new one.
  *
- * Which one it was, the input tells (what runs side by side can change its order), or else the place in the course of the graph, unless
- * the state was edited. Where neither can tell, nobody knows whether the call is the same deed.
+ * Which one it was, the input tells, or else the place in the course of the graph, unless the state was edited.
  *
  * @returns an effect that may be this call's, if nobody can know
  */
@@ -113,7 +110,7 @@ export function* runsAreSaved(
 ): Program<void> {
   session.unsavedEffects = (yield* session.get(ANY_UNSAVED)) !== undefined;
   if (!session.unsavedEffects) return;
-  for (const row of yield* session.all<RawEffect>(OF_UNSAVED, JSON.stringify(graphRuns))) {
+  for (const row of (yield* mapped(new Set(graphRuns), (run) => session.all<RawEffect>(OF_UNSAVED, run))).flat()) {
     const key = (yield* threadKey(session, yield* threadIdOf(session, row.thread))) as ThreadState;
     const isInside =
       row.thread === thread && row.node_ns.startsWith(`${ns}|`) && (yield* isSavedRoot(session, key, row.anchor, key.threadId));
@@ -275,8 +272,10 @@ const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment 
 
 /** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
 function* lostEffects(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
-  const rows = yield* session.all<RawEffect>(OF_LOST_RUNS, key.thread, call.path, call.graphRun);
-  const others = rows.map((row) => toEffect(session, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
+  const runs = yield* session.rows<[string]>(UNSAVED_RUNS, call.graphRun);
+  const rows = yield* mapped(runs, ([run]) => session.all<RawEffect>(OF_LOST_RUN, run, key.thread, call.path));
+  const effects = rows.flat().sort((left, right) => left.seq - right.seq);
+  const others = effects.map((row) => toEffect(session, key.threadId, row)).filter((row) => row.nodeTaskId !== call.nodeTaskId);
   return yield* filtered(others, function* (row) {
     if (rootTaskOf(row.run) === rootTaskOf(call.run)) return true;
     return !(yield* isSavedRoot(session, key, row.anchor ?? null, call.rootThreadId));

@@ -1,3 +1,4 @@
+import { push } from "../../push";
 import { corrupted } from "../refusals";
 import { mapped, type Program } from "../program";
 import { GRAPH_ROWS } from "../rows";
@@ -7,8 +8,7 @@ import type { ThreadState } from "../thread-state";
 import { threadKey } from "./thread-rows";
 
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
-const OF_TURNS = `SELECT c.id, c.graph FROM json_each(?) AS j CROSS JOIN langgraph_checkpoints AS c ON c.id = j.value
-  WHERE c.thread = ? AND c.graph IS NOT NULL ORDER BY c.seq`;
+const OF_TURN = "SELECT id, seq, graph FROM langgraph_checkpoints WHERE id = ? AND thread = ? AND graph IS NOT NULL";
 const DOCUMENT = "SELECT digest, document FROM langgraph_graphs WHERE thread = ? AND seq = ?";
 /** A turn in the archive of a rewind may come back and need its graph. */
 const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
@@ -34,9 +34,8 @@ export function* graphsOfTurns(session: Session, threadId: string, turnIds: read
   const key = yield* threadKey(session, threadId);
   if (key === undefined) return [];
   const turns = new Map<number, string[]>();
-  for (const { id, graph } of yield* session.all<{ id: string; graph: number }>(OF_TURNS, JSON.stringify(turnIds), key.thread)) {
-    turns.set(graph, [...(turns.get(graph) ?? []), id]);
-  }
+  const found = yield* mapped(new Set(turnIds), (id) => session.rows<[string, number, number]>(OF_TURN, id, key.thread));
+  for (const [id, , graph] of found.flat().sort(([, left], [, right]) => left - right)) push(turns, graph, id);
   return yield* mapped(turns, function* ([seq, ids]) {
     const row = yield* session.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
     // A graph is written before the turns that refer to it, and goes after them.
@@ -46,7 +45,6 @@ export function* graphsOfTurns(session: Session, threadId: string, turnIds: read
   });
 }
 
-/** Removes the graphs whose turns were pruned. */
 export function* deleteUnusedGraphs(session: Session, key: ThreadState): Program<void> {
   yield* session.run(DELETE_UNUSED, key.thread, key.threadId);
 }

@@ -11,13 +11,11 @@ const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < '
 /** Nothing was ever saved: what was deleted may still be readable in pages that are free. */
 const UNUSED = `SELECT 1 FROM langgraph_settings WHERE name = 'threads' AND value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
 
-/** What the database says of its keys. */
 export function* foundKeys(session: Session): Program<FoundInDatabase> {
   const wrapped = yield* wrappedKeys(session);
   return { wrapped, empty: wrapped.length === 0 && (yield* session.get(UNUSED)) !== undefined };
 }
 
-/** The database's secret under each of its keys. */
 export function* wrappedKeys(session: Session): Program<Uint8Array[]> {
   const secrets = yield* session.all<{ value: unknown }>(SECRETS);
   return secrets.map(({ value }) => (value instanceof Uint8Array ? value : new Uint8Array(0)));

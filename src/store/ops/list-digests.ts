@@ -25,10 +25,7 @@ const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chu
 export class ListDigests {
   readonly #prefixes = new Map<string, Prefix[]>();
 
-  /**
-   * @param isOver whether to stop after a page of elements
-   * @returns undefined if it was stopped: asked again, it continues there
-   */
+  /** @param isOver whether to stop after a page of elements @returns undefined if it was stopped: asked again, it continues there */
   *of(
     session: Session,
     key: ThreadState,

@@ -1,3 +1,4 @@
+import { push } from "../../push";
 import type { Program } from "../program";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
@@ -5,7 +6,6 @@ import { storedNames } from "./stored-json";
 import type { CheckpointName } from "../store";
 import type { ThreadState } from "../thread-state";
 
-/** A stored version of a checkpoint. */
 export interface Version {
   seq: number;
   parentId: string | undefined;
@@ -112,12 +112,6 @@ function* writesOf(session: Session, { thread }: ThreadState): Program<Pick<Prun
   }
   const asking = [...asked].filter(([task]) => !answered.has(task)).map(([, key]) => key);
   return { writes, asking: new Set(asking) };
-}
-
-export function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
-  const list = map.get(key);
-  if (list === undefined) map.set(key, [value]);
-  else list.push(value);
 }
 
 export function liveVersion({ versions }: Stored): Version | undefined {

@@ -1,4 +1,5 @@
 import { decode } from "../../codec";
+import { push } from "../../push";
 import { SETTLED_AS_HISTORY } from "../effects";
 import type { Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
@@ -6,7 +7,7 @@ import type { Session } from "../session";
 import type { PruneCriteria } from "../store";
 import type { ThreadState } from "../thread-state";
 import { type Manifest, parseManifest, type RawSnapshot } from "./heads";
-import { keyOf, liveOrNewest, liveVersion, type PruneFacts, push, type Stored, type Version } from "./prune-facts";
+import { keyOf, liveOrNewest, liveVersion, type PruneFacts, type Stored, type Version } from "./prune-facts";
 
 const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
 const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
@@ -257,20 +258,18 @@ function* climb(
 
 /** The delta channels whose value is not in a checkpoint. */
 class DeltaNeeds {
-  readonly #session: Session;
-  readonly #facts: PruneFacts;
   readonly #manifests = new Map<Version, Manifest>();
   readonly #needs = new Map<Version, ReadonlySet<string>>();
 
-  constructor(session: Session, facts: PruneFacts) {
-    this.#session = session;
-    this.#facts = facts;
-  }
+  constructor(
+    private readonly session: Session,
+    private readonly facts: PruneFacts,
+  ) {}
 
   *manifestOf(version: Version): Program<Manifest> {
     let manifest = this.#manifests.get(version);
     if (manifest === undefined) {
-      const text = version.archived ?? (yield* this.#session.get<{ channels: string }>(MANIFEST, version.seq))?.channels;
+      const text = version.archived ?? (yield* this.session.get<{ channels: string }>(MANIFEST, version.seq))?.channels;
       this.#manifests.set(version, (manifest = parseManifest(text ?? "{}")));
     }
     return manifest;
@@ -284,7 +283,7 @@ class DeltaNeeds {
     const unnoted: [Version, Version][] = [];
     let top = version;
     while (!this.#needs.has(top)) {
-      const parent = top.parentId === undefined ? undefined : this.#facts.checkpoints.get(keyOf(ns, top.parentId));
+      const parent = top.parentId === undefined ? undefined : this.facts.checkpoints.get(keyOf(ns, top.parentId));
       // Set before the parents are looked at: a damaged file may contain a cycle.
       this.#needs.set(top, new Set(top.delta));
       if (top.delta !== undefined || !["update", "fork"].includes(top.source) || parent === undefined) break;

@@ -30,7 +30,12 @@ export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Pr
   yield* addDeltaAncestors(session, facts, kept);
   const going = [...facts.checkpoints].filter(([at]) => !kept.has(at));
   const floor = floorOf(facts, kept, facts.prunedSeq);
-  const units = (yield* inOrder(places, going)).map(([at, stored]): PruneUnit => unitOf(facts, at, stored));
+  const units = (yield* inOrder(places, going)).map(([at, stored]): PruneUnit => ({
+    isCheckpoint: true,
+    snapshots: stored.versions.filter(({ archived }) => archived === undefined).map(({ seq }) => seq),
+    writes: facts.writes.get(at) ?? [],
+    turns: facts.turns.get(at) ?? [],
+  }));
   return {
     threadId: key.threadId,
     units: [...units, ...strays(facts, floor)],
@@ -71,15 +76,6 @@ function* keepBelowSpared(facts: PruneFacts, places: Places, wanted: ReadonlySet
   const isSpared = (stored: Stored | undefined): boolean =>
     stored !== undefined && kept.has(keyOf(stored.ns, stored.id)) && !wanted.has(keyOf(stored.ns, stored.id));
   for (const [at, stored] of facts.checkpoints) if (isSpared(yield* places.rootOf(stored))) kept.add(at);
-}
-
-function unitOf(facts: PruneFacts, at: string, stored: Stored): PruneUnit {
-  return {
-    isCheckpoint: true,
-    snapshots: stored.versions.filter(({ archived }) => archived === undefined).map(({ seq }) => seq),
-    writes: facts.writes.get(at) ?? [],
-    turns: facts.turns.get(at) ?? [],
-  };
 }
 
 /** Writes and turns of checkpoints that went before them, or were never saved. New ones may still wait for their checkpoint. */

@@ -11,7 +11,7 @@ import { eachRow } from "./paging";
 import { outdate, threadKey } from "./thread-rows";
 import { openBody } from "./values";
 
-const DELETE_CHUNKS = "DELETE FROM langgraph_chunks WHERE seq IN (SELECT value FROM json_each(?1)) AND thread = ?2";
+const DELETE_CHUNK = "DELETE FROM langgraph_chunks WHERE seq = ? AND thread = ?";
 /** From the end, so that what is left is a shorter list at any time. */
 const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
   (SELECT pos FROM langgraph_items WHERE list = ?1 AND pos >= ?2 ORDER BY pos DESC LIMIT ?3)`;
@@ -49,14 +49,8 @@ function* planOf(session: Session, key: ThreadState, without: PrunePlan | undefi
     return whole || (yield* session.get(HAS_ITEMS, list, from)) !== undefined;
   });
   // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.
-  const newestFirst = [...chunks].sort((left, right) => right - left);
-  return {
-    threadId: key.threadId,
-    chunks: newestFirst,
-    lists: touched,
-    unswept: key.row.unswept,
-    stamp: key.stamp,
-  };
+  chunks.sort((left, right) => right - left);
+  return { threadId: key.threadId, chunks, lists: touched, unswept: key.row.unswept, stamp: key.stamp };
 }
 
 /**
@@ -80,7 +74,8 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
     left -= items + 1;
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
-  const swept = chunks.length === 0 ? 0 : yield* session.run(DELETE_CHUNKS, JSON.stringify(chunks), key.thread);
+  let swept = 0;
+  for (const seq of chunks) swept += yield* session.run(DELETE_CHUNK, seq, key.thread);
   if (current.chunks.length + current.lists.length > 0) outdate(key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };

@@ -1,4 +1,4 @@
-import type { Program } from "../program";
+import { mapped, type Program } from "../program";
 import type { Session } from "../session";
 import { ofThread } from "../spans";
 import { planOf } from "./prune-plan";
@@ -10,11 +10,10 @@ import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./graphs";
 import { listRuns, threadKey } from "./thread-rows";
 
-const OF_THREAD = "WHERE thread = ?1 AND seq IN (SELECT value FROM json_each(?2))";
 const DELETE = {
-  turns: `DELETE FROM langgraph_checkpoints ${OF_THREAD}`,
-  writes: `DELETE FROM langgraph_writes ${OF_THREAD}`,
-  snapshots: `DELETE FROM langgraph_snapshots ${OF_THREAD}`,
+  turns: "DELETE FROM langgraph_checkpoints WHERE thread = ? AND seq = ?",
+  writes: "DELETE FROM langgraph_writes WHERE thread = ? AND seq = ?",
+  snapshots: "DELETE FROM langgraph_snapshots WHERE thread = ? AND seq = ?",
 };
 const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
@@ -24,11 +23,12 @@ const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND st
     WHERE s.thread = coalesce((SELECT t.thread FROM langgraph_threads AS t WHERE t.thread_id = langgraph_effects.anchor_thread), ?1)
       AND s.checkpoint_ns = '' AND s.checkpoint_id = langgraph_effects.anchor)`;
 
-const OF_RUNS = `SELECT DISTINCT t.thread_id FROM json_each(?) AS r CROSS JOIN langgraph_snapshots AS s ON s.run_id = r.value
-  CROSS JOIN langgraph_threads AS t ON t.thread = s.thread ORDER BY t.thread_id`;
+const OF_RUN = `SELECT DISTINCT t.thread_id FROM langgraph_snapshots AS s CROSS JOIN langgraph_threads AS t ON t.thread = s.thread
+  WHERE s.run_id = ?`;
 
 export function* threadsOfRuns(session: Session, runIds: readonly string[]): Program<string[]> {
-  return (yield* session.rows<[string]>(OF_RUNS, JSON.stringify(runIds))).map(([threadId]) => threadId);
+  const found = yield* mapped(runIds, (runId) => session.rows<[string]>(OF_RUN, runId));
+  return [...new Set(found.flat(2))].sort();
 }
 
 export function* prunePlan(session: Session, threadId: string, wish: PruneWish): Program<PrunePlan | undefined> {
@@ -54,12 +54,13 @@ export function* pruneBatch(
   const current = key.stamp === plan.stamp ? plan : yield* planOf(session, key, wish);
   const units = current.units.slice(0, limit);
   for (const kind of ["turns", "writes", "snapshots"] as const) {
-    const seqs = units.flatMap((unit) => unit[kind]);
-    if (seqs.length > 0) key.count(kind, -(yield* session.run(DELETE[kind], key.thread, JSON.stringify(seqs))));
+    for (const seq of units.flatMap((unit) => unit[kind])) key.count(kind, -(yield* session.run(DELETE[kind], key.thread, seq)));
   }
-  if (units.length > 0) yield* deleteUnusedGraphs(session, key);
-  if (units.length > 0) key.count("others", -(yield* session.run(DELETE_NAMES, key.thread)));
-  if (units.length > 0) key.count("effects", -(yield* session.run(DELETE_EFFECTS, key.thread, current.floor)));
+  if (units.length > 0) {
+    yield* deleteUnusedGraphs(session, key);
+    key.count("others", -(yield* session.run(DELETE_NAMES, key.thread)));
+    key.count("effects", -(yield* session.run(DELETE_EFFECTS, key.thread, current.floor)));
+  }
   for (const id of current.archives) {
     yield* session.run(DELETE_ARCHIVE, id);
     yield* changeRewind(session, id, { archived: false, entries: 0 });

@@ -52,12 +52,7 @@ export function* rewindOf(session: Session, rewindId: string): Program<StoredRew
   });
 }
 
-/**
- * Puts a rewind on record as of now.
- *
- * @param targetSeq all above it goes, or is to go
- * @param entries how many rows went to the archive
- */
+/** Puts a rewind on record as of now. @param targetSeq all above it goes, or is to go @param entries how many rows went to the archive */
 export function* saveRewind(
   session: Session,
   key: ThreadState,

@@ -14,7 +14,6 @@ import { threadIdOf } from "./thread-rows";
 /** How long one transaction goes on: others wait for it. */
 const BATCH_MS = 20;
 
-/** A column that is sealed. */
 interface SealedColumn {
   rows: AnyRows;
   column: string;

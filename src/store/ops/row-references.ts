@@ -8,7 +8,6 @@ import { CHUNKS, type Column, fieldOf, type Table } from "../tables";
 import { contentOf } from "./effect-rows";
 import { parseManifest } from "./heads";
 
-/** A row of whichever table, as the database returns it. */
 export type AnyRow = Readonly<Record<string, string | number | null | Uint8Array>>;
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -42,15 +42,10 @@ class UnpublishedKey extends ThreadState {
   }
 }
 
-/*
- * The copy of a thread under another id: checkpoints of all namespaces, their values and writes, names, tasks and turns. Superseded rows
- * go along, so that a rewind of the copy is as exact as one of the source; archives stay behind.
- *
- * The steps are sourceOf, beginCopy, copyRows, and publishCopy. They may be one transaction, or many, if `from` sees one state of the
- * file all the time. Nobody sees the rows before the last step.
+/**
+ * Copies a thread within one transaction; in many the same steps do it, if `from` sees one state of the file all the time. Superseded rows
+ * go along, so that a rewind of the copy is as exact as one of the source; archives stay behind. Nobody sees the rows before the last step.
  */
-
-/** Copies a thread within one transaction. @throws {TurnsError} what the steps throw */
 export function* copyAtOnce(session: Session, order: CopyOrder): Program {
   const source = yield* sourceOf(session, order.sourceId);
   const path = yield* beginCopy(session, source, session, order, (write) => write());

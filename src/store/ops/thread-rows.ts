@@ -23,7 +23,6 @@ export type RawThread = RawOf<typeof THREADS>;
 export type RawRun = RawOf<typeof RUNS>;
 
 export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
-/** What a thread begins with. */
 const NEW = { seq: 0, epoch: 0, generation: 0, prunedSeq: 0, unswept: 0, ...NO_ROWS };
 /** Either way, so that a damaged id, or a damaged index, does not make a thread look like one that is not there. */
 const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");

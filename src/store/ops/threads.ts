@@ -8,17 +8,12 @@ import { refuseBack } from "./paging";
 import { clearRuns } from "./runs";
 import { tasksOf } from "./tasks";
 
-interface Row {
-  created_at: string;
-  epoch: number;
-  checkpoints: number;
-  live: number;
-  turns: number;
-}
+type Row = Pick<ThreadRow, "epoch" | "checkpoints" | "turns"> & { created_at: string; live: number };
 
 const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE thread_id = ? AND rewind_id > ?";
 const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
-const COUNTS = `SELECT (SELECT count(*) FROM langgraph_threads NOT INDEXED) AS there,
+/** No index has the column that is counted first. */
+const COUNTS = `SELECT (SELECT count(created_at) FROM langgraph_threads) AS there,
   (SELECT count(*) FROM langgraph_threads WHERE thread_id > '') AS listed`;
 /**
  * Checkpoints are counted in two ways, which agree in a thread that is whole. Turns are counted too: the number on record is in no checksum,
@@ -60,14 +55,8 @@ export function* getThread(session: Session, threadId: string): Program<ThreadRo
     const what = `thread ${JSON.stringify(threadId)}`;
     throw corrupted(what, "a newest version of each of its checkpoints", `${live} of ${checkpoints}`, { threadId });
   }
-  return {
-    threadId,
-    createdAt,
-    epoch,
-    checkpoints,
-    turns,
-    tasks: new Set((yield* tasksOf(session, key)).map(({ taskId }) => taskId)).size,
-  };
+  const tasks = new Set((yield* tasksOf(session, key)).map(({ taskId }) => taskId)).size;
+  return { threadId, createdAt, epoch, checkpoints, turns, tasks };
 }
 
 /** Leaves a tombstone, also for a thread that is not there: its first save may be on its way. */
@@ -78,10 +67,8 @@ export function* deleteThread(
   final: boolean,
   isAlive: (run: RunRow) => boolean,
 ): Program<void> {
-  yield* clearRuns(
-    session,
-    (yield* listRuns(session, threadId)).filter((run) => !isAlive(run)),
-  );
+  const dead = (yield* listRuns(session, threadId)).filter((run) => !isAlive(run));
+  yield* clearRuns(session, dead);
   yield* removeThread(session, threadId);
   yield* bury(session, threadId, deletedAt, final);
 }

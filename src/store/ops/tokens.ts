@@ -52,7 +52,6 @@ export function* tokenUsage(session: Session, threadId: string): Program<{ rows:
   return { rows: [...rows.values()], rewound: yield* rewoundTokens(session, threadId) };
 }
 
-/** Of turns that rewinds keep. */
 function* rewoundTokens(session: Session, threadId: string): Program<TokenCounts> {
   let total = NONE;
   for (const rewind of yield* listRewinds(session, threadId)) {

@@ -8,7 +8,6 @@ import { archivedRow, openedRow, referencesOf, rowsNamed } from "./row-reference
 
 const REWIND = "SELECT seq, thread_id FROM langgraph_rewinds WHERE id = ?";
 const BEFORE = "SELECT 1 FROM langgraph_archive WHERE rewind_id = ? AND ordinal = ?";
-const COLUMNS = "SELECT name FROM pragma_table_info(?)";
 const ADDRESSES = "SELECT json_extract(row, '$.address') FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_chunks'";
 const GIVEN_UP = "SELECT 1 FROM langgraph_rewinds WHERE thread_id = ? AND seq > ? AND archived = 0 AND taken_back_at IS NULL";
 
@@ -37,7 +36,7 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
     return archivedRow(archived.row);
   });
   if (raw === undefined) return;
-  const columns = (yield* session.all<{ name: string }>(COLUMNS, tbl)).map(({ name }) => name);
+  const columns = yield* session.engine.columnsOf(tbl);
   const missing = columns.find((column) => raw[column] === undefined);
   const rows = rowsNamed(tbl);
   if (rows === undefined || columns.length === 0 || missing !== undefined)

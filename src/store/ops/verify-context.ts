@@ -27,8 +27,6 @@ const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
  * prune and rewind, and a row that is there now says nothing of what was there before.
  */
 export class VerifyContext {
-  readonly session: Session;
-  /** When the step should end. */
   until = 0;
   table = "";
   threads = 0;
@@ -38,9 +36,7 @@ export class VerifyContext {
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
 
-  constructor(session: Session) {
-    this.session = session;
-  }
+  constructor(readonly session: Session) {}
 
   /** A new transaction begins: what was read in the last one no longer counts. */
   begin(until: number): void {
@@ -124,28 +120,19 @@ export class VerifyContext {
   }
 }
 
-/** Takes down what is wrong with one row. */
 export class Place {
-  readonly threadId: string | undefined;
-  readonly #engine: Engine;
-  readonly #tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void;
-
   constructor(
-    engine: Engine,
-    threadId: string | undefined,
-    tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void,
-  ) {
-    this.threadId = threadId;
-    this.#engine = engine;
-    this.#tell = tell;
-  }
+    private readonly engine: Engine,
+    readonly threadId: string | undefined,
+    private readonly tell: (isRemark: boolean, kind: ProblemKind, expected: string, found: string) => void,
+  ) {}
 
   problem(kind: ProblemKind, expected: string, found: string): void {
-    this.#tell(false, kind, expected, found);
+    this.tell(false, kind, expected, found);
   }
 
   remark(kind: ProblemKind, expected: string, found: string): void {
-    this.#tell(true, kind, expected, found);
+    this.tell(true, kind, expected, found);
   }
 
   /** Does what may throw for damaged contents. @returns undefined, and the problem on record, if it did */
@@ -170,7 +157,7 @@ export class Place {
 
   /** @throws what says nothing about the row */
   failed(error: unknown): void {
-    const engine = this.#engine;
+    const engine = this.engine;
     if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
     const code = engine.codeOf(error);
     if (code !== "") return this.problem("unreadable", "rows that SQLite can read", code);
@@ -208,7 +195,6 @@ export interface TableWalk<R> extends Stretch {
   table: string;
   counts?: keyof VerifyCounts;
   columns?: string;
-  /** How many rows are in memory at once. */
   limit: number;
   /** @returns true if the row was too much for one step; it comes again, and nothing may be on record of it yet */
   check: (ctx: VerifyContext, row: R) => Program<boolean | void>;
@@ -246,7 +232,6 @@ export function walk<R extends object>({ table, counts, keys, columns = "*", ...
   };
 }
 
-/** The first column in which they differ decides. */
 function isAhead(after: readonly Key[], at: readonly Key[]): boolean {
   const differs = after.findIndex((key, index) => key !== at[index]);
   return differs >= 0 && isBehind(after[differs] as Key, at[differs]);

@@ -35,7 +35,6 @@ export type IsGraph = (digest: string, document: string) => boolean;
 /** How the rows of one table are looked at, besides what holds for all: thread, number, checksum, references, versions. */
 interface Look {
   table: Table & { called: keyof VerifyCounts };
-  /** How many rows are in memory at once. */
   limit: number;
   /** The columns that a report names a row by. */
   named: readonly string[];

@@ -16,7 +16,6 @@ const PAGES_AT_ONCE = 256;
 const PAGES_PER_SYNC = 2_048;
 const BESIDE = ["-wal", "-shm", "-journal"];
 
-/** What a backup needs of the store around it. */
 export interface BackupSource {
   db: SqliteDatabase;
   /** Runs work behind everything that was handed in before it, unless the file was cut or is gone. */
@@ -80,64 +79,34 @@ function refuseExisting(path: string, overwrite: boolean): void {
 /** @returns how many pages the copy has */
 async function copied(from: SqliteDatabase, db: SqliteDatabase, partial: string, order: BackupOrder): Promise<number> {
   if (from.backup === undefined) throw withoutBackup(order.path);
-  const sync = new BackgroundSync(partial);
+  // In the background, without keeping the event loop.
+  const sync = { running: undefined as Promise<void> | undefined, failure: undefined as { error: unknown } | undefined };
   let pages = 0;
   let synced = 0;
   await from.backup(partial, {
     progress: ({ totalPages, remainingPages }) => {
       order.signal?.throwIfAborted();
       if (!db.open) throw closedMeanwhile(order.path);
-      sync.rethrow();
+      if (sync.failure !== undefined) throw sync.failure.error;
       // A paused copy asks again with the next turn of the event loop.
-      if (sync.isRunning) return 0;
+      if (sync.running !== undefined) return 0;
       const done = totalPages - remainingPages;
       if (done !== pages) order.onCopied(done, totalPages);
       pages = done;
       if (done - synced < PAGES_PER_SYNC) return PAGES_AT_ONCE;
       synced = done;
-      sync.start();
+      sync.running = synchronised(partial)
+        .catch((error: unknown) => void (sync.failure = { error }))
+        .finally(() => (sync.running = undefined));
       return 0;
     },
   });
-  await sync.ended();
+  await sync.running;
+  if (sync.failure !== undefined) throw sync.failure.error;
   pages = statSync(partial).size / Number(from.pragma("page_size", { simple: true }));
   order.onCopied(pages, pages);
   order.signal?.throwIfAborted();
   return pages;
-}
-
-/** Brings what was written to a file to the disk, without keeping the event loop. */
-class BackgroundSync {
-  readonly #path: string;
-  #running: Promise<void> | undefined;
-  #failure: { error: unknown } | undefined;
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  get isRunning(): boolean {
-    return this.#running !== undefined;
-  }
-
-  start(): void {
-    this.#running = synchronised(this.#path)
-      .catch((error: unknown) => {
-        this.#failure = { error };
-      })
-      .then(() => {
-        this.#running = undefined;
-      });
-  }
-
-  rethrow(): void {
-    if (this.#failure !== undefined) throw this.#failure.error;
-  }
-
-  async ended(): Promise<void> {
-    await this.#running;
-    this.rethrow();
-  }
 }
 
 async function published(partial: string, path: string, overwrite: boolean): Promise<number> {

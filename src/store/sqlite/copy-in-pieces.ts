@@ -17,7 +17,6 @@ import { threadKey } from "../ops/thread-rows";
 const READ_MS = 5;
 const ROWS_PER_PIECE = 500;
 
-/** What copying needs of the store around it. */
 export interface CopyParts {
   db: SqliteDatabase;
   session: SqliteSession;

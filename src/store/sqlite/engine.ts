@@ -75,6 +75,11 @@ export class SqliteEngine implements Engine {
     this.#counted = this.#changed;
   }
 
+  *columnsOf(table: string): Program<string[]> {
+    const text = "SELECT name FROM pragma_table_info(?) ORDER BY cid";
+    return ((yield { text, values: [table], returns: "arrays" }) as [string][]).map(([name]) => name);
+  }
+
   meaningOf(error: unknown): unknown {
     return translated(error, this.db.name);
   }

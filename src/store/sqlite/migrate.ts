@@ -86,7 +86,6 @@ function look(db: SqliteDatabase, migrations: readonly Migration[]): number {
   return applied;
 }
 
-/** What a migration creates, by name. */
 function namesIn(sql: string): string[] {
   return [...sql.matchAll(/^CREATE (?:UNIQUE )?(?:TABLE|INDEX|VIEW|TRIGGER) (\w+)/gm)].map(([, name]) => name as string);
 }

@@ -44,11 +44,7 @@ export class NodeDatabase implements SqliteDatabase {
     this.readonly = known?.readonly ?? (db.isOpen && isReadonly(db));
   }
 
-  /**
-   * Opens a file as better-sqlite3 opens it.
-   *
-   * @throws TypeError if its folder does not exist; what SQLite throws, with its code
-   */
+  /** Opens a file as better-sqlite3 opens it. @throws TypeError if its folder does not exist; what SQLite throws, with its code */
   static open(DatabaseSync: DatabaseSync, path: string, { readonly = false, timeout = 0 }: OpenOptions): NodeDatabase {
     const name = path.trim();
     if (name !== MEMORY && !existsSync(dirname(name))) {

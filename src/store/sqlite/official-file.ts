@@ -28,11 +28,10 @@ const ORPHANS = `SELECT count(*) AS count FROM writes AS w WHERE w.thread_id = ?
  * Opens a file that LangGraph's own `SqliteSaver` wrote, read-only: the database is never changed, even if another process writes
  * it at the same time.
  *
- * @throws {TurnsError} INVALID_OPTION for what is no path, STORE_UNAVAILABLE for a missing file or one that cannot be read,
+ * @throws {TurnsError} STORE_UNAVAILABLE for a missing file or one that cannot be read,
  * NOT_A_DATABASE, SCHEMA_CONFLICT if `checkpoints` or `writes` or one of their columns is missing
  */
 export function openOfficialFile(file: string): OfficialSource {
-  if (typeof file !== "string" || file === "" || file === ":memory:" || file.includes("\0")) throw noPath(file);
   let db: SqliteDatabase;
   try {
     db = openDatabase(file, { readonly: true, timeout: WAIT_MS });
@@ -112,14 +111,5 @@ function unopened(error: unknown, file: string): unknown {
     remedy: "Check the path and the permissions of the file and of its folder (SQLite needs -wal and -shm files beside it).",
     data: { file },
     cause: error,
-  });
-}
-
-function noPath(file: unknown): TurnsError {
-  return new TurnsError("INVALID_OPTION", {
-    what: "file",
-    expected: "the path of a file that SqliteSaver wrote",
-    found: describe(file),
-    remedy: "Pass a non-empty string without NUL characters.",
   });
 }

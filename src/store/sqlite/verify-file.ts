@@ -105,7 +105,6 @@ export function settings(): Phase {
   });
 }
 
-/** An index, and which rows are in it. */
 interface TableIndex {
   table: string;
   name: string;

@@ -5,7 +5,6 @@ import type { SqliteSession } from "../engine";
 import type { Pages } from "./pages";
 import { countOf, type SourceRow, sourceRows, type SourceTable, type TableGap } from "./rows";
 
-/** A row that could not be taken along, by its table and key. */
 export interface RefusedRow {
   table: string;
   where: Readonly<Record<string, string | number | null>>;
@@ -13,7 +12,6 @@ export interface RefusedRow {
 }
 
 export interface Copied {
-  /** By table. */
   rows: ReadonlyMap<string, number>;
   counted: ReadonlyMap<number, ThreadCounts>;
   refused: readonly RefusedRow[];
@@ -23,7 +21,6 @@ export interface Copied {
 
 /** Marks of processes that are gone, and what every new file has. */
 const LEFT = new Set(["langgraph_runs", "langgraph_migrations"]);
-/** Rows that are in memory at once. */
 const BATCH = 500;
 
 /** Writes all rows that can be read into a new file, whatever they say: they are judged there. */

@@ -59,11 +59,11 @@ export async function salvageFile(source: string, target: string, options: Salva
       if (stampOf(source) !== before) throw writtenMeanwhile(source);
       return salvaged;
     } catch (error) {
-      if (db?.open === true) db.close();
+      db?.close();
       for (const suffix of ["", ...BESIDE]) rmSync(target + suffix, { force: true });
       throw translated(error, target);
     } finally {
-      if (db?.open === true) db.close();
+      db?.close();
     }
   } finally {
     pages.close();
@@ -87,13 +87,8 @@ async function salvageInto(
   if (options.encryption !== undefined && session.now(session.get(WRAPPED)) === undefined) throw keysLost(source);
   await unlockDatabase(session, options.encryption);
   // What was being removed stays removed.
-  while (
-    inOne(
-      session,
-      removeLeftovers(session, () => false),
-    )
-  )
-    await new Promise((resolve) => setImmediate(resolve));
+  const isAlive = (): boolean => false;
+  while (inOne(session, removeLeftovers(session, isAlive))) await new Promise((resolve) => setImmediate(resolve));
   const repaired = inOne(session, repairThreads(session, new Date().toISOString()));
   const nameless = inOne(session, removeNameless(session, repaired));
   const { judged, ...cuts } = await cutToWhole(session, options.isGraph);
@@ -102,7 +97,7 @@ async function salvageInto(
     rescued: { ...judged.checked, threads: judged.threads },
     lost: [
       ...lostFrames(pages),
-      ...lostPages(gaps),
+      ...gaps.map(({ table, page, why }) => ({ table, threadId: undefined, where: { page }, why })),
       ...copied.refused.map((row) => ({ ...row, threadId: undefined })),
       ...nameless,
       ...cuts.lost,
@@ -129,24 +124,15 @@ function lostFrames({ brokenFrame }: Pages): LostItem[] {
   return brokenFrame === undefined ? [] : [{ table: "write-ahead log", threadId: undefined, where: { frame: brokenFrame }, why }];
 }
 
-function lostPages(gaps: readonly TableGap[]): LostItem[] {
-  return gaps.map(({ table, page, why }) => ({ table, threadId: undefined, where: { page }, why }));
-}
-
 /** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
-function* markDamaged(
-  session: Session,
-  { counted }: Copied,
-  { rebuilt }: RepairedThreads,
-  { cutAt }: Cuts,
-): Program<DamagedThread[]> {
+function* markDamaged(session: Session, copied: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): Program<DamagedThread[]> {
   const damaged: DamagedThread[] = [];
   for (const [threadId] of yield* session.rows<[string]>(ALL)) {
     const key = (yield* threadKey(session, threadId)) as ThreadState;
     const { thread } = key;
     if ((yield* miscounted(session, key)) !== undefined) yield* recount(session, key);
     const isRebuilt = rebuilt.has(thread);
-    const missing = isRebuilt ? undefined : missingOf(counted.get(thread) as ThreadCounts, key.row);
+    const missing = isRebuilt ? undefined : missingOf(copied.counted.get(thread) as ThreadCounts, key.row);
     const isWhole = missing !== undefined && Object.values(missing).every((count) => count === 0) && !cutAt.has(thread);
     if (isWhole) continue;
     const acknowledge = mayRepeat(missing) ? yield* mark(session, key, missing) : undefined;
@@ -260,19 +246,15 @@ function keysLost(file: string): TurnsError {
 }
 
 function unavailable(file: string, cause: unknown): TurnsError {
+  const { code } = cause as { code?: unknown };
   return new TurnsError("STORE_UNAVAILABLE", {
     what: `database ${file}`,
     expected: "a file that this process may read",
-    found: codeOf(cause),
+    found: typeof code === "string" ? code : "an error",
     remedy: "Check the path and the permissions.",
     data: { file },
     cause,
   });
-}
-
-function codeOf(error: unknown): string {
-  const { code } = error as { code?: unknown };
-  return typeof code === "string" ? code : "an error";
 }
 
 function writtenMeanwhile(file: string): TurnsError {

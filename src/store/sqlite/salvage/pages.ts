@@ -27,7 +27,6 @@ export class Pages {
   readonly count: number;
   /** Reads texts as the file keeps them. */
   readonly texts: TextDecoder;
-  /** Whether the file begins like a database. */
   readonly hasHeader: boolean;
   /** Whether there is a pointer map; files that this package creates have one. */
   readonly mapped: boolean;
@@ -61,17 +60,16 @@ export class Pages {
     const ends = log !== undefined && log.size > 0 && log.brokenAt === undefined;
     this.count = ends ? log.size : Math.max(inFile, log?.size ?? 0);
     // A damaged header must not make all texts unreadable.
-    this.texts = textDecoder(isFirst && !this.#holds(IN_SCHEMA) ? first.readUInt32BE(56) : 0);
+    const encoding = isFirst && !this.#holds(IN_SCHEMA) ? ENCODINGS[first.readUInt32BE(56) - 1] : undefined;
+    this.texts = new TextDecoder(encoding ?? "utf-8", { fatal: true, ignoreBOM: true });
   }
 
   /** Undefined if the file ends before, or the disk does not give it. */
   read(page: number): Buffer | undefined {
     if (this.#cache.has(page)) return this.#cache.get(page);
     const at = this.#log?.pages.get(page);
-    const found =
-      at !== undefined && this.#log !== undefined
-        ? this.#bytes(this.#log.file, at, this.pageBytes)
-        : this.#bytes(this.#files[0] as number, (page - 1) * this.pageBytes, this.pageBytes);
+    const [file, from] = at === undefined ? [this.#files[0], (page - 1) * this.pageBytes] : [this.#log?.file, at];
+    const found = this.#bytes(file as number, from, this.pageBytes);
     if (this.#cache.size > 2_000) this.#cache.clear();
     this.#cache.set(page, found);
     return found;
@@ -108,8 +106,7 @@ export class Pages {
 
   #logOf(path: string): (Log & { file: number }) | undefined {
     const file = this.#open(path);
-    const size = fstatSync(file).size;
-    const found = committedPages((at, length) => this.#bytes(file, at, length), size);
+    const found = committedPages((at, length) => this.#bytes(file, at, length), fstatSync(file).size);
     return found && { ...found, file };
   }
 
@@ -131,11 +128,6 @@ function pageBytesOf(header: Buffer): number | undefined {
 
 /** By what a file's header says of its texts. A handle that a caller brought may be of a file that keeps them in UTF-16. */
 const ENCODINGS = ["utf-8", "utf-16le", "utf-16be"] as const;
-
-/** @param encoding the header's number; where it is damaged, what files that this package creates have */
-function textDecoder(encoding: number): TextDecoder {
-  return new TextDecoder(ENCODINGS[encoding - 1] ?? "utf-8", { fatal: true, ignoreBOM: true });
-}
 
 const LOG_HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;

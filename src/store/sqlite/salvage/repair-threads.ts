@@ -22,7 +22,6 @@ const NUMBERED = [...THREAD_TABLES, REWINDS].filter((table: Table) => table.colu
 const SEQS = NUMBERED.map(
   (table) => `SELECT max(seq) AS seq FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${ofThread()}`,
 ).join(" UNION ALL ");
-/** The newest seq of a thread's rows. */
 const NEWEST = `SELECT max(seq) AS seq FROM (${SEQS}
   UNION ALL SELECT max(tried_seq) FROM langgraph_effects WHERE ${ofThread()} AND ${ofThread("tried_seq")})`;
 
@@ -66,7 +65,6 @@ export function* repairThreads(session: Session, createdAt: string): Program<Rep
   return { rebuilt, nameless };
 }
 
-/** The last number that a row of the thread has. */
 function* newestOf(session: Session, thread: number, threadId: string): Program<number> {
   const newest = yield* session.get<{ seq: number | null }>(NEWEST, thread, threadId);
   return (newest?.seq ?? firstSeq(thread)) - firstSeq(thread);

@@ -1,4 +1,5 @@
 import type { TextDecoder } from "node:util";
+import { push } from "../../../push";
 import type { SqliteSession } from "../engine";
 import type { Pages } from "./pages";
 
@@ -9,7 +10,6 @@ interface Column {
   pk: number;
 }
 
-/** A table as its rows stand in a file. */
 export interface SourceTable {
   name: string;
   columns: readonly Column[];
@@ -105,7 +105,6 @@ function fits(value: RawValue, { type, notnull }: Column): boolean {
   return type === "TEXT" ? typeof value === "string" : true;
 }
 
-/** A row as it stands in a table's tree. */
 interface TreeRow {
   /** Undefined in a table without rowids. */
   rowid: number | undefined;
@@ -126,10 +125,7 @@ function owners(pages: Pages): ReadonlyMap<number, readonly number[]> {
   const owned = new Map<number, number[]>();
   for (let page = 3; page <= pages.count; page += 1) {
     const root = rootOf(pages, page, known);
-    if (root === 0) continue;
-    const list = owned.get(root);
-    if (list === undefined) owned.set(root, [page]);
-    else list.push(page);
+    if (root !== 0) push(owned, root, page);
   }
   return owned;
 }
