@@ -62,8 +62,8 @@ export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOpt
   threadId: string;
   /**
    * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run continues where it stopped. After a
-   * crash the question on record may have been answered already. Then the run continues with that answer, a warning says so, and the command is
-   * not used: the result, or the thread's state, says which question is open.
+   * crash the question on record may have been answered already. Then the run continues without the command, and a warning says so.
+   * The result, or the thread's state, says which question is open.
    */
   command?: object;
   /** What to begin with if there is nothing to resume, or if the run has to begin anew and its own input is not wanted or not readable. */
@@ -328,7 +328,8 @@ export class GraphRunner<G extends RunnableGraph> {
     await this.#warnOfRepeats(threadId);
     if (!repeats(input, run?.answered ?? [])) return { input, checkpointId: undefined };
     const why =
-      "the question was answered before the run stopped: it continues with that answer, and the one given now is not used";
+      "the question on record was answered before the run stopped, so the answer given now is not used: the run continues without it. " +
+      "Look which question is open, and answer that one";
     this.saver.logger.warn({ threadId }, why);
     return { input: null, checkpointId: undefined };
   }

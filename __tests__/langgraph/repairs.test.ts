@@ -558,6 +558,27 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
     },
   );
 
+  test("a node that died with its answer is asked again, or goes on with it; the second answer never becomes the next question's", async () => {
+    for (const by of [(id: string, answer: string) => ({ [id]: answer }), (_: string, answer: string) => answer]) {
+      const saver = ours();
+      const graph = new StateGraph(Annotation.Root({ log: list() }))
+        .addNode("ask", ask)
+        .addEdge(START, "ask")
+        .compile({ checkpointer: saver });
+      await graph.invoke({ log: [] }, at("sync"));
+      const { id } = (await graph.getState(thread())).tasks[0]!.interrupts[0]!;
+      const putWrites = saver.putWrites.bind(saver);
+      saver.putWrites = async (config, writes, ...rest) =>
+        writes.some(([channel]) => channel === "__interrupt__") ? undefined : putWrites(config, writes, ...rest);
+      await graph.invoke(new Command({ resume: by(id!, "A") }), at("sync"));
+      saver.putWrites = putWrites;
+      const runner = new GraphRunner(graph);
+      const told: any = await runner.resume({ threadId: "t", command: new Command({ resume: by(id!, "A again") }) });
+      expect(["one?", "two?"]).toContain(told.__interrupt__[0].value);
+      expect(told.log).toEqual([]);
+    }
+  });
+
   test("what is no crash is answered as ever: one of two questions, after a failure, the second of one node", async () => {
     const State = Annotation.Root({ log: list() });
     let failures = 1;
