@@ -21,6 +21,17 @@ export function isBehind(last: Key, next: unknown): boolean {
   return typeof next === "string" && Buffer.compare(Buffer.from(next, "utf8"), Buffer.from(last, "utf8")) > 0;
 }
 
+/** So many values are bound at once. */
+const PART = 64;
+/** SQL: a column is one of a part's values; see {@link partsOf}. */
+export const IN_PART = "IN (" + Array<string>(PART).fill("?").join(", ") + ")";
+
+/** Lists of any length, for statements whose text stays the same: the last part is filled up with NULL, which equals nothing. */
+export function partsOf(values: readonly number[]): (number | null)[][] {
+  const parts = Math.ceil(values.length / PART);
+  return Array.from({ length: parts }, (_, part) => Array.from({ length: PART }, (__, at) => values[part * PART + at] ?? null));
+}
+
 /** What is read a page at a time, so that not all of it is in memory at once. */
 export interface Paged {
   readonly table: string;

@@ -7,11 +7,11 @@ import { malformed } from "./stored-json";
 import type { PrunePlan, SweepPlan } from "../store";
 import { ARCHIVE, CHUNKS } from "../tables";
 import type { ThreadState } from "../thread-state";
-import { eachRow } from "./paging";
+import { eachRow, IN_PART, partsOf } from "./paging";
 import { outdate, threadKey } from "./thread-rows";
 import { openBody } from "./values";
 
-const DELETE_CHUNK = "DELETE FROM langgraph_chunks WHERE seq = ? AND thread = ?";
+const DELETE_CHUNKS = `DELETE FROM langgraph_chunks WHERE +thread = ? AND seq ${IN_PART}`;
 /** From the end, so that what is left is a shorter list at any time. */
 const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
   (SELECT pos FROM langgraph_items WHERE list = ?1 AND pos >= ?2 ORDER BY pos DESC LIMIT ?3)`;
@@ -75,7 +75,7 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
   let swept = 0;
-  for (const seq of chunks) swept += yield* session.run(DELETE_CHUNK, seq, key.thread);
+  for (const part of partsOf(chunks)) swept += yield* session.run(DELETE_CHUNKS, key.thread, ...part);
   if (current.chunks.length + current.lists.length > 0) outdate(key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };

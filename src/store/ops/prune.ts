@@ -8,12 +8,14 @@ import type { PruneCounts, PrunePlan, PruneUnit, PruneWish, RunRow } from "../st
 import { ThreadFacts } from "../thread-state";
 import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./graphs";
+import { IN_PART, partsOf } from "./paging";
 import { listRuns, threadKey } from "./thread-rows";
 
+/** The plus keeps an engine from looking through all of the thread's rows. */
 const DELETE = {
-  turns: "DELETE FROM langgraph_checkpoints WHERE thread = ? AND seq = ?",
-  writes: "DELETE FROM langgraph_writes WHERE thread = ? AND seq = ?",
-  snapshots: "DELETE FROM langgraph_snapshots WHERE thread = ? AND seq = ?",
+  turns: `DELETE FROM langgraph_checkpoints WHERE thread = ? AND seq ${IN_PART}`,
+  writes: `DELETE FROM langgraph_writes WHERE +thread = ? AND seq ${IN_PART}`,
+  snapshots: `DELETE FROM langgraph_snapshots WHERE +thread = ? AND seq ${IN_PART}`,
 };
 const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
@@ -54,7 +56,8 @@ export function* pruneBatch(
   const current = key.stamp === plan.stamp ? plan : yield* planOf(session, key, wish);
   const units = current.units.slice(0, limit);
   for (const kind of ["turns", "writes", "snapshots"] as const) {
-    for (const seq of units.flatMap((unit) => unit[kind])) key.count(kind, -(yield* session.run(DELETE[kind], key.thread, seq)));
+    for (const part of partsOf(units.flatMap((unit) => unit[kind])))
+      key.count(kind, -(yield* session.run(DELETE[kind], key.thread, ...part)));
   }
   if (units.length > 0) {
     yield* deleteUnusedGraphs(session, key);
