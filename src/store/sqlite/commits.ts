@@ -1,7 +1,7 @@
 import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
 import { CutWatch } from "./cut-watch";
-import type { SqliteDatabase, SqliteTransaction } from "./driver";
+import type { SqliteDatabase, SqliteStatement, SqliteTransaction } from "./driver";
 import { sqliteCode, translated } from "./failures";
 import type { LogWatch } from "./log-watch";
 import { OpenedFile, pathOf } from "./opened-file";
@@ -26,13 +26,15 @@ const SYNCHRONOUS_FULL = 2;
  */
 export class Commits {
   readonly #db: SqliteDatabase;
-  /** Made once: a driver makes several functions of each. */
-  readonly #transaction: SqliteTransaction<[work: () => unknown]>;
+  /** Made once, and when it is needed: a driver prepares several statements for each. */
+  #immediate: SqliteTransaction<[work: () => unknown]> | undefined;
+  #begin: SqliteStatement | undefined;
+  #commitRead: SqliteStatement | undefined;
   readonly #busyTimeoutMs: number;
   readonly #file: OpenedFile;
   readonly #cuts: CutWatch;
   readonly #log: LogWatch | undefined;
-  readonly #isFull: boolean;
+  #isFull: boolean | undefined;
   readonly #rolledBack: () => void;
   #waiting: Promise<unknown> | undefined;
   /** Since the queue was last empty somebody else had the lock. */
@@ -43,13 +45,11 @@ export class Commits {
   constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: () => void, log?: LogWatch) {
     this.#db = db;
     this.#rolledBack = rolledBack;
-    this.#transaction = db.transaction((work: () => unknown) => work());
     this.#log = log;
     const path = pathOf(db);
     this.#file = new OpenedFile(db, path);
     this.#cuts = new CutWatch(db, path);
     this.#busyTimeoutMs = busyTimeoutMs;
-    this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }
 
   /** Lets nothing run before the promise resolves. If it rejects, its error is what all is refused with. Call it before anything else. */
@@ -74,6 +74,7 @@ export class Commits {
    * after a power cut: which runs are going on.
    */
   runUnsynced<T>(work: () => T): Awaitable<T> {
+    this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
     if (!this.#isFull) return this.run(work);
     return this.#inOrder(() =>
       this.#attempt(() => {
@@ -103,7 +104,7 @@ export class Commits {
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#whole(() => this.#transaction(work) as T)));
+    return this.#inOrder(() => this.#attempt(() => this.#whole(() => this.#reading(work))));
   }
 
   /** Runs work that no transaction may be around, in its turn. */
@@ -111,9 +112,24 @@ export class Commits {
     return this.#inOrder(() => this.#attempt(work));
   }
 
+  #reading<T>(work: () => T): T {
+    const db = this.#db;
+    if (db.inTransaction) return work();
+    (this.#begin ??= db.prepare("BEGIN")).run();
+    try {
+      const result = work();
+      (this.#commitRead ??= db.prepare("COMMIT")).run();
+      return result;
+    } finally {
+      if (db.inTransaction) db.exec("ROLLBACK");
+    }
+  }
+
   #commit<T>(work: () => T): T {
     this.#refuseLost();
-    const result = this.#whole(() => this.#transaction.immediate(work) as T);
+    this.#immediate ??= this.#db.transaction((write: () => unknown) => write());
+    const { immediate } = this.#immediate;
+    const result = this.#whole(() => immediate(work) as T);
     this.#refuseLost(true);
     this.#log?.committed();
     return result;

@@ -16,7 +16,9 @@ type BetterSqlite3 = new (path: string, options?: OpenOptions) => SqliteDatabase
 
 /** Each gives the function that opens files, or throws why there is none. */
 const LOADERS: Readonly<Record<DriverName, () => Open>> = { "better-sqlite3": betterSqlite3, "node:sqlite": nodeSqlite };
-/** The classes of databases that were tried, and work. */
+/** Looked for once: that takes longer than opening a file. */
+let better: BetterSqlite3 | undefined;
+/** The classes of `node:sqlite` that were tried, and work. */
 const WORKING = new WeakSet<object>();
 
 /**
@@ -72,12 +74,17 @@ function opener(wanted: DriverName | undefined): Open {
 }
 
 function betterSqlite3(): Open {
+  better ??= loadedBetterSqlite3();
+  const Database = better;
+  return (path, options) => new Database(path, options);
+}
+
+function loadedBetterSqlite3(): BetterSqlite3 {
   const loaded = ownRequire()("better-sqlite3") as BetterSqlite3 | { default: BetterSqlite3 };
   const Database = "default" in loaded ? loaded.default : loaded;
   // Its binary is loaded with the first database: one that is missing, or was compiled for another Node, shows only then.
-  if (!WORKING.has(Database)) new Database(":memory:").close();
-  WORKING.add(Database);
-  return (path, options) => new Database(path, options);
+  new Database(":memory:").close();
+  return Database;
 }
 
 function nodeSqlite(): Open {
