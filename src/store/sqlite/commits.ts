@@ -1,11 +1,10 @@
-import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
-import { CutWatch } from "./cut-watch";
+import type { Logger } from "../../logger";
+import { uptime } from "../../uptime";
+import type { Awaitable } from "../store";
 import type { SqliteDatabase, SqliteStatement, SqliteTransaction } from "./driver";
 import { sqliteCode, translated } from "./failures";
-import type { LogWatch } from "./log-watch";
-import { OpenedFile, pathOf } from "./opened-file";
-import { uptime } from "../../uptime";
+import { OpenedFile, sizeOf } from "./opened-file";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const later = setTimeout;
@@ -27,12 +26,11 @@ const SYNCHRONOUS_FULL = 2;
 export class Commits {
   readonly #db: SqliteDatabase;
   /** Made once, and when it is needed: a driver prepares several statements for each. */
-  #immediate: SqliteTransaction<[work: () => unknown]> | undefined;
+  #transaction: SqliteTransaction<[work: () => unknown]> | undefined;
   #begin: SqliteStatement | undefined;
   #commitRead: SqliteStatement | undefined;
   readonly #busyTimeoutMs: number;
   readonly #file: OpenedFile;
-  readonly #cuts: CutWatch;
   readonly #log: LogWatch | undefined;
   #isFull: boolean | undefined;
   readonly #rolledBack: () => void;
@@ -46,9 +44,7 @@ export class Commits {
     this.#db = db;
     this.#rolledBack = rolledBack;
     this.#log = log;
-    const path = pathOf(db);
-    this.#file = new OpenedFile(db, path);
-    this.#cuts = new CutWatch(db, path);
+    this.#file = new OpenedFile(db);
     this.#busyTimeoutMs = busyTimeoutMs;
   }
 
@@ -91,15 +87,14 @@ export class Commits {
   /** Runs work that changes the file or moves its log and that no transaction may be around, in its turn. */
   upkeep<T>(work: () => T): Awaitable<T> {
     return this.alone(() => {
-      this.#file.refuseAnother();
-      this.#cuts.refuseCut();
+      this.#file.refuseMoving();
       return work();
     });
   }
 
   /** Closes the database; nothing may be waiting. A file that was cut is left as it is. */
   close(): void {
-    this.#cuts.close();
+    this.#file.close();
   }
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
@@ -126,11 +121,10 @@ export class Commits {
   }
 
   #commit<T>(work: () => T): T {
-    this.#refuseLost();
-    this.#immediate ??= this.#db.transaction((write: () => unknown) => write());
-    const { immediate } = this.#immediate;
-    const result = this.#whole(() => immediate(work) as T);
-    this.#refuseLost(true);
+    this.#file.refuseLost();
+    const transaction = (this.#transaction ??= this.#db.transaction((write: () => unknown) => write()));
+    const result = this.#whole(() => transaction.immediate(work) as T);
+    this.#file.refuseLost(true);
     this.#log?.committed();
     return result;
   }
@@ -145,11 +139,6 @@ export class Commits {
     } finally {
       if (isInside || !isDone) this.#rolledBack();
     }
-  }
-
-  /** What is written into a file that is gone, or behind a hole in its log, is lost. @param committed whether it has been */
-  #refuseLost(committed = false): void {
-    this.#cuts.refuseCut(committed, this.#file.refuseAnother());
   }
 
   #inOrder<T>(attempt: () => T): Awaitable<T> {
@@ -225,4 +214,41 @@ function closed(file: string): TurnsError {
     remedy: "Call close() only after the last run on it has ended; open a new saver to go on.",
     data: { file },
   });
+}
+
+/** Twice of what SQLite cuts the log down to: so long it gets only if it cannot begin anew. */
+const LONG_BYTES = 128 * 1024 * 1024;
+const LOOK_EVERY = 256;
+const TELL_EVERY_MS = 60_000;
+
+/**
+ * Tells when the write-ahead log gets too long. It begins anew only in a moment in which nobody reads from it: a transaction that reads
+ * and is never ended (none of ours is open across an await; another program's, a backup's) makes it grow with everything that is
+ * saved, and nobody but that program can end it.
+ */
+export class LogWatch {
+  readonly #db: SqliteDatabase;
+  readonly #log: Logger | undefined;
+  readonly #long: number;
+  #commits = 0;
+  #told = -Infinity;
+
+  constructor(db: SqliteDatabase, log: Logger | undefined, long = LONG_BYTES) {
+    this.#db = db;
+    this.#log = log;
+    this.#long = long;
+  }
+
+  /** A transaction was committed. Costs next to nothing, and never throws. */
+  committed(): void {
+    this.#commits += 1;
+    if (this.#commits % LOOK_EVERY !== 0 || this.#db.memory || uptime() - this.#told < TELL_EVERY_MS) return;
+    const bytes = sizeOf(`${this.#db.name}-wal`) ?? 0;
+    if (bytes <= this.#long) return;
+    this.#told = uptime();
+    this.#log?.warn(
+      { file: this.#db.name, bytes },
+      "the write-ahead log is long and cannot begin anew: some program has been reading the file in one transaction for long; end it, and the log gets shorter by itself",
+    );
+  }
 }

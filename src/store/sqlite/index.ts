@@ -8,7 +8,7 @@ import { backUp } from "./backup";
 import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "../ops/read-checkpoints";
 import { lastRun } from "../ops/last-run";
 import { putCheckpoint, withoutInline } from "../ops/put-checkpoint";
-import { Commits } from "./commits";
+import { Commits, LogWatch } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { detailsOf } from "./commit-failpoints";
 import { CommitQueue, type Operation } from "../commit-queue";
@@ -21,7 +21,6 @@ import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settle
 import { graphsOfTurns } from "../ops/graphs";
 
 import { hasLeftovers, removeLeftovers } from "../ops/leftovers";
-import { LogWatch } from "./log-watch";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "../ops/names";
 import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } from "../ops/prune";
 import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "../ops/prune-sweep";

@@ -1,8 +1,8 @@
 import { TurnsError } from "../../errors";
 import type { NodeSqliteDatabase, SqliteDatabase } from "./driver";
 import { type DatabaseSync, isNodeDatabase, NodeDatabase, type OpenOptions } from "./node-driver";
-import { pathOf } from "./opened-file";
 import { ownRequire } from "./own-require";
+import { statSync } from "node:fs";
 
 /** In the order in which they are tried. */
 export const DRIVERS = ["better-sqlite3", "node:sqlite"] as const;
@@ -141,4 +141,36 @@ function firstLine(error: unknown): string {
   const { message } = (error ?? {}) as { message?: unknown };
   const [first = ""] = (typeof message === "string" ? message : String(error)).split("\n", 1);
   return first.replace(/\.? Tried:$/, "");
+}
+
+/** Where SQLite has the file open; empty for a database in memory. */
+export function pathOf(db: SqliteDatabase): string {
+  const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
+  return main?.file ?? "";
+}
+
+/**
+ * Refuses a file that has several names, before anything of it is read. SQLite finds the write-ahead log by the name: under a second name
+ * there is a second log, and what either holds destroys the other's pages. A saver that has the file open continues.
+ *
+ * @throws {TurnsError} STORE_UNAVAILABLE
+ */
+export function refuseSecondName(db: Pick<SqliteDatabase, "name" | "memory">): void {
+  if (db.memory || db.name === "") return;
+  const links = linksOf(db.name);
+  if (links < 2) return;
+  throw new TurnsError("STORE_UNAVAILABLE", {
+    problem: `The database file ${db.name} has ${links} names (hard links). Each name would get a write-ahead log of its own, which corrupts the file.`,
+    remedy: `Nothing was opened. Find the names with: find <folder> -samefile ${JSON.stringify(db.name)}. Remove all but one while nobody has the file open; to have a second file, copy it.`,
+    data: { file: db.name, links },
+  });
+}
+
+function linksOf(path: string): number {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found?.isFile() === true ? found.nlink : 0;
+  } catch {
+    return 0;
+  }
 }
