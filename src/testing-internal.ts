@@ -73,7 +73,7 @@ export { isBusy, meaningOf, sqliteCode, translated } from "./store/sqlite/failur
 export { openSqliteStore, setStoreWrapper, type StoreWrapper } from "./store/sqlite";
 export { CommitInDoubt, type Engine as StorageEngine, StaleFacts } from "./store/engine";
 export type { Program } from "./store/program";
-export { LogWatch } from "./store/sqlite/log-watch";
+export { LogWatch } from "./store/sqlite/commits";
 export { migrate, type Migration, migrationChecksum } from "./store/sqlite/migrate";
 export { sqliteMigrations } from "./store/sqlite/migrations.generated";
 export { NodeDatabase } from "./store/sqlite/node-driver";

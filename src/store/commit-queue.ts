@@ -11,21 +11,21 @@ import { areWritten } from "./ops/thread-rows";
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
 
-/** Something to commit. */
-export interface Request<T> {
+/** What requests of one kind have in common. */
+export interface Operation<A extends unknown[] = unknown[], T = unknown> {
   /** Made anew for each attempt. */
-  program: () => Program<T>;
+  program(session: Session, ...args: A): Program<T>;
   /** Whether parts of it (turns) may fail without it. */
   hasParts?: boolean;
   /** Whether it knows what the others of its transaction leave for the end of it. */
   isLight?: boolean;
   /** The graph whose state it saves. */
-  saves?: Place;
+  saves?(...args: A): Place;
   /** Whether it isn't to be committed if this, handed in before it, can't be: a Thought of a node that then doesn't run. */
-  needs?: (saved: Place) => boolean;
+  needs?(saved: Place, ...args: A): boolean;
+  /** Of its failpoints. */
   name?: CommitName | undefined;
-  /** For failpoints. */
-  details?: () => FailpointDetails;
+  details?(...args: A): FailpointDetails;
 }
 
 interface Place {
@@ -33,21 +33,70 @@ interface Place {
   ns: string;
 }
 
-interface Job {
-  request: Request<unknown>;
-  isAlone: boolean;
+type Outcome = { value: unknown } | { error: unknown };
+
+/** Something to commit. */
+class Job {
+  /** What the program returned, as long as it isn't known whether it will be committed. */
+  value: unknown;
+  outcome: Outcome | undefined;
+  isAlone = false;
   /** Why its turns are left out, if they are: one has taken the whole transaction back. */
   leftOut: { error: unknown } | undefined;
-  outcome: { value: unknown } | { error: unknown } | undefined;
-  settled: (() => void) | undefined;
-}
+  #resolve: ((value: unknown) => void) | undefined;
+  #reject: ((error: unknown) => void) | undefined;
 
-/** One transaction of some jobs. */
-interface Attempt {
-  jobs: readonly Job[];
-  values: ReadonlyMap<Job, unknown>;
-  /** The rows of threads that it has written, or would have. */
-  written: readonly WrittenThread[];
+  constructor(
+    readonly operation: Operation,
+    readonly args: unknown[],
+  ) {}
+
+  get hasFailed(): boolean {
+    return this.outcome !== undefined && "error" in this.outcome;
+  }
+
+  /** Whether its turns may still be left out, to have the rest committed. */
+  get hasParts(): boolean {
+    return this.operation.hasParts === true && !this.isAlone;
+  }
+
+  /** For tests. @throws what the handler of the failpoint throws */
+  reach(when: "before" | "within" | "after"): void {
+    const { operation } = this;
+    if (operation.name !== undefined) failpoint(`${operation.name}.${when}`, () => operation.details?.(...this.args) ?? {});
+  }
+
+  end(outcome: Outcome): void {
+    this.outcome = outcome;
+    if ("error" in outcome) this.#reject?.(outcome.error);
+    else this.#resolve?.(outcome.value);
+  }
+
+  committed(): void {
+    try {
+      // A handler may throw behind the commit too.
+      this.reach("after");
+    } catch (error) {
+      return this.end({ error });
+    }
+    this.end({ value: this.value });
+  }
+
+  /** For who waits. */
+  settled(): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      if (this.outcome !== undefined) this.end(this.outcome);
+    });
+  }
+
+  /** What came of it, once it is settled. @throws what it failed with */
+  get result(): unknown {
+    if (this.outcome === undefined) throw new Error("the request was not committed");
+    if ("error" in this.outcome) throw this.outcome.error;
+    return this.outcome.value;
+  }
 }
 
 /** A program has failed, and not the transaction; or a test let it fail at a failpoint, where another try would be none. */
@@ -81,38 +130,35 @@ export class CommitQueue {
   }
 
   /** Resolves when the request is committed, at the end of this macrotask or sooner. */
-  later<T>(request: Request<T>): Promise<T> {
-    const job = this.#add(request);
+  later<A extends unknown[], T>(operation: Operation<A, T>, ...args: A): Promise<T> {
+    const job = this.#add(operation, args);
     if (!this.#isScheduled) {
       this.#isScheduled = true;
-      atEndOfMacrotask(() => {
-        this.#isScheduled = false;
-        void this.commit();
-      });
+      atEndOfMacrotask(this.#commitScheduled);
     }
-    return new Promise((resolve, reject) => {
-      job.settled = () => {
-        settle(job, resolve as (value: unknown) => void, reject);
-      };
-      if (job.outcome !== undefined) job.settled();
-    });
+    return job.settled() as Promise<T>;
   }
 
+  readonly #commitScheduled = (): void => {
+    this.#isScheduled = false;
+    void this.commit();
+  };
+
   /** Commits the request with all that was handed in before it: at once, unless somebody else has the lock. */
-  now<T>(request: Request<T>): Awaitable<T> {
-    const job = this.#add(request);
+  now<A extends unknown[], T>(operation: Operation<A, T>, ...args: A): Awaitable<T> {
+    const job = this.#add(operation, args);
     const committed = this.commit();
-    if (job.outcome !== undefined) return valueOf(job) as T;
-    return (committed as Promise<void>).then(() => valueOf(job) as T);
+    if (job.outcome !== undefined) return job.result as T;
+    return (committed as Promise<void>).then(() => job.result as T);
   }
 
   /** {@link now}, after all that was handed in before, in a transaction of its own that doesn't wait for the disk. */
-  unsynced<T>(request: Request<T>): Awaitable<T> {
+  unsynced<A extends unknown[], T>(operation: Operation<A, T>, ...args: A): Awaitable<T> {
     void this.commit();
-    const job = newJob(request);
-    const committed = this.#inTurn(() => (job.outcome === undefined ? this.#together([job], true) : undefined));
-    if (committed instanceof Promise) return committed.then(() => valueOf(job) as T);
-    return valueOf(job) as T;
+    const job = newJob(operation, args);
+    const committed = this.#inTurn(() => (job.outcome === undefined ? this.#together([job], "unsynced") : undefined));
+    if (committed instanceof Promise) return committed.then(() => job.result as T);
+    return job.result as T;
   }
 
   /** Reads behind what was handed in before; all that the program reads is one state of the database. */
@@ -153,87 +199,79 @@ export class CommitQueue {
     return result;
   }
 
-  #add(request: Request<unknown>): Job {
-    const job = newJob(request);
+  #add<A extends unknown[], T>(operation: Operation<A, T>, args: A): Job {
+    const job = newJob(operation, args);
     if (job.outcome === undefined) this.#jobs.push(job);
     return job;
   }
 
-  #together(jobs: readonly Job[], isUnsynced = false): Awaitable<void> {
-    const values = new Map<Job, unknown>();
+  #together(jobs: readonly Job[], durability?: "unsynced"): Awaitable<void> {
     const written: WrittenThread[] = [];
-    const failed = (error: unknown): Awaitable<void> => this.#failed({ jobs, values, written }, error);
-    const committed = (): void => {
-      for (const job of jobs) end(job, finished(job, values.get(job)));
-    };
     let done: Awaitable<unknown>;
     try {
-      done = this.#session.engine.write(
-        () => this.#session.transaction(this.#all(jobs, values), written),
-        isUnsynced ? "unsynced" : "synced",
-      );
+      done = this.#session.engine.write(() => this.#session.transaction(this.#all(jobs), written), durability);
     } catch (error) {
-      return failed(error);
+      return this.#failed(jobs, written, error);
     }
-    if (done instanceof Promise) return done.then(committed, failed);
-    return committed();
+    if (done instanceof Promise) {
+      return done.then(
+        () => committed(jobs),
+        (error: unknown) => this.#failed(jobs, written, error),
+      );
+    }
+    return committed(jobs);
   }
 
-  *#all(jobs: readonly Job[], values: Map<Job, unknown>): Program {
-    values.clear();
-    if (!this.#session.isKeyCurrent) yield* refuseRetiredKey(this.#session);
+  *#all(jobs: readonly Job[]): Program {
+    const session = this.#session;
+    if (!session.isKeyCurrent) yield* refuseRetiredKey(session);
     for (const job of jobs) {
-      const { request, isAlone, leftOut } = job;
       let isAtFailpoint = false;
-      if (request.isLight !== true) yield* this.#session.flush();
+      if (job.operation.isLight !== true) yield* session.flush();
       try {
-        this.#session.inParts = isAlone;
-        this.#session.leftOut = leftOut;
-        values.set(job, yield* request.program());
+        session.inParts = job.isAlone;
+        session.leftOut = job.leftOut;
+        job.value = yield* job.operation.program(session, ...job.args);
         isAtFailpoint = true;
-        reach(request, "within");
+        job.reach("within");
       } catch (error) {
         if (error instanceof LeftUnwritten) throw error;
         if (error instanceof TookAllBack) {
           job.leftOut = { error: error.cause };
           throw error;
         }
-        if (this.#session.engine.isPassing(error)) throw error;
-        throw new JobFailed(job, this.#session.engine.meaningOf(error), isAtFailpoint);
+        if (session.engine.isPassing(error)) throw error;
+        throw new JobFailed(job, session.engine.meaningOf(error), isAtFailpoint);
       }
     }
   }
 
-  #failed(attempt: Attempt, error: unknown): Awaitable<void> {
-    const { jobs } = attempt;
+  /** @param written the rows of threads that the transaction has written, or would have */
+  #failed(jobs: readonly Job[], written: readonly WrittenThread[], error: unknown): Awaitable<void> {
     this.#session.forget();
     if (error instanceof StaleFacts || error instanceof TookAllBack) return this.#together(jobs);
-    if (error instanceof CommitInDoubt) return this.#settle(attempt, error);
+    if (error instanceof CommitInDoubt) return this.#settle(jobs, written, error);
     if (error instanceof JobFailed) {
       const { job, reason, isAtFailpoint } = error;
-      const isTriedAgain = job.request.hasParts === true && !job.isAlone;
-      if (isAtFailpoint || !isTriedAgain) end(job, { error: reason });
+      const isTriedAgain = job.hasParts;
+      if (isAtFailpoint || !isTriedAgain) job.end({ error: reason });
       if (isTriedAgain) return this.#apart(jobs);
       const others = jobs.filter((other) => other !== job);
       return others.length === 0 ? undefined : this.#together(others);
     }
     const reason = error instanceof LeftUnwritten ? this.#session.engine.meaningOf(error.cause) : error;
     const isHopeless = TurnsError.is(reason) && reason.code !== "STORE_FAILED";
-    const isLast = jobs.length === 1 && jobs.every(({ isAlone, request }) => isAlone || request.hasParts !== true);
+    const isLast = jobs.length === 1 && !jobs.some(({ hasParts }) => hasParts);
     if (!isHopeless && !isLast) return this.#apart(jobs);
-    for (const job of jobs) end(job, { error: reason });
+    for (const job of jobs) job.end({ error: reason });
     return undefined;
   }
 
   /** Whether a commit was carried out, the database tells: the rows of its threads are those that it wrote, or not. */
-  #settle({ jobs, values, written }: Attempt, { cause }: CommitInDoubt): Awaitable<void> {
-    const settled = (isThere: boolean): Awaitable<void> => {
-      if (!isThere) return this.#together(jobs);
-      for (const job of jobs) end(job, finished(job, values.get(job)));
-      return undefined;
-    };
+  #settle(jobs: readonly Job[], written: readonly WrittenThread[], { cause }: CommitInDoubt): Awaitable<void> {
+    const settled = (isThere: boolean): Awaitable<void> => (isThere ? committed(jobs) : this.#together(jobs));
     const failed = (): void => {
-      for (const job of jobs) end(job, { error: this.#session.engine.meaningOf(cause) });
+      for (const job of jobs) job.end({ error: this.#session.engine.meaningOf(cause) });
     };
     try {
       const isThere = this.#session.engine.read(() => areWritten(this.#session, written));
@@ -249,13 +287,28 @@ export class CommitQueue {
     return inOrder(jobs, (job) => {
       if (job.outcome !== undefined) return undefined;
       const missing = jobs.find((other) => isMissedBy(job, other))?.outcome;
-      return missing === undefined ? this.#together([job]) : end(job, missing);
+      return missing === undefined ? this.#together([job]) : job.end(missing);
     });
   }
 }
 
-function isMissedBy({ request }: Job, { outcome, request: { saves } }: Job): boolean {
-  return outcome !== undefined && "error" in outcome && saves !== undefined && request.needs?.(saves) === true;
+function newJob<A extends unknown[], T>(operation: Operation<A, T>, args: A): Job {
+  const job = new Job(operation, args);
+  try {
+    job.reach("before");
+  } catch (error) {
+    job.end({ error });
+  }
+  return job;
+}
+
+function committed(jobs: readonly Job[]): void {
+  for (const job of jobs) job.committed();
+}
+
+function isMissedBy({ operation, args }: Job, other: Job): boolean {
+  const saved = other.hasFailed ? other.operation.saves?.(...other.args) : undefined;
+  return saved !== undefined && operation.needs?.(saved, ...args) === true;
 }
 
 function inOrder<T>(items: readonly T[], work: (item: T) => Awaitable<void>): Awaitable<void> {
@@ -264,45 +317,4 @@ function inOrder<T>(items: readonly T[], work: (item: T) => Awaitable<void>): Aw
     if (done instanceof Promise) return done.then(() => inOrder(items.slice(at + 1), work));
   }
   return undefined;
-}
-
-function newJob(request: Request<unknown>): Job {
-  const job: Job = { request, isAlone: false, leftOut: undefined, outcome: undefined, settled: undefined };
-  try {
-    reach(request, "before");
-  } catch (error) {
-    end(job, { error });
-  }
-  return job;
-}
-
-/** A handler of a failpoint may throw behind the commit too. */
-function finished(job: Job, value: unknown): NonNullable<Job["outcome"]> {
-  try {
-    reach(job.request, "after");
-    return { value };
-  } catch (error) {
-    return { error };
-  }
-}
-
-function reach({ name, details }: Request<unknown>, when: "before" | "within" | "after"): void {
-  if (name !== undefined) failpoint(`${name}.${when}`, details);
-}
-
-function end(job: Job, outcome: NonNullable<Job["outcome"]>): void {
-  job.outcome = outcome;
-  job.settled?.();
-}
-
-function settle(job: Job, resolve: (value: unknown) => void, reject: (error: unknown) => void): void {
-  if (job.outcome === undefined) return;
-  if ("error" in job.outcome) reject(job.outcome.error);
-  else resolve(job.outcome.value);
-}
-
-function valueOf({ outcome }: Job): unknown {
-  if (outcome === undefined) throw new Error("the request was not committed");
-  if ("error" in outcome) throw outcome.error;
-  return outcome.value;
 }

@@ -7,8 +7,7 @@ import type { BackupOrder, UnpublishedBackup } from "../backup";
 import type { Awaitable, Store } from "../store";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
-import { snapshotOf } from "./open-database";
-import { pathOf } from "./opened-file";
+import { snapshotOf, pathOf } from "./open-database";
 
 /** Pages a step, 1 MiB at SQLite's usual page size: some 2 ms. */
 const PAGES_AT_ONCE = 256;

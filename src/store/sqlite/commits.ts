@@ -1,11 +1,10 @@
-import type { Awaitable } from "../store";
 import { TurnsError } from "../../errors";
-import { CutWatch } from "./cut-watch";
-import type { SqliteDatabase, SqliteTransaction } from "./driver";
-import { sqliteCode, translated } from "./failures";
-import type { LogWatch } from "./log-watch";
-import { OpenedFile, pathOf } from "./opened-file";
+import type { Logger } from "../../logger";
 import { uptime } from "../../uptime";
+import type { Awaitable } from "../store";
+import type { SqliteDatabase, SqliteStatement, SqliteTransaction } from "./driver";
+import { sqliteCode, translated } from "./failures";
+import { OpenedFile, sizeOf } from "./opened-file";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const later = setTimeout;
@@ -26,13 +25,14 @@ const SYNCHRONOUS_FULL = 2;
  */
 export class Commits {
   readonly #db: SqliteDatabase;
-  /** Made once: a driver makes several functions of each. */
-  readonly #transaction: SqliteTransaction<[work: () => unknown]>;
+  /** Made once, and when it is needed: a driver prepares several statements for each. */
+  #transaction: SqliteTransaction<[work: () => unknown]> | undefined;
+  #begin: SqliteStatement | undefined;
+  #commitRead: SqliteStatement | undefined;
   readonly #busyTimeoutMs: number;
   readonly #file: OpenedFile;
-  readonly #cuts: CutWatch;
   readonly #log: LogWatch | undefined;
-  readonly #isFull: boolean;
+  #isFull: boolean | undefined;
   readonly #rolledBack: () => void;
   #waiting: Promise<unknown> | undefined;
   /** Since the queue was last empty somebody else had the lock. */
@@ -43,13 +43,9 @@ export class Commits {
   constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: () => void, log?: LogWatch) {
     this.#db = db;
     this.#rolledBack = rolledBack;
-    this.#transaction = db.transaction((work: () => unknown) => work());
     this.#log = log;
-    const path = pathOf(db);
-    this.#file = new OpenedFile(db, path);
-    this.#cuts = new CutWatch(db, path);
+    this.#file = new OpenedFile(db);
     this.#busyTimeoutMs = busyTimeoutMs;
-    this.#isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
   }
 
   /** Lets nothing run before the promise resolves. If it rejects, its error is what all is refused with. Call it before anything else. */
@@ -74,6 +70,7 @@ export class Commits {
    * after a power cut: which runs are going on.
    */
   runUnsynced<T>(work: () => T): Awaitable<T> {
+    this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
     if (!this.#isFull) return this.run(work);
     return this.#inOrder(() =>
       this.#attempt(() => {
@@ -90,20 +87,19 @@ export class Commits {
   /** Runs work that changes the file or moves its log and that no transaction may be around, in its turn. */
   upkeep<T>(work: () => T): Awaitable<T> {
     return this.alone(() => {
-      this.#file.refuseAnother();
-      this.#cuts.refuseCut();
+      this.#file.refuseMoving();
       return work();
     });
   }
 
   /** Closes the database; nothing may be waiting. A file that was cut is left as it is. */
   close(): void {
-    this.#cuts.close();
+    this.#file.close();
   }
 
   /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
-    return this.#inOrder(() => this.#attempt(() => this.#whole(() => this.#transaction(work) as T)));
+    return this.#inOrder(() => this.#attempt(() => this.#whole(() => this.#reading(work))));
   }
 
   /** Runs work that no transaction may be around, in its turn. */
@@ -111,10 +107,24 @@ export class Commits {
     return this.#inOrder(() => this.#attempt(work));
   }
 
+  #reading<T>(work: () => T): T {
+    const db = this.#db;
+    if (db.inTransaction) return work();
+    (this.#begin ??= db.prepare("BEGIN")).run();
+    try {
+      const result = work();
+      (this.#commitRead ??= db.prepare("COMMIT")).run();
+      return result;
+    } finally {
+      if (db.inTransaction) db.exec("ROLLBACK");
+    }
+  }
+
   #commit<T>(work: () => T): T {
-    this.#refuseLost();
-    const result = this.#whole(() => this.#transaction.immediate(work) as T);
-    this.#refuseLost(true);
+    this.#file.refuseLost();
+    const transaction = (this.#transaction ??= this.#db.transaction((write: () => unknown) => write()));
+    const result = this.#whole(() => transaction.immediate(work) as T);
+    this.#file.refuseLost(true);
     this.#log?.committed();
     return result;
   }
@@ -129,11 +139,6 @@ export class Commits {
     } finally {
       if (isInside || !isDone) this.#rolledBack();
     }
-  }
-
-  /** What is written into a file that is gone, or behind a hole in its log, is lost. @param committed whether it has been */
-  #refuseLost(committed = false): void {
-    this.#cuts.refuseCut(committed, this.#file.refuseAnother());
   }
 
   #inOrder<T>(attempt: () => T): Awaitable<T> {
@@ -209,4 +214,41 @@ function closed(file: string): TurnsError {
     remedy: "Call close() only after the last run on it has ended; open a new saver to go on.",
     data: { file },
   });
+}
+
+/** Twice of what SQLite cuts the log down to: so long it gets only if it cannot begin anew. */
+const LONG_BYTES = 128 * 1024 * 1024;
+const LOOK_EVERY = 256;
+const TELL_EVERY_MS = 60_000;
+
+/**
+ * Tells when the write-ahead log gets too long. It begins anew only in a moment in which nobody reads from it: a transaction that reads
+ * and is never ended (none of ours is open across an await; another program's, a backup's) makes it grow with everything that is
+ * saved, and nobody but that program can end it.
+ */
+export class LogWatch {
+  readonly #db: SqliteDatabase;
+  readonly #log: Logger | undefined;
+  readonly #long: number;
+  #commits = 0;
+  #told = -Infinity;
+
+  constructor(db: SqliteDatabase, log: Logger | undefined, long = LONG_BYTES) {
+    this.#db = db;
+    this.#log = log;
+    this.#long = long;
+  }
+
+  /** A transaction was committed. Costs next to nothing, and never throws. */
+  committed(): void {
+    this.#commits += 1;
+    if (this.#commits % LOOK_EVERY !== 0 || this.#db.memory || uptime() - this.#told < TELL_EVERY_MS) return;
+    const bytes = sizeOf(`${this.#db.name}-wal`) ?? 0;
+    if (bytes <= this.#long) return;
+    this.#told = uptime();
+    this.#log?.warn(
+      { file: this.#db.name, bytes },
+      "the write-ahead log is long and cannot begin anew: some program has been reading the file in one transaction for long; end it, and the log gets shorter by itself",
+    );
+  }
 }

@@ -3,8 +3,7 @@ import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { isBusy, translated } from "./failures";
 import { checkSchema, isNewest, migrate } from "./migrate";
 import { isNodeDatabase } from "./node-driver";
-import { type DriverName, nodeDatabase, openDatabase } from "./open-database";
-import { refuseSecondName } from "./opened-file";
+import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
 import { uptime } from "../../uptime";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */

@@ -8,10 +8,10 @@ import { backUp } from "./backup";
 import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "../ops/read-checkpoints";
 import { lastRun } from "../ops/last-run";
 import { putCheckpoint, withoutInline } from "../ops/put-checkpoint";
-import { Commits } from "./commits";
+import { Commits, LogWatch } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { detailsOf } from "./commit-failpoints";
-import { CommitQueue, type Request } from "../commit-queue";
+import { CommitQueue, type Operation } from "../commit-queue";
 import { lookedAt, SqliteEngine, SqliteSession } from "./engine";
 import { unlockDatabase } from "./unlock-file";
 import { copyThread } from "./copy-in-pieces";
@@ -21,7 +21,6 @@ import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settle
 import { graphsOfTurns } from "../ops/graphs";
 
 import { hasLeftovers, removeLeftovers } from "../ops/leftovers";
-import { LogWatch } from "./log-watch";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "../ops/names";
 import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } from "../ops/prune";
 import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "../ops/prune-sweep";
@@ -87,41 +86,40 @@ export function openSqliteStore(source: string | DatabaseHandle, options: Sqlite
 function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, openCopy: (path: string) => Store): Store {
   const queue = new CommitQueue(session);
   type Work<A extends unknown[], T> = (session: Session, ...args: A) => Program<T>;
-  const request = <A extends unknown[], T>(work: Work<A, T>, args: A, name?: CommitName): Request<T> => ({
-    program: () => work(session, ...args),
+  const operation = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): Operation<A, T> => ({
+    program: work,
     name,
     // Outcomes and marks name their effect by its id.
-    details: () => detailsOf(typeof args[0] === "string" ? effectToTell(session, args[0]) : args[0]),
+    details: (...[subject]) => detailsOf(typeof subject === "string" ? effectToTell(session, subject) : subject),
   });
   /** With all that was handed in before it, before it returns. */
-  const write =
-    <A extends unknown[], T>(work: Work<A, T>, name?: CommitName) =>
-    (...args: A) =>
-      queue.now(request(work, args, name));
+  const write = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
+    const request = operation(work, name);
+    return (...args) => queue.now(request, ...args);
+  };
   /** What nodes wait for, or LangGraph, which hands more in before the macrotask is over. */
-  const save =
-    <A, T>(work: Work<[A], T>, name: CommitName, more: (subject: A) => Partial<Request<T>> = () => ({})) =>
-    (subject: A, when: When = "now"): Awaitable<T> => {
-      const save = { ...request(work, [subject], name), isLight: true, ...more(subject) };
-      return when === "boundary" ? queue.later(save) : queue.now(save);
-    };
+  const save = <A, T>(work: Work<[A], T>, name?: CommitName, more?: Partial<Operation<[A], T>>) => {
+    const request = { ...operation(work, name), isLight: true, ...more };
+    return (subject: A, when: When = "now"): Awaitable<T> =>
+      when === "boundary" ? queue.later(request, subject) : queue.now(request, subject);
+  };
+  /** What LangGraph saves: turns that ride along may fail without it. */
+  const hasParts = { hasParts: true, saves: (saved: { threadId: string; ns: string }) => saved };
   /** After a power cut no run is going on. */
-  const mark =
-    <A extends unknown[], T>(work: Work<A, T>, name?: CommitName) =>
-    (...args: A) =>
-      queue.unsynced(request(work, args, name));
+  const mark = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
+    const request = operation(work, name);
+    return (...args) => queue.unsynced(request, ...args);
+  };
   /** Work that no transaction may be around, behind what was handed in before. */
-  const alone = <T>(work: () => T): Awaitable<T> => {
-    return queue.behind(() => commits.alone(work));
-  };
+  const alone = <T>(work: () => T): Awaitable<T> => queue.behind(() => commits.alone(work));
   /** {@link alone} for work that changes the file, or moves its log. */
-  const upkeep = <T>(work: () => T): Awaitable<T> => {
-    return queue.behind(() => commits.upkeep(work));
-  };
+  const upkeep = <T>(work: () => T): Awaitable<T> => queue.behind(() => commits.upkeep(work));
   const read =
     <A extends unknown[], T>(work: Work<A, T>) =>
     (...args: A) =>
       queue.read(() => work(session, ...args));
+  const tokens = { ...operation(addTokens, "tokens"), isLight: true };
+  const lease = { ...operation(checkLease), isLight: true };
   return {
     address: (threadId, text) => session.sealing.address(threadId, text),
     get awaitsKeys() {
@@ -130,9 +128,9 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     putCheckpoint: save(
       (_, checkpoint: NewCheckpoint) => putCheckpoint(session, withoutInline(session, checkpoint)),
       "checkpoint",
-      (saves) => ({ saves, hasParts: true }),
+      hasParts,
     ),
-    putWrites: save(putWrites, "writes", (saves) => ({ saves, hasParts: true })),
+    putWrites: save(putWrites, "writes", hasParts),
     getCheckpoint: read(getCheckpoint),
     lastRun: read(lastRun),
     listCheckpoints: read(listCheckpoints),
@@ -140,11 +138,12 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     hydrate: read(hydrate),
     deltaHistory: read(deltaHistory),
     readChunks: read(readChunks),
-    saveThought: save(insertThought, "thought", ({ threadId, nodeNs, needsSaves }) => ({
-      needs: (saved) => needsSaves && saved.threadId === threadId && isWithin(namespaceAbove(nodeNs), saved.ns),
-    })),
+    saveThought: save(insertThought, "thought", {
+      needs: (saved, { threadId, nodeNs, needsSaves }) =>
+        needsSaves && saved.threadId === threadId && isWithin(namespaceAbove(nodeNs), saved.ns),
+    }),
     saveAction: save(insertAction, "action"),
-    addTokens: (of, tokens) => queue.later({ ...request(addTokens, [of, tokens], "tokens"), isLight: true }),
+    addTokens: (of, added) => queue.later(tokens, of, added),
     tokenUsage: read(tokenUsage),
     listTurns: read(listTurns),
     saveValidation: write(saveValidation),
@@ -197,10 +196,8 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     vacuumFully: () => upkeep(() => vacuumFully(db)),
     beginRun: mark(beginRun, "run-mark"),
     beatRun: mark(beatRun),
-    checkLease: (lease, when = "now") =>
-      when === "boundary"
-        ? queue.later({ ...request(checkLease, [lease]), isLight: true })
-        : queue.read(() => checkLease(session, lease)),
+    checkLease: (held, when = "now") =>
+      when === "boundary" ? queue.later(lease, held) : queue.read(() => checkLease(session, held)),
     endRun: mark(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),

@@ -1,8 +1,8 @@
 import { TurnsError } from "../../errors";
 import type { NodeSqliteDatabase, SqliteDatabase } from "./driver";
 import { type DatabaseSync, isNodeDatabase, NodeDatabase, type OpenOptions } from "./node-driver";
-import { pathOf } from "./opened-file";
 import { ownRequire } from "./own-require";
+import { statSync } from "node:fs";
 
 /** In the order in which they are tried. */
 export const DRIVERS = ["better-sqlite3", "node:sqlite"] as const;
@@ -16,7 +16,9 @@ type BetterSqlite3 = new (path: string, options?: OpenOptions) => SqliteDatabase
 
 /** Each gives the function that opens files, or throws why there is none. */
 const LOADERS: Readonly<Record<DriverName, () => Open>> = { "better-sqlite3": betterSqlite3, "node:sqlite": nodeSqlite };
-/** The classes of databases that were tried, and work. */
+/** Looked for once: that takes longer than opening a file. */
+let better: BetterSqlite3 | undefined;
+/** The classes of `node:sqlite` that were tried, and work. */
 const WORKING = new WeakSet<object>();
 
 /**
@@ -72,12 +74,17 @@ function opener(wanted: DriverName | undefined): Open {
 }
 
 function betterSqlite3(): Open {
+  better ??= loadedBetterSqlite3();
+  const Database = better;
+  return (path, options) => new Database(path, options);
+}
+
+function loadedBetterSqlite3(): BetterSqlite3 {
   const loaded = ownRequire()("better-sqlite3") as BetterSqlite3 | { default: BetterSqlite3 };
   const Database = "default" in loaded ? loaded.default : loaded;
   // Its binary is loaded with the first database: one that is missing, or was compiled for another Node, shows only then.
-  if (!WORKING.has(Database)) new Database(":memory:").close();
-  WORKING.add(Database);
-  return (path, options) => new Database(path, options);
+  new Database(":memory:").close();
+  return Database;
 }
 
 function nodeSqlite(): Open {
@@ -134,4 +141,36 @@ function firstLine(error: unknown): string {
   const { message } = (error ?? {}) as { message?: unknown };
   const [first = ""] = (typeof message === "string" ? message : String(error)).split("\n", 1);
   return first.replace(/\.? Tried:$/, "");
+}
+
+/** Where SQLite has the file open; empty for a database in memory. */
+export function pathOf(db: SqliteDatabase): string {
+  const [main] = (db.memory ? [] : db.pragma("database_list")) as { file: string | null }[];
+  return main?.file ?? "";
+}
+
+/**
+ * Refuses a file that has several names, before anything of it is read. SQLite finds the write-ahead log by the name: under a second name
+ * there is a second log, and what either holds destroys the other's pages. A saver that has the file open continues.
+ *
+ * @throws {TurnsError} STORE_UNAVAILABLE
+ */
+export function refuseSecondName(db: Pick<SqliteDatabase, "name" | "memory">): void {
+  if (db.memory || db.name === "") return;
+  const links = linksOf(db.name);
+  if (links < 2) return;
+  throw new TurnsError("STORE_UNAVAILABLE", {
+    problem: `The database file ${db.name} has ${links} names (hard links). Each name would get a write-ahead log of its own, which corrupts the file.`,
+    remedy: `Nothing was opened. Find the names with: find <folder> -samefile ${JSON.stringify(db.name)}. Remove all but one while nobody has the file open; to have a second file, copy it.`,
+    data: { file: db.name, links },
+  });
+}
+
+function linksOf(path: string): number {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found?.isFile() === true ? found.nlink : 0;
+  } catch {
+    return 0;
+  }
 }

@@ -4,13 +4,13 @@ import { plainSealing } from "../../sealing";
 import { NOTHING_REMEMBERED, type StoredCheckpoint, type TurnRow } from "../store";
 import { readChunks } from "../ops/values";
 import { adapted, waitingForOthers } from "./connection";
-import { CutWatch } from "./cut-watch";
+import { OpenedFile } from "./opened-file";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { getCheckpoint } from "../ops/read-checkpoints";
 import { translated } from "./failures";
 import { refuseEncrypted } from "../ops/keys";
 import { migrate } from "./migrate";
-import { OpenedFile, pathOf, refuseSecondName } from "./opened-file";
+import { refuseSecondName } from "./open-database";
 import { sessionOn, type SqliteSession } from "./engine";
 import type { Program } from "../program";
 import { turnOf } from "../ops/turn-changes";
@@ -52,16 +52,13 @@ export class SqliteTurnLog {
   readonly #db: SqliteDatabase;
   readonly #session: SqliteSession;
   readonly #file: OpenedFile;
-  readonly #cuts: CutWatch;
 
   constructor(handle: DatabaseHandle) {
     const db = adapted(handle);
     this.#db = db;
     refuseSecondName(db);
     waitingForOthers(db.name, () => migrate(db));
-    const path = pathOf(db);
-    this.#file = new OpenedFile(db, path);
-    this.#cuts = new CutWatch(db, path);
+    this.#file = new OpenedFile(db);
     this.#session = sessionOn(db, plainSealing);
   }
 
@@ -148,9 +145,9 @@ export class SqliteTurnLog {
 
   #transaction<T>(work: () => T): T {
     try {
-      this.#cuts.refuseCut(false, this.#file.refuseAnother());
+      this.#file.refuseLost();
       const result = this.#db.transaction(work).immediate() as T;
-      this.#cuts.refuseCut(true, this.#file.refuseAnother());
+      this.#file.refuseLost(true);
       return result;
     } catch (error) {
       throw translated(error, this.#db.name);
