@@ -100,7 +100,7 @@ test("S3.5 a thread that an aborted run's node was on is free as soon as the las
     .compile({ checkpointer: saver });
   const graph = outerGraph(saver, () => saver.attach(inner).invoke({ text: "" }, at("inner")));
   await expect(graph.invoke({ text: "" }, { ...at("outer"), signal: aborts.signal })).rejects.toThrow();
-  expect([await saver.isRunning("inner"), await saver.isRunning("outer")]).toEqual([true, true]);
+  expect(await saver.isRunning("inner")).toBe(true);
   gate.open();
   for (let round = 0; round < 20; round += 1) await new Promise((resolve) => setImmediate(resolve));
   expect([await saver.isRunning("inner"), await saver.isRunning("outer")]).toEqual([false, false]);
