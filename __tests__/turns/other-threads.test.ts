@@ -84,3 +84,25 @@ describe.each(Object.entries(inners))("a node calls %s on a thread of its own", 
     expect(await saver.isRunning("outer")).toBe(false);
   });
 });
+
+test("S3.5 a thread that an aborted run's node was on is free as soon as the last body there has ended", async () => {
+  const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+  const gate = { open: (): void => undefined };
+  const opened = new Promise<void>((resolve) => (gate.open = resolve));
+  const aborts = new AbortController();
+  const inner = new StateGraph(Text)
+    .addNode("waits", async () => {
+      aborts.abort();
+      await opened;
+      return { text: "late" };
+    })
+    .addEdge(START, "waits")
+    .compile({ checkpointer: saver });
+  const graph = outerGraph(saver, () => saver.attach(inner).invoke({ text: "" }, at("inner")));
+  await expect(graph.invoke({ text: "" }, { ...at("outer"), signal: aborts.signal })).rejects.toThrow();
+  expect(await saver.isRunning("inner")).toBe(true);
+  gate.open();
+  for (let round = 0; round < 20; round += 1) await new Promise((resolve) => setImmediate(resolve));
+  expect([await saver.isRunning("inner"), await saver.isRunning("outer")]).toEqual([false, false]);
+  saver.close();
+});

@@ -44,6 +44,20 @@ describe("the checkpoint that a node starts from", () => {
     expect(await start).toMatchObject({ checkpointId: id(0) });
   });
 
+  test("is waited for as long as something is being saved on the thread that its graph is really on", async () => {
+    const seen = new SeenCheckpoints();
+    seen.add({ threadId: "inner", ns: "call:1" }, { id: id(1), channel_values: {} }, { step: -1 });
+    const innerId = pullTaskId("call:1|a", 1, "a", ["branch:to:a"], id(0));
+    const inner = { ...task, nodeNs: `call:1|a:${innerId}`, nodeTaskId: innerId };
+    let saved = (): void => undefined;
+    const saving = new Promise<void>((resolve) => (saved = resolve));
+    const start = seen.startOf(inner, "outer", (threadId) => (threadId === "inner" ? saving : undefined));
+    for (let round = 0; round < 10; round += 1) await macrotask();
+    seen.add({ threadId: "inner", ns: "call:1" }, { id: id(0), channel_values: {} }, { step: 0 });
+    saved();
+    expect(await start).toMatchObject({ threadId: "inner", checkpointId: id(0) });
+  });
+
   test("is known when a node is tried again, though many checkpoints of other graphs have come since", () => {
     const seen = new SeenCheckpoints();
     hand(seen, "t", 0);

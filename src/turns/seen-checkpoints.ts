@@ -38,6 +38,8 @@ export interface Seen extends Place {
   index: number;
 }
 
+type Saving = (threadId: string) => Promise<void> | undefined;
+
 /**
  * The checkpoints that LangGraph has handed in or read last. LangGraph saves one only when the one before is saved, and those of delta
  * channels when their writes are, so the checkpoint that a node starts from may be handed in later than the node. A node waits for it: its
@@ -87,15 +89,15 @@ export class SeenCheckpoints {
    * saved before the run ends. The wait is over in the macrotask that hands the checkpoint in, so that the Thought is committed with it.
    *
    * @param threadId of the node task, as far as its callbacks tell
-   * @param saving resolves when nothing of the thread is on its way to the disk; undefined if nothing is
+   * @param saving resolves when nothing of a thread is on its way to the disk; undefined if nothing is
    */
-  startOf(task: NodeTaskInfo, threadId: string, saving: () => Promise<void> | undefined): Seen | Promise<Seen | undefined> {
+  startOf(task: NodeTaskInfo, threadId: string, saving: Saving): Seen | Promise<Seen | undefined> {
     return this.#find(task, threadId, 0) ?? this.#comingOf(task, threadId, saving);
   }
 
-  async #comingOf(task: NodeTaskInfo, threadId: string, saving: () => Promise<void> | undefined): Promise<Seen | undefined> {
+  async #comingOf(task: NodeTaskInfo, threadId: string, saving: Saving): Promise<Seen | undefined> {
     for (let idle = 0; idle < IDLE_TURNS;) {
-      const onTheWay = saving();
+      const onTheWay = saving(threadId) ?? this.#savingElsewhere(task, saving);
       const over = endOfMacrotask(onTheWay);
       for (let isOver = false; !isOver;) {
         const looked = this.#count;
@@ -127,6 +129,18 @@ export class SeenCheckpoints {
       if (newest === undefined || newest.index < looked || newest.threadId === threadId || !isWithin(above, newest.ns)) continue;
       const found = seen.findLast(isStart);
       if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** Of the threads that graphs around a task are on, as their namespaces prove: callbacks may tell another one. */
+  #savingElsewhere(task: NodeTaskInfo, saving: Saving): Promise<void> | undefined {
+    const above = namespaceAbove(task.nodeNs);
+    if (above === "") return undefined;
+    for (const [seen] of this.#graphs.values()) {
+      if (seen === undefined || seen.ns === "" || !isWithin(above, seen.ns)) continue;
+      const onTheWay = saving(seen.threadId);
+      if (onTheWay !== undefined) return onTheWay;
     }
     return undefined;
   }

@@ -97,7 +97,7 @@ export class TurnLog {
     const started = runs.nodeStarted(threadId, namespaceAbove(nodeNs), run.runId, run.isLate);
     if (started instanceof Promise) await started;
     try {
-      const coming = seen.startOf(attempt, threadId, () => failures.saves.endOf(threadId));
+      const coming = seen.startOf(attempt, threadId, (on) => failures.saves.endOf(on));
       const start = coming instanceof Promise ? await coming : coming;
       if (start !== undefined && start.threadId !== threadId) await this.#moveTo(start.threadId, attempt);
       this.#refuseAfterFailure(attempt);
