@@ -516,6 +516,28 @@ describe("turns: what is recorded", () => {
     saver.close();
   });
 
+  test("not attached: an Action holds what its node returned, whatever the channels are called", async () => {
+    const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
+    const names = ["~", 'a"b', "plain", "list"] as const;
+    const states = Object.fromEntries(names.map((name) => [name, Annotation<unknown>()]));
+    const update = {
+      "~": "chunk",
+      'a"b': { "~": "undefined", big: "x".repeat(500) },
+      plain: new Date(5),
+      list: [new HumanMessage({ id: "h", content: "y".repeat(500) })],
+    };
+    const graph = new StateGraph(Annotation.Root(states))
+      .addNode("a", () => update)
+      .addEdge(START, "a")
+      .compile({ checkpointer: saver });
+    await graph.invoke({ plain: 1 }, config);
+    const turns = await saver.listTurns("t");
+    const action = turns.find(({ turnType }) => turnType === "Action");
+    expect(await saver.turnState(action as Turn)).toStrictEqual(update);
+    expect(await graph.getState(config)).toMatchObject({ values: update });
+    saver.close();
+  });
+
   test("not attached: each Thought has its Action while somebody else holds the file's lock", async () => {
     const path = tempFile();
     const saver = TurnSaver.fromPath(path, { logger: quiet });

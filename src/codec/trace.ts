@@ -37,6 +37,9 @@ const SHAPES_MAX = 32;
 export class Shape {
   /** How many slots there are. */
   readonly size: number;
+  /** Whether an object with these keys may hold more than them. */
+  readonly mayHide: boolean;
+  readonly hasArguments: boolean;
 
   /** @param keys of a record */
   constructor(
@@ -45,6 +48,8 @@ export class Shape {
     readonly kids: readonly Kid[],
   ) {
     this.size = LEAVES.has(prototype) ? 1 : 0;
+    this.mayHide = keys !== undefined && mayHideContent(keys);
+    this.hasArguments = keys?.includes(ARGUMENTS) === true;
     for (const kid of kids) this.size += kid === undefined ? 1 : typeof kid === "string" ? 0 : kid.size;
   }
 }
@@ -205,7 +210,7 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
     }
     index += 1;
   }
-  return index === keys.length && (prototype !== Object.prototype || !isMarked(keys, value, owner)) ? next : -1;
+  return index === keys.length && (prototype !== Object.prototype || !isMarked(shape, value, owner)) ? next : -1;
 }
 
 function isLikeBuiltIn({ prototype, kids }: Shape, slots: unknown[], at: number, value: object, how: How): number {
@@ -244,9 +249,9 @@ function hasNoProperties(value: object): boolean {
 }
 
 /** What is not enumerable may still count for the codec: that the value is an `arguments` object, and arguments within arguments. */
-function isMarked(keys: readonly string[], value: Owner, owner: Owner | undefined): boolean {
-  if (mayHideContent(keys) && value["length"] !== undefined && types.isArgumentsObject(value)) return true;
-  return owner !== undefined && value[ARGUMENTS] !== undefined && !keys.includes(ARGUMENTS);
+function isMarked({ mayHide, hasArguments }: Shape, value: Owner, owner: Owner | undefined): boolean {
+  if (mayHide && value["length"] !== undefined && types.isArgumentsObject(value)) return true;
+  return owner !== undefined && !hasArguments && value[ARGUMENTS] !== undefined;
 }
 
 const tracer = new Tracer();

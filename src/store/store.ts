@@ -98,10 +98,11 @@ export interface Remembered {
 
 export const NOTHING_REMEMBERED: Remembered = { elements: () => 0, chunk: () => false };
 
-/** A channel's value in a checkpoint to be saved. Only its content tells whether the store has it already: versions prove nothing. */
-export interface NewValue {
-  readonly channel: string;
-  readonly packed: PackedValue;
+/**
+ * The values of a checkpoint to be saved, by channel. Only its content tells whether the store has one already: versions prove nothing.
+ */
+export interface NewValues {
+  readonly packed: ReadonlyMap<string, PackedValue>;
 }
 
 /** A text, and the chunks that it refers to. */
@@ -162,7 +163,7 @@ export interface NewCheckpoint {
   lease?: Lease | undefined;
   /** Channels whose value has to be put together from the writes of ancestors. */
   delta: readonly string[];
-  values: readonly NewValue[];
+  values: NewValues;
   /** Of all channels that have one, channels without a value among them. */
   versions: Readonly<Record<string, ChannelVersion>>;
   claim: TaskClaim;

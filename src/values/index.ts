@@ -3,7 +3,7 @@ import { Unserializable, unserializable } from "../codec/failures";
 import { TurnsError } from "../errors";
 import type {
   Chunk,
-  NewValue,
+  NewValues,
   PackedText,
   PackedValue,
   ReadParts,
@@ -12,7 +12,7 @@ import type {
   Store,
   StoredValue,
 } from "../store/store";
-import { type KnownChannel, Memory } from "./memory";
+import { Memory } from "./memory";
 import { type Packing, type PackingList, packReference, packValue, rememberSaved } from "./pack";
 import { newCourse, unpackText, unpackValue, type Unpacking } from "./unpack";
 
@@ -50,22 +50,17 @@ export class Values {
    *
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
-  channels({ threadId, ns }: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValue[] {
+  channels({ threadId, ns }: { threadId: string; ns: string }, state: Readonly<Record<string, unknown>>): NewValues {
     const packing = this.#packing(threadId);
-    const isLate = this.#addresses.awaitsKeys;
-    const values: NewValue[] = [];
-    for (const channel of Object.keys(state)) {
-      const known = packing.memory.channel(ns, channel);
-      try {
-        const value = isLate ? this.#held(state[channel]) : state[channel];
-        values.push(
-          isLate ? new LateValue(channel, value, known, packing) : { channel, packed: packValue(value, known, packing) },
-        );
-      } catch (error) {
-        throw namingChannel(channel, error);
-      }
+    if (this.#addresses.awaitsKeys) {
+      const held = Object.entries(state).map(
+        ([channel, value]) => [channel, inChannel(channel, () => this.#held(value))] as const,
+      );
+      return new LateValues(held, (channel, value) => packIn(channel, value, ns, packing));
     }
-    return values;
+    const packed = new Map<string, PackedValue>();
+    for (const channel of Object.keys(state)) packed.set(channel, packIn(channel, state[channel], ns, packing));
+    return { packed };
   }
 
   /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
@@ -79,16 +74,13 @@ export class Values {
   }
 
   /** Remembers what was saved, so that the next save compares instead of encoding. */
-  saved({ threadId, ns }: { threadId: string; ns: string }, values: readonly NewValue[], saved: SavedCheckpoint): void {
+  saved({ threadId, ns }: { threadId: string; ns: string }, values: NewValues, saved: SavedCheckpoint): void {
     const memory = this.#memory.thread(threadId);
     memory.isOf(saved.generation);
     memory.forgetStrings();
-    if (saved.placed.size === 0) return;
-    for (const value of values) {
-      const segments = saved.placed.get(value.channel);
-      if (segments === undefined) continue;
-      const packed = value.packed as PackingList;
-      rememberSaved(memory, memory.channel(ns, value.channel), packed, segments, saved.generation, this.#options.immutable);
+    for (const [channel, segments] of saved.placed) {
+      const packed = values.packed.get(channel) as PackingList;
+      rememberSaved(memory, memory.channel(ns, channel), packed, segments, saved.generation, this.#options.immutable);
     }
   }
 
@@ -140,23 +132,21 @@ export class Values {
   }
 }
 
-/** What a channel holds, packed when the store asks for it: it has the keys then. */
-class LateValue implements NewValue {
-  #packed: PackedValue | undefined;
+/** Values that are packed when the store asks for them: it has the keys then. */
+class LateValues implements NewValues {
+  #packed: ReadonlyMap<string, PackedValue> | undefined;
 
   constructor(
-    readonly channel: string,
-    private readonly value: unknown,
-    private readonly known: KnownChannel,
-    private readonly packing: Packing,
+    private readonly held: readonly (readonly [channel: string, value: unknown])[],
+    private readonly pack: (channel: string, value: unknown) => PackedValue,
   ) {}
 
-  get packed(): PackedValue {
-    return (this.#packed ??= packValue(this.value, this.known, this.packing));
+  get packed(): ReadonlyMap<string, PackedValue> {
+    return (this.#packed ??= new Map(this.held.map(([channel, value]) => [channel, this.pack(channel, value)])));
   }
 }
 
-/** {@link LateValue} for a text. */
+/** {@link LateValues} for a text. */
 class LateText implements PackedText {
   #packed: PackedText | undefined;
 
@@ -186,6 +176,23 @@ function define(target: Record<string, unknown>, key: string, value: unknown): v
 /** What a getter or a proxy throws when it is looked at, before the codec does, as what the codec would say. */
 function readable(error: unknown): unknown {
   return TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
+}
+
+/** @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel */
+function packIn(channel: string, value: unknown, ns: string, packing: Packing): PackedValue {
+  try {
+    return packValue(value, packing.memory.channel(ns, channel), packing);
+  } catch (error) {
+    throw namingChannel(channel, error);
+  }
+}
+
+function inChannel<T>(channel: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw namingChannel(channel, error);
+  }
 }
 
 /** What packing a channel's value has thrown, as UNSERIALIZABLE_VALUE with the channel's name if it is that. */

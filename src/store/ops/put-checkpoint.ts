@@ -1,17 +1,7 @@
 import { anyOf, mapped, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
-import type {
-  ChannelEntry,
-  EarlyOutcome,
-  NewCheckpoint,
-  NewValue,
-  PackedValue,
-  ChannelVersion,
-  Pointer,
-  SavedCheckpoint,
-  Segment,
-} from "../store";
+import type { ChannelEntry, EarlyOutcome, NewCheckpoint, PackedValue, Pointer, SavedCheckpoint, Segment } from "../store";
 import { type ThreadState, type KnownHead, headKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { type Manifest, type RawSnapshot, BY_ID, toLiveHead } from "./heads";
@@ -20,24 +10,6 @@ import { enterThread, isThere, rewound } from "./thread-rows";
 import { type SavedApart, turnApart } from "./turn-changes";
 import { insertThought, settleAction } from "./turns";
 import { storeChunk, storeChunks, placeList, placeOf } from "./values";
-
-/**
- * In an encrypted database no value stands in the manifest, which stays readable for the queries that follow versions: what would
- * be small enough becomes a chunk of its own.
- */
-export function withoutInline(session: Session, checkpoint: NewCheckpoint): NewCheckpoint {
-  const { sealing } = session;
-  if (!sealing.encrypted) return checkpoint;
-  const outside = (packed: PackedValue): PackedValue => {
-    if (packed.kind !== "inline") return packed;
-    const { text } = packed;
-    return { kind: "whole", chunk: { address: sealing.address(checkpoint.threadId, text), text: () => text }, parts: [] };
-  };
-  return {
-    ...checkpoint,
-    values: checkpoint.values.map(({ channel, packed }): NewValue => ({ channel, packed: outside(packed) })),
-  };
-}
 
 export const LIVE = "superseded_by IS NULL";
 const SUPERSEDE =
@@ -151,46 +123,49 @@ function* manifestOf(
   earlier: Manifest,
   placed: Map<string, readonly Segment[]>,
 ): Program<Manifest> {
-  const { values, versions } = checkpoint;
-  const pointers = new Map<string, Pointer>();
-  for (const { channel, packed } of values) {
-    const before = parent.get(channel)?.pointer;
-    const earlierOne = earlier.get(channel)?.pointer;
-    const carried = carriedOver(packed, before, earlierOne);
-    if (carried?.kind === "list" && packed.kind === "list") placed.set(channel, yield* placeOf(session, key, packed, carried));
-    const pointer = carried ?? (yield* storeValue(session, key, channel, packed, before ?? earlierOne, placed));
-    pointers.set(channel, pointer);
-  }
-  // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
-  // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
-  if (checkpoint.parentId === checkpoint.checkpointId) {
-    for (const [channel, { version, pointer }] of earlier) {
-      if (pointer === undefined || version === undefined || pointers.has(channel)) continue;
-      if (versions[channel] === version) pointers.set(channel, pointer);
-    }
-  }
+  const { versions } = checkpoint;
+  const values = packedOf(session, checkpoint);
   const manifest = new Map<string, ChannelEntry>();
-  for (const channel of Object.keys(versions)) {
-    manifest.set(channel, entryOf(versions[channel], pointers.get(channel), parent.get(channel)));
-  }
-  for (const [channel, pointer] of pointers) {
-    if (!manifest.has(channel)) manifest.set(channel, entryOf(undefined, pointer, parent.get(channel)));
+  for (const channel of new Set([...Object.keys(versions), ...values.keys()])) {
+    const version = Object.hasOwn(versions, channel) ? versions[channel] : undefined;
+    const packed = values.get(channel);
+    const before = parent.get(channel);
+    const last = earlier.get(channel);
+    let pointer: Pointer | undefined;
+    if (packed !== undefined) {
+      pointer = carriedOver(packed, before?.pointer, last?.pointer);
+      if (pointer?.kind === "list" && packed.kind === "list") placed.set(channel, yield* placeOf(session, key, packed, pointer));
+      pointer ??= yield* storeValue(session, key, channel, packed, before?.pointer ?? last?.pointer, placed);
+    } else if (checkpoint.parentId === checkpoint.checkpointId && version !== undefined && version === last?.version) {
+      // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
+      // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
+      pointer = last.pointer;
+    }
+    const isSame = before !== undefined && before.pointer === pointer && before.version === version;
+    manifest.set(channel, isSame ? before : { version, pointer });
   }
   return manifest;
 }
 
+/**
+ * In an encrypted database no value stands in the manifest, which stays readable for the queries that follow versions: what would be small
+ * enough becomes a chunk of its own.
+ */
+function packedOf({ sealing }: Session, { threadId, values }: NewCheckpoint): ReadonlyMap<string, PackedValue> {
+  if (!sealing.encrypted) return values.packed;
+  const packed = new Map(values.packed);
+  for (const [channel, value] of packed) {
+    if (value.kind !== "inline") continue;
+    const { text } = value;
+    packed.set(channel, { kind: "whole", chunk: { address: sealing.address(threadId, text), text: () => text }, parts: [] });
+  }
+  return packed;
+}
+
+/** The pointer in the parent, or in the checkpoint's earlier version, that leads to the value. */
 function carriedOver(packed: PackedValue, before: Pointer | undefined, earlier: Pointer | undefined): Pointer | undefined {
   if (before !== undefined && leadsTo(before, packed)) return before;
   return earlier !== undefined && leadsTo(earlier, packed) ? earlier : undefined;
-}
-
-/** @param before the channel's entry in the parent, which stays the one if nothing has changed */
-function entryOf(
-  version: ChannelVersion | undefined,
-  pointer: Pointer | undefined,
-  before: ChannelEntry | undefined,
-): ChannelEntry {
-  return before !== undefined && before.pointer === pointer && before.version === version ? before : { version, pointer };
 }
 
 function* storeValue(

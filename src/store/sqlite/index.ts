@@ -2,12 +2,12 @@ import type { CommitName } from "../../failpoints";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
 import type { Engine } from "../engine";
-import type { Awaitable, NewCheckpoint, RunRow, Store, When } from "../store";
+import type { Awaitable, RunRow, Store, When } from "../store";
 import { isWithin, namespaceAbove } from "../namespaces";
 import { backUp } from "./backup";
 import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "../ops/read-checkpoints";
 import { lastRun } from "../ops/last-run";
-import { putCheckpoint, withoutInline } from "../ops/put-checkpoint";
+import { putCheckpoint } from "../ops/put-checkpoint";
 import { Commits, LogWatch } from "./commits";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { detailsOf } from "./commit-failpoints";
@@ -125,11 +125,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     get awaitsKeys() {
       return !session.isUnlocked;
     },
-    putCheckpoint: save(
-      (_, checkpoint: NewCheckpoint) => putCheckpoint(session, withoutInline(session, checkpoint)),
-      "checkpoint",
-      hasParts,
-    ),
+    putCheckpoint: save(putCheckpoint, "checkpoint", hasParts),
     putWrites: save(putWrites, "writes", hasParts),
     getCheckpoint: read(getCheckpoint),
     lastRun: read(lastRun),

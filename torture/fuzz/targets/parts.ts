@@ -24,7 +24,7 @@ interface Form {
 /** Values in parts: lists with digests, texts that refer to chunks, chunks that refer to chunks, also in circles and to nowhere. */
 export function open(random: Random): Session {
   const values = fc.sample(channelValue, { numRuns: 60, seed: random.below(2 ** 31) });
-  const packed = (value: unknown) => valuesOf().channels({ threadId: "t", ns: "" }, { c: value })[0]!.packed;
+  const packed = (value: unknown) => valuesOf().channels({ threadId: "t", ns: "" }, { c: value }).packed.get("c")!;
   const seeds = values.map((value) => formOf(packed({ note: CANARY, value: [value, value] })));
   const lists = values.filter(Array.isArray).map((value) => formOf(packed(value)));
   return {
