@@ -104,7 +104,8 @@ export class TurnLog {
       const start = coming instanceof Promise ? await coming : coming;
       this.#refuseAfterFailure(attempt);
       let lost: { error: unknown } | undefined;
-      if (redaction.recordsTurns) lost = await this.#thought(attempt, input, !hasOwnInput && seen.tells(start, input));
+      if (redaction.recordsTurns)
+        lost = await this.#thought(attempt, input, !hasOwnInput && seen.tells(start, input), start?.checkpointId);
       else await store.checkLease(run.lease, "boundary");
       // The checkpoint was handed in before the Thought. If it could not be saved the node doesn't run, so no turn of it is lost.
       const saves = failures.settled(attempt.threadId);
@@ -118,12 +119,21 @@ export class TurnLog {
     }
   }
 
-  /** @param isTold whether the checkpoint that the node starts from tells its input. @returns why it could not be saved */
-  async #thought(attempt: Attempt, input: ChainValues, isTold: boolean): Promise<{ error: unknown } | undefined> {
+  /**
+   * @param isTold whether the checkpoint that the node starts from tells its input
+   * @param start that checkpoint, if it is known: to compare an id takes a hash
+   * @returns why it could not be saved
+   */
+  async #thought(
+    attempt: Attempt,
+    input: ChainValues,
+    isTold: boolean,
+    start: string | undefined,
+  ): Promise<{ error: unknown } | undefined> {
     const { store, options, redaction } = this.#parts;
     // Where nodes run on checkpoints that could not be saved, a Thought doesn't rely on them.
     const needsSaves = options.onCheckpointError !== "continue";
-    const startedFrom = (checkpointId: string): boolean => startsFrom(attempt, checkpointId);
+    const startedFrom = (checkpointId: string): boolean => checkpointId === start || startsFrom(attempt, checkpointId);
     try {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
         store.saveThought({ ...this.#row(attempt), state, startedFrom, needsSaves }, "boundary"),
