@@ -95,11 +95,7 @@ function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sa
  * The checkpoint that a node task started from. If that isn't known, or not there, it is the newest one of its namespace, or of the nearest
  * namespace above that has any: a functional task's is its entrypoint's.
  */
-function* originOf(
-  session: Session,
-  key: ThreadState,
-  { start, nodeNs }: NewThought,
-): Program<Origin> {
+function* originOf(session: Session, key: ThreadState, { start, nodeNs }: NewThought): Program<Origin> {
   if (start !== undefined && (yield* isThere(session, key, start.ns, start.checkpointId))) return { ...start, proven: true };
   for (let ns = namespaceAbove(nodeNs); ; ns = namespaceAbove(ns)) {
     const latest = yield* session.get<{ checkpoint_id: string }>(LATEST_ID, key.thread, ns);
@@ -197,7 +193,11 @@ function* settled(
   const isPlanned = thought.runId === undefined;
   const isOfAttempt = action !== undefined && (action.seq ?? 0) > (thought.seq ?? 0);
   if (isOfAttempt && !isPlanned) return yield* updateTurn(session, action, { status, durable });
-  const content = yield* contentOf(session, key, updateOf(settle.redacted === undefined ? settle.update : settle.redacted(thought)));
+  const content = yield* contentOf(
+    session,
+    key,
+    updateOf(settle.redacted === undefined ? settle.update : settle.redacted(thought)),
+  );
   // Nobody sees a planned node begin again. An outcome that differs is another attempt's.
   const isKnown = isOfAttempt && action.status === status && action.serializedState === content.serializedState;
   if (isKnown) return yield* updateTurn(session, action, { durable });
