@@ -1,6 +1,5 @@
 import { describe, TurnsError } from "./errors";
-import { ID_RULE, isId, newId } from "./ids";
-import { wallClock } from "./uptime";
+import { ID_RULE, isId, newId, wallClock } from "./system";
 import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
 import type { TurnType, TurnStatus } from "./store/store";

@@ -7,7 +7,7 @@ import {
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "./errors";
-import { ID_RULE, isId } from "./ids";
+import { ID_RULE, isId } from "./system";
 
 /** The parts of `config.configurable` that address a checkpoint, checked. */
 export interface Address {

@@ -1,7 +1,13 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChannelVersions, Checkpoint, CheckpointMetadata, PendingWrite } from "@langchain/langgraph-checkpoint";
-import { type Beginnings, MissingCheckpoints, type RunNames } from "./run-starts";
-import { claimOfCheckpoint, claimOfWrites, EarlyOutcomes } from "./claims";
+import {
+  type Beginnings,
+  MissingCheckpoints,
+  type RunNames,
+  claimOfCheckpoint,
+  claimOfWrites,
+  EarlyOutcomes,
+} from "./run-starts";
 import { encode } from "./codec";
 import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";

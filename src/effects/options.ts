@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { ID_RULE, isId } from "../ids";
+import { ID_RULE, isId } from "../system";
 import { checkedOptions, functionSchema, idSchema, isFunction } from "../options";
 
 /** What an error of an effect's function says about the deed. */

@@ -1,5 +1,5 @@
 import { describe, TurnsError } from "../errors";
-import { ID_RULE } from "../ids";
+import { ID_RULE } from "../system";
 import type { OfficialKey } from "../store/official-source";
 
 /** Why a checkpoint of the source cannot be brought over; nothing has been written when it is thrown. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import { isId } from "../ids";
+import { isId } from "../system";
 import { checkedOptions, functionSchema, refuseNoFile } from "../options";
 import type { TurnSaver } from "../saver";
 import type { OfficialSource } from "../store/official-source";

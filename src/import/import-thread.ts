@@ -3,7 +3,7 @@ import { TurnsError } from "../errors";
 import { importing } from "../run-config";
 import type { TurnSaver } from "../saver";
 import type { OfficialKey, OfficialSource } from "../store/official-source";
-import { uptime } from "../uptime";
+import { uptime } from "../system";
 import { differenceOf, type OfficialTuple, officialTuple, tasksToWrite, writesAdded, writesDiffer } from "./official-tuple";
 import { aborted, mismatch, notSaved, threadExists } from "./failures";
 

@@ -10,7 +10,7 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { decodeOfficial } from "../codec/official";
 import { TurnsError } from "../errors";
-import { isId } from "../ids";
+import { isId } from "../system";
 import { push } from "../push";
 import type { OfficialBlob, OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../store/official-source";
 import { unreadable } from "./failures";

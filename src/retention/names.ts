@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isId } from "../ids";
+import { isId } from "../system";
 import { checkedOptions, idSchema } from "../options";
 import type { CheckpointName, Store } from "../store/store";
 

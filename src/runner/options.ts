@@ -2,7 +2,7 @@ import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { fingerprintOf } from "../guards/fingerprint";
 import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
-import { ID_RULE, isId } from "../ids";
+import { ID_RULE, isId } from "../system";
 import { checkedOptions, idSchema, isFunction } from "../options";
 import { type Undos, undosSchema } from "../rewind/undos";
 import type { AttachOptions } from "../turns/attach";

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
 import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
-import { OpenWork } from "./open-work";
+import { OpenWork } from "./seen-checkpoints";
 import { isPregel, type PregelLike } from "./attached-graph";
 
 interface PregelNodeLike {

@@ -1,8 +1,8 @@
 import { isWithin } from "../store/namespaces";
 import type { Lease, SawDeletion } from "../store/store";
-import { OpenWork } from "./open-work";
+import { OpenWork } from "./seen-checkpoints";
 import type { RunRegistry } from "./run-registry";
-import { uptime } from "../uptime";
+import { uptime } from "../system";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const { setInterval: every, clearInterval: stop } = globalThis;

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { threadId } from "node:worker_threads";
 import type { RunRow } from "../store/store";
-import { uptime } from "../uptime";
+import { uptime } from "../system";
 
 /** After this long without a sign of life a run of another host counts as dead. */
 export const BEAT_EXPIRY_MS = 30_000;

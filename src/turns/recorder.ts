@@ -4,7 +4,7 @@ import type { LLMResult } from "@langchain/core/outputs";
 import type { ChainValues } from "@langchain/core/utils/types";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
-import type { OpenWork } from "./open-work";
+import type { OpenWork } from "./seen-checkpoints";
 import {
   type Attempt,
   type Elsewhere,

@@ -1,11 +1,10 @@
 import { describe, TurnsError } from "../errors";
 import type { Logger } from "../logger";
 import { refuseWhileRunning, threadRunning } from "../rewind/plan";
-import { leaseLost } from "../store/refusals";
+import { leaseLost, unfinishedRewind } from "../store/refusals";
 import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
-import { unfinishedRewind } from "../store/refusals";
-import { uptime } from "../uptime";
-import { OpenWork } from "./open-work";
+import { uptime } from "../system";
+import { OpenWork } from "./seen-checkpoints";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**

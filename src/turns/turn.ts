@@ -1,6 +1,6 @@
 import { describe, TurnsError } from "../errors";
 import { parseValidation, type Validation } from "../guards/gates";
-import { ID_RULE, isId } from "../ids";
+import { ID_RULE, isId } from "../system";
 import { expectationOf } from "../options";
 import type { TokenCounts, TurnRow, TurnStatus, TurnType } from "../store/store";
 import { z } from "zod";

@@ -1,4 +1,4 @@
-import { isDerivedId } from "../../ids";
+import { isDerivedId } from "../../system";
 import { corrupted } from "../refusals";
 import type { Program } from "../program";
 import { WRITE_ROWS } from "../rows";

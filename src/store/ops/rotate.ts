@@ -1,6 +1,6 @@
 import { TurnsError } from "../../errors";
 import type { Identity } from "../../sealing";
-import { uptime } from "../../uptime";
+import { uptime } from "../../system";
 import { anyOf, type Program } from "../program";
 import { ALL_ROWS, type AnyRows, ARCHIVED_ROWS } from "../rows";
 import { fromSealedText, SEALED_TEXT, toSealedText } from "../sealed-text";

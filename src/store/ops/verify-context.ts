@@ -1,7 +1,7 @@
 import type { Engine } from "../engine";
 import { chunkAddresses } from "../../codec";
 import { TurnsError } from "../../errors";
-import { uptime } from "../../uptime";
+import { uptime } from "../../system";
 import type { IntegrityProblem, ProblemKind, VerifyCounts, VerifyStep } from "../integrity";
 import type { Program } from "../program";
 import { THREAD_ROWS } from "../rows";

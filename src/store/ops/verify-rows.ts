@@ -1,5 +1,5 @@
 import { TurnsError } from "../../errors";
-import { isId } from "../../ids";
+import { isId } from "../../system";
 import { finished } from "../../values/known";
 import type { VerifyCounts } from "../integrity";
 import type { Program } from "../program";

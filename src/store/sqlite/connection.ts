@@ -4,7 +4,7 @@ import { isBusy, translated } from "./failures";
 import { checkSchema, isNewest, migrate } from "./migrate";
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
-import { uptime } from "../../uptime";
+import { uptime } from "../../system";
 
 /** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import type { Awaitable, CopyOrder } from "../store";
-import { uptime } from "../../uptime";
+import { uptime } from "../../system";
 import type { CopyPath, RowWrite } from "../ops/copy-path";
 import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";

@@ -1,11 +1,14 @@
+import { TurnsError } from "../../errors";
+import type { Logger } from "../../logger";
+import type { Sealing } from "../../sealing";
+import { uptime } from "../../system";
 import type { Engine } from "../engine";
 import { answered, type Execute, type Program, runNow } from "../program";
-import type { Awaitable } from "../store";
-import type { Commits } from "./commits";
-import type { SqliteDatabase, SqliteStatement } from "./driver";
-import { isBusy, sqliteCode, translated } from "./failures";
 import { Session } from "../session";
-import type { Sealing } from "../../sealing";
+import type { Awaitable } from "../store";
+import type { SqliteDatabase, SqliteStatement, SqliteTransaction } from "./driver";
+import { isBusy, sqliteCode, translated } from "./failures";
+import { OpenedFile, sizeOf } from "./opened-file";
 
 const CHANGES_ROWS = /^(INSERT|UPDATE|DELETE) /;
 
@@ -190,5 +193,252 @@ export function lookedAt<T>(session: SqliteSession, program: () => Program<T>): 
     return session.now(program());
   } finally {
     if (session.db.inTransaction) session.db.exec("ROLLBACK");
+  }
+}
+
+/** Taken at load, so that a user's fake timers can't stop a run. */
+const later = setTimeout;
+/** Between two attempts to get the lock, on average; who has waited for long looks more often, so that nobody is passed over for ever. */
+const PAUSE_MS = 12;
+const EAGER_PAUSE_MS = 3;
+const EAGER_AFTER_MS = 250;
+/** What SQLite calls it in numbers. */
+const SYNCHRONOUS_FULL = 2;
+
+/**
+ * Runs transactions strictly in the order in which they were handed in.
+ *
+ * While nobody else holds the file's lock each commits before {@link run} returns; callers rely on that. When the lock is taken, the
+ * transaction waits its turn asynchronously (SQLite itself would freeze the event loop), and everything handed in meanwhile queues
+ * behind it: a Thought never overtakes its checkpoint. As long as that goes on there is a pause behind each commit, in which others get the
+ * lock: a process with much to save would hold it without a gap, and the file has no queue.
+ */
+export class Commits {
+  readonly #db: SqliteDatabase;
+  /** Made once, and when it is needed: a driver prepares several statements for each. */
+  #transaction: SqliteTransaction<[work: () => unknown]> | undefined;
+  #begin: SqliteStatement | undefined;
+  #commitRead: SqliteStatement | undefined;
+  readonly #busyTimeoutMs: number;
+  readonly #file: OpenedFile;
+  readonly #log: LogWatch | undefined;
+  #isFull: boolean | undefined;
+  readonly #rolledBack: () => void;
+  #waiting: Promise<unknown> | undefined;
+  /** Since the queue was last empty somebody else had the lock. */
+  #contended = false;
+  #refusal: { error: unknown } | undefined;
+
+  /** @param rolledBack what transactions did may be gone: called when one fails, its COMMIT included, or lies inside one of the user's */
+  constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: () => void, log?: LogWatch) {
+    this.#db = db;
+    this.#rolledBack = rolledBack;
+    this.#log = log;
+    this.#file = new OpenedFile(db);
+    this.#busyTimeoutMs = busyTimeoutMs;
+  }
+
+  /** Lets nothing run before the promise resolves. If it rejects, its error is what all is refused with. Call it before anything else. */
+  holdUntil(opening: Promise<unknown>): void {
+    const settled: Promise<unknown> = opening
+      .catch((error: unknown) => {
+        this.#refusal = { error };
+      })
+      .then(() => {
+        if (this.#waiting === settled) this.#waiting = undefined;
+      });
+    this.#waiting = settled;
+  }
+
+  /** Runs `work` in one IMMEDIATE transaction; what it throws rolls all of it back. */
+  run<T>(work: () => T): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(() => this.#commit(work)));
+  }
+
+  /**
+   * As {@link run}, without waiting for the disk. A power cut may take the commit back, but none that came after it. For what is of no use
+   * after a power cut: which runs are going on.
+   */
+  runUnsynced<T>(work: () => T): Awaitable<T> {
+    this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
+    if (!this.#isFull) return this.run(work);
+    return this.#inOrder(() =>
+      this.#attempt(() => {
+        this.#db.pragma("synchronous = NORMAL");
+        try {
+          return this.#commit(work);
+        } finally {
+          this.#db.pragma("synchronous = FULL");
+        }
+      }),
+    );
+  }
+
+  /** Runs work that changes the file or moves its log and that no transaction may be around, in its turn. */
+  upkeep<T>(work: () => T): Awaitable<T> {
+    return this.alone(() => {
+      this.#file.refuseMoving();
+      return work();
+    });
+  }
+
+  /** Closes the database; nothing may be waiting. A file that was cut is left as it is. */
+  close(): void {
+    this.#file.close();
+  }
+
+  /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
+  read<T>(work: () => T): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(() => this.#whole(() => this.#reading(work))));
+  }
+
+  /** Runs work that no transaction may be around, in its turn. */
+  alone<T>(work: () => T): Awaitable<T> {
+    return this.#inOrder(() => this.#attempt(work));
+  }
+
+  #reading<T>(work: () => T): T {
+    const db = this.#db;
+    if (db.inTransaction) return work();
+    (this.#begin ??= db.prepare("BEGIN")).run();
+    try {
+      const result = work();
+      (this.#commitRead ??= db.prepare("COMMIT")).run();
+      return result;
+    } finally {
+      if (db.inTransaction) db.exec("ROLLBACK");
+    }
+  }
+
+  #commit<T>(work: () => T): T {
+    this.#file.refuseLost();
+    const transaction = (this.#transaction ??= this.#db.transaction((write: () => unknown) => write()));
+    const result = this.#whole(() => transaction.immediate(work) as T);
+    this.#file.refuseLost(true);
+    this.#log?.committed();
+    return result;
+  }
+
+  #whole<T>(run: () => T): T {
+    const isInside = this.#db.inTransaction;
+    let isDone = false;
+    try {
+      const result = run();
+      isDone = true;
+      return result;
+    } finally {
+      if (isInside || !isDone) this.#rolledBack();
+    }
+  }
+
+  #inOrder<T>(attempt: () => T): Awaitable<T> {
+    if (this.#waiting === undefined) {
+      try {
+        return attempt();
+      } catch (error) {
+        if (!TurnsError.is(error, "STORE_BUSY")) throw error;
+        this.#contended = true;
+      }
+    }
+    return this.#enqueue(attempt);
+  }
+
+  #enqueue<T>(attempt: () => T): Promise<T> {
+    const result = (this.#waiting ?? Promise.resolve()).then(() => this.#retry(attempt));
+    const settled: Promise<unknown> = result
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#waiting !== settled) return;
+        this.#waiting = undefined;
+        this.#contended = false;
+      });
+    this.#waiting = settled;
+    return result;
+  }
+
+  async #retry<T>(attempt: () => T): Promise<T> {
+    const since = uptime();
+    if (this.#contended) await pause(EAGER_PAUSE_MS);
+    for (;;) {
+      try {
+        return attempt();
+      } catch (error) {
+        if (!TurnsError.is(error, "STORE_BUSY") || uptime() - since >= this.#busyTimeoutMs) throw error;
+      }
+      this.#contended = true;
+      await pause(uptime() - since < EAGER_AFTER_MS ? PAUSE_MS : EAGER_PAUSE_MS);
+    }
+  }
+
+  #attempt<T>(work: () => T): T {
+    if (!this.#db.open) throw closed(this.#db.name);
+    if (this.#refusal !== undefined) throw this.#refusal.error;
+    try {
+      return againIfUnread(work);
+    } catch (error) {
+      throw translated(error, this.#db.name);
+    }
+  }
+}
+
+/** Processes that wait for the same lock must not keep step. */
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => later(resolve, ms * (0.5 + Math.random())));
+}
+
+/** SQLite calls a page damaged that the disk once did not give. One that is damaged is so the second time too. */
+function againIfUnread<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!sqliteCode(error).startsWith("SQLITE_CORRUPT")) throw error;
+    return work();
+  }
+}
+
+function closed(file: string): TurnsError {
+  return new TurnsError("STORE_CLOSED", {
+    what: `database ${file}`,
+    expected: "an open saver",
+    found: "a closed one",
+    remedy: "Call close() only after the last run on it has ended; open a new saver to go on.",
+    data: { file },
+  });
+}
+
+/** Twice of what SQLite cuts the log down to: so long it gets only if it cannot begin anew. */
+const LONG_BYTES = 128 * 1024 * 1024;
+const LOOK_EVERY = 256;
+const TELL_EVERY_MS = 60_000;
+
+/**
+ * Tells when the write-ahead log gets too long. It begins anew only in a moment in which nobody reads from it: a transaction that reads
+ * and is never ended (none of ours is open across an await; another program's, a backup's) makes it grow with everything that is
+ * saved, and nobody but that program can end it.
+ */
+export class LogWatch {
+  readonly #db: SqliteDatabase;
+  readonly #log: Logger | undefined;
+  readonly #long: number;
+  #commits = 0;
+  #told = -Infinity;
+
+  constructor(db: SqliteDatabase, log: Logger | undefined, long = LONG_BYTES) {
+    this.#db = db;
+    this.#log = log;
+    this.#long = long;
+  }
+
+  /** A transaction was committed. Costs next to nothing, and never throws. */
+  committed(): void {
+    this.#commits += 1;
+    if (this.#commits % LOOK_EVERY !== 0 || this.#db.memory || uptime() - this.#told < TELL_EVERY_MS) return;
+    const bytes = sizeOf(`${this.#db.name}-wal`) ?? 0;
+    if (bytes <= this.#long) return;
+    this.#told = uptime();
+    this.#log?.warn(
+      { file: this.#db.name, bytes },
+      "the write-ahead log is long and cannot begin anew: some program has been reading the file in one transaction for long; end it, and the log gets shorter by itself",
+    );
   }
 }

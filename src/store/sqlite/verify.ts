@@ -1,4 +1,4 @@
-import { uptime } from "../../uptime";
+import { uptime } from "../../system";
 import type { VerifyStep } from "../integrity";
 import { threadNumbers } from "../ops/thread-rows";
 import { archives } from "../ops/verify-archive";

@@ -1,5 +1,5 @@
-import { randomUUID } from "node:crypto";
 import { uuid5 } from "@langchain/langgraph-checkpoint";
+import { randomUUID } from "node:crypto";
 
 /** What every id has to be; for messages. */
 export const ID_RULE = "a non-empty string without NUL characters and lone surrogates";
@@ -25,4 +25,20 @@ export function isDerivedId(id: string, from: "__input__" | "__interrupt__", che
   } catch {
     return false; // a checkpoint id that is no UUID derives nothing
   }
+}
+
+/** The option `clock`, unless it is given. */
+export function wallClock(): Date {
+  return new Date();
+}
+
+/** Taken at load, so that a user's fake timers can't stop it. */
+const now = process.hrtime.bigint.bind(process.hrtime);
+
+/**
+ * Milliseconds by the machine's steady clock. All processes of a machine share it, and nobody can set it. Use it to measure how long
+ * something takes, or how long ago something was. The wall clock is for what people read.
+ */
+export function uptime(): number {
+  return Number(now() / 1_000_000n);
 }
