@@ -11,6 +11,9 @@ const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 /** A relative import of another built file, in either kind of quotes. */
 const BUILT_FILE = /(["'])(\.\/[^"']+)\.js\1/g;
 
+/** A built file that is loaded only when it's needed. */
+const LATER = /\bimport\((["']\.\/[^"']+\.js["'])\)/g;
+
 const files = await readdir(DIST);
 for (const file of files.filter((name) => name.endsWith(".js"))) {
   const { code } = await transform(await readFile(join(DIST, file), "utf8"), {
@@ -18,11 +21,12 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
     target: "node20",
     platform: "node",
     minifyWhitespace: true,
-    supported: { "dynamic-import": false },
     // src/testing/child-program.ts and src/store/sqlite/own-require.ts have another way in CommonJS.
     logOverride: { "empty-import-meta": "silent" },
   });
-  const twin = code.replace(BUILT_FILE, "$1$2.cjs$1").replace(/\/\/# sourceMappingURL=.*/, "");
+  // Whatever else is imported later, such as a user's module, stays an import: it may be an ES module.
+  const required = code.replace(LATER, "Promise.resolve().then(()=>require($1))");
+  const twin = required.replace(BUILT_FILE, "$1$2.cjs$1").replace(/\/\/# sourceMappingURL=.*/, "");
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }
 for (const file of files.filter((name) => name.endsWith(".d.ts"))) {
