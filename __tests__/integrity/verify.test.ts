@@ -353,6 +353,25 @@ describe("S2.6 what the report says", () => {
 });
 
 describe("S3.1 nothing is found where nothing is wrong", () => {
+  it("where one rewind revived a row and a later one deleted it", async () => {
+    const world = new ModelWorld({ cacheSize: 0 });
+    const edit = { channel: 0, how: 0, at: 0, kind: 0, n: 0, inPlace: false } as const;
+    const place = { saver: 0, thread: 0, ns: 0, reads: false, edits: [edit] } as const;
+    const steps = [
+      { do: "put", back: 0, task: 1 },
+      { do: "copy", back: 0, task: 0 },
+      { do: "again", back: 0, task: 1 },
+      { do: "rewind", back: 5, task: 0 },
+      { do: "rewind", back: 2, task: 0 },
+    ] as const;
+    try {
+      for (const one of steps) await world.step({ ...place, ...one } as never);
+      expect(await world.problems()).toEqual([]);
+    } finally {
+      world.close();
+    }
+  });
+
   it.each([
     ["compares", {}],
     ["remembers no more than it must", { cacheSize: 0 }],

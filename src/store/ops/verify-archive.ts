@@ -9,6 +9,8 @@ import { archivedRow, openedRow, referencesOf, rowsNamed } from "./row-reference
 const REWIND = "SELECT seq, thread_id FROM langgraph_rewinds WHERE id = ?";
 const BEFORE = "SELECT 1 FROM langgraph_archive WHERE rewind_id = ? AND ordinal = ?";
 const ADDRESSES = "SELECT json_extract(row, '$.address') FROM langgraph_archive WHERE thread_id = ? AND tbl = 'langgraph_chunks'";
+const TAKEN_LATER = `SELECT 1 FROM langgraph_archive
+  WHERE thread_id = ? AND tbl = ? AND change = 'deleted' AND rewind_id <> ? AND json_extract(row, '$.seq') = ?`;
 const GIVEN_UP = "SELECT 1 FROM langgraph_rewinds WHERE thread_id = ? AND seq > ? AND archived = 0 AND taken_back_at IS NULL";
 
 /** What rewinds keep: each row is verified as it would be in its table. Lists are not put together: a part of one is there. */
@@ -48,7 +50,12 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
     wrong(`a seq of the thread before the rewind, ${rewind.seq}`, String(seq));
   const isThere = typeof seq === "number" && (yield* isStored(ctx, tbl, owner, seq));
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
-  if (change === "revived" && !isThere) wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
+  if (change === "revived" && !isThere) {
+    // A later rewind that went further back has it, if its archive is still kept.
+    const isArchived = (yield* session.get(TAKEN_LATER, threadId, tbl, rewindId, seq)) !== undefined;
+    if (!isArchived && (yield* session.get(GIVEN_UP, threadId, rewind.seq)) === undefined)
+      wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
+  }
   const references = at.attempt(() => referencesOf(rows.table, openedRow(session, rows, threadId, raw)));
   if (references === undefined) return;
   // What it refers to is in its table, or comes back with a later rewind, which has to be taken back before this one.
