@@ -116,7 +116,7 @@ export class Beginnings {
 
   /** Whether this reading begins a run: a graph inside a node began with the graph around it, unless it has a thread of its own. */
   isOne(config: RunnableConfig, at: Place): boolean {
-    return isObject(config.metadata) && this.#around(config, at.threadId) === undefined;
+    return isObject(config.metadata) && this.#around(config, at) === undefined;
   }
 
   began(config: RunnableConfig, at: Place, beginning: Beginning): void {
@@ -129,15 +129,16 @@ export class Beginnings {
 
   of(config: RunnableConfig, at: Place): { deletion: SawDeletion; epoch: SawEpoch; lease: Lease | undefined } {
     return (
-      this.#around(config, at.threadId) ??
-      this.#of(config.metadata, at) ?? { deletion: undefined, epoch: undefined, lease: undefined }
+      this.#around(config, at) ?? this.#of(config.metadata, at) ?? { deletion: undefined, epoch: undefined, lease: undefined }
     );
   }
 
-  #around(config: RunnableConfig, threadId: string): Beginning | undefined {
+  #around(config: RunnableConfig, at: Place): Beginning | undefined {
     const { __pregel_read: insideNode, checkpoint_map: around } = (config.configurable ?? {}) as Record<string, unknown>;
     if (insideNode === undefined || !isObject(around)) return undefined;
-    const found = Object.keys(around).map((ns) => this.#of(controlOf(config), { threadId, ns }));
+    // The root of another thread, called again within a run, begins again.
+    const above = Object.keys(around).filter((ns) => ns !== at.ns);
+    const found = above.map((ns) => this.#of(controlOf(config), { threadId: at.threadId, ns }));
     return found.find((beginning) => beginning !== undefined);
   }
 

@@ -54,7 +54,7 @@ import { taskSpans, type TaskSpan } from "./store/ownership";
 import type { LastRun, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
-import { attachedGraph, attachRecorder, type AttachOptions } from "./turns/attach";
+import { attachedGraph, attachRecorder, runAround, type AttachOptions } from "./turns/attach";
 import { type RecordedGraph, recordedGraphsOf } from "./turns/attached-graph";
 import { isAlive } from "./turns/process-identity";
 import type { TurnRecorder } from "./turns/recorder";
@@ -224,7 +224,8 @@ export class TurnSaver extends BaseCheckpointSaver {
       this.#beginnings.began(config, at, { ...(found instanceof Promise ? await found : found), lease });
     }
     const tuple = await readTuple(this.#tupleParts(), at);
-    if (tuple?.metadata !== undefined) this.#seen.add(at, tuple.checkpoint, tuple.metadata, tuple.pendingWrites ?? []);
+    if (tuple?.metadata !== undefined)
+      this.#seen.add(at, tuple.checkpoint, tuple.metadata, runAround(config.callbacks), tuple.pendingWrites ?? []);
     return tuple;
   }
 

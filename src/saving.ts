@@ -98,7 +98,7 @@ export class Saving {
     if (ns === "" && metadata.source === "input") this.#parts.runs.inputSaved(threadId);
     const isRun = this.#isRecorded(config);
     const settled = isRun ? this.#parts.failures.saves.began(threadId) : undefined;
-    this.#parts.seen.add(at, checkpoint, metadata);
+    this.#parts.seen.add(at, checkpoint, metadata, runAround(config.callbacks));
     try {
       this.#missing.refuse(at, parentId);
       // LangGraph compares the run id of the metadata to tell a retry of the same run from a new one (internals, F11).

@@ -69,6 +69,45 @@ describe("a run that goes on while its thread is rewound", () => {
     other.close();
   });
 
+  test.each([false, true])(
+    "S7.6 S3.2 a run that is told to begin at a checkpoint that a rewind has removed saves nothing: attached %s",
+    async (isAttached) => {
+      const saver = openOn(tempFile());
+      const graph = chain(saver);
+      if (isAttached) saver.attach(graph);
+      const inTask = (task: string) => ({ configurable: { thread_id: "thread", task_id: task } });
+      await graph.invoke({ log: ["first"] }, inTask("one"));
+      await graph.invoke({ log: ["second"] }, inTask("two"));
+      const gone = (await saver.getTuple({ configurable: { thread_id: "thread" } }))?.checkpoint.id;
+      await saver.rewind({ threadId: "thread", toTask: "one" });
+      const left = await saver.getTuple({ configurable: { thread_id: "thread" } });
+      const there = { configurable: { thread_id: "thread", checkpoint_id: gone } };
+      await expect(graph.invoke({ log: ["third"] }, there)).rejects.toMatchObject(REFUSED);
+      expect(await saver.getTuple({ configurable: { thread_id: "thread" } })).toEqual(left);
+      expect((await saver.verify()).problems).toEqual([]);
+      saver.close();
+    },
+  );
+
+  test.each(["sync", "async"] as const)(
+    "S7.6 S3.2 a rewind between two calls of a graph by its thread's root, within one run, stops neither: durability %s",
+    async (durability) => {
+      const saver = openOn(tempFile());
+      const inner = chain(saver);
+      const call = (task: string) =>
+        inner.invoke({ log: [task] }, { configurable: { thread_id: "inner", checkpoint_ns: "", task_id: task } });
+      const outer = chain(saver, async (node) => {
+        await call(node);
+        if (node === "b") await saver.rewind({ threadId: "inner", toTask: "a" });
+      });
+      const result = await saver.attach(outer).invoke({ log: ["in"] }, { configurable: { thread_id: "outer" }, durability });
+      expect(result.log).toEqual(["in", "a", "b", "c"]);
+      expect((await saver.listTasks("inner")).map(({ taskId }) => taskId)).toEqual(["a", "c"]);
+      expect((await saver.verify()).problems).toEqual([]);
+      saver.close();
+    },
+  );
+
   test("S7.6 S3.2 a prune alone stops no run", async () => {
     const path = tempFile();
     const [own, other] = [openOn(path), openOn(path)];

@@ -409,6 +409,19 @@ describe("S3.7 a new beginning under a deleted id", () => {
     },
   );
 
+  test("S3.7 may save again when the id was allowed again, also if the deleted thread had been rewound", async () => {
+    const graph = chain(saver);
+    for (const task of ["one", "two"]) await graph.invoke({ log: [task] }, { configurable: { thread_id: "x", task_id: task } });
+    await saver.rewind({ threadId: "x", toTask: "one" });
+    const held = gate();
+    const late = chain(saver, async (node) => (node === "a" ? held.wait() : undefined)).invoke({ log: ["three"] }, at());
+    await held.arrived;
+    await saver.deleteThread("x");
+    await saver.reuseThread("x");
+    held.open();
+    expect((await late).log.slice(-4)).toEqual(["three", "a", "b", "c"]);
+  });
+
   test("S3.7 saves by hand, without a run, go by the checkpoints they name", async () => {
     const Plain = Annotation.Root({ n: Annotation<number>() });
     const graph = new StateGraph(Plain)

@@ -58,6 +58,32 @@ describe("the checkpoint that a node starts from", () => {
     expect(await start).toMatchObject({ threadId: "inner", checkpointId: id(0) });
   });
 
+  test("is waited for as long as something is being saved on a thread whose root was called in the same node", async () => {
+    const seen = new SeenCheckpoints();
+    for (const calledIn of [undefined, "other"])
+      seen.add({ threadId: `of ${calledIn}`, ns: "" }, { id: id(1), channel_values: {} }, { step: -1 }, calledIn);
+    seen.add({ threadId: "inner", ns: "" }, { id: id(1), channel_values: {} }, { step: -1 }, "call");
+    let saved = (): void => undefined;
+    const saving = new Promise<void>((resolve) => (saved = resolve));
+    const asked: string[] = [];
+    const start = seen.startOf({ ...task, calledIn: "call" }, "outer", (threadId) => {
+      asked.push(threadId);
+      return threadId === "inner" ? saving : undefined;
+    });
+    for (let round = 0; round < 10; round += 1) await macrotask();
+    seen.add({ threadId: "inner", ns: "" }, { id: id(0), channel_values: {} }, { step: 0 }, "call");
+    saved();
+    expect(await start).toMatchObject({ threadId: "inner", checkpointId: id(0) });
+    expect(new Set(asked)).toEqual(new Set(["outer", "inner"]));
+  });
+
+  test("isn't that of another thread which has a checkpoint of the same id, if the task's thread is known", async () => {
+    const seen = new SeenCheckpoints();
+    hand(seen, "source of a copy", 0);
+    expect(seen.startOf(task, "t", () => undefined)).toMatchObject({ threadId: "source of a copy" });
+    expect(await seen.startOf({ ...task, isPlaced: true }, "t", () => undefined)).toBeUndefined();
+  });
+
   test("is known when a node is tried again, though many checkpoints of other graphs have come since", () => {
     const seen = new SeenCheckpoints();
     hand(seen, "t", 0);

@@ -189,7 +189,7 @@ export interface EarlyOutcome extends Pick<NewWrites, "nodeTaskId" | "createdAt"
  */
 export type SawDeletion = number | undefined;
 
-/** The epoch of the thread that a run found when it began: with another one the thread was rewound meanwhile. Undefined if not known. */
+/** The epoch of the thread that a run found when it began: with a greater one the thread was rewound meanwhile. Undefined if not known. */
 export type SawEpoch = number | undefined;
 
 /** Writes of a node task that were saved together. Lists of them are in the order of `compareWrites`. */

@@ -38,6 +38,10 @@ export interface Attempt extends NodeTaskInfo {
   run: OuterRun;
   /** What the node was called with. */
   input: unknown;
+  /** The run inside of which its graph was called. */
+  calledIn: string | undefined;
+  /** Whether {@link threadId} is known to be the thread of its graph: callbacks may name another one. */
+  isPlaced: boolean;
   /** The attempt of the node task that this one runs inside of. */
   within: Attempt | undefined;
 }

@@ -78,7 +78,7 @@ export class TurnRecorder {
     const task = nodeTask(tags, metadata ?? {}, runName);
     const known =
       this.#lineage.enter(runId, parentRunId) ??
-      this.#lineage.begin(runId, {
+      this.#lineage.begin(runId, parentRunId, {
         ...{ runId, toldThreadId: threadId, sawDeletion: undefined, lease: undefined, graph, elsewhere },
         isLate: this.#lineage.isLeftBehind(parentRunId),
       });
@@ -100,7 +100,10 @@ export class TurnRecorder {
         const around = this.#lineage.get(parentRunId);
         const graph = around?.graph ?? graphOf(parentRunId ?? runId, false);
         if (around !== undefined) around.graph = graph;
-        const attempt = { ...task, threadId: graph.threadId, run: graph.run, runId, graph, input: inputs, within };
+        const attempt = {
+          ...{ ...task, threadId: graph.threadId, run: graph.run, runId, graph, input: inputs },
+          ...{ calledIn: around?.parentRunId, isPlaced: graph.isMarked, within },
+        };
         known.attempt = attempt;
         this.#attempts.set(runId, attempt);
         this.#refuseHandler(handledTaskOf(task));
@@ -219,6 +222,7 @@ const LEFT_BEHIND_MAX = 10_000;
 
 interface KnownRun {
   outermost: OuterRun;
+  parentRunId: string | undefined;
   /** The node task's attempt that the run is, or is inside of. */
   attempt: Attempt | undefined;
   /** The graph that it is a run of, as far as that is known. */
@@ -246,8 +250,8 @@ class Lineage {
     return runId !== undefined && this.#leftBehind.has(runId);
   }
 
-  begin(runId: string, outermost: OuterRun): KnownRun {
-    const known = { outermost, attempt: undefined, graph: undefined, bringsUpdate: false };
+  begin(runId: string, parentRunId: string | undefined, outermost: OuterRun): KnownRun {
+    const known = { outermost, parentRunId, attempt: undefined, graph: undefined, bringsUpdate: false };
     this.#runs.set(runId, known);
     this.#inner.set(outermost, new Set());
     return known;
@@ -258,7 +262,7 @@ class Lineage {
     const parent = this.get(parentRunId);
     if (parent === undefined) return undefined;
     const { outermost, attempt } = parent;
-    const known = { outermost, attempt, graph: undefined, bringsUpdate: false };
+    const known = { outermost, parentRunId, attempt, graph: undefined, bringsUpdate: false };
     this.#runs.set(runId, known);
     this.#inner.get(outermost)?.add(runId);
     return known;

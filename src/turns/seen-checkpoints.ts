@@ -66,8 +66,18 @@ export interface Seen extends Place {
   wasRead: boolean;
   /** Whether a Command's update is pending on it, which LangGraph applies before the nodes begin. */
   hasCommand: boolean;
+  /** The run inside of which its graph was called, as callbacks tell. */
+  calledIn: string | undefined;
   /** How many were seen before. */
   index: number;
+}
+
+/** A node task that starts. */
+interface StartingTask extends NodeTaskInfo {
+  /** As {@link Seen} has it. */
+  calledIn?: string | undefined;
+  /** Whether its thread is known, so that a checkpoint of the same id on another one (a copy has its source's) is not its start. */
+  isPlaced?: boolean;
 }
 
 type Saving = (threadId: string) => Promise<void> | undefined;
@@ -83,18 +93,23 @@ export class SeenCheckpoints {
   #count = 0;
   #next = new NextOne();
 
-  /** @param pending the writes on a checkpoint that was read; undefined for one that is handed in */
+  /**
+   * @param calledIn {@link Seen.calledIn}
+   * @param pending the writes on a checkpoint that was read; undefined for one that is handed in
+   */
   add(
     { threadId, ns }: Place,
     { id: checkpointId, channel_values: values }: Pick<Checkpoint, "id" | "channel_values">,
     { step }: Pick<CheckpointMetadata, "step">,
+    calledIn?: string,
     pending?: readonly CheckpointPendingWrite[],
   ): void {
     const hasCommand = pending?.some(([task, channel]) => isCommand(task, channel)) === true;
     const wasRead = pending !== undefined;
     const key = keyOf(threadId, ns);
     const seen = this.#graphs.get(key) ?? [];
-    seen.push({ threadId, ns, checkpointId, step, channels: Object.keys(values), wasRead, hasCommand, index: this.#count });
+    const channels = Object.keys(values);
+    seen.push({ threadId, ns, checkpointId, step, channels, wasRead, hasCommand, calledIn, index: this.#count });
     if (seen.length > CHECKPOINTS) seen.shift();
     this.#graphs.delete(key);
     this.#graphs.set(key, seen);
@@ -123,11 +138,11 @@ export class SeenCheckpoints {
    * @param threadId of the node task, as far as its callbacks tell
    * @param saving resolves when nothing of a thread is on its way to the disk; undefined if nothing is
    */
-  startOf(task: NodeTaskInfo, threadId: string, saving: Saving): Seen | Promise<Seen | undefined> {
+  startOf(task: StartingTask, threadId: string, saving: Saving): Seen | Promise<Seen | undefined> {
     return this.#find(task, threadId, 0) ?? this.#comingOf(task, threadId, saving);
   }
 
-  async #comingOf(task: NodeTaskInfo, threadId: string, saving: Saving): Promise<Seen | undefined> {
+  async #comingOf(task: StartingTask, threadId: string, saving: Saving): Promise<Seen | undefined> {
     for (let idle = 0; idle < IDLE_TURNS;) {
       const onTheWay = saving(threadId) ?? this.#savingElsewhere(task, saving);
       const over = endOfMacrotask(onTheWay);
@@ -146,7 +161,7 @@ export class SeenCheckpoints {
    * The start of a task among those that were added after the first `looked`. Those of its own thread come first: to compare an id takes a
    * hash. A graph that a node calls on another thread carries the thread of the graph around it.
    */
-  #find(task: NodeTaskInfo, threadId: string, looked: number): Seen | undefined {
+  #find(task: StartingTask, threadId: string, looked: number): Seen | undefined {
     const isStart = ({ step, index, checkpointId }: Seen): boolean =>
       index >= looked && step === task.step - 1 && startsFrom(task, checkpointId);
     const above = namespaceAbove(task.nodeNs);
@@ -155,7 +170,7 @@ export class SeenCheckpoints {
       if (found !== undefined) return found;
       if (ns === "") break;
     }
-    if (looked === this.#count) return undefined;
+    if (task.isPlaced === true || looked === this.#count) return undefined;
     for (const seen of [...this.#graphs.values()].reverse()) {
       const newest = seen.at(-1);
       if (newest === undefined || newest.index < looked || newest.threadId === threadId || !isWithin(above, newest.ns)) continue;
@@ -165,13 +180,17 @@ export class SeenCheckpoints {
     return undefined;
   }
 
-  /** Of the threads that graphs around a task are on, as their namespaces prove: callbacks may tell another one. */
-  #savingElsewhere(task: NodeTaskInfo, saving: Saving): Promise<void> | undefined {
-    const above = namespaceAbove(task.nodeNs);
-    if (above === "") return undefined;
-    for (const [seen] of this.#graphs.values()) {
-      if (seen === undefined || seen.ns === "" || !isWithin(above, seen.ns)) continue;
-      const onTheWay = saving(seen.threadId);
+  /**
+   * Of the threads that graphs around a task are on, as their namespaces prove, or the run that called them: callbacks may tell another one.
+   */
+  #savingElsewhere({ nodeNs, calledIn }: StartingTask, saving: Saving): Promise<void> | undefined {
+    const above = namespaceAbove(nodeNs);
+    if (above === "" && calledIn === undefined) return undefined;
+    for (const graph of this.#graphs.values()) {
+      const seen = graph.at(-1);
+      if (seen === undefined || (seen.ns === "") !== (above === "")) continue;
+      const isAround = above === "" ? seen.calledIn === calledIn : isWithin(above, seen.ns);
+      const onTheWay = isAround ? saving(seen.threadId) : undefined;
       if (onTheWay !== undefined) return onTheWay;
     }
     return undefined;

@@ -39,7 +39,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
   // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const parent = parentId === undefined ? undefined : yield* knownHead(session, key, ns, parentId);
-  if (checkpoint.sawEpoch === undefined && parentId !== undefined && parent === undefined && !checkpoint.mayHaveHoles)
+  if (parentId !== undefined && parent === undefined && !checkpoint.mayHaveHoles)
     yield* refuseRewound(session, key, ns, parentId);
   const placed = new Map<string, readonly Segment[]>();
   const manifest = yield* manifestOf(
@@ -89,8 +89,9 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
 }
 
 /**
- * Of a save by hand nobody knows what its run saw, so its parent tells: what a rewind has removed must not be built upon. What a prune has
- * removed may be, and what never was in this file: a rewind leaves no child without its parent.
+ * Of a save by hand nobody knows what its run saw, and a run may have been told to begin at a checkpoint that is gone. So the parent tells:
+ * what a rewind has removed must not be built upon. What a prune has removed may be, and what never was in this file: a rewind leaves no
+ * child without its parent.
  *
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */

@@ -152,7 +152,8 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
     throw threadDeleted(threadId, grave.deletedAt, grave.final);
   }
   yield* checkLease(session, entry.lease);
-  if (entry.sawEpoch !== undefined && entry.sawEpoch !== (key?.row.epoch ?? 0)) throw rewound(threadId, entry.refersTo);
+  // It only grows; a smaller one is that of a thread which has begun anew, and then the deletion has told whether the save is late.
+  if (entry.sawEpoch !== undefined && entry.sawEpoch < (key?.row.epoch ?? 0)) throw rewound(threadId, entry.refersTo);
   return key ?? (yield* createThread(session, threadId, createdAt));
 }
 
