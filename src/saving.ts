@@ -163,7 +163,7 @@ export class Saving {
         metadata: this.#encode(stored.metadata),
         delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
         values,
-        versions: this.#parts.store.awaitsKeys ? { ...versions } : versions,
+        versions: { ...versions },
         claim,
         createdAt,
         graphRuns: this.#parts.runs.graphRunsOf(at.threadId),

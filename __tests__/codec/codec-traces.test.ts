@@ -6,6 +6,9 @@ import { Command, Send } from "@langchain/langgraph";
 import { ADOPTING, copyOf, decode, encode, EXACT, matches, NO_COPY, PrivateCopy, Tracer } from "../../src/testing-internal";
 
 const call = { name: "search", args: { q: ["x", 1n] }, id: "1", type: "tool_call" as const };
+const MESSAGE = Symbol.for("langchain.message");
+/** Its arguments bear the symbol of messages, as those of a copy (`new HumanMessage({...message})`) do. */
+const marked = (message: HumanMessage): HumanMessage => (((message.lc_kwargs as any)[MESSAGE] = true), message);
 const COMPARED: [string, () => any, (value: any) => void][] = [
   ["a string", () => ({ v: "x" }), (value) => (value.v = "y")],
   ["a number", () => ({ v: 0 }), (value) => (value.v = -0)],
@@ -22,6 +25,9 @@ const COMPARED: [string, () => any, (value: any) => void][] = [
   ["a Buffer", () => Buffer.from("text"), (value) => (value[0] = 1)],
   ["a message", () => new HumanMessage({ id: "1", content: "x" }), (value) => (value.content = "y")],
   ["an argument of a message", () => new HumanMessage("x"), (value) => (value.lc_kwargs.id = "1")],
+  ["the symbol of arguments, which came", () => new HumanMessage("x"), (value) => (value.lc_kwargs[MESSAGE] = true)],
+  ["the symbol of arguments, which went", () => marked(new HumanMessage("x")), (value) => delete value.lc_kwargs[MESSAGE]],
+  ["the symbol of arguments within arguments", () => decode(encode(new HumanMessage({ ...marked(new HumanMessage("x")) }))), (value) => delete value.lc_kwargs.lc_kwargs[MESSAGE]], // prettier-ignore
   [
     "a call of a message",
     () => new AIMessage({ content: "", tool_calls: [call] }),

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { type RewindRequest, type Turn, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type RewindRequest, type Turn, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 import { importOfficial } from "langgraph-checkpoint-turns/import";
 import { checkpoint, codeOf, countRows, quiet, save, setup, thread } from "../support/bad-harness";
 import { collect } from "../support/diff-harness";
@@ -495,6 +495,14 @@ describe("bad input: a closed saver", () => {
     const again = TurnSaver.fromPath(path, { logger: quiet });
     expect((await again.getTuple(thread("bystander")))?.checkpoint).toEqual(tuple.checkpoint);
     again.close();
+  });
+
+  test("bad input: a runner whose saver was closed before its first run says STORE_CLOSED", async () => {
+    const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
+    const graph = new StateGraph(Annotation.Root({ a: Annotation<number> })).addNode("n", () => ({ a: 1 })).addEdge(START, "n");
+    const runner = new GraphRunner(graph.compile({ checkpointer: saver }));
+    saver.close();
+    expect(await codeOf(() => runner.invoke({ a: 0 }, { threadId: "t" }))).toBe("STORE_CLOSED");
   });
 
   test("bad input: disposal closes", async () => {

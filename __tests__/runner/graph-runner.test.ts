@@ -2,7 +2,18 @@ import { spawn } from "node:child_process";
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { RunnableLambda } from "@langchain/core/runnables";
-import { Annotation, Command, entrypoint, interrupt, MemorySaver, START, StateGraph, task } from "@langchain/langgraph";
+import {
+  Annotation,
+  Command,
+  entrypoint,
+  INTERRUPT,
+  interrupt,
+  MemorySaver,
+  START,
+  StateGraph,
+  task,
+} from "@langchain/langgraph";
+import { emptyCheckpoint, RESUME } from "@langchain/langgraph-checkpoint";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
@@ -51,6 +62,22 @@ describe("runner: construction", () => {
     const graph = builder.compile({ checkpointer: saver });
     expect(() => new GraphRunner(graph, { onUnfinished: "maybe" as "refuse" })).toThrow(/option "onUnfinished".*found "maybe"/);
     expect(() => new GraphRunner(graph, { undo: {} } as object)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+    saver.close();
+  });
+});
+
+describe("runner: answers", () => {
+  test("hundreds of answers of which nothing came yet are found in no time", async () => {
+    const { saver } = setup();
+    const config = { configurable: { thread_id: "t", checkpoint_ns: "" } };
+    const at = await saver.put(config, { ...emptyCheckpoint(), id: "1" }, { source: "input", step: -1, parents: {} }, {});
+    const numbers = Array.from({ length: 400 }, (_, number) => number);
+    await Promise.all(numbers.map((number) => saver.putWrites(at, [[INTERRUPT, [{ value: "?" }]]], `task ${number}`)));
+    await Promise.all(numbers.map((number) => saver.putWrites(at, [[RESUME, "yes"]], `question ${number}`)));
+    await saver.putWrites(at, [["a", 1]], "task 7");
+    const since = performance.now();
+    expect((await saver.lastRun("t"))?.answered).toHaveLength(400);
+    expect(performance.now() - since).toBeLessThan(1_000);
     saver.close();
   });
 });

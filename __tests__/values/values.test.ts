@@ -297,15 +297,17 @@ describe("I3 two connections", () => {
       const saver = open(path);
       await save(saver, 1, undefined, longs("a"));
       const state = { list: longs("a", "b"), files: { one: { content: long("one") } } };
+      const versions: Record<string, number> = { list: 2, files: 2 };
       const blocker = new Database(path);
       blocker.exec("BEGIN IMMEDIATE");
       const saved =
         how === "put"
-          ? put(saver, { id: 2, parent: 1, values: state, versions: { list: 2, files: 2 } })
+          ? put(saver, { id: 2, parent: 1, values: state, versions })
           : putWrites(saver, { id: 1 }, "node", Object.entries(state));
       state.list[0] = long("changed");
       state.list.push(long("c"));
       state.files.one.content = "changed";
+      versions["files"] = 3;
       blocker.exec("ROLLBACK");
       blocker.close();
       await saved;
@@ -314,6 +316,7 @@ describe("I3 two connections", () => {
         const found: unknown =
           how === "put" ? checkpoint.channel_values : Object.fromEntries(pendingWrites!.map(([, ...write]) => write));
         expect(found).toEqual({ list: longs("a", "b"), files: { one: { content: long("one") } } });
+        if (how === "put") expect(checkpoint.channel_versions).toEqual({ list: 2, files: 2 });
       }
     },
   );

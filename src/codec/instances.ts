@@ -32,7 +32,7 @@ import {
   type Writing,
 } from "./kind";
 
-const MESSAGE = Symbol.for("langchain.message");
+export const MESSAGE = Symbol.for("langchain.message");
 
 /** A library class whose instances are their own enumerable properties. */
 export interface InstanceClass {

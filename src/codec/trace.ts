@@ -1,5 +1,5 @@
 import { types } from "node:util";
-import { INSTANCE_CLASSES } from "./instances";
+import { INSTANCE_CLASSES, MESSAGE } from "./instances";
 import { bytesOf, copyOf, isBare, isBareDate, isBareList, NO_COPY } from "./copy";
 import { elementType, mayHideContent } from "./inspect";
 import { parentOf } from "./inspect";
@@ -40,13 +40,17 @@ export class Shape {
   /** Whether an object with these keys may hold more than them. */
   readonly mayHide: boolean;
   readonly hasArguments: boolean;
+  /** How many symbols there are. */
+  readonly symbols: 0 | 1;
 
-  /** @param keys of a record */
+  /** @param keys of a record @param isMarked of arguments: whether they bear the symbol of messages, as after `new AIMessage({...message})` */
   constructor(
     readonly prototype: unknown,
     readonly keys: readonly string[] | undefined,
     readonly kids: readonly Kid[],
+    readonly isMarked = false,
   ) {
+    this.symbols = isMarked || OWNING_SYMBOL.has(prototype) ? 1 : 0;
     this.size = LEAVES.has(prototype) ? 1 : 0;
     this.mayHide = keys !== undefined && mayHideContent(keys);
     this.hasArguments = keys?.includes(ARGUMENTS) === true;
@@ -116,14 +120,16 @@ export class Tracer {
       if (kid === false) return false;
       kids.push(kid);
     }
-    return this.#shared(prototype, keys, kids);
+    return this.#shared(prototype, keys, kids, prototype === Object.prototype && MESSAGE in copy);
   }
 
-  #shared(prototype: unknown, keys: readonly string[] | undefined, kids: readonly Kid[]): Shape {
+  #shared(prototype: unknown, keys: readonly string[] | undefined, kids: readonly Kid[], isMarked = false): Shape {
     let shapes = this.#shapes.get(prototype);
     if (shapes === undefined) this.#shapes.set(prototype, (shapes = []));
-    const at = shapes.findIndex((shape) => isEqual(shape.kids, kids) && isEqual(shape.keys ?? [], keys ?? []));
-    const shape = shapes[at] ?? new Shape(prototype, keys, kids);
+    const at = shapes.findIndex(
+      (shape) => shape.isMarked === isMarked && isEqual(shape.kids, kids) && isEqual(shape.keys ?? [], keys ?? []),
+    );
+    const shape = shapes[at] ?? new Shape(prototype, keys, kids, isMarked);
     if (at === 0) return shape;
     if (at > 0) shapes.splice(at, 1);
     else if (shapes.length >= SHAPES_MAX) shapes.pop();
@@ -188,7 +194,7 @@ function isLikePart(kid: Kid, slots: unknown[], at: number, part: unknown, how: 
 function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner: Owner | undefined, how: How): number {
   const { prototype, keys, kids } = shape;
   if (Object.getPrototypeOf(value) !== prototype) return -1;
-  if (how === EXACT && symbolsOf(value).length > (OWNING_SYMBOL.has(prototype) ? 1 : 0)) return -1;
+  if (how === EXACT && symbolsOf(value).length > shape.symbols) return -1;
   if (keys === undefined) return isLikeBuiltIn(shape, slots, at, value, how);
   let index = 0;
   let next = at;
@@ -210,7 +216,7 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
     }
     index += 1;
   }
-  return index === keys.length && (prototype !== Object.prototype || !isMarked(shape, value, owner)) ? next : -1;
+  return index === keys.length && (prototype !== Object.prototype || !isOther(shape, value, owner)) ? next : -1;
 }
 
 function isLikeBuiltIn({ prototype, kids }: Shape, slots: unknown[], at: number, value: object, how: How): number {
@@ -248,10 +254,13 @@ function hasNoProperties(value: object): boolean {
   return true;
 }
 
-/** What is not enumerable may still count for the codec: that the value is an `arguments` object, and arguments within arguments. */
-function isMarked({ mayHide, hasArguments }: Shape, value: Owner, owner: Owner | undefined): boolean {
+/**
+ * What is not among the keys may still count for the codec: that the value is an `arguments` object, arguments within arguments, and the
+ * symbol of messages that arguments bear.
+ */
+function isOther({ mayHide, hasArguments, isMarked }: Shape, value: Owner, owner: Owner | undefined): boolean {
   if (mayHide && value["length"] !== undefined && types.isArgumentsObject(value)) return true;
-  return owner !== undefined && !hasArguments && value[ARGUMENTS] !== undefined;
+  return owner !== undefined && ((!hasArguments && value[ARGUMENTS] !== undefined) || MESSAGE in value !== isMarked);
 }
 
 const tracer = new Tracer();

@@ -31,13 +31,10 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, de
  * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved again, behind
  * the answers that it has had. Answers that came from outside have no task path; what a task was told is saved with its question or result.
  */
-const ANSWERED = `SELECT DISTINCT answer.node_task_id AS id FROM langgraph_writes AS question JOIN langgraph_writes AS answer USING (thread, checkpoint_ns, checkpoint_id)
-  WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND question.idx = -3 AND question.${LIVE}
-    AND answer.idx = -4 AND answer.${LIVE} AND answer.seq > question.seq AND answer.task_path = ''
-    AND NOT EXISTS (SELECT 1 FROM langgraph_writes AS outcome
-      WHERE outcome.thread = question.thread AND outcome.checkpoint_ns = '' AND outcome.checkpoint_id = question.checkpoint_id
-        AND outcome.node_task_id = question.node_task_id AND outcome.${LIVE}
-        AND (outcome.idx = 0 OR (outcome.idx = -1 AND outcome.seq > answer.seq)))`;
+const ANSWERED = `WITH pending AS (SELECT seq, idx, node_task_id AS id, task_path FROM langgraph_writes
+    WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND ${LIVE}),
+  waiting(since) AS (SELECT max(seq) FILTER (WHERE idx IN (-1, -3)) FROM pending GROUP BY id HAVING max(idx = -3) AND NOT max(idx = 0))
+  SELECT DISTINCT id FROM pending WHERE idx = -4 AND task_path = '' AND seq > (SELECT min(since) FROM waiting)`;
 
 export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
   const key = yield* countedThread(session, threadId);

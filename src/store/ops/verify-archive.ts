@@ -52,7 +52,7 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) {
     // A later rewind that went further back has it, if its archive is still kept.
-    const isArchived = (yield* session.get(TAKEN_LATER, threadId, tbl, rewindId, seq)) !== undefined;
+    const isArchived = typeof seq === "number" && (yield* session.get(TAKEN_LATER, threadId, tbl, rewindId, seq)) !== undefined;
     if (!isArchived && (yield* session.get(GIVEN_UP, threadId, rewind.seq)) === undefined)
       wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
   }

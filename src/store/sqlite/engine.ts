@@ -260,10 +260,10 @@ export class Commits {
    * after a power cut: which runs are going on.
    */
   runUnsynced<T>(work: () => T): Awaitable<T> {
-    this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
-    if (!this.#isFull) return this.run(work);
     return this.#inOrder(() =>
       this.#attempt(() => {
+        this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
+        if (!this.#isFull) return this.#commit(work);
         this.#db.pragma("synchronous = NORMAL");
         try {
           return this.#commit(work);
