@@ -1,5 +1,4 @@
-import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
+import { Annotation, Command, END, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { collect, expectSame, type Lab, type Scenario, thread, type Variant } from "../support/diff-harness";
 import { anyEngine, type Engine } from "../support/engines";
@@ -402,7 +401,7 @@ describe("S6.5 a graph with checkpointer: true that saves sooner than the graph 
 
   const withSerde: Engine = {
     ...anyEngine,
-    open: (options, place) => anyEngine.open({ ...options, serde: new JsonPlusSerializer() }, place),
+    open: (options, place) => anyEngine.open({ ...options, serde: new MemorySaver().serde }, place),
   };
   const pruned = turn.flatMap((node) => [[node, "the saver's codec", anyEngine] as const, [node, "a serde", withSerde] as const]);
 
