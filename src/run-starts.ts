@@ -136,8 +136,9 @@ export class Beginnings {
   #around(config: RunnableConfig, at: Place): Beginning | undefined {
     const { __pregel_read: insideNode, checkpoint_map: around } = (config.configurable ?? {}) as Record<string, unknown>;
     if (insideNode === undefined || !isObject(around)) return undefined;
-    // The root of another thread, called again within a run, begins again.
-    const above = Object.keys(around).filter((ns) => ns !== at.ns);
+    // The root of another thread, called again within a run, begins again. Metadata name the thread around.
+    const isRootElsewhere = at.ns === "" && config.metadata?.["thread_id"] !== at.threadId;
+    const above = isRootElsewhere ? [] : Object.keys(around);
     const found = above.map((ns) => this.#of(controlOf(config), { threadId: at.threadId, ns }));
     return found.find((beginning) => beginning !== undefined);
   }

@@ -1,7 +1,8 @@
+import { START, StateGraph } from "@langchain/langgraph";
 import fc from "fast-check";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 import { runs } from "../support/lane";
-import { chain } from "../support/s1-graph";
+import { chain, Log } from "../support/s1-graph";
 import { configOf, idOf, openOn } from "../support/model-calls";
 import { tempFile } from "../support/temp";
 import { seenBy } from "./facts-world";
@@ -107,6 +108,26 @@ describe("a run that goes on while its thread is rewound", () => {
       saver.close();
     },
   );
+
+  test("S7.6 S3.2 a late run that calls the root of its own thread is late there too, and in the graphs inside it", async () => {
+    const saver = openOn(tempFile(), { onCheckpointError: "continue" });
+    const late = chain(saver, async (node) => {
+      if (node !== "b") return;
+      await saver.rewind({ threadId: "thread", toTask: "one" });
+      await chain(saver).invoke({ log: ["again"] }, { configurable: { thread_id: "thread", checkpoint_ns: "" } });
+    });
+    await chain(saver).invoke({ log: ["first"] }, { configurable: { thread_id: "thread", task_id: "one" } });
+    const left = await saver.getTuple({ configurable: { thread_id: "thread" } });
+    const outer = new StateGraph(Log).addNode("nested", late).addNode("after", chain(saver)).addEdge(START, "nested");
+    await outer
+      .addEdge("nested", "after")
+      .compile({ checkpointer: saver })
+      .invoke({ log: ["second"] }, { configurable: { thread_id: "thread", task_id: "two" } });
+    expect((await saver.listTasks("thread")).map(({ taskId }) => taskId)).toEqual(["one"]);
+    expect(await saver.getTuple({ configurable: { thread_id: "thread" } })).toEqual(left);
+    expect((await saver.verify()).problems).toEqual([]);
+    saver.close();
+  });
 
   test("S7.6 S3.2 a prune alone stops no run", async () => {
     const path = tempFile();
