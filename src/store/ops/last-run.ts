@@ -7,6 +7,7 @@ import type { ThreadState } from "../thread-state";
 import { type RawSnapshot, toLiveHead, headOf } from "./heads";
 import { LIVE } from "./put-checkpoint";
 import { LATEST } from "./read-checkpoints";
+import { NO_NODE } from "./rewinds";
 import { lastRunTask } from "./tasks";
 import { countedThread } from "./thread-rows";
 
@@ -30,14 +31,13 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, de
 /**
  * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved again, behind
  * the answers that it has had. Answers that came from outside have no task path; what a task was told is saved with its question or result.
- * An answer without an interrupt's id, and before LangGraph 1.5 any answer, is under a task id, which has dashes: then what was saved behind it,
- * by any task, has come of it.
+ * They are under the id of their interrupt, or of no node. (Before LangGraph 1.5 no write has a task path.)
  */
 const ANSWERED = `WITH pending AS (SELECT seq, idx, node_task_id AS id, task_path FROM langgraph_writes
     WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND ${LIVE}),
   waiting(since) AS (SELECT max(seq) FILTER (WHERE idx IN (-1, -3)) FROM pending GROUP BY id HAVING max(idx = -3) AND NOT max(idx = 0))
-  SELECT DISTINCT id FROM pending AS answer WHERE idx = -4 AND task_path = '' AND seq > (SELECT min(since) FROM waiting)
-    AND (instr(id, '-') = 0 OR NOT EXISTS (SELECT 1 FROM pending AS outcome WHERE outcome.seq > answer.seq AND outcome.idx IN (0, -1, -3)))`;
+  SELECT DISTINCT id FROM pending WHERE idx = -4 AND task_path = '' AND seq > (SELECT min(since) FROM waiting)
+    AND (instr(id, '-') = 0 OR id = '${NO_NODE}')`;
 
 export function* lastRun(session: Session, threadId: string): Program<LastRun | undefined> {
   const key = yield* countedThread(session, threadId);

@@ -21,7 +21,7 @@ const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.nam
 
 const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
 /** LangGraph's task id for writes that are no node's: what a Command brought as input. */
-const NO_NODE = "00000000-0000-0000-0000-000000000000";
+export const NO_NODE = "00000000-0000-0000-0000-000000000000";
 /**
  * What was first done on the grounds of a checkpoint: a node task begun or ended, an effect, or the checkpoint that came next in its
  * namespace. Input that a Command saved beside the checkpoint is none of it.
