@@ -11,22 +11,26 @@ const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 /** A relative import of another built file, in either kind of quotes. */
 const BUILT_FILE = /(["'])(\.\/[^"']+)\.js\1/g;
 
-/** A built file that is loaded only when it's needed. */
-const LATER = /\bimport\((["']\.\/[^"']+\.js["'])\)/g;
+/** What a user names, an ES module too, is still imported: `require` takes no URL. All else is what CommonJS can evaluate anywhere. */
+const NAMED_BY_USERS = /\bimport\((?!["'`])/g;
+const KEPT = "importNamedByUser(";
 
 const files = await readdir(DIST);
 for (const file of files.filter((name) => name.endsWith(".js"))) {
-  const { code } = await transform(await readFile(join(DIST, file), "utf8"), {
+  const source = await readFile(join(DIST, file), "utf8");
+  const { code } = await transform(source.replace(NAMED_BY_USERS, KEPT), {
     format: "cjs",
     target: "node20",
     platform: "node",
     minifyWhitespace: true,
+    supported: { "dynamic-import": false },
     // src/testing/child-program.ts and src/store/sqlite/own-require.ts have another way in CommonJS.
     logOverride: { "empty-import-meta": "silent" },
   });
-  // Whatever else is imported later, such as a user's module, stays an import: it may be an ES module.
-  const required = code.replace(LATER, "Promise.resolve().then(()=>require($1))");
-  const twin = required.replace(BUILT_FILE, "$1$2.cjs$1").replace(/\/\/# sourceMappingURL=.*/, "");
+  const twin = code
+    .replace(BUILT_FILE, "$1$2.cjs$1")
+    .replaceAll(KEPT, "import(")
+    .replace(/\/\/# sourceMappingURL=.*/, "");
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
 }
 for (const file of files.filter((name) => name.endsWith(".d.ts"))) {

@@ -263,7 +263,8 @@ export class Commits {
     return this.#inOrder(() =>
       this.#attempt(() => {
         this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
-        if (!this.#isFull) return this.#commit(work);
+        // SQLite changes it in no open transaction; a user's own decides when it is synced.
+        if (!this.#isFull || this.#db.inTransaction) return this.#commit(work);
         this.#db.pragma("synchronous = NORMAL");
         try {
           return this.#commit(work);
