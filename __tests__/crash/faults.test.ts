@@ -189,6 +189,23 @@ describe("a save that fails", () => {
     },
   );
 
+  test("a whole run may lie in a transaction that the user has open on the handle", async () => {
+    const db = new Database(tempFile());
+    const saver = new TurnSaver(db, { logger: quiet });
+    const graph = new StateGraph(Annotation.Root({ a: Annotation<number> }))
+      .addNode("n", ({ a }) => ({ a: a + 1 }))
+      .addEdge(START, "n")
+      .compile({ checkpointer: saver });
+    const runner = new GraphRunner(graph);
+    db.exec("BEGIN");
+    expect(await runner.invoke({ a: 1 }, { threadId: "t" })).toEqual({ a: 2 });
+    db.exec("COMMIT");
+    expect((await saver.listTurns("t")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
+    expect((await saver.verify()).problems).toEqual([]);
+    saver.close();
+    db.close();
+  });
+
   test("while LangGraph is slow between two steps leaves nothing unhandled", async () => {
     const { saver } = setup();
     class SlowCache extends InMemoryCache {
