@@ -365,7 +365,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
       { do: "rewind", back: 2, task: 0 },
     ] as const;
     try {
-      for (const one of steps) await world.step({ ...place, ...one } as never);
+      for (const one of steps) await world.step({ ...place, ...one });
       expect(await world.problems()).toEqual([]);
     } finally {
       world.close();
