@@ -3,7 +3,7 @@ export default {
   testEnvironment: "node",
   testMatch: ["<rootDir>/__tests__/**/*.test.ts"],
   modulePathIgnorePatterns: ["<rootDir>/dist/", "<rootDir>/.tmp/"],
-  setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts"],
+  setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts", "<rootDir>/__tests__/setup/seed.ts"],
   testTimeout: 30_000,
   maxWorkers: 2,
 
