@@ -66,7 +66,7 @@ async function readable(
 
 type DoneEffect = Pick<Effect, "name" | "label" | "key">;
 
-/** The effects of a thread's last run that a run which begins anew would repeat: those that are done, and those that may be. */
+/** The effects of a thread's last run that a run that starts from scratch would repeat: those that are done, and those that may be. */
 export async function repeatedBy(saver: TurnSaver, threadId: string, run: LastRun | undefined) {
   const effects = run === undefined ? [] : await saver.effects.list(threadId, { afterSeq: Math.max(0, run.sinceSeq - 1) });
   const done = effects.filter(({ status, undoStatus }) => status === "done" && undoStatus !== "done");

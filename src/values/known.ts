@@ -34,7 +34,7 @@ export class Element {
     return (this.#copy = this.#copy === null ? PrivateCopy.of(decode(this.text)) : this.#copy);
   }
 
-  /** What the text says, made anew for whoever asks. To copy it is cheaper than to decode it, and a long string is the same string. */
+  /** What the text says, a new copy for each caller. To copy it is cheaper than to decode it, and a long string is the same string. */
   value(): unknown {
     const copy = this.#isRead ? this.copy : undefined;
     const value = copy === undefined ? NO_COPY : copyOf(copy.value);
@@ -251,7 +251,7 @@ export function endOfString(text: string, start: number): number {
 }
 
 /*
- * A part that a text refers to more than once is made anew for every reference, so a small text can become a large value: in a file that
+ * A part that a text refers to more than once becomes a value per reference, so a small text can become a large value: in a file that
  * somebody forged a few parts could ask for more than any memory. Reading therefore has a limit, and saving keeps far away from it.
  */
 

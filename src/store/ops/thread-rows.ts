@@ -152,7 +152,7 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
     throw threadDeleted(threadId, grave.deletedAt, grave.final);
   }
   yield* checkLease(session, entry.lease);
-  // It only grows; a smaller one is that of a thread which has begun anew, and then the deletion has told whether the save is late.
+  // It only grows. A smaller one belongs to a thread that was deleted and started again: the check above has judged such a save.
   if (entry.sawEpoch !== undefined && entry.sawEpoch < (key?.row.epoch ?? 0)) throw rewound(threadId, entry.refersTo);
   return key ?? (yield* createThread(session, threadId, createdAt));
 }
@@ -233,7 +233,9 @@ export function rewound(threadId: string, checkpointId: string | undefined): Tur
 function threadDeleted(threadId: string, deletedAt: number, final: boolean): TurnsError {
   return new TurnsError("THREAD_DELETED", {
     what: `thread ${JSON.stringify(threadId)}`,
-    expected: final ? "a thread that was not deleted for good" : "a save that begins anew, or goes on with what is there",
+    expected: final
+      ? "a thread that was not deleted for good"
+      : "a save that starts from scratch, or continues from what is there",
     found: `a thread deleted at ${new Date(deletedAt).toISOString()}`,
     remedy: "Nothing was saved. End the run that is still at work; saver.reuseThread(threadId) allows the id again.",
     data: { threadId },

@@ -407,13 +407,13 @@ function closed(file: string): TurnsError {
   });
 }
 
-/** Twice of what SQLite cuts the log down to: so long it gets only if it cannot begin anew. */
+/** Twice of what SQLite cuts the log down to: it gets so long only if SQLite can't start it from the beginning again. */
 const LONG_BYTES = 128 * 1024 * 1024;
 const LOOK_EVERY = 256;
 const TELL_EVERY_MS = 60_000;
 
 /**
- * Tells when the write-ahead log gets too long. It begins anew only in a moment in which nobody reads from it: a transaction that reads
+ * Tells when the write-ahead log gets too long. SQLite starts it again only while nobody reads from it: a transaction that reads
  * and is never ended (none of ours is open across an await; another program's, a backup's) makes it grow with everything that is
  * saved, and nobody but that program can end it.
  */
@@ -439,7 +439,7 @@ export class LogWatch {
     this.#told = uptime();
     this.#log?.warn(
       { file: this.#db.name, bytes },
-      "the write-ahead log is long and cannot begin anew: some program has been reading the file in one transaction for long; end it, and the log gets shorter by itself",
+      "the write-ahead log is long and SQLite cannot shorten it: a program has been reading the file in one transaction for a long time; end that transaction, and the log gets shorter by itself",
     );
   }
 }
