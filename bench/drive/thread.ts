@@ -113,7 +113,9 @@ export class Thread {
   async #putWrites(running: Running | undefined): Promise<number> {
     if (running === undefined) return 0;
     const { checkpoint, writes, task } = running.step;
-    return timed(() => this.saver.putWrites(this.config(checkpoint.id), writes, task.id, `~__pregel_pull, ${task.name}`));
+    // Older savers take three arguments: their types don't know of the task path.
+    const saver: Pick<TurnSaver, "putWrites"> = this.saver;
+    return timed(() => saver.putWrites(this.config(checkpoint.id), writes, task.id, `~__pregel_pull, ${task.name}`));
   }
 
   async getTuple(checkpointId?: string): Promise<CheckpointTuple> {
