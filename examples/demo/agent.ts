@@ -1,176 +1,83 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { AIMessage, type BaseMessage } from "@langchain/core/messages";
+import type { ChatResult } from "@langchain/core/outputs";
 import type { RunnableConfig } from "@langchain/core/runnables";
+import { FakeChatModel } from "@langchain/core/utils/testing";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { effect, type TurnSaver, type Undos } from "langgraph-checkpoint-turns";
-import { contradicts, crossCheck, extractFacts, reportLine, TOPICS, type Fact, type Finding, type TextFile } from "./facts";
-import type { Ledger } from "./ledger";
-import { ScriptedModel } from "./model";
-import type { Outbox } from "./outbox";
+import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
+import type { World } from "./world";
 
-/** All tasks run on this thread. */
-export const THREAD = "skarholm";
-
-/** The plan: five tasks, in this order, on one thread. */
-export const TASKS = ["1-plan", "2-read", "3-extract", "4-cross-check", "5-report"] as const;
+/** The thread that all complaints are handled on, one task each. */
+export const THREAD = "complaints";
+export const TASKS = ["1-brandt", "2-olsen", "3-ito"] as const;
 export type TaskId = (typeof TASKS)[number];
-type Half = "a" | "b";
 
-/** What the tasks work out; each adds its part. */
-interface Material {
-  files: string[];
-  texts: TextFile[];
-  facts: Fact[];
-  findings: Finding[];
-  /** What the post office answered to our letters. */
-  receipts: string[];
-  lines: string[];
-}
+const COMPLAINTS: Record<TaskId, string> = {
+  "1-brandt": "The lamp arrived broken. I paid 40 euros for it.",
+  "2-olsen": "My order of 25 euros never arrived.",
+  "3-ito": "You charged me 60 euros twice.",
+};
 
 const State = Annotation.Root({
   task: Annotation<TaskId>,
-  /** The plan of the current task: which half does which items. */
-  plan: Annotation<Record<Half, string[]>>,
-  /** What the two halves of the current task have come up with. The planner empties it. */
-  drafts: Annotation<Partial<Record<Half, Partial<Material>>>, Partial<Record<Half, Partial<Material>>> | null>({
-    reducer: (old, added) => (added === null ? {} : { ...old, ...added }),
-    default: () => ({}),
-  }),
-  material: Annotation<Partial<Material>>({ reducer: (old, added) => ({ ...old, ...added }), default: () => ({}) }),
+  letter: Annotation<string>,
+  refund: Annotation<number>,
   /** One line per node, for people. */
   notes: Annotation<string[]>({ reducer: (old, added) => old.concat(added), default: () => [] }),
 });
-type AgentState = typeof State.State;
 
-export interface AgentSettings {
-  saver: TurnSaver;
-  ledger: Ledger;
-  textsFolder: string;
-  reportFile: string;
-  /** How long one item of work takes, milliseconds. */
-  pace: number;
-  outbox: Outbox;
-  /** Called when a letter is out and its receipt has not come yet. */
-  onPosted?: (node: string, subject: string) => Promise<void>;
+export interface Agent {
+  checkpointer: BaseCheckpointSaver;
+  /** Where each node body leaves a line when it begins. */
+  bodies: World;
+  post: (letter: { to: TaskId; text: string }) => Promise<string>;
+  pay: (refund: { to: TaskId; euros: number }) => Promise<string>;
 }
 
-/** How to undo what the agent does to the world: the name is the one its effect gives. */
-export function undosFor(outbox: Outbox): Undos {
-  return { retract: ({ key, input }) => outbox.write("retracted", key, (input as { subject: string }).subject) };
-}
-
-/** The agent: plan → (work_a ∥ work_b) → review, once per task. */
-export function createAgent(settings: AgentSettings) {
-  const model = new ScriptedModel({});
-
-  /** Everything a body does is between these two lines of the ledger. */
-  async function inLedger<T>(state: AgentState, node: string, body: () => Promise<T>): Promise<T> {
-    settings.ledger.write("began", state.task, node);
-    const result = await body();
-    settings.ledger.write("ended", state.task, node);
-    return result;
-  }
-
-  const plan = (state: AgentState, config: RunnableConfig) =>
-    inLedger(state, "planner", async () => {
-      const items = itemsOf(state, settings.textsFolder);
-      const answer = await model.invoke(`Split the work of task ${state.task} in two:\n${items.join("\n")}`, config);
-      const halves = JSON.parse(answer.text) as Record<Half, string[]>;
-      return { plan: halves, drafts: null, notes: [`${items.length} items, split ${halves.a.length} and ${halves.b.length}`] };
-    });
-
-  /** A letter to the lighthouse museum: sent once for each topic, however often the node around it runs. */
-  const inquire = (node: string, subject: string): Promise<string> => {
-    const receipt = `accepted: ${subject}`;
-    const { outbox } = settings;
-    return effect(
-      "letter",
-      async (key) => {
-        outbox.write("sent", key, subject);
-        await settings.onPosted?.(node, subject);
-        return receipt;
-      },
-      {
-        id: subject,
-        input: { subject },
-        undo: "retract",
-        // Asked when nobody knows whether the letter went out.
-        probe: (key) => (outbox.has("sent", key) ? receipt : undefined),
-      },
-    );
-  };
-
-  const work = (half: Half) => (state: AgentState) =>
-    inLedger(state, `work_${half}`, async () => {
-      const items = state.plan[half];
-      const draft: Partial<Material> = {};
-      for (const item of items) {
-        await sleep(settings.pace);
-        merge(draft, workOn(state.task, item, state.material, settings.textsFolder));
-        if (state.task === "4-cross-check") merge(draft, { receipts: [await inquire(`work_${half}`, item)] });
-      }
-      return { drafts: { [half]: draft }, notes: [summary(draft)] };
-    });
-
-  const review = (state: AgentState) =>
-    inLedger(state, "review", async () => {
-      const result: Partial<Material> = {};
-      for (const half of ["a", "b"] as const) merge(result, state.drafts[half] ?? {});
-      if (state.task === "5-report") writeFileSync(settings.reportFile, `${result.lines?.join("\n")}\n`);
-      return { material: result, notes: [`together: ${summary(result)}`] };
-    });
+/** The agent: read → (post ∥ pay) → close, once per complaint. The same for both savers; only `post` and `pay` differ. */
+export function createAgent({ checkpointer, bodies, post, pay }: Agent) {
+  const model = new LetterWriter({});
+  const begins = (node: string, task: TaskId): void => bodies.record("began", "", `${task} ${node}`);
 
   return new StateGraph(State)
-    .addNode("planner", plan)
-    .addNode("work_a", work("a"))
-    .addNode("work_b", work("b"))
-    .addNode("review", review)
-    .addEdge(START, "planner")
-    .addEdge("planner", "work_a")
-    .addEdge("planner", "work_b")
-    .addEdge(["work_a", "work_b"], "review")
-    .addEdge("review", END)
-    .compile({ checkpointer: settings.saver });
+    .addNode("read", async ({ task }, config: RunnableConfig) => {
+      begins("read", task);
+      const answer = await model.invoke(COMPLAINTS[task], config);
+      const euros = Number(/\d+/.exec(COMPLAINTS[task])?.[0]);
+      return {
+        letter: answer.text,
+        refund: euros,
+        notes: [`a letter of ${answer.text.split(" ").length} words, ${euros} euros due`],
+      };
+    })
+    .addNode("post", async ({ task, letter }) => {
+      begins("post", task);
+      await sleep(60);
+      return { notes: [await post({ to: task, text: letter })] };
+    })
+    .addNode("pay", async ({ task, refund }) => {
+      begins("pay", task);
+      return { notes: [await pay({ to: task, euros: refund })] };
+    })
+    .addNode("close", ({ task }) => {
+      begins("close", task);
+      return { notes: [`complaint ${task} is closed`] };
+    })
+    .addEdge(START, "read")
+    .addEdge("read", "post")
+    .addEdge("read", "pay")
+    .addEdge(["post", "pay"], "close")
+    .addEdge("close", END)
+    .compile({ checkpointer });
 }
 
-function itemsOf({ task, material }: AgentState, folder: string): string[] {
-  if (task === "1-plan") return readdirSync(folder).sort();
-  if (task === "2-read") return material.files ?? [];
-  if (task === "3-extract") return (material.texts ?? []).map((text) => text.name);
-  return TOPICS;
-}
-
-function workOn(task: TaskId, item: string, material: Partial<Material>, folder: string): Partial<Material> {
-  switch (task) {
-    case "1-plan":
-      return { files: [item] };
-    case "2-read":
-      return { texts: [{ name: item, text: readFileSync(path.join(folder, item), "utf8") }] };
-    case "3-extract":
-      return { facts: (material.texts ?? []).filter((text) => text.name === item).flatMap(extractFacts) };
-    case "4-cross-check":
-      return { findings: [crossCheck(item, material.facts ?? [])] };
-    case "5-report":
-      return { lines: (material.findings ?? []).filter((finding) => finding.topic === item).map(reportLine) };
+/** Stands in for a chat model: no network, always the same answer, and it reports its tokens (words here) as models do. */
+class LetterWriter extends FakeChatModel {
+  override async _generate(messages: BaseMessage[]): Promise<ChatResult> {
+    const text = "We are sorry. You get your money back, and we have asked the warehouse to take more care.";
+    const count = (words: string): number => words.split(/\s+/).length;
+    const [input_tokens, output_tokens] = [count(messages.map((message) => message.text).join(" ")), count(text)];
+    const usage_metadata = { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens };
+    return { generations: [{ message: new AIMessage({ content: text, usage_metadata }), text }] };
   }
-}
-
-function merge(into: Partial<Material>, more: Partial<Material>): void {
-  for (const [key, list] of Object.entries(more)) {
-    const name = key as keyof Material;
-    (into as Record<string, unknown[]>)[name] = [...(into[name] ?? []), ...list];
-  }
-}
-
-function summary({ files, texts, facts, findings, receipts, lines }: Partial<Material>): string {
-  if (files !== undefined) return `${files.length} files listed`;
-  if (texts !== undefined)
-    return `${texts.length} texts, ${texts.reduce((sum, { text }) => sum + text.split(/\s+/).length, 0)} words`;
-  if (facts !== undefined) return `${facts.length} facts`;
-  if (findings !== undefined) {
-    const found = `${findings.length} topics, contradictions: ${findings.filter(contradicts).length}`;
-    return `${found}, letters: ${receipts?.length ?? 0}`;
-  }
-  return `${lines?.length ?? 0} lines of the report`;
 }

@@ -1,194 +1,195 @@
-// The director: starts the agent in a process of its own, kills it, starts another, rewinds, and checks that every promise was kept.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+// Starts the agent in processes of its own, kills it, continues, rewinds, and checks that every promise was kept.
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { Ledger } from "./ledger";
-import type { Message } from "./messages";
-import { Outbox } from "./outbox";
-import { brokenPromises, check, letters, of, stateAfter } from "./promises";
-import { perform, type Performance } from "./stage";
-import { summarise } from "./summary";
-import { effectLine, event, explain, heading, rewindReport, say, taskBegins, turnRow } from "./timeline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { TASKS, THREAD } from "./agent";
+import { type Ended, type Message, runWorker } from "./messages";
+import {
+  bold,
+  brokenPromises,
+  check,
+  effectLine,
+  explain,
+  heading,
+  killed,
+  red,
+  rewindReport,
+  say,
+  taskBegins,
+  turnRow,
+} from "./screen";
+import { World } from "./world";
 
-const KILL_IN = "4-cross-check work_b";
-/** The letters of that body: the first one has its receipt when the process dies, the second one is out, the third one is not. */
-const [RECORDED, IN_DOUBT, UNSENT] = ["range in nautical miles", "number of keepers", "year of electrification"] as const;
-
+const KILL_IN = "2-olsen";
 const startedAt = Date.now();
-const folder = mkdtempSync(path.join(tmpdir(), "turns-demo-"));
-const ledger = new Ledger(path.join(folder, "ledger.txt"));
-const outbox = new Outbox(path.join(folder, "outbox.txt"));
-const reportFile = path.join(folder, "report.md");
+const root = path.join(tmpdir(), "turns-demo");
+rmSync(root, { recursive: true, force: true });
+const official = newFolder("official");
+const turns = newFolder("turns");
+const world = new World(path.join(turns, "world.txt"));
 
-try {
-  introduce();
-  const first = await actOne();
-  const second = await actTwo(first);
-  const third = await actThree(first);
-  await summarise(folder, KILL_IN, second, third);
-  explain(`The demo took ${seconds()} s.`);
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
+say(`An agent answers three complaints on one thread, each by this graph:  ${bold("read → (post ∥ pay) → close")}`);
+say("It's killed when the second letter is out and its node hasn't returned. Then a new process continues.");
+await onSqliteSaver();
+const first = await crash();
+const second = await resume(first);
+await rewind(first, second);
+await summarise();
 if (brokenPromises() > 0) {
   say(`\n${brokenPromises()} promises were not kept.`);
   process.exitCode = 1;
 }
 
-function introduce(): void {
-  say("An agent reads five short texts about a lighthouse, finds where they contradict each other, and");
-  say("writes a report. Its five tasks run on one thread of one SQLite file. Each task runs one graph:");
-  say();
-  say("    planner ──▶ work_a ∥ work_b ──▶ review");
-  say();
-  explain(
-    "A line below is a turn, a row of the table langgraph_checkpoints. Before a node's work begins its",
-    "Thought is committed; when the node has ended its Action is, together with its output. A Thought",
-    "without an Action is work in flight. `seq` is the order of everything in the file (checkpoints take",
-    "numbers too), `attempt` counts how often the same piece of work was begun.",
-    "",
-    "In task 4 the agent also writes letters to a museum, one for each topic. A letter is an effect: its",
-    "intent is committed before it is sent, its receipt after. The outbox is a file that only grows.",
-  );
-}
-
-async function actOne(): Promise<Performance> {
-  heading("1. The agent runs, and is killed");
-  let siblingDone = false;
-  let posted = false;
-  const performance = await perform(["run", folder, `work_b ${IN_DOUBT}`], (message, worker) => {
-    show(message);
-    if (message.type === "posted") posted = true;
-    if (isDone(message, "4-cross-check", "work_a")) siblingDone = true;
-    if (!posted || !siblingDone || worker.killed) return;
-    event(`kill -9 ${worker.pid}: work_b of task 4 has just sent its second letter and has no receipt yet; work_a has ended`);
-    worker.kill("SIGKILL");
-  });
-  say();
-  check(performance.signal === "SIGKILL", "the process died of SIGKILL in the middle of a node");
-  check(began(KILL_IN) === 1 && ended(KILL_IN) === 0, "work_b of task 4 had begun and not ended");
-  const out = outbox.entries("sent").map(({ subject }) => subject);
+async function onSqliteSaver(): Promise<void> {
+  heading("1. On the official SqliteSaver");
+  await runUntilKilled(["official", "run", official, KILL_IN]);
+  say("  a new process continues with graph.invoke(null):");
+  await runWorker(["official", "resume", official], show);
+  const letters = new World(path.join(official, "world.txt")).all("letter").map(({ subject }) => subject);
+  say(`  in the post box: ${letters.map((to) => (to === KILL_IN ? red(to) : to)).join(", ")}`);
   check(
-    out.includes(RECORDED) && out.includes(IN_DOUBT) && !out.includes(UNSENT) && !letters(performance, "done").includes(IN_DOUBT),
-    "of the three letters of work_b one was sent and recorded, one sent and not recorded, one not sent",
+    letters.filter((to) => to === KILL_IN).length === 2,
+    "2-olsen got the same letter twice: a checkpoint can't know that it went out",
   );
-  return performance;
 }
 
-async function actTwo(first: Performance): Promise<Performance> {
-  heading("2. A new process opens the same file and goes on");
-  explain("It shares nothing with the first but the file. What the crash interrupted is a Thought without Action.");
-  const performance = await perform(["resume", folder], show);
-  const inFlight = of(performance, "in-flight")[0]?.turns.map((turn) => `${turn.taskId} ${turn.nodeName}`) ?? [];
-  const resumed = of(performance, "turn")
-    .filter(({ turn }) => turn.taskId === "4-cross-check" && turn.turnType === "Thought")
+async function crash(): Promise<Ended> {
+  heading("2. On TurnSaver: the same agent, the same kill");
+  explain(
+    "  Each line is a row of langgraph_checkpoints: a Thought is committed before a node runs, an Action with",
+    "  its output. A letter and a refund are effects: an intent is committed before, the result after.",
+  );
+  const worker = await runUntilKilled(["turns", "run", turns, KILL_IN]);
+  check(worker.signal === "SIGKILL" && began("2-olsen post") === 1, "the process died in the middle of the node `post`");
+  return worker;
+}
+
+async function resume(first: Ended): Promise<Ended> {
+  heading("3. A new process opens the same file");
+  const worker = await runWorker(["turns", "resume", turns], show);
+  const inFlight = worker.of("in-flight")[0]?.turns.map((turn) => `${turn.taskId} ${turn.nodeName}`);
+  const resumed = worker
+    .of("turn")
+    .filter(({ turn }) => turn.taskId === "2-olsen" && turn.turnType === "Thought")
     .map(({ turn }) => `${turn.nodeName}#${turn.attempt}`);
-  say();
-  check(first.pid !== performance.pid && performance.code === 0, "it was another process, and it finished all five tasks");
-  check(inFlight.join() === KILL_IN, "in flight was exactly what the crash interrupted: work_b of task 4");
-  check(of(performance, "refused")[0]?.code === "UNFINISHED_WORK", "new input was refused while work was unfinished");
-  check(resumed.join() === "work_b#2,review#1", "the resume ran work_b again, then review, and nothing else of task 4");
-  check(
-    letters(performance, "replayed").join() === RECORDED,
-    "the recorded letter was not sent again: the journal gave its receipt",
-  );
-  const doubts = of(performance, "effect").filter(({ event }) => event.effect.settledBy === "probe");
-  check(
-    letters(performance, "in-doubt").join() === IN_DOUBT && doubts.length === 1,
-    "the one in flight was in doubt; the effect's probe found it in the outbox, and it was not sent again",
-  );
-  check(isSentOnce(6), "six letters went out, each exactly once");
-  const repeated = [...ledger.count("began")].filter(([, times]) => times > 1);
-  check(repeated.join() === `${KILL_IN},2`, "of all node bodies so far, only work_b of task 4 began more than once");
-  check(contradictions() === 3, "the report names the three contradictions in the texts");
-  say();
-  for (const line of readFileSync(reportFile, "utf8").trim().split("\n")) say(`    ${line}`);
-  return performance;
+  check(worker.pid !== first.pid && worker.code === 0, "it's another process, and it finished all three tasks");
+  check(inFlight?.join() === "2-olsen post", "in flight was exactly what the crash interrupted: `post` of task 2-olsen");
+  check(worker.of("refused")[0]?.code === "UNFINISHED_WORK", "new input was refused while work was unfinished");
+  check(resumed.join() === "post#2,close#1", "`post` ran again, then `close`; `read` and `pay` had completed and didn't");
+  check(worker.effects("in-doubt").join() === "letter 2-olsen", "its letter was in doubt: the probe found it in the post box");
+  check(isOnceEach("letter", 3) && isOnceEach("refund", 3), "three letters and three refunds went out, each exactly once");
+  return worker;
 }
 
-async function actThree(first: Performance): Promise<Performance> {
-  heading("3. Back to the end of task 3, and on from there");
-  explain(
-    "A rewind undoes the effects behind a task, newest first, and deletes all that came after it, in one",
-    "transaction, or nothing. First it is asked what would go.",
-  );
-  const sent = outbox.entries("sent").map(({ key }) => key);
-  say();
-  const performance = await perform(["rewind", folder], show);
-  const [dryRun, done] = of(performance, "rewind").map(({ report }) => report);
-  say();
-  check(performance.code === 0, "the rewind and the tasks after it succeeded");
+async function rewind(first: Ended, second: Ended): Promise<void> {
+  heading("4. Rewind to the end of task 1-brandt");
+  const worker = await runWorker(["turns", "rewind", turns], show);
+  const [dryRun, done] = worker.of("rewind").map(({ report }) => report);
+  check(worker.code === 0, "the rewind succeeded, and so did the new run of task 2");
+  check(JSON.stringify(dryRun?.removed) === JSON.stringify(done?.removed), "it deleted exactly what the dry run had said");
+  check(worker.stateAfter("rewind") === first.stateAfter("1-brandt"), "the state is that of the end of task 1, value for value");
+  const undone = ["refund 3-ito", "letter 3-ito", "refund 2-olsen", "letter 2-olsen"];
   check(
-    JSON.stringify(dryRun?.removed) === JSON.stringify(done?.removed),
-    "the rewind deleted exactly what the dry run had said",
+    worker.effects("undone").toSorted().join() === undone.toSorted().join(),
+    "two letters were recalled, two refunds charged back",
   );
+  const seqs = worker.of("effect").flatMap(({ event }) => (event.what === "undone" ? [event.effect.seq] : []));
   check(
-    stateAfter(performance, "rewind") === stateAfter(first, "3-extract"),
-    "the state is that of the end of task 3, value for value",
+    seqs.every((seq, at) => at === 0 || seq < seqs[at - 1]!),
+    "the newest first, each once",
   );
-  const retracted = outbox.entries("retracted").map(({ key }) => key);
-  const undone = of(performance, "effect").flatMap(({ event }) => (event.what === "undone" ? [event.effect] : []));
-  check(
-    retracted.length === 6 && retracted.toSorted().join() === sent.toSorted().join(),
-    "each of the six letters was retracted, once",
+  check(isOnceEach("letter", 4) && isOnceEach("refund", 4), "task 2 ran again, with a letter and a refund of its own");
+  check(worker.stateAfter("2-olsen") === second.stateAfter("2-olsen"), "the state at its end is the same as before the rewind");
+}
+
+async function summarise(): Promise<void> {
+  heading("5. What is left");
+  say(
+    `  how often each node began    read   post    pay  close   (${path.basename(turns)}/bodies.txt; only the nodes write to it)`,
   );
-  check(
-    undone.map(({ key }) => key).join() === retracted.join() &&
-      undone.every(({ seq }, at) => at === 0 || seq < (undone[at - 1]?.seq ?? 0)),
-    "the newest one first",
-  );
-  check(isSentOnce(12), "tasks 4 and 5 ran again, and sent six letters of their own, with keys of their own");
-  return performance;
+  for (const task of TASKS) {
+    const counts = ["read", "post", "pay", "close"].map((node) => String(began(`${task} ${node}`)).padStart(6));
+    say(`    ${task.padEnd(22)} ${counts.join(" ")}`);
+  }
+  const saver = TurnSaver.fromPath(path.join(turns, "agent.db"));
+  try {
+    const { total, rewound } = await saver.tokenUsage(THREAD);
+    say(`  tokens: ${total.input} in, ${total.output} out, and ${rewound.total} for what was rewound`);
+    const { ok, checked, problemCount } = await saver.verify();
+    const rows = Object.values(checked).reduce((sum, count) => sum + count, 0);
+    check(ok, `saver.verify() looked at ${rows} rows and found ${problemCount} problems`);
+    const progress = readFileSync(path.join(turns, "CHECKPOINT.md"), "utf8");
+    check(
+      TASKS.slice(0, 2).every((task) => progress.includes(`| ${task} | ✅ completed |`)),
+      "CHECKPOINT.md has both tasks as completed",
+    );
+  } finally {
+    saver.close();
+  }
+  say(`\nLook at what it left in ${bold(turns)}:`);
+  say("  agent.db       state, turns, effects, and the archive of the rewind: any SQLite browser opens it");
+  say("  CHECKPOINT.md  the progress, kept up to date by every process");
+  say("  world.txt      every letter and refund that really happened, and what was undone");
+  say(`Next: ${bold("npx tsx examples/minimal.ts")}, the same in 30 lines. (${((Date.now() - startedAt) / 1000).toFixed(1)} s)`);
+}
+
+/** Runs a worker until the letter is out and the refund beside it is saved, then kills it. */
+async function runUntilKilled(args: string[]): Promise<Ended> {
+  let isPosted = false;
+  let isPaid = false;
+  return runWorker(args, (message, worker) => {
+    show(message);
+    if (message.type === "posted" && message.to === KILL_IN) isPosted = true;
+    if (message.type === "paid" && message.to === KILL_IN) isPaid = true;
+    if (message.type === "turn" && message.turn.taskId === KILL_IN && message.turn.nodeName === "pay")
+      isPaid ||= message.turn.durable;
+    if (!isPosted || !isPaid || worker.killed) return;
+    // The official saver saves behind the node: its refund is given the time to be saved.
+    void sleep(args[0] === "official" ? 200 : 0).then(() => {
+      if (worker.killed) return;
+      killed(worker.pid);
+      worker.kill("SIGKILL");
+    });
+  });
 }
 
 function show(message: Message): void {
   switch (message.type) {
     case "task":
       return taskBegins(message.taskId);
+    case "note":
+      return say(`    ${message.text}`);
     case "turn":
       return turnRow(message.turn, message.note);
-    case "in-flight":
-      say();
-      for (const turn of message.turns) event(`in flight: ${turn.nodeName} of task ${turn.taskId}, attempt ${turn.attempt}`);
-      return;
-    case "refused":
-      event(`new input for task 5 is refused (${message.code}): it would drop the unfinished work. So: resume.`);
-      return taskBegins("4-cross-check (resumed)");
-    case "warning":
-      return event(`warning: ${message.message}`);
-    case "rewind":
-      return rewindReport(message.report);
     case "effect":
       return effectLine(message.event);
-    case "posted":
-    case "state":
+    case "in-flight":
+      for (const { nodeName, taskId, attempt } of message.turns)
+        say(`  in flight: ${nodeName} of task ${taskId}, attempt ${attempt}`);
       return;
+    case "refused":
+      say(`  new input: refused (${message.code}); runner.resume() comes first`);
+      return taskBegins(`${KILL_IN} (resumed)`);
+    case "rewind":
+      return rewindReport(message.report);
+    default:
   }
 }
 
-function isDone(message: Message, taskId: string, node: string): boolean {
-  if (message.type !== "turn" || message.turn.turnType !== "Action") return false;
-  return message.turn.taskId === taskId && message.turn.nodeName === node;
-}
-
 function began(body: string): number {
-  return ledger.count("began").get(body) ?? 0;
+  return new World(path.join(turns, "bodies.txt")).all("began").filter(({ subject }) => subject === body).length;
 }
 
-function ended(body: string): number {
-  return ledger.count("ended").get(body) ?? 0;
+/** Whether so many went out, each with a key of its own. */
+function isOnceEach(what: string, count: number): boolean {
+  const keys = world.all(what).map(({ key }) => key);
+  return keys.length === count && new Set(keys).size === count;
 }
 
-function contradictions(): number {
-  return readFileSync(reportFile, "utf8").split("CONTRADICTION").length - 1;
-}
-
-function seconds(): string {
-  return ((Date.now() - startedAt) / 1000).toFixed(1);
-}
-
-/** Whether so many letters went out, and none twice. */
-function isSentOnce(letterCount: number): boolean {
-  const keys = outbox.entries("sent").map(({ key }) => key);
-  return keys.length === letterCount && new Set(keys).size === letterCount;
+function newFolder(name: string): string {
+  const folder = path.join(root, name);
+  mkdirSync(folder, { recursive: true });
+  return folder;
 }

@@ -1,99 +1,136 @@
-// A process that runs the agent on a database file. `npm run demo` starts three of them, one after the other.
+// A process that runs the agent on a database file. `npm run demo` starts five of them, one after the other.
 import { createHash } from "node:crypto";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { GraphRunner, TurnsError, TurnSaver, type Turn } from "langgraph-checkpoint-turns";
-import { createAgent, TASKS, THREAD, type TaskId, undosFor } from "./agent";
-import { Ledger } from "./ledger";
+import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
+import { effect, GraphRunner, TurnSaver, TurnsError, type Turn } from "langgraph-checkpoint-turns";
+import { type Agent, createAgent, TASKS, type TaskId, THREAD } from "./agent";
 import { tell } from "./messages";
-import { Outbox } from "./outbox";
+import { World } from "./world";
 
-const threadId = THREAD;
-const PACE_MS = 30;
-/** A worker that waits to be killed and is not ends by itself. */
+/** A worker that waits to be killed, and isn't, ends by itself. */
 const NOT_KILLED_MS = 10_000;
 
-const [role = "", folder = "", killIn = ""] = process.argv.slice(2);
-const silent = (): void => undefined;
-const saver = TurnSaver.fromPath(path.join(folder, "agent.db"), {
-  logger: { debug: silent, info: silent, warn: (_, message) => tell({ type: "warning", message }), error: silent },
-});
-const outbox = new Outbox(path.join(folder, "outbox.txt"));
-const agent = createAgent({
-  saver,
-  ledger: new Ledger(path.join(folder, "ledger.txt")),
-  textsFolder: fileURLToPath(new URL("texts", import.meta.url)),
-  reportFile: path.join(folder, "report.md"),
-  pace: PACE_MS,
-  outbox,
-  onPosted: async (node, subject) => {
-    if (`${node} ${subject}` !== killIn) return;
-    await told;
-    tell({ type: "posted", node, subject });
-    await sleep(NOT_KILLED_MS);
-  },
-});
-const runner = new GraphRunner(agent, { undos: undosFor(outbox), checkpointFile: path.join(folder, "CHECKPOINT.md") });
-
-// Events come synchronously; a turn's note is read from its state, which is asynchronous, so they queue up.
+const [saverName = "", role = "", folder = "", killIn = ""] = process.argv.slice(2);
+const world = new World(path.join(folder, "world.txt"));
+const bodies = new World(path.join(folder, "bodies.txt"));
 let told: Promise<void> = Promise.resolve();
-saver.events.on("turn", (turn) => {
-  // An Action comes twice: when the node has returned, and again when its output is committed. The second one counts.
-  if (turn.turnType === "Thought" || turn.durable) told = told.then(() => tellTurn(turn));
-});
 
-saver.events.on("effect", (event) => {
-  told = told.then(() => tell({ type: "effect", event }));
-});
-
-if (role === "resume") await resume();
-if (role === "rewind") await rewind();
-await runWhatIsLeft();
-await told;
-saver.close();
-
-async function runWhatIsLeft(): Promise<void> {
-  const begun = new Set((await saver.listTasks(threadId)).map((span) => span.taskId));
-  for (const taskId of TASKS.filter((candidate) => !begun.has(candidate))) await runTask(taskId);
-}
-
-async function runTask(taskId: TaskId): Promise<void> {
+/** The post office: it takes a letter, and may be slow to answer. */
+async function postOffice(to: TaskId, key: string): Promise<string> {
+  world.record("letter", key, to);
   await told;
-  tell({ type: "task", taskId });
-  await runner.invoke({ task: taskId }, { threadId, taskId });
-  await tellState(taskId);
+  tell({ type: "posted", to });
+  if (to === killIn) await sleep(NOT_KILLED_MS);
+  return `letter to ${to} is out`;
 }
 
-/** The second process: it knows nothing but the file. */
-async function resume(): Promise<void> {
-  tell({ type: "in-flight", turns: await runner.inFlight(threadId) });
-  try {
-    await runner.invoke({ task: "5-report" }, { threadId, taskId: "5-report" });
-  } catch (error) {
-    tell({ type: "refused", code: TurnsError.is(error) ? error.code : String(error) });
+async function bank(to: TaskId, key: string, euros: number): Promise<string> {
+  world.record("refund", key, `${to} ${euros}`);
+  return `${euros} euros are paid to ${to}`;
+}
+
+await (saverName === "official" ? onSqliteSaver() : onTurnSaver());
+
+async function onSqliteSaver(): Promise<void> {
+  const checkpointer = SqliteSaver.fromConnString(path.join(folder, "official.db"));
+  const agent = createAgent({
+    checkpointer,
+    bodies,
+    post: ({ to }) => postOffice(to, ""),
+    pay: async ({ to, euros }) => {
+      const note = await bank(to, "", euros);
+      tell({ type: "paid", to });
+      return note;
+    },
+  });
+  const config = { configurable: { thread_id: THREAD } };
+  if (role === "run") {
+    for (const task of TASKS.slice(0, 2)) {
+      tell({ type: "task", taskId: task });
+      await report(await agent.stream({ task }, { ...config, streamMode: "updates" }));
+    }
+  } else await report(await agent.stream(null, { ...config, streamMode: "updates" }));
+}
+
+async function report(chunks: AsyncIterable<Record<string, { notes?: string[]; cached?: boolean }>>): Promise<void> {
+  for await (const { __metadata__: metadata, ...nodes } of chunks) {
+    // What was saved before the crash comes once more, marked as cached.
+    if (metadata?.cached === true) continue;
+    for (const [node, update] of Object.entries(nodes)) tell({ type: "note", text: `${node.padEnd(6)} ${update.notes?.join()}` });
   }
-  await runner.resume({ threadId });
-  await tellState("4-cross-check");
 }
 
-/** The third process: back to the end of task 3. */
-async function rewind(): Promise<void> {
-  const request = { threadId, toTask: "3-extract", tasks: TASKS };
-  tell({ type: "rewind", report: await runner.rewind({ ...request, dryRun: true }) });
-  const report = await runner.rewind(request);
-  await told;
-  tell({ type: "rewind", report });
-  await tellState("rewind");
-}
+async function onTurnSaver(): Promise<void> {
+  const quiet = (): void => undefined;
+  const saver = TurnSaver.fromPath(path.join(folder, "agent.db"), {
+    logger: { debug: quiet, info: quiet, warn: (_, message) => tell({ type: "warning", message }), error: quiet },
+  });
 
-async function tellTurn(turn: Turn): Promise<void> {
-  const state = turn.turnType === "Action" ? await saver.turnState(turn) : {};
-  tell({ type: "turn", turn, note: (state["notes"] as string[] | undefined)?.join() ?? "" });
-}
+  const post: Agent["post"] = ({ to, text }) =>
+    effect("letter", (key) => postOffice(to, key), {
+      input: { to, text },
+      undo: "recall",
+      // Asked when nobody knows whether the letter went out.
+      probe: (key) => (world.all("letter").some((letter) => letter.key === key) ? `letter to ${to} is out` : undefined),
+    });
+  const pay: Agent["pay"] = ({ to, euros }) =>
+    effect("refund", (key) => bank(to, key, euros), { input: { to, euros }, undo: "charge back" });
 
-async function tellState(after: string): Promise<void> {
-  await told;
-  const { values } = await agent.getState({ configurable: { thread_id: threadId } });
-  tell({ type: "state", after, digest: createHash("sha256").update(JSON.stringify(values)).digest("hex") });
+  const agent = createAgent({ checkpointer: saver, bodies, post, pay });
+  const runner = new GraphRunner(agent, {
+    undos: {
+      recall: ({ key, input }) => world.record("letter recalled", key, (input as { to: TaskId }).to),
+      "charge back": ({ key, input }) => world.record("refund charged back", key, (input as { to: TaskId }).to),
+    },
+    checkpointFile: path.join(folder, "CHECKPOINT.md"),
+  });
+
+  // Events are synchronous, and reading a turn's state isn't: so they queue up.
+  saver.events.on("turn", (turn) => {
+    // An Action comes twice: when the node has returned, and when its output is committed. The second one counts.
+    if (turn.turnType === "Thought" || turn.durable) told = told.then(() => tellTurn(turn));
+  });
+  saver.events.on("effect", (event) => {
+    told = told.then(() => tell({ type: "effect", event }));
+  });
+
+  if (role === "resume") {
+    tell({ type: "in-flight", turns: await runner.inFlight(THREAD) });
+    try {
+      await runner.invoke({ task: "3-ito" }, { threadId: THREAD, taskId: "3-ito" });
+    } catch (error) {
+      tell({ type: "refused", code: TurnsError.is(error) ? error.code : String(error) });
+    }
+    await runner.resume({ threadId: THREAD });
+    await tellState("2-olsen");
+  }
+  if (role === "rewind") {
+    const request = { threadId: THREAD, toTask: "1-brandt" };
+    tell({ type: "rewind", report: await runner.rewind({ ...request, dryRun: true }) });
+    const report = await runner.rewind(request);
+    await told;
+    tell({ type: "rewind", report });
+    await tellState("rewind");
+  }
+  const begun = new Set((await saver.listTasks(THREAD)).map((task) => task.taskId));
+  const due = TASKS.filter((task) => !begun.has(task));
+  for (const task of role === "rewind" ? due.slice(0, 1) : due) {
+    await told;
+    tell({ type: "task", taskId: task });
+    await runner.invoke({ task }, { threadId: THREAD, taskId: task });
+    await tellState(task);
+  }
+  saver.close();
+
+  async function tellTurn(turn: Turn): Promise<void> {
+    const state = turn.turnType === "Action" ? await saver.turnState(turn) : {};
+    tell({ type: "turn", turn, note: (state["notes"] as string[] | undefined)?.join() ?? "" });
+  }
+
+  async function tellState(after: string): Promise<void> {
+    await told;
+    const { values } = await agent.getState({ configurable: { thread_id: THREAD } });
+    tell({ type: "state", after, digest: createHash("sha256").update(JSON.stringify(values)).digest("hex") });
+  }
 }
