@@ -73,11 +73,12 @@ export class SaverEmitter extends EventEmitter<SaverEvents> {
     this.#log = log;
   }
 
-  tell<K extends keyof SaverEvents>(name: K, ...event: SaverEvents[K]): void {
+  override emit<K extends keyof SaverEvents>(name: K, ...event: SaverEvents[K]): boolean {
     try {
-      (this as EventEmitter).emit(name, ...event);
+      return (super.emit as (name: string, ...event: unknown[]) => boolean).call(this, name, ...event);
     } catch (error) {
       this.#log.error({ event: name, error: String(error) }, "a listener of the saver's events threw");
+      return true;
     }
   }
 }

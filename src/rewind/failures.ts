@@ -24,7 +24,7 @@ const failure = (code: TurnsErrorCode, row: EffectRow, what: string, details: Fr
   new TurnsError(code, { what, data: dataOf(row), ...details });
 
 export function uncompensated(threadId: string, gaps: readonly EffectSummary[]): TurnsError {
-  const named = firstOf(gaps, ({ id, name, node, undo }) => {
+  const named = firstOf(gaps, ({ id, name, nodeName: node, undo }) => {
     const why = undo === undefined ? "names no undo" : `undo ${JSON.stringify(undo)} is not registered`;
     return `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id}: ${why})`;
   });

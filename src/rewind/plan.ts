@@ -206,7 +206,7 @@ export type UndoVerdict =
 
 /** An effect behind the target of a rewind. */
 export interface EffectSummary extends Pick<Effect, "id" | "name" | "label" | "taskId" | "status" | "undo"> {
-  node: string;
+  nodeName: string;
   verdict: UndoVerdict;
 }
 
