@@ -56,7 +56,7 @@ export interface SaverEvents {
   /** A resume found that the graph is not what the thread was built on (S3.3), and what it does about it. */
   drift: [found: DriftEvent];
   /**
-   * `saver.prune` (but for a dry run) or `saver.deleteForRuns` has ended, or the option `retention` has removed something. What
+   * `saver.prune` (but for a dry run) or `saver.retention.deleteForRuns` has ended, or the option `retention` has removed something. What
    * `deleteThread` and `rewind` remove is not told here.
    */
   pruned: [report: PrunedEvent];

@@ -170,13 +170,13 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.#shown(await this.saver.rewind(request, this.#options.undos));
   }
 
-  /** {@link TurnSaver.finishRewind}, with the runner's undos. @throws as there */
+  /** `saver.rewinds.finish`, with the runner's undos. @throws as there */
   async finishRewind(request: FinishRequest): Promise<RewindReport | undefined> {
     const report = await this.saver.rewinds.finish(request, this.#options.undos);
     return report && this.#shown(report);
   }
 
-  /** {@link TurnSaver.takeBackRewind}, and brings the thread's CHECKPOINT.md up to date. @throws as there */
+  /** `saver.rewinds.takeBack`, and brings the thread's CHECKPOINT.md up to date. @throws as there */
   async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
     let threadId: string | undefined;
     const hear = (report: TakeBackReport): void => {
@@ -191,12 +191,12 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws as {@link TurnSaver.compensationReport} */
+  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws as `saver.rewinds.compensationReport` */
   async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
     return this.saver.rewinds.compensationReport(threadId, toTask, this.#options.undos);
   }
 
-  /** {@link TurnSaver.inFlight} */
+  /** `saver.turns.inFlight` */
   async inFlight(threadId: string): Promise<Turn[]> {
     return this.saver.turns.inFlight(threadId);
   }
@@ -318,7 +318,10 @@ export class GraphRunner<G extends RunnableGraph> {
     if (policy === "refuse") throw obstacle;
     if (policy === "ignore") {
       const told = { threadId, changes: found.drift };
-      internalsOf(this.saver).logger.warn(told, "the graph changed since its completed nodes ran; the run goes on with what they did");
+      internalsOf(this.saver).logger.warn(
+        told,
+        "the graph changed since its completed nodes ran; the run goes on with what they did",
+      );
       return this.#goesOn(threadId, input, found);
     }
     return this.#begunAnew(threadId, found, instead);

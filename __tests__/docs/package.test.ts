@@ -346,13 +346,13 @@ official.db.close();
 const seen = [];
 let n = 0;
 for (const { TurnSaver, TurnsError } of await builds(name)) for (const { importOfficial } of await builds(name + "/import")) {
-  for (const { salvage } of await builds(name + "/maintenance")) {
+  for (const { rotateKeys, salvage } of await builds(name + "/maintenance")) {
     n += 1;
     const saver = TurnSaver.fromPath(n + ".db", { encryption: { key: "0123456789abcdef".repeat(4) } });
     const { threads } = await importOfficial(saver, "old.db");
-    const { value: thread } = await saver.listThreads().next();
+    const [thread] = await saver.listThreads();
     const verified = await saver.verify();
-    const { retired } = await saver.rotateKeys();
+    const { retired } = await rotateKeys(saver);
     saver.close();
     const rescued = await salvage(n + ".db", n + "-rescued.db", { encryption: { key: "0123456789abcdef".repeat(4) } });
     const error = await importOfficial(undefined, "old.db").catch((thrown) => thrown);

@@ -2,7 +2,8 @@
 import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { CheckpointFile, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { createAgent, TASKS, THREAD } from "./agent";
 import { Ledger } from "./ledger";
 import { Outbox } from "./outbox";
@@ -57,7 +58,7 @@ async function theFileItself(folder: string): Promise<void> {
   const progress = path.join(folder, "CHECKPOINT.md");
   const saver = TurnSaver.fromPath(path.join(folder, "agent.db"));
   try {
-    const usage = await saver.tokenUsage(THREAD);
+    const usage = await saver.turns.tokenUsage(THREAD);
     say();
     say("Tokens by node, as the model reported them; what was rewound had its price too:");
     say();

@@ -54,7 +54,7 @@ await told;
 saver.close();
 
 async function runWhatIsLeft(): Promise<void> {
-  const begun = new Set((await saver.listTasks(threadId)).map((span) => span.taskId));
+  const begun = new Set((await saver.turns.tasks(threadId)).map((span) => span.taskId));
   for (const taskId of TASKS.filter((candidate) => !begun.has(candidate))) await runTask(taskId);
 }
 
@@ -88,7 +88,7 @@ async function rewind(): Promise<void> {
 }
 
 async function tellTurn(turn: Turn): Promise<void> {
-  const state = turn.turnType === "Action" ? await saver.turnState(turn) : {};
+  const state = turn.turnType === "Action" ? await saver.turns.state(turn) : {};
   tell({ type: "turn", turn, note: (state["notes"] as string[] | undefined)?.join() ?? "" });
 }
 

@@ -58,7 +58,11 @@ interface Situation {
 
 /** See `CheckpointFile.fromThread`. @throws {TurnsError} INVALID_OPTION, and what the saver throws */
 export async function progressOfThread(saver: TurnSaver, thread: string, options: FromThreadOptions): Promise<Progress> {
-  const { threadId, by, errors = !internalsOf(saver).encrypted } = checkedOptions(threadOptions, { ...options, threadId: thread });
+  const {
+    threadId,
+    by,
+    errors = !internalsOf(saver).encrypted,
+  } = checkedOptions(threadOptions, { ...options, threadId: thread });
   const turns = await turnsOf(saver, threadId);
   const situation: Situation = {
     head: headOf(await newestCheckpoint(saver, threadId)),
@@ -152,7 +156,8 @@ async function phaseOf(saver: TurnSaver, group: Group, errors: boolean): Promise
 async function notesOf(saver: TurnSaver, { status, course }: Group, errors: boolean): Promise<string> {
   if (course?.failed === undefined || (status !== "failed" && status !== "skipped")) return "";
   const node = JSON.stringify(course.failed.nodeName);
-  if (!errors) return failureLine(`node ${node}; its error stays in the ${internalsOf(saver).encrypted ? "encrypted " : ""}database`);
+  if (!errors)
+    return failureLine(`node ${node}; its error stays in the ${internalsOf(saver).encrypted ? "encrypted " : ""}database`);
   try {
     const error = (await saver.turns.state(course.failed))["error"] as { name?: unknown; message?: unknown } | undefined;
     const told = [error?.name, error?.message].filter((part) => typeof part === "string" && part !== "");

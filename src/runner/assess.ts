@@ -82,7 +82,9 @@ function goneOf(
   const begun = [...failed, ...inFlight, ...waiting].filter(
     ({ path, checkpointId }) => !path.includes("|") && checkpointId === headId,
   );
-  const names = [...new Set([...begun.map(({ nodeName: node }) => node), ...due])].filter((name) => !Object.hasOwn(graph.nodes, name));
+  const names = [...new Set([...begun.map(({ nodeName: node }) => node), ...due])].filter(
+    (name) => !Object.hasOwn(graph.nodes, name),
+  );
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
 }
 
