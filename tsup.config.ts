@@ -16,7 +16,8 @@ export default defineConfig({
   format: "esm",
   target: "node20",
   platform: "node",
-  dts: { entry: entries },
+  // scripts/types.mjs makes the declarations.
+  dts: false,
   sourcemap: true,
   clean: true,
   treeshake: false,

@@ -116,7 +116,18 @@ export type ResolvedOptions = Required<Omit<TurnSaverOptions, Optional>> & Pick<
 
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {
+  refuseFormerName(options);
   return checkedOptions(schema, options);
+}
+
+/** LangGraph's own `durability` means something else, and goes with a run. @throws {TurnsError} INVALID_OPTION */
+function refuseFormerName(options: object | null): void {
+  if (options === null || !Object.hasOwn(options, "durability")) return;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: 'Unknown option "durability".',
+    remedy: 'Did you mean "synchronous"? It takes "full" or "normal". LangGraph\'s own "durability" is an option of a run.',
+    data: { option: "durability", nearest: "synchronous" },
+  });
 }
 
 /** Parses options, and names the first that is wrong, with its whole path. @throws {TurnsError} INVALID_OPTION */

@@ -519,8 +519,8 @@ describe("bad input: a closed saver", () => {
 
 describe("bad input: options", () => {
   test.each<[string, unknown, RegExp]>([
-    ["durability", "none", /full.*normal/],
-    ["durability", 1, /full.*normal/],
+    ["synchronous", "none", /full.*normal/],
+    ["synchronous", 1, /full.*normal/],
     ["busyTimeoutMs", -1, /a number of at least 0;/],
     ["busyTimeoutMs", 1.5, /a whole number;/],
     ["busyTimeoutMs", Number.NaN, /number/],
@@ -558,7 +558,7 @@ describe("bad input: options", () => {
     ["retention", { retention: 5 }, "an object", "5", "no object"],
     ["busyTimeoutMs", { busyTimeoutMs: 1e9 }, "a number of at most 86400000", "1000000000", "an upper bound"],
     ["immutable", { immutable: 1 }, "true or false", "1", "no boolean"],
-    ["durability", { durability: "none" }, '"full" or "normal"', '"none"', "a choice"],
+    ["synchronous", { synchronous: "none" }, '"full" or "normal"', '"none"', "a choice"],
     ["clock", { clock: 5 }, "a function that returns a Date", "5", "a text of the schema"],
   ])(
     "bad input: option %s of %j: the message names the whole path and is one sentence (%5$s)",

@@ -29,6 +29,7 @@ export interface EffectDetails extends Effect {
   error: unknown;
 }
 
+/** @internal */
 export interface EffectsParts {
   store: Store;
   content: EffectContent;
@@ -54,6 +55,7 @@ const resolution = z.union(
 export class Effects {
   readonly #parts: EffectsParts;
 
+  /** @internal */
   constructor(parts: EffectsParts) {
     this.#parts = parts;
   }

@@ -7,6 +7,7 @@ export class RetentionControl {
   readonly #parts: PruneParts;
   readonly #events: SaverEmitter;
 
+  /** @internal */
   constructor(parts: PruneParts, events: SaverEmitter) {
     this.#parts = parts;
     this.#events = events;

@@ -33,6 +33,7 @@ export class Names {
   readonly #store: Store;
   readonly #clock: () => Date;
 
+  /** @internal */
   constructor(store: Store, clock: () => Date) {
     this.#store = store;
     this.#clock = clock;

@@ -35,6 +35,7 @@ export interface Rewind {
   reason: string | undefined;
 }
 
+/** @internal */
 export interface RewindParts extends Parts {
   /** Gives the space of what was deleted back, in the background. */
   space: { later(): void };
@@ -46,6 +47,7 @@ const rewindToTakeBack = z.strictObject({ rewindId: z.string(), despiteUndone: z
 export class Rewinds {
   readonly #parts: RewindParts;
 
+  /** @internal */
   constructor(parts: RewindParts) {
     this.#parts = parts;
   }
@@ -113,7 +115,7 @@ export class Rewinds {
   }
 }
 
-/** Does a rewind, within a span, and tells of it. */
+/** Does a rewind, within a span, and tells of it. @internal */
 export async function rewound<R extends RewindReport | undefined>(
   { events, space }: RewindParts,
   request: object,

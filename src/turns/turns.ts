@@ -31,6 +31,7 @@ export interface Run {
   startedAt: Date;
 }
 
+/** @internal */
 interface TurnsParts {
   store: Store;
   values: Values;
@@ -41,6 +42,7 @@ interface TurnsParts {
 export class Turns {
   readonly #parts: TurnsParts;
 
+  /** @internal */
   constructor(parts: TurnsParts) {
     this.#parts = parts;
   }
