@@ -87,7 +87,7 @@ function loadedWith(entry: string): Loaded {
 const of = (files: readonly string[], ...kinds: readonly RegExp[]): string[] =>
   files.filter((file) => kinds.some((kind) => kind.test(file)));
 
-test("importing the root loads no code for import, salvage, verification, key rotation or CHECKPOINT.md, and no Markdown parser", () => {
+test("S8.1 importing the root loads no code for import, salvage, verification, key rotation or CHECKPOINT.md, and no Markdown parser", () => {
   const { atOnce, packages } = loadedWith(ENTRIES.index);
   expect(of(atOnce, /^src\/saver\.ts$/)).toHaveLength(1);
   expect(of(atOnce, IMPORT, SALVAGE, VERIFICATION, ROTATION, REPORT)).toEqual([]);
@@ -116,7 +116,7 @@ test("/checkpoint-file loads its own code and not the saver's", () => {
   expect(packages).toContain("markdown-it");
 });
 
-test("each entry exports its own values, and the root none of the others'", () => {
+test("S8.1 each entry exports its own values, and the root none of the others'", () => {
   expect(Object.keys(checkpointFile)).toEqual(["CheckpointFile"]);
   expect(Object.keys(importing)).toEqual(["importOfficial"]);
   expect(Object.keys(maintenance).sort()).toEqual(["rotateKeys", "salvage", "vacuum"]);
@@ -125,7 +125,7 @@ test("each entry exports its own values, and the root none of the others'", () =
   }
 });
 
-test("the root exports at most six values and 45 types", () => {
+test("S8.1 the root exports at most six values and 45 types", () => {
   const file = join(ROOT, ENTRIES.index);
   const source = ts.createSourceFile(file, readFileSync(file, "utf8"), ts.ScriptTarget.ES2022, true);
   const values: string[] = [];
@@ -165,7 +165,7 @@ const MEMBERS: Record<Exclude<keyof root.TurnSaver, keyof BaseCheckpointSaver>, 
   [Symbol.asyncDispose]: "of JavaScript",
 };
 
-test("a TurnSaver has its verbs and groups, and nothing internal can be reached from it", () => {
+test("S8.1 a TurnSaver has its verbs and groups, and nothing internal can be reached from it", () => {
   const saver = root.TurnSaver.fromPath(":memory:");
   const ofLangGraph = ["constructor", "deleteThread", "getDeltaChannelHistory", "getTuple", "list", "put", "putWrites", "toJSON"];
   const own = Reflect.ownKeys(saver).filter((name) => name !== "serde");

@@ -569,6 +569,12 @@ describe("bad input: options", () => {
     },
   );
 
+  test("bad input: the option that was called durability is refused with the name that it has", () => {
+    const refused = expect(() => TurnSaver.fromPath(":memory:", { durability: "normal" } as object));
+    refused.toThrow('Unknown option "durability". Did you mean "synchronous"?');
+    refused.toThrow(expect.objectContaining({ code: "INVALID_OPTION", data: { option: "durability", nearest: "synchronous" } }));
+  });
+
   test("bad input: all unknown options are named, and their values are not shown", () => {
     const open = (): unknown => TurnSaver.fromPath(":memory:", { key: "hunter2", keyId: "a" } as object);
     expect(open).toThrow('option "key", "keyId": expected only options that exist; found what is none.');

@@ -1,7 +1,7 @@
 import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { effect, GraphRunner, type ThreadSummary as ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type Page, type ThreadSummary, TurnSaver } from "langgraph-checkpoint-turns";
 import { plainSealing, type RawOf, THREAD_ROWS, type THREADS } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
@@ -198,7 +198,7 @@ describe("S3.7 listThreads", () => {
     for (const taskId of ["one", "two"]) await runner.invoke({ log: [] }, { threadId: "x", taskId });
     await runner.invoke({ log: [] }, { threadId: "y" });
     const threads = await saver.listThreads();
-    expect(threads).toEqual<ThreadRow[]>([
+    expect(threads).toEqual<ThreadSummary[]>([
       { threadId: "x", createdAt: expect.any(Date) as Date, epoch: 0, checkpoints: 10, turns: 12, tasks: 2 },
       { threadId: "y", createdAt: expect.any(Date) as Date, epoch: 0, checkpoints: 5, turns: 6, tasks: 1 },
     ]);
@@ -232,6 +232,86 @@ describe("S3.7 listThreads", () => {
     }
     expect(found).toEqual(["a", "b", "c"]);
     expect(await saver.listThreads()).toEqual([]);
+  });
+});
+
+describe("S8.1 a list is an array that says where its next page begins", () => {
+  type Query = { after?: never; limit?: number } | undefined;
+
+  /** Every list, on a thread with three items of each. */
+  async function lists(): Promise<Record<string, (query?: Query) => Promise<Page<unknown, never>>>> {
+    const deed = async (node: string): Promise<void> =>
+      void (node === "a" && (await effect("deed", () => node, { undo: false })));
+    const runner = new GraphRunner(chain(saver, deed));
+    for (const taskId of ["one", "two", "three", "four"]) await runner.invoke({ log: [] }, { threadId: "t", taskId });
+    for (const threadId of ["u", "v"]) await runner.invoke({ log: [] }, { threadId });
+    for (const name of ["ä", "a", "\u{1F600}", "b"]) await saver.names.set({ threadId: "t" }, name);
+    for (let back = 0; back < 3; back += 1) {
+      const { rewindId } = await saver.rewind({ threadId: "t", toTask: "three" });
+      await saver.rewinds.takeBack(rewindId!);
+    }
+    return {
+      listThreads: (query: Query) => saver.listThreads(query),
+      "turns.list": (query: Query) => saver.turns.list("t", query),
+      "turns.tasks": (query: Query) => saver.turns.tasks("t", query),
+      "effects.list": (query: Query) => saver.effects.list("t", query),
+      "effects.list of a status": (query: Query) => saver.effects.list("t", { ...query, status: "done" }),
+      "rewinds.list": (query: Query) => saver.rewinds.list("t", query),
+      "names.list": (query: Query) => saver.names.list("t", query),
+    } as unknown as Awaited<ReturnType<typeof lists>>;
+  }
+
+  test("S8.1 pages of every size, put together, are the whole list, and the last page has no cursor", async () => {
+    for (const [name, list] of Object.entries(await lists())) {
+      const whole = await list();
+      expect([name, whole.length >= 3, whole.cursor]).toEqual([name, true, undefined]);
+      for (const limit of [1, 2, 3, whole.length, whole.length + 1]) {
+        const sizes: number[] = [];
+        const found: unknown[] = [];
+        for (let after: never | undefined; ;) {
+          const page: Page<unknown, never> = await list({ after, limit });
+          found.push(...page);
+          sizes.push(page.length);
+          after = page.cursor;
+          if (after === undefined) break;
+        }
+        expect([name, limit, found]).toEqual([name, limit, [...whole]]);
+        expect([name, sizes.length]).toEqual([name, Math.ceil(whole.length / limit)]);
+      }
+      expect(await list({ limit: 0 })).toEqual([]);
+      for (const wrong of [{ limit: -1 }, { limit: 1.5 }, { after: {} }, { afterSeq: 1 }]) {
+        await expect(list(wrong as never)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+      }
+    }
+  });
+
+  test("S8.1 a page of effects of one status holds as many as were asked for, however many others are between them", async () => {
+    const breaks = async (node: string): Promise<void> => {
+      if (node !== "a") return;
+      for (const [index, kind] of ["no", "no", "no", "yes", "no", "yes", "yes"].entries()) {
+        const options = { undo: false, id: String(index) } as const;
+        await effect(kind, () => (kind === "no" ? Promise.reject(new Error("no")) : kind), options).catch(() => undefined);
+      }
+    };
+    await new GraphRunner(chain(saver, breaks)).invoke({ log: [] }, { threadId: "x" });
+    const first = await saver.effects.list("x", { status: "done", limit: 2 });
+    expect(first.map(({ name }) => name)).toEqual(["yes", "yes"]);
+    const rest = await saver.effects.list("x", { status: "done", limit: 2, after: first.cursor });
+    expect([rest.length, rest.cursor]).toEqual([1, undefined]);
+  });
+
+  test("S8.1 a page is the array that it looks like, and dates are dates", async () => {
+    await lists();
+    const page = await saver.rewinds.list("t", { limit: 1 });
+    expect(page).toEqual([
+      expect.objectContaining({ toTask: "three", createdAt: expect.any(Date), takenBackAt: expect.any(Date) }),
+    ]);
+    expect(JSON.parse(JSON.stringify(page))).toHaveLength(1);
+    const tasks = await saver.turns.tasks("t");
+    expect(tasks.map(({ endSeq }) => endSeq === undefined)).toEqual([false, false, false, true]);
+    expect(tasks.every(({ createdAt }) => createdAt instanceof Date)).toBe(true);
+    expect(JSON.stringify([tasks, await saver.listThreads()])).not.toContain("null");
+    expect((await saver.names.list("t")).map(({ name }) => name)).toEqual(["a", "b", "ä", "\u{1F600}"]);
   });
 });
 
