@@ -542,7 +542,10 @@ describe("what cannot be read", () => {
     const { path, ids } = await broken();
     const saver = target();
     const error = await refusal(importOfficial(saver, path));
-    expect(error).toMatchObject({ code: "CHECKPOINT_UNREADABLE", data: { threadId: "bad", checkpointNs: "", checkpointId: ids[1] } });
+    expect(error).toMatchObject({
+      code: "CHECKPOINT_UNREADABLE",
+      data: { threadId: "bad", checkpointNs: "", checkpointId: ids[1] },
+    });
     expect(error.message).toContain("could not serialize a value");
     expect(await saver.listThreads()).toEqual([]);
   });

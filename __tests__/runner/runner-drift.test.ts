@@ -2,7 +2,7 @@ import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, entrypoint, interrupt, MessagesAnnotation, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { effect, GraphRunner } from "langgraph-checkpoint-turns";
-import { type DriftEvent } from "../../src/testing-internal";
+import type { DriftEvent } from "../../src/testing-internal";
 import { breaks, line, type lineGraph, paths, type Runner, State, world, type World } from "../support/run-world";
 
 const config = { configurable: { thread_id: "t" } };

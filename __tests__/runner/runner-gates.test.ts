@@ -1,6 +1,6 @@
 import { START, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner, type GraphRunnerOptions } from "langgraph-checkpoint-turns";
-import { type ValidationEvent } from "../../src/testing-internal";
+import type { ValidationEvent } from "../../src/testing-internal";
 import { inAnotherProcess, scriptTold } from "./run-process";
 import { line, lineGraph, paths, SideEffects, State, world, type World } from "../support/run-world";
 

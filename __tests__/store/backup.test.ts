@@ -19,7 +19,7 @@ import { createInterface } from "node:readline";
 import { Annotation, Command, interrupt, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
-import { type BackupProgress } from "../../src/testing-internal";
+import type { BackupProgress } from "../../src/testing-internal";
 import { checkpointFault, save } from "../../torture/faults/histories";
 import { SmallDisk, WITHOUT_MOUNT } from "../../torture/faults/small-disk";
 import { tempFile } from "../support/temp";

@@ -17,7 +17,7 @@ import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { GraphRunner, type Turn, TurnSaver } from "langgraph-checkpoint-turns";
-import { type TokenCounts } from "../../src/testing-internal";
+import type { TokenCounts } from "../../src/testing-internal";
 import { z } from "zod";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
