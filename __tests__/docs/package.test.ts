@@ -266,7 +266,10 @@ describe("the tarball", () => {
   });
 
   it("has types that are not wrong, for every entry and way of resolving (subpaths: Node 12 and later)", () => {
-    const report = JSON.parse(run(stage, "sh", ["-c", `"$1" "$2" --format json || true`, "sh", bin("attw"), tarball]));
+    // Through a file: it exits before a pipe has taken all of it.
+    const told = path.join(work, "attw.json");
+    run(stage, "sh", ["-c", `"$1" "$2" --format json > "$3" || true`, "sh", bin("attw"), tarball, told]);
+    const report = JSON.parse(readFileSync(told, "utf8"));
     expect(report.analysis.types.kind).toBe("included");
     const problems = Object.values<any>(report.problems ?? {}).flat();
     expect(problems.filter((problem) => !(problem.resolutionKind === "node10" && problem.entrypoint !== "."))).toEqual([]);
