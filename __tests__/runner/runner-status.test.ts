@@ -36,7 +36,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     expect(status.completed).toEqual(
       ["a", "b"].map((node) =>
         expect.objectContaining({
-          ...{ node, path: node, taskId: "T", attempt: 1, status: "ok", error: undefined, validation: undefined },
+          ...{ nodeName: node, path: node, taskId: "T", attempt: 1, status: "ok", error: undefined, validation: undefined },
           at: expect.any(Date) as Date,
           fingerprint: expect.stringMatching(/.{10}/) as string,
         }),
