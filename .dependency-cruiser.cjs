@@ -197,6 +197,13 @@ module.exports = {
       },
     },
     {
+      name: "report-is-loaded-when-asked-for",
+      severity: "error",
+      comment: 'CHECKPOINT.md takes a Markdown parser: the core loads it by `await import("…")`.',
+      from: { path: "^src/", pathNot: ["^src/report/", door] },
+      to: { path: "^src/report/", dynamic: false, dependencyTypesNot: ["type-only"] },
+    },
+    {
       name: "operations-know-no-engine",
       severity: "error",
       comment:

@@ -3,6 +3,7 @@ import { defineConfig } from "tsup";
 /** One line per public entry; each needs its twin under "exports" in package.json. */
 const entries = {
   index: "src/index.ts",
+  "checkpoint-file": "src/report/index.ts",
   import: "src/import/index.ts",
   maintenance: "src/maintenance/index.ts",
   testing: "src/testing/index.ts",
@@ -15,7 +16,8 @@ export default defineConfig({
   format: "esm",
   target: "node20",
   platform: "node",
-  dts: { entry: entries },
+  // scripts/types.mjs makes the declarations.
+  dts: false,
   sourcemap: true,
   clean: true,
   treeshake: false,

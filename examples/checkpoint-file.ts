@@ -7,7 +7,8 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { CheckpointFile, TurnSaver } from "langgraph-checkpoint-turns";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 
 const folder = mkdtempSync(join(tmpdir(), "turns-checkpoint-file-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));

@@ -35,7 +35,7 @@ const result = await runner.resume({ threadId, command: new Command({ resume: "y
 console.log(`after the answer: sent = ${result.sent}`);
 assert.equal(result.sent, true);
 
-const actions = (await saver.listTurns(threadId)).filter((turn) => turn.turnType === "Action");
+const actions = (await saver.turns.list(threadId)).filter((turn) => turn.turnType === "Action");
 console.log(`actions: ${actions.map((turn) => `${turn.nodeName}#${turn.attempt} ${turn.status ?? ""}`).join(", ")}`);
 console.log(`node bodies: ${ran.join(", ")}`);
 assert.deepEqual(

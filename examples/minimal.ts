@@ -23,7 +23,7 @@ try {
 
   const reopened = TurnSaver.fromPath(file);
   const state = await builder.compile({ checkpointer: reopened }).getState(config);
-  const turns = await reopened.listTurns("thread-1");
+  const turns = await reopened.turns.list("thread-1");
   reopened.close();
 
   console.log(`read back from the file: ${JSON.stringify(state.values)}`);

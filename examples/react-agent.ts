@@ -56,7 +56,7 @@ try {
   const messages = [{ role: "user", content: "What does invoice.txt come to?" }];
   const result = await runner.invoke({ messages }, { threadId: "invoice", taskId: "add-up" });
 
-  const turns = await saver.listTurns("invoice");
+  const turns = await saver.turns.list("invoice");
   for (const { seq, turnType, nodeName, tokens } of turns.filter((turn) => turn.turnType === "Action"))
     console.log(`${String(seq).padStart(3)}  ${turnType}  ${nodeName.padEnd(6)} ${tokens.input} tokens in, ${tokens.output} out`);
   console.log(result.messages.at(-1)?.text);

@@ -28,8 +28,8 @@ try {
   const result = await graph.invoke({ card: CARD }, { configurable: { thread_id: "order-1" } });
   assert.equal(result.card, CARD); // the graph's own state is untouched
 
-  for (const turn of await saver.listTurns("order-1")) {
-    const state = await saver.turnState(turn);
+  for (const turn of await saver.turns.list("order-1")) {
+    const state = await saver.turns.state(turn);
     console.log(`${turn.turnType} of ${turn.nodeName}: ${JSON.stringify(state)}`);
     assert.ok(!JSON.stringify(state).includes(CARD));
   }

@@ -37,7 +37,7 @@ assert.deepEqual(report.removed, plan.removed);
 await assert.rejects(runner.rewind({ threadId, toTask: "friday" }), { code: "UNKNOWN_TASK" });
 console.log("a task that does not exist is refused with UNKNOWN_TASK, and nothing is deleted");
 
-await saver.takeBackRewind(report.rewindId!);
+await saver.rewinds.takeBack(report.rewindId!);
 console.log(`taken back: ${(await diary()).join("; ")}`);
 assert.equal((await diary()).length, 3);
 saver.close();

@@ -1,5 +1,5 @@
 /**
- * Makes a CommonJS twin of each built ES module in `dist/` (`.cjs`), and of each declaration file (`.d.cts`). The entries share their
+ * Makes a CommonJS twin of each built ES module in `dist/` (`.cjs`). The entries share their
  * chunks in both formats, so a class is the same class in all entries. (esbuild itself splits only ES modules.)
  */
 import { readdir, readFile, writeFile } from "node:fs/promises";
@@ -32,8 +32,4 @@ for (const file of files.filter((name) => name.endsWith(".js"))) {
     .replaceAll(KEPT, "import(")
     .replace(/\/\/# sourceMappingURL=.*/, "");
   await writeFile(join(DIST, file.replace(/\.js$/, ".cjs")), twin);
-}
-for (const file of files.filter((name) => name.endsWith(".d.ts"))) {
-  const text = await readFile(join(DIST, file), "utf8");
-  await writeFile(join(DIST, file.replace(/\.d\.ts$/, ".d.cts")), text.replace(BUILT_FILE, "$1$2.cjs$1"));
 }

@@ -3,13 +3,22 @@ import { EffectContent } from "./effects/content";
 import { Effects } from "./effects/effects";
 import { EffectJournal } from "./effects/journal";
 import { SaverEmitter } from "./events";
+import type { Internals } from "./internals";
 import type { ResolvedOptions } from "./options";
+import { RetentionControl } from "./retention/control";
+import { Names } from "./retention/names";
+import type { PruneParts } from "./retention/prune";
 import { Retention } from "./retention/retention";
 import { SpaceKeeper } from "./retention/space";
+import { rewindToCheckpoint } from "./rewind/rewind";
+import { type RewindParts, Rewinds, rewound } from "./rewind/rewinds";
+import { checkedId } from "./run-config";
 import { Saving } from "./saving";
 import { UserSerde } from "./serde";
 import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
+import { attachedGraph } from "./turns/attach";
+import { recordedGraphsOf } from "./turns/attached-graph";
 import { isAlive } from "./turns/process-identity";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
@@ -17,6 +26,7 @@ import { SeenCheckpoints } from "./turns/seen-checkpoints";
 import { Redaction } from "./turns/redaction";
 import { RunRegistry } from "./turns/run-registry";
 import { TurnLog } from "./turns/turn-log";
+import { Turns } from "./turns/turns";
 import { Values } from "./values";
 
 export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./store/sqlite";
@@ -27,13 +37,18 @@ export interface Assembly {
   store: Store;
   values: Values;
   serde: UserSerde | undefined;
-  content: EffectContent;
   effects: Effects;
+  turns: Turns;
+  rewinds: Rewinds;
+  control: RetentionControl;
+  names: Names;
   runs: RunRegistry;
   recorder: TurnRecorder;
   space: SpaceKeeper;
   retention: Retention | undefined;
-  names: RunNames;
+  rewinding: RewindParts;
+  pruning: PruneParts;
+  runNames: RunNames;
   beginnings: Beginnings;
   saving: Saving;
   seen: SeenCheckpoints;
@@ -55,11 +70,11 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   if (!redaction.recordsTurns) {
     logger.debug({}, 'turns: "off": what is in flight, tokens and the history of turns will not be known');
   }
-  const names = new RunNames();
-  const namesOf = (threadId: string): ReturnType<RunNames["of"]> => names.of(threadId);
+  const runNames = new RunNames();
+  const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
   const common = { store, options, events, runs, failures, redaction, seen };
-  const recorder = new TurnRecorder(new TurnLog({ ...common, names }), runs.bodies);
+  const recorder = new TurnRecorder(new TurnLog({ ...common, names: runNames }), runs.bodies);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
@@ -75,8 +90,45 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     beginnings,
     retention,
     recorder,
-    names,
+    names: runNames,
   });
-  const effects = new Effects(journaled);
-  return { events, store, values, serde, content, effects, runs, recorder, space, retention, names, beginnings, saving, seen };
+  const rewinding: RewindParts = {
+    ...{ store, content, events, space, createId },
+    now: () => clock().toISOString(),
+    isAlive: (run) => isAlive(run),
+    hold: (threadId, within) => runs.hold(threadId, within),
+  };
+  const pruning: PruneParts = { store, now, isAlive: (run) => isAlive(run) };
+  return {
+    ...{ events, store, values, serde, runs, recorder, space, retention, rewinding, pruning, runNames, beginnings, saving, seen },
+    effects: new Effects(journaled),
+    turns: new Turns({ store, values, serde }),
+    rewinds: new Rewinds(rewinding),
+    control: new RetentionControl(pruning, events),
+    names: new Names(store, clock),
+  };
+}
+
+/** What the saver's own rooms need beyond its public methods. */
+export function internalsFrom(
+  { store, recorder, runs, retention, rewinding }: Assembly,
+  { logger, encryption }: ResolvedOptions,
+): Internals {
+  return {
+    store,
+    logger,
+    encrypted: encryption !== undefined,
+    documentOf: (graph) => attachedGraph(graph, recorder).document,
+    async recordedGraphs(threadId, turns) {
+      const id = checkedId(threadId, "thread_id", "recordedGraphs");
+      const ids = turns.map((turn) => checkedId(turn.id, "id", "recordedGraphs"));
+      return recordedGraphsOf(id, await store.graphsOfTurns(id, ids));
+    },
+    lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
+    reserve: async (threadId) => runs.reserve(threadId),
+    holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
+    rewindToCheckpoint: async (request, undos) =>
+      rewound(rewinding, request, () => rewindToCheckpoint(rewinding, request, undos, true)),
+    countRewinds: async (threadId, reason) => store.countRewinds(checkedId(threadId, "thread_id", "countRewinds"), reason),
+  };
 }

@@ -56,7 +56,7 @@ export interface SaverEvents {
   /** A resume found that the graph is not what the thread was built on (S3.3), and what it does about it. */
   drift: [found: DriftEvent];
   /**
-   * `saver.prune` (but for a dry run) or `saver.deleteForRuns` has ended, or the option `retention` has removed something. What
+   * `saver.prune` (but for a dry run) or `saver.retention.deleteForRuns` has ended, or the option `retention` has removed something. What
    * `deleteThread` and `rewind` remove is not told here.
    */
   pruned: [report: PrunedEvent];
@@ -73,11 +73,12 @@ export class SaverEmitter extends EventEmitter<SaverEvents> {
     this.#log = log;
   }
 
-  tell<K extends keyof SaverEvents>(name: K, ...event: SaverEvents[K]): void {
+  override emit<K extends keyof SaverEvents>(name: K, ...event: SaverEvents[K]): boolean {
     try {
-      (this as EventEmitter).emit(name, ...event);
+      return (super.emit as (name: string, ...event: unknown[]) => boolean).call(this, name, ...event);
     } catch (error) {
       this.#log.error({ event: name, error: String(error) }, "a listener of the saver's events threw");
+      return true;
     }
   }
 }

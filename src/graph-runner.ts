@@ -1,8 +1,7 @@
+import { internalsOf } from "./internals";
 import { describe, TurnsError } from "./errors";
-import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
 import { nodePathOf, ofNode } from "./guards/fingerprint";
-import { CheckpointFile } from "./report/checkpoint-file";
 import {
   type CompensationReport,
   type FinishRequest,
@@ -97,7 +96,7 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** The saver's events, those of this runner among them: `drift`. */
-  get events(): SaverEmitter {
+  get events(): TurnSaver["events"] {
     return this.saver.events;
   }
 
@@ -171,13 +170,13 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.#shown(await this.saver.rewind(request, this.#options.undos));
   }
 
-  /** {@link TurnSaver.finishRewind}, with the runner's undos. @throws as there */
+  /** `saver.rewinds.finish`, with the runner's undos. @throws as there */
   async finishRewind(request: FinishRequest): Promise<RewindReport | undefined> {
-    const report = await this.saver.finishRewind(request, this.#options.undos);
+    const report = await this.saver.rewinds.finish(request, this.#options.undos);
     return report && this.#shown(report);
   }
 
-  /** {@link TurnSaver.takeBackRewind}, and brings the thread's CHECKPOINT.md up to date. @throws as there */
+  /** `saver.rewinds.takeBack`, and brings the thread's CHECKPOINT.md up to date. @throws as there */
   async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
     let threadId: string | undefined;
     const hear = (report: TakeBackReport): void => {
@@ -185,21 +184,21 @@ export class GraphRunner<G extends RunnableGraph> {
     };
     this.events.on("rewind_taken_back", hear);
     try {
-      return await this.saver.takeBackRewind(rewindId, options);
+      return await this.saver.rewinds.takeBack(rewindId, options);
     } finally {
       this.events.off("rewind_taken_back", hear);
       if (threadId !== undefined) await this.#refreshFile(threadId, "after a rewind was taken back");
     }
   }
 
-  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws as {@link TurnSaver.compensationReport} */
+  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws as `saver.rewinds.compensationReport` */
   async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
-    return this.saver.compensationReport(threadId, toTask, this.#options.undos);
+    return this.saver.rewinds.compensationReport(threadId, toTask, this.#options.undos);
   }
 
-  /** {@link TurnSaver.inFlight} */
+  /** `saver.turns.inFlight` */
   async inFlight(threadId: string): Promise<Turn[]> {
-    return this.saver.inFlight(threadId);
+    return this.saver.turns.inFlight(threadId);
   }
 
   /** Nobody else runs the thread meanwhile. @throws {TurnsError} THREAD_RUNNING */
@@ -215,10 +214,11 @@ export class GraphRunner<G extends RunnableGraph> {
   /** @returns what gives the thread back, and brings its CHECKPOINT.md to an end */
   async #taken(options: RunOptions<G>): Promise<() => Promise<void>> {
     const threadId = checkedCall(options, "a run");
-    const release = await this.saver.reserve(threadId);
+    const release = await internalsOf(this.saver).reserve(threadId);
     if (this.#options.checkpointFile === undefined) return release;
     try {
       const path = this.#fileOf(threadId);
+      const { CheckpointFile } = await import("./report/checkpoint-file");
       const follower = CheckpointFile.follow(this.saver, threadId, path);
       return async () => {
         await release();
@@ -244,9 +244,10 @@ export class GraphRunner<G extends RunnableGraph> {
   async #refreshFile(threadId: string, when: string): Promise<void> {
     if (this.#options.checkpointFile === undefined) return;
     try {
+      const { CheckpointFile } = await import("./report/checkpoint-file");
       await new CheckpointFile(this.#fileOf(threadId)).refresh(this.saver, threadId);
     } catch (error) {
-      this.saver.logger.warn({ threadId, error: String(error) }, `CHECKPOINT.md could not be written ${when}`);
+      internalsOf(this.saver).logger.warn({ threadId, error: String(error) }, `CHECKPOINT.md could not be written ${when}`);
     }
   }
 
@@ -312,12 +313,15 @@ export class GraphRunner<G extends RunnableGraph> {
     const policy = this.#policyFor(obstacle, options);
     if (obstacle.code === "GRAPH_CHANGED") {
       const { done } = await repeatedBy(this.saver, threadId, found.run);
-      this.events.tell("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: done });
+      this.events.emit("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: done });
     }
     if (policy === "refuse") throw obstacle;
     if (policy === "ignore") {
       const told = { threadId, changes: found.drift };
-      this.saver.logger.warn(told, "the graph changed since its completed nodes ran; the run goes on with what they did");
+      internalsOf(this.saver).logger.warn(
+        told,
+        "the graph changed since its completed nodes ran; the run goes on with what they did",
+      );
       return this.#goesOn(threadId, input, found);
     }
     return this.#begunAnew(threadId, found, instead);
@@ -330,7 +334,7 @@ export class GraphRunner<G extends RunnableGraph> {
     const why =
       "the question on record was answered before the run stopped, so the answer given now is not used: the run continues without it. " +
       "Look which question is open, and answer that one";
-    this.saver.logger.warn({ threadId }, why);
+    internalsOf(this.saver).logger.warn({ threadId }, why);
     return { input: null, checkpointId: undefined };
   }
 
@@ -345,7 +349,7 @@ export class GraphRunner<G extends RunnableGraph> {
     if (open.length > 0) throw restartInDoubt(threadId, open, obstacle);
     const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
     if (start === undefined) throw obstacle;
-    this.saver.logger.warn(
+    internalsOf(this.saver).logger.warn(
       { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId, effects: done },
       `the run begins anew as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}${inWords(done)}`,
     );
@@ -353,14 +357,14 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   async #refuseUnfinishedRewind(threadId: string): Promise<void> {
-    const rewind = await this.saver.unfinishedRewind(threadId);
+    const rewind = await internalsOf(this.saver).store.unfinishedRewind(threadId);
     if (rewind !== undefined) throw unfinishedRewind(rewind, `a run of thread ${describe(threadId)}`);
   }
 
   async #warnOfRepeats(threadId: string): Promise<void> {
-    for (const turn of await this.saver.inFlight(threadId)) {
+    for (const turn of await this.saver.turns.inFlight(threadId)) {
       if (ofNode(this.#options.nodes, nodePathOf(turn.nodeNs))?.idempotent === true) continue;
-      this.saver.logger.warn(
+      internalsOf(this.saver).logger.warn(
         { threadId, node: turn.nodeName, nodeTaskId: turn.nodeTaskId, attempt: turn.attempt, since: turn.createdAt },
         `node ${JSON.stringify(turn.nodeName)} was at work when the run stopped and runs again; declare it idempotent if that is harmless`,
       );

@@ -12,7 +12,7 @@ export interface TurnSaverOptions {
    * `"full"` (default): an acknowledged save survives a power cut, about 0.25 ms a commit on the machine it was measured on.
    * `"normal"`: it survives a crash of the process, and may be lost in a power cut.
    */
-  durability?: "full" | "normal";
+  synchronous?: "full" | "normal";
   /** What opens the file. Default: better-sqlite3 if it can be loaded, else `node:sqlite`; see docs/drivers.md. Not for an open handle. */
   driver?: "better-sqlite3" | "node:sqlite";
   /** How long a save waits for a lock that another process holds, milliseconds; the event loop runs on meanwhile. Default 30,000. */
@@ -91,7 +91,7 @@ const isSerde = (value: unknown): boolean =>
 
 const schema = z.strictObject({
   serde: z.custom<SerializerProtocol>(isSerde, "must be an object with the methods dumpsTyped and loadsTyped").optional(),
-  durability: z.enum(["full", "normal"]).default("full"),
+  synchronous: z.enum(["full", "normal"]).default("full"),
   driver: z.enum(["better-sqlite3", "node:sqlite"]).optional(),
   busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
   onTurnError: z.enum(["continue", "throw"]).default("continue"),
@@ -116,7 +116,18 @@ export type ResolvedOptions = Required<Omit<TurnSaverOptions, Optional>> & Pick<
 
 /** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {
+  refuseFormerName(options);
   return checkedOptions(schema, options);
+}
+
+/** LangGraph's own `durability` means something else, and goes with a run. @throws {TurnsError} INVALID_OPTION */
+function refuseFormerName(options: object | null): void {
+  if (options === null || !Object.hasOwn(options, "durability")) return;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: 'Unknown option "durability".',
+    remedy: 'Did you mean "synchronous"? It takes "full" or "normal". LangGraph\'s own "durability" is an option of a run.',
+    data: { option: "durability", nearest: "synchronous" },
+  });
 }
 
 /** Parses options, and names the first that is wrong, with its whole path. @throws {TurnsError} INVALID_OPTION */

@@ -119,8 +119,8 @@ export class Saving {
       this.#missing.delete(at);
       this.#parts.runs.touch(threadId);
       const { step, source } = metadata;
-      this.#parts.events.tell("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
-      for (const action of actions) this.#parts.events.tell("turn", toPublicTurn(action));
+      this.#parts.events.emit("checkpoint", { threadId, checkpointNs: ns, checkpointId: at.checkpointId, step, source, seq });
+      for (const action of actions) this.#parts.events.emit("turn", toPublicTurn(action));
       this.#report(threadId, lost);
       if (ns === "") this.#parts.retention?.saved(threadId, isEnd(checkpoint, metadata));
     } catch (error) {
@@ -213,7 +213,7 @@ export class Saving {
       // Its checkpoint is there, and was only forgotten.
       if (isEarly && turn !== undefined) this.#early.take(at);
       this.#parts.runs.touch(at.threadId);
-      if (turn !== undefined) this.#parts.events.tell("turn", toPublicTurn(turn));
+      if (turn !== undefined) this.#parts.events.emit("turn", toPublicTurn(turn));
       this.#report(at.threadId, lost);
     } catch (error) {
       const held = this.#saveFailed(config, at, error);
@@ -294,7 +294,7 @@ export class Saving {
   /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
   async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
     const { threadId, ns: checkpointNs, checkpointId } = at;
-    this.#parts.events.tell("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
+    this.#parts.events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
     this.#parts.options.logger.error(
       { threadId, checkpointId, error: String(error) },
       "not saved: the run cannot be resumed from here",

@@ -207,6 +207,6 @@ function notACheckpoint(head: CheckpointHead, expected: string, found: string): 
     expected,
     found,
     remedy: "It was not written by LangGraph; rewind to an earlier task.",
-    data: { threadId, ns, checkpointId },
+    data: { threadId, checkpointNs: ns, checkpointId },
   });
 }

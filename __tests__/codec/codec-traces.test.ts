@@ -116,7 +116,7 @@ describe("S6.1 a message that a node enriched, with arguments that share what is
   test.each(enriched)(
     "%s: it is saved again after a save that was refused, and reads the same each time",
     async (_name, enrich) => {
-      const saver = TurnSaver.fromPath(tempFile(), { durability: "normal", logger: quiet });
+      const saver = TurnSaver.fromPath(tempFile(), { synchronous: "normal", logger: quiet });
       const one = message();
       enrich(one);
       const save = (id: number, values: Record<string, unknown>) =>

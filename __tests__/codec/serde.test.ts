@@ -68,8 +68,8 @@ describe("I3.1 a serde of the user's", () => {
     const history = [];
     for await (const state of again.graph.getStateHistory(config)) history.push(state.values);
     expect(history.length).toBeGreaterThan(3);
-    const turns = await again.saver.listTurns("t");
-    expect(await again.saver.turnState(turns.at(-1)!)).toMatchObject({
+    const turns = await again.saver.turns.list("t");
+    expect(await again.saver.turns.state(turns.at(-1)!)).toMatchObject({
       messages: [{ content: "SECRET answer to SECRET resume" }],
     });
     const listed = [];

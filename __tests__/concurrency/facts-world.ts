@@ -69,7 +69,7 @@ async function work(saver: TurnSaver, task: Task): Promise<void> {
       await saver.deleteThread("thread");
       return;
     case "name":
-      if (head !== undefined) await saver.nameCheckpoint({ threadId: "thread" }, task.name);
+      if (head !== undefined) await saver.names.set({ threadId: "thread" }, task.name);
       return;
     case "look":
   }
@@ -92,11 +92,11 @@ export async function seenBy(saver: TurnSaver): Promise<unknown> {
     list.push({ config, checkpoint, metadata, pendingWrites, parentConfig });
   }
   let thread: unknown;
-  for await (const one of saver.listThreads()) if (one.threadId === "thread") thread = one;
+  for (const one of await saver.listThreads()) if (one.threadId === "thread") thread = one;
   const [head, turns, tasks] =
     thread === undefined
       ? [undefined, [], []]
-      : [await saver.getTuple(configOf({})), await saver.listTurns("thread"), await saver.listTasks("thread")];
+      : [await saver.getTuple(configOf({})), await saver.turns.list("thread"), await saver.turns.tasks("thread")];
   return JSON.parse(JSON.stringify({ list, head, thread, turns, tasks })) as unknown;
 }
 

@@ -29,7 +29,7 @@ const State = Annotation.Root({
 });
 const options = what === "off" ? ({ turns: "off", onCheckpointError: "continue" } as const) : {};
 const saver = TurnSaver.fromPath(path, {
-  durability: "normal",
+  synchronous: "normal",
   logger: { debug() {}, info() {}, warn() {}, error() {} },
   ...options,
 });

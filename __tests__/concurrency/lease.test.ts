@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { effect, GraphRunner, TurnSaver, type TurnSaverOptions } from "../../src/index";
-import { openSqliteStore, setFailpointHandler, thisProcess, uptime } from "../../src/testing-internal";
+import { openSqliteStore, setFailpointHandler, thisProcess, uptime, internalsOf } from "../../src/testing-internal";
 import { SideEffects, State } from "../support/run-world";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
@@ -12,7 +12,7 @@ import { points } from "../support/lane";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options: TurnSaverOptions = {}): TurnSaver =>
-  TurnSaver.fromPath(path, { durability: "normal", logger: quiet, ...options });
+  TurnSaver.fromPath(path, { synchronous: "normal", logger: quiet, ...options });
 const pause = (ms = 20): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const refusal = (work: Promise<unknown>): Promise<{ code?: string; data?: unknown }> =>
   work.then(
@@ -215,7 +215,7 @@ describe("the fence", () => {
       expect(threadId).toBe("t");
       point = at;
       sqlOn(path, (db) => db.exec("UPDATE langgraph_runs SET host = 'elsewhere', beat_at = 1"));
-      taken = other.reserve("t");
+      taken = internalsOf(other).reserve("t");
       before = rowsOf(path);
     });
     try {
@@ -224,7 +224,7 @@ describe("the fence", () => {
           ? await refusal(runner.invoke({ log: ["in"] }, { threadId: "t" }))
           : await refusal(graph.invoke({ log: ["in"] }, { configurable: { thread_id: "t" } }));
       const after = rowsOf(path);
-      const holds = await other.isRunning("t");
+      const holds = await other.turns.isRunning("t");
       await (
         await taken
       )?.();
@@ -295,7 +295,7 @@ describe("the fence", () => {
     await arrivedThere;
     sqlOn(path, (db) => db.exec("UPDATE langgraph_runs SET host = 'elsewhere', beat_at = 1"));
     await (
-      await other.reserve("t")
+      await internalsOf(other).reserve("t")
     )();
     expect(await graph.invoke({ log: ["new"] }, { configurable: { thread_id: "t" } })).toEqual({ log: ["late", "new", "a"] });
     go();
@@ -308,7 +308,7 @@ describe("the fence", () => {
   test("S2.9 what the new owner began again is not overwritten by the late outcome of the try before", async () => {
     const path = tempFile();
     const saver = open(path);
-    const late = openSqliteStore(path, { durability: "normal", busyTimeoutMs: 1_000 });
+    const late = openSqliteStore(path, { synchronous: "normal", busyTimeoutMs: 1_000 });
     const { runner } = runnerOn(saver, path, { idempotent: true });
     setFailpointHandler((at) => {
       if (at.startsWith("effect-outcome")) throw new Error("the outcome is not committed");
@@ -351,11 +351,11 @@ test("S6.3 a mark from before the machine was started does not lock a thread, wh
       );
     });
   mark(thisProcess().boot, uptime() - 10_000);
-  expect(await saver.isRunning("t")).toBe(true);
+  expect(await saver.turns.isRunning("t")).toBe(true);
   mark("an earlier one", uptime() - 10_000);
-  expect(await saver.isRunning("t")).toBe(false);
+  expect(await saver.turns.isRunning("t")).toBe(false);
   await (
-    await saver.reserve("t")
+    await internalsOf(saver).reserve("t")
   )();
   saver.close();
 });

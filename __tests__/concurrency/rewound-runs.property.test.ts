@@ -103,7 +103,7 @@ describe("a run that goes on while its thread is rewound", () => {
       });
       const result = await saver.attach(outer).invoke({ log: ["in"] }, { configurable: { thread_id: "outer" }, durability });
       expect(result.log).toEqual(["in", "a", "b", "c"]);
-      expect((await saver.listTasks("inner")).map(({ taskId }) => taskId)).toEqual(["a", "c"]);
+      expect((await saver.turns.tasks("inner")).map(({ taskId }) => taskId)).toEqual(["a", "c"]);
       expect((await saver.verify()).problems).toEqual([]);
       saver.close();
     },
@@ -123,7 +123,7 @@ describe("a run that goes on while its thread is rewound", () => {
       .addEdge("nested", "after")
       .compile({ checkpointer: saver })
       .invoke({ log: ["second"] }, { configurable: { thread_id: "thread", task_id: "two" } });
-    expect((await saver.listTasks("thread")).map(({ taskId }) => taskId)).toEqual(["one"]);
+    expect((await saver.turns.tasks("thread")).map(({ taskId }) => taskId)).toEqual(["one"]);
     expect(await saver.getTuple({ configurable: { thread_id: "thread" } })).toEqual(left);
     expect((await saver.verify()).problems).toEqual([]);
     saver.close();
@@ -240,7 +240,7 @@ async function play(moves: readonly Move[]): Promise<void> {
       }
       if (one.do === "step" && !isLate) own().at = ids;
     } else if (one.do === "rewind") {
-      const known = await saver.listTasks("thread");
+      const known = await saver.turns.tasks("thread");
       const target = known.at(-1 - one.tasks);
       if (target === undefined) continue;
       const epoch = await epochOf(saver);
@@ -252,7 +252,7 @@ async function play(moves: readonly Move[]): Promise<void> {
       if (report !== undefined && (await epochOf(saver)) > epoch) [lastRewind] = [report.rewindId, rewound()];
     } else if (one.do === "take back") {
       if (lastRewind === undefined) continue;
-      const isBack = await saver.takeBackRewind(lastRewind).then(
+      const isBack = await saver.rewinds.takeBack(lastRewind).then(
         () => true,
         () => false,
       );

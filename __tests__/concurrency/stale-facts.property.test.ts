@@ -131,7 +131,7 @@ describe("nobody ever goes by what another has changed", () => {
   });
 
   test("S7.6 S3.2 after a rewind a save goes on from a parent that never was in this file, or couldn't be saved", async () => {
-    const own = TurnSaver.fromPath(tempFile(), { logger: quiet, durability: "normal", onCheckpointError: "continue" });
+    const own = TurnSaver.fromPath(tempFile(), { logger: quiet, synchronous: "normal", onCheckpointError: "continue" });
     const step = (saver: TurnSaver, id: number, parent: number | undefined, task: string, log: unknown = [task]) =>
       put(saver, { id, parent, values: { log }, versions: { log: id }, task });
     const path = tempFile();
@@ -174,14 +174,14 @@ describe("nobody ever goes by what another has changed", () => {
       fc.asyncProperty(moves(3), async (program) => {
         const path = tempFile();
         const db = new Database(path);
-        const savers = [0, 1].map(() => new TurnSaver(db, { logger: quiet, durability: "normal" }));
+        const savers = [0, 1].map(() => new TurnSaver(db, { logger: quiet, synchronous: "normal" }));
         const actors = savers.map(
           (saver): Actor =>
             (one) =>
               perform(saver, one),
         );
         // A rewind by another saver on the same handle, which neither of the two can know of.
-        const stranger: Actor = async (one) => perform(new TurnSaver(db, { logger: quiet, durability: "normal" }), one);
+        const stranger: Actor = async (one) => perform(new TurnSaver(db, { logger: quiet, synchronous: "normal" }), one);
         await play(path, [...actors, stranger], program).finally(() => db.close());
       }),
       { numRuns: runs(5, 100) },

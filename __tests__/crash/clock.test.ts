@@ -1,3 +1,4 @@
+import { internalsOf } from "../../src/testing-internal";
 import { Annotation, Command, interrupt, MemorySaver, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { effect, TurnSaver } from "langgraph-checkpoint-turns";
@@ -249,7 +250,7 @@ describe("S6.3 what the saver itself does goes by the order of saving", () => {
     const graph = await threeTurns(saver);
     const { rewindId } = (await saver.rewind({ threadId: "t", toTask: "two" })) as any;
     expect(await logOf(graph)).toEqual(ALL.slice(0, 6));
-    await saver.takeBackRewind(rewindId);
+    await saver.rewinds.takeBack(rewindId);
     expect(await logOf(graph)).toEqual(ALL);
     await saver.rewind({ threadId: "t", toTask: "one" });
     clock.set(-DAY);
@@ -294,10 +295,10 @@ describe("S6.3 what the saver itself does goes by the order of saving", () => {
   test("S6.3 a name without a checkpoint's id is given to the newest one", async () => {
     const saver = saverOn(tempFile());
     const graph = await threeTurns(saver);
-    await saver.nameCheckpoint({ threadId: "t" }, "here");
+    await saver.names.set({ threadId: "t" }, "here");
     const head: any = await graph.getState(thread());
     expect(head.values.log).toEqual(ALL);
-    expect((await saver.listNames("t")) as any).toMatchObject([{ checkpointId: head.config.configurable.checkpoint_id }]);
+    expect((await saver.names.list("t")) as any).toMatchObject([{ checkpointId: head.config.configurable.checkpoint_id }]);
   });
 
   test("S6.3 what is in flight is seen at the newest checkpoint", async () => {
@@ -314,12 +315,12 @@ describe("S6.3 what the saver itself does goes by the order of saving", () => {
     clock.set(0);
     const inFlight: string[] = [];
     const fixed = line(saver, {
-      a: async () => void inFlight.push(...(await saver.inFlight("t")).map(({ nodeName }) => nodeName)),
-      b: async () => void inFlight.push(...(await saver.inFlight("t")).map(({ nodeName }) => nodeName)),
+      a: async () => void inFlight.push(...(await saver.turns.inFlight("t")).map(({ nodeName }) => nodeName)),
+      b: async () => void inFlight.push(...(await saver.turns.inFlight("t")).map(({ nodeName }) => nodeName)),
     });
     await fixed.invoke({ log: ["two"] }, thread());
     expect(inFlight).toEqual(["a", "b"]);
-    expect(await saver.inFlight("t")).toEqual([]);
+    expect(await saver.turns.inFlight("t")).toEqual([]);
   });
 });
 
@@ -406,11 +407,11 @@ describe("S6.3 whether a run goes on is not asked of the wall clock", () => {
       const path = tempFile();
       const owner = saverOn(path);
       const other = saverOn(path);
-      const giveBack = await owner.reserve("t");
+      const giveBack = await internalsOf(owner).reserve("t");
       if (host === "elsewhere") elsewhere(path);
       clock.set(moved);
-      expect(await other.isRunning("t")).toBe(true);
-      await expect(other.reserve("t")).rejects.toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await other.turns.isRunning("t")).toBe(true);
+      await expect(internalsOf(other).reserve("t")).rejects.toMatchObject({ code: "THREAD_RUNNING" });
       clock.set(0);
       await giveBack();
     }
@@ -419,13 +420,13 @@ describe("S6.3 whether a run goes on is not asked of the wall clock", () => {
   test.each([-DAY, DAY])("S6.3 a clock moved by %i ms keeps nobody from a thread whose owner is dead", async (moved) => {
     const path = tempFile();
     const owner = saverOn(path);
-    await owner.reserve("t");
+    await internalsOf(owner).reserve("t");
     const db = new Database(path);
     db.exec("UPDATE langgraph_runs SET host = 'elsewhere', beat_at = beat_at - 31000");
     db.close();
     const other = saverOn(path);
     clock.set(moved);
-    const giveBack = await other.reserve("t");
+    const giveBack = await internalsOf(other).reserve("t");
     clock.set(0);
     await giveBack();
   });

@@ -54,14 +54,14 @@ const upTo = (n: number): number[] => Array.from({ length: n }, (_, index) => in
 
 /** What a killed process left: which bodies' work is durably done, which were at work. */
 async function aftermath(saver: TurnSaver): Promise<{ done: Set<string>; inFlight: string[] }> {
-  const turns = await saver.listTurns("t");
+  const turns = await saver.turns.list("t");
   const done = new Set<string>();
   for (const turn of turns) {
     if (turn.turnType !== "Action" || !turn.durable) continue;
-    const state = await saver.turnState(turn);
+    const state = await saver.turns.state(turn);
     done.add(turn.nodeName === "w" ? String((state["log"] as string[])[0]) : turn.nodeName);
   }
-  return { done, inFlight: (await saver.inFlight("t")).map((turn) => turn.nodeName) };
+  return { done, inFlight: (await saver.turns.inFlight("t")).map((turn) => turn.nodeName) };
 }
 
 /** Finishes a thread as a supervisor would: start if nothing was saved, answer if it waits, else go on. */
@@ -114,7 +114,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
       }
       expect(ledger.count("start r")).toBeLessThanOrEqual(3);
       expect(ledger.count("start h!")).toBeLessThanOrEqual(2);
-      expect(await saver.inFlight("t")).toEqual([]);
+      expect(await saver.turns.inFlight("t")).toEqual([]);
       saver.close();
       rmSync(dirname(db), { recursive: true });
     });

@@ -1,3 +1,4 @@
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { createInterface } from "node:readline";
 import { TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
 import { save } from "../../torture/faults/histories";
@@ -13,7 +14,7 @@ async function busy(rounds: number): Promise<void> {
     const copy = `copy of ${process.pid}`;
     if (round % 10 === 3) await saver.copyThread("t0", copy);
     if (round % 10 === 8) await saver.deleteThread(copy);
-    if (round % 5 === 4) await saver.vacuum({ full: round % 15 === 14 });
+    if (round % 5 === 4) await vacuum(saver, { full: round % 15 === 14 });
   }
 }
 

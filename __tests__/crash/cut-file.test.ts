@@ -1,3 +1,4 @@
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -86,8 +87,8 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     const left = digests(path);
     await expect(save(saver, 44)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE", data: { file } });
     expect(await codeOf(() => saver.deleteThread("t0"))).toBe("STORE_UNAVAILABLE");
-    expect(await codeOf(() => saver.vacuum())).toBe("STORE_UNAVAILABLE");
-    expect(await codeOf(() => saver.vacuum({ full: true }))).toBe("STORE_UNAVAILABLE");
+    expect(await codeOf(() => vacuum(saver))).toBe("STORE_UNAVAILABLE");
+    expect(await codeOf(() => vacuum(saver, { full: true }))).toBe("STORE_UNAVAILABLE");
     saver.close();
     expect(digests(path)).toEqual(left);
   });
@@ -150,7 +151,7 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     cut(log, whole - 40);
     cut(log, whole);
     const left = digests(path);
-    expect(await codeOf(() => saver.vacuum({ full: true }))).toBe("STORE_UNAVAILABLE");
+    expect(await codeOf(() => vacuum(saver, { full: true }))).toBe("STORE_UNAVAILABLE");
     saver.close();
     expect(digests(path)).toEqual(left);
   });
@@ -170,7 +171,7 @@ describe("S6.6 a file or log that is cut while it is open", () => {
   test("with nothing in the log: the file is all there is, and it is cut", async () => {
     const path = tempFile();
     const saver = await laid(path);
-    await saver.vacuum();
+    await vacuum(saver);
     expect(bytesOf(`${path}-wal`)).toBe(0);
     cut(path, bytesOf(path) >> 1);
     const left = digestOf(path);
@@ -317,9 +318,9 @@ describe("S6.6 a file or log that rightly gets shorter is no cut one", () => {
     const saver = await filled(path);
     const second = open(path);
     for (const full of [false, true, false]) {
-      await saver.vacuum({ full });
+      await vacuum(saver, { full });
       await save(saver, 48);
-      await second.vacuum({ full });
+      await vacuum(second, { full });
       await save(second, 49);
     }
     saver.close();
@@ -374,12 +375,12 @@ describe("S6.6", () => {
         place,
         async (before, upkeep, between, suffix, share) => {
           const path = tempFile();
-          let saver = open(path, { durability: "normal" });
+          let saver = open(path, { synchronous: "normal" });
           await saves(saver, 0, before);
-          if (upkeep === "vacuum") await saver.vacuum();
+          if (upkeep === "vacuum") await vacuum(saver);
           if (upkeep === "reopen") {
             saver.close();
-            saver = open(path, { durability: "normal" });
+            saver = open(path, { synchronous: "normal" });
           }
           await saves(saver, before, before + between);
           const bytes = bytesOf(path + suffix);
@@ -421,7 +422,7 @@ describe("S6.6", () => {
     await fc.assert(
       fc.asyncProperty(what, target, place, fc.integer({ min: 0, max: 30_000_000 }), async (happens, suffix, share, wait) => {
         const path = tempFile();
-        const saver = await laid(path, { durability: "normal" });
+        const saver = await laid(path, { synchronous: "normal" });
         const other = spawn(process.execPath, ["-e", program], { stdio: ["pipe", "pipe", "inherit"] });
         const ended = once(other, "close");
         await once(other.stdout, "data");

@@ -50,7 +50,7 @@ describe("a save that fails", () => {
     await expect(runner.invoke({ x: 1 }, { threadId: "t" })).rejects.toThrow(
       expect.objectContaining({ code: "UNSERIALIZABLE_VALUE" }),
     );
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.turns.isRunning("t")).toBe(false);
     bad = false;
     expect(await runner.resume({ threadId: "t" })).toEqual({ x: "b" });
     saver.close();
@@ -106,7 +106,7 @@ describe("a save that fails", () => {
       );
       expect(unhandled).toEqual([]);
       db.exec("DROP TRIGGER no");
-      expect(await saver.isRunning("t")).toBe(false);
+      expect(await saver.turns.isRunning("t")).toBe(false);
       db.close();
       saver.close();
     },
@@ -139,11 +139,11 @@ describe("a save that fails", () => {
       db.exec("DROP TRIGGER no");
       db.close();
       expect(ran).toEqual(["a"]);
-      expect((await saver.inFlight("t")).map(({ nodeName }) => nodeName)).toEqual([]);
-      expect((await saver.listTurns("t")).map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual(["Thought a", "Action a"]);
+      expect((await saver.turns.inFlight("t")).map(({ nodeName }) => nodeName)).toEqual([]);
+      expect((await saver.turns.list("t")).map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual(["Thought a", "Action a"]);
       expect(lost).toEqual([]);
       expect(await graph.invoke(null, config)).toEqual({ x: "b" });
-      expect((await saver.listTurns("t")).at(-1)).toMatchObject({ nodeName: "b", turnType: "Action", attempt: 1 });
+      expect((await saver.turns.list("t")).at(-1)).toMatchObject({ nodeName: "b", turnType: "Action", attempt: 1 });
       saver.close();
     },
   );
@@ -200,7 +200,7 @@ describe("a save that fails", () => {
     db.exec("BEGIN");
     expect(await runner.invoke({ a: 1 }, { threadId: "t" })).toEqual({ a: 2 });
     db.exec("COMMIT");
-    expect((await saver.listTurns("t")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
+    expect((await saver.turns.list("t")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
     expect((await saver.verify()).problems).toEqual([]);
     saver.close();
     db.close();
@@ -254,7 +254,7 @@ describe("S3.7 one thread, one run", () => {
     ]);
     expect(results.map((result) => result.status).sort()).toEqual(["fulfilled", "rejected"]);
     expect(results.find((result) => result.status === "rejected")?.reason).toMatchObject({ code: "THREAD_RUNNING" });
-    expect((await saver.listTasks("t")).map((span) => span.taskId)).toEqual(["one"]);
+    expect((await saver.turns.tasks("t")).map((span) => span.taskId)).toEqual(["one"]);
     saver.close();
   });
 
@@ -272,7 +272,7 @@ describe("S3.7 one thread, one run", () => {
     const outcomes = (await Promise.all(children)).sort();
     expect(outcomes).toEqual(["THREAD_RUNNING", "THREAD_RUNNING", "THREAD_RUNNING", "done"]);
     const again = TurnSaver.fromPath(path, { logger: quiet });
-    expect((await again.listTurns("t")).filter((turn) => turn.turnType === "Thought")).toHaveLength(1);
+    expect((await again.turns.list("t")).filter((turn) => turn.turnType === "Thought")).toHaveLength(1);
     again.close();
   }, 60_000);
 
@@ -305,18 +305,18 @@ test("a lock held elsewhere while the input is saved opens no second task", asyn
     return tuple;
   };
   await graph.invoke({ x: 1 }, config);
-  const tasks = await saver.listTasks("t");
+  const tasks = await saver.turns.tasks("t");
   expect(tasks).toHaveLength(1);
-  expect(new Set((await saver.listTurns("t")).map((turn) => turn.taskId))).toEqual(new Set([tasks[0]?.taskId]));
+  expect(new Set((await saver.turns.list("t")).map((turn) => turn.taskId))).toEqual(new Set([tasks[0]?.taskId]));
   other.close();
   saver.close();
 });
 
 describe("the state of a Thought is what its body got", () => {
   const thoughtOf = async (saver: TurnSaver, name: string, threadId = "t"): Promise<unknown> => {
-    const turns = (await saver.listTurns(threadId)).filter((turn) => turn.nodeName === name && turn.turnType === "Thought");
+    const turns = (await saver.turns.list(threadId)).filter((turn) => turn.nodeName === name && turn.turnType === "Thought");
     const last = turns.at(-1);
-    return last && saver.turnState(last);
+    return last && saver.turns.state(last);
   };
 
   test.each(["async", "sync", "exit"] as const)("after a Command with resume and update, durability %s", async (durability) => {
@@ -377,8 +377,8 @@ describe("the state of a Thought is what its body got", () => {
       .addNode("s1", () => ({ y: 11 }))
       .addNode("s2", async () => {
         seen.push(
-          (await saver.inFlight("inner")).map((turn) => turn.nodeName),
-          await saver.isRunning("inner"),
+          (await saver.turns.inFlight("inner")).map((turn) => turn.nodeName),
+          await saver.turns.isRunning("inner"),
         );
         return { y: 12 };
       })
@@ -396,8 +396,8 @@ describe("the state of a Thought is what its body got", () => {
     );
     await graph.invoke({ x: 1 }, { configurable: { thread_id: "outer" } });
     expect(seen).toEqual([["s2"], true]);
-    expect((await saver.listTurns("outer")).map((turn) => turn.nodeName)).toEqual(["o", "o"]);
-    const turns = await saver.listTurns("inner");
+    expect((await saver.turns.list("outer")).map((turn) => turn.nodeName)).toEqual(["o", "o"]);
+    const turns = await saver.turns.list("inner");
     expect(turns.map((turn) => `${turn.turnType} ${turn.nodeName} ${turn.durable}`)).toEqual([
       "Thought s1 false",
       "Action s1 true",
@@ -405,7 +405,7 @@ describe("the state of a Thought is what its body got", () => {
       "Action s2 true",
     ]);
     expect(await thoughtOf(saver, "s2", "inner")).toEqual({ y: 11 });
-    expect(await saver.inFlight("inner")).toEqual([]);
+    expect(await saver.turns.inFlight("inner")).toEqual([]);
     saver.close();
   });
 
@@ -414,7 +414,7 @@ describe("the state of a Thought is what its body got", () => {
     const call = task("call", (give: () => number) => give());
     const flow = saver.attach(entrypoint({ name: "flow", checkpointer: saver }, (x: number) => call(() => x)));
     expect(await flow.invoke(5, config)).toBe(5);
-    expect((await saver.listTurns("t")).map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual([
+    expect((await saver.turns.list("t")).map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual([
       "Thought flow",
       "Thought call",
       "Action call",

@@ -14,7 +14,8 @@ import {
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { CheckpointFile, CheckpointPersister, GraphRunner, TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
+import { CheckpointPersister, GraphRunner, TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { meaningOf, translated } from "../../src/testing-internal";
 import { filledByItself, onFullDisk, underLimit } from "../../torture/faults/full";
 import { type Ground, Grounds } from "../../torture/faults/grounds";

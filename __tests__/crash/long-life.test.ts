@@ -49,12 +49,12 @@ describe("a run whose nodes wait for nothing", () => {
 
 describe("thousands of threads, long threads", () => {
   test("S2.1 listThreads has each thread once, in order, also over pages", async () => {
-    const { saver, path } = open({ durability: "normal" });
+    const { saver, path } = open({ synchronous: "normal" });
     await live("many", { saver, path, steps: 25, window: 5, threads: 1 });
     const names = Array.from({ length: 650 }, (_, index) => threadId("copy", index));
     for (const name of names) await saver.copyThread(threadId("many", 0), name);
     const listed: string[] = [];
-    for await (const { threadId: id, checkpoints } of saver.listThreads()) {
+    for (const { threadId: id, checkpoints } of await saver.listThreads()) {
       listed.push(id);
       expect(checkpoints).toBeGreaterThan(25);
     }
@@ -62,7 +62,7 @@ describe("thousands of threads, long threads", () => {
   });
 
   test("S2.1 getStateHistory by pages is getStateHistory", async () => {
-    const { saver } = open({ durability: "normal" });
+    const { saver } = open({ synchronous: "normal" });
     const graph = counter(saver, 230);
     await graph.invoke({ n: 0 }, at("t"));
     const whole: unknown[] = [];
@@ -83,7 +83,7 @@ describe("thousands of threads, long threads", () => {
   });
 
   test("memory does not grow with the number of steps", async () => {
-    const { saver, path } = open({ durability: "normal", retention: { keepLast: 20 }, cacheSize: 1_000_000 });
+    const { saver, path } = open({ synchronous: "normal", retention: { keepLast: 20 }, cacheSize: 1_000_000 });
     const { weights, steps } = await live("one", { saver, path, steps: 1_000, window: 50, threads: 1 });
     const [then, now] = [early, late].map((part) => part(weights, ({ memory }) => memory)) as [number, number];
     // 600 steps lie between: a step that left 10 KB behind would show.

@@ -1,17 +1,26 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildSync } from "esbuild";
+import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import * as root from "langgraph-checkpoint-turns";
+import * as checkpointFile from "langgraph-checkpoint-turns/checkpoint-file";
 import * as importing from "langgraph-checkpoint-turns/import";
 import * as maintenance from "langgraph-checkpoint-turns/maintenance";
+import ts from "typescript";
 
 /** The package's entries: what each exports, and which sources are loaded with it. */
 const ROOT = join(__dirname, "..", "..");
-const ENTRIES = { index: "src/index.ts", import: "src/import/index.ts", maintenance: "src/maintenance/index.ts" };
+const ENTRIES = {
+  index: "src/index.ts",
+  "checkpoint-file": "src/report/index.ts",
+  import: "src/import/index.ts",
+  maintenance: "src/maintenance/index.ts",
+};
 const IMPORT = /^src\/(import\/|store\/sqlite\/official|codec\/official)/;
 const SALVAGE = /^src\/(maintenance\/|store\/sqlite\/salvage\/)/;
 const VERIFICATION = /^src\/(integrity\/|store\/(sqlite|ops)\/verify)/;
-const ROTATION = /^src\/store\/ops\/rotate/;
+const ROTATION = /^src\/(store\/ops\/rotate|maintenance\/rotate)/;
+const REPORT = /^src\/report\//;
 
 interface Output {
   entryPoint?: string;
@@ -25,6 +34,8 @@ interface Loaded {
   atOnce: string[];
   /** Also when `await import()` asks for it. */
   everything: string[];
+  /** Packages that are loaded at once. */
+  packages: string[];
 }
 
 let outputs: Record<string, Output>;
@@ -47,33 +58,47 @@ beforeAll(() => {
 
 function loadedWith(entry: string): Loaded {
   const start = Object.keys(outputs).find((name) => outputs[name]!.entryPoint === entry)!;
-  const sources = (kinds: readonly string[]): string[] => {
+  const reached = (kinds: readonly string[]): { seen: Set<string>; packages: Set<string> } => {
     const seen = new Set<string>();
+    const packages = new Set<string>();
     const visit = (name: string): void => {
       if (seen.has(name)) return;
       seen.add(name);
-      for (const { path, kind, external } of outputs[name]!.imports) if (external !== true && kinds.includes(kind)) visit(path);
+      for (const { path, external } of outputs[name]!.imports.filter(({ kind }) => kinds.includes(kind))) {
+        if (external === true) packages.add(path);
+        else visit(path);
+      }
     };
     visit(start);
+    return { seen, packages };
+  };
+  const sources = (kinds: readonly string[]): string[] => {
+    const { seen } = reached(kinds);
     const inputs = [...seen].flatMap((name) => Object.entries(outputs[name]!.inputs));
     return inputs.filter(([, { bytesInOutput }]) => bytesInOutput > 0).map(([path]) => path);
   };
-  return { atOnce: sources(["import-statement"]), everything: sources(["import-statement", "dynamic-import"]) };
+  return {
+    atOnce: sources(["import-statement"]),
+    everything: sources(["import-statement", "dynamic-import"]),
+    packages: [...reached(["import-statement"]).packages],
+  };
 }
 
 const of = (files: readonly string[], ...kinds: readonly RegExp[]): string[] =>
   files.filter((file) => kinds.some((kind) => kind.test(file)));
 
-test("importing the root loads no code for import, salvage, verification or key rotation", () => {
-  const { atOnce } = loadedWith(ENTRIES.index);
+test("S8.1 importing the root loads no code for import, salvage, verification, key rotation or CHECKPOINT.md, and no Markdown parser", () => {
+  const { atOnce, packages } = loadedWith(ENTRIES.index);
   expect(of(atOnce, /^src\/saver\.ts$/)).toHaveLength(1);
-  expect(of(atOnce, IMPORT, SALVAGE, VERIFICATION, ROTATION)).toEqual([]);
+  expect(of(atOnce, IMPORT, SALVAGE, VERIFICATION, ROTATION, REPORT)).toEqual([]);
+  expect(packages).toContain("@langchain/langgraph-checkpoint");
+  expect(packages).not.toContain("markdown-it");
 });
 
-test("the root reaches verification and key rotation when they're called, and never import or salvage", () => {
+test("the root reaches verification, key rotation and CHECKPOINT.md when they're called, and never import or salvage", () => {
   const { everything } = loadedWith(ENTRIES.index);
   expect(of(everything, IMPORT, SALVAGE)).toEqual([]);
-  for (const kind of [VERIFICATION, ROTATION]) expect(of(everything, kind)).not.toEqual([]);
+  for (const kind of [VERIFICATION, ROTATION, REPORT]) expect(of(everything, kind)).not.toEqual([]);
 });
 
 test("/import and /maintenance load their own code, not the saver's and not each other's", () => {
@@ -84,11 +109,81 @@ test("/import and /maintenance load their own code, not the saver's and not each
   expect(of(keeper!, /^src\/import\//, /^src\/saver\.ts$/)).toEqual([]);
 });
 
-test("/import exports importOfficial, /maintenance exports salvage, and the root exports neither", () => {
+test("/checkpoint-file loads its own code and not the saver's", () => {
+  const { atOnce, packages } = loadedWith(ENTRIES["checkpoint-file"]);
+  expect(of(atOnce, REPORT)).not.toEqual([]);
+  expect(of(atOnce, IMPORT, SALVAGE, /^src\/saver\.ts$/)).toEqual([]);
+  expect(packages).toContain("markdown-it");
+});
+
+test("S8.1 each entry exports its own values, and the root none of the others'", () => {
+  expect(Object.keys(checkpointFile)).toEqual(["CheckpointFile"]);
   expect(Object.keys(importing)).toEqual(["importOfficial"]);
-  expect(Object.keys(maintenance)).toEqual(["salvage"]);
-  expect(root).not.toHaveProperty("importOfficial");
-  expect(root).not.toHaveProperty("salvage");
+  expect(Object.keys(maintenance).sort()).toEqual(["rotateKeys", "salvage", "vacuum"]);
+  for (const other of [checkpointFile, importing, maintenance]) {
+    for (const name of Object.keys(other)) expect(root).not.toHaveProperty(name);
+  }
+});
+
+test("S8.1 the root exports at most six values and 45 types", () => {
+  const file = join(ROOT, ENTRIES.index);
+  const source = ts.createSourceFile(file, readFileSync(file, "utf8"), ts.ScriptTarget.ES2022, true);
+  const values: string[] = [];
+  const types: string[] = [];
+  for (const statement of source.statements) {
+    // Nothing is declared here, and no `export *` hides what there is.
+    if (!ts.isExportDeclaration(statement) || statement.exportClause === undefined || !ts.isNamedExports(statement.exportClause))
+      throw new Error(`not a list of exports: ${statement.getText()}`);
+    for (const { name, isTypeOnly } of statement.exportClause.elements) {
+      (statement.isTypeOnly || isTypeOnly ? types : values).push(name.getText());
+    }
+  }
+  const allowed = ["CheckpointPersister", "GraphRunner", "TurnSaver", "TurnsError", "defineEffect", "effect"];
+  expect(values.filter((name) => !allowed.includes(name))).toEqual([]);
+  expect(Object.keys(root).sort()).toEqual(values.sort());
+  expect(types.length).toBeLessThanOrEqual(45);
+});
+
+/** What a TurnSaver has beyond LangGraph's own savers. A member more or less is a compiler error here. */
+const MEMBERS: Record<Exclude<keyof root.TurnSaver, keyof BaseCheckpointSaver>, "verb" | "group" | "of JavaScript"> = {
+  attach: "verb",
+  backup: "verb",
+  close: "verb",
+  copyThread: "verb",
+  listThreads: "verb",
+  prune: "verb",
+  rewind: "verb",
+  setup: "verb",
+  verify: "verb",
+  effects: "group",
+  events: "group",
+  names: "group",
+  retention: "group",
+  rewinds: "group",
+  turns: "group",
+  [Symbol.dispose]: "of JavaScript",
+  [Symbol.asyncDispose]: "of JavaScript",
+};
+
+test("S8.1 a TurnSaver has its verbs and groups, and nothing internal can be reached from it", () => {
+  const saver = root.TurnSaver.fromPath(":memory:");
+  const ofLangGraph = ["constructor", "deleteThread", "getDeltaChannelHistory", "getTuple", "list", "put", "putWrites", "toJSON"];
+  const own = Reflect.ownKeys(saver).filter((name) => name !== "serde");
+  const found = [...own, ...Reflect.ownKeys(root.TurnSaver.prototype).filter((name) => !ofLangGraph.includes(String(name)))];
+  expect(new Set(found)).toEqual(new Set(Reflect.ownKeys(MEMBERS)));
+  const groups = Object.entries(MEMBERS).filter(([name, kind]) => kind === "group" && name !== "events");
+  const members = groups.map(([name]) => {
+    const group = saver[name as "turns"];
+    return [name, [...Reflect.ownKeys(group), ...Reflect.ownKeys(Object.getPrototypeOf(group) as object)].sort()];
+  });
+  expect(Object.fromEntries(members)).toEqual({
+    effects: ["constructor", "get", "list", "resolve"],
+    names: ["constructor", "delete", "list", "set"],
+    retention: ["constructor", "deleteForRuns", "reuseThread"],
+    rewinds: ["abandon", "compensationReport", "constructor", "finish", "list", "takeBack", "toCheckpoint", "unfinished"],
+    turns: ["constructor", "inFlight", "isRunning", "list", "liveRuns", "state", "tasks", "tokenUsage"],
+  });
+  saver.close();
 });
 
 test("package.json and tsconfig.json name the same entries", () => {

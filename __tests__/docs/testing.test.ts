@@ -60,7 +60,7 @@ async function leftBy(work: () => Promise<unknown>): Promise<string[]> {
 test("S6.3 a crash matrix whose processes have clocks that are hours apart finds nothing wrong, and the clocks are what was asked", async () => {
   const { path, remove } = await runInProcess(graphs, { ...args("clean"), clockOffsetMs: -3_600_000 });
   const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
-  const [turn] = await saver.listTurns("thread");
+  const [turn] = await saver.turns.list("thread");
   expect(Math.abs(Date.now() - 3_600_000 - turn!.createdAt.getTime())).toBeLessThan(600_000);
   saver.close();
   remove();
@@ -78,7 +78,7 @@ describe("runUntilKilled", () => {
     const saver = TurnSaver.fromPath(killed.path, { logger: quietLogger() });
     // The transaction was open: neither its outcome nor what comes behind it is there, and all before it is.
     expect(await saver.effects.list("thread")).toMatchObject([{ name: "charge", status: "in-doubt", tries: 1 }]);
-    const turns = (await saver.listTurns("thread")).map(({ turnType, nodeName }) => `${turnType} ${nodeName}`);
+    const turns = (await saver.turns.list("thread")).map(({ turnType, nodeName }) => `${turnType} ${nodeName}`);
     expect(turns).toEqual(["Thought look", "Action look", "Thought pay"]);
     saver.close();
     expect(killed.deeds.map(({ what }) => what)).toEqual(["charged"]);
@@ -352,7 +352,7 @@ describe("withFailpoint", () => {
     const saver = TurnSaver.fromPath(":memory:", { logger: quietLogger(), onTurnError: "throw" });
     const run = () => withFailpoint("thought.within", { node: "b", do: "throw" }, () => graph(saver).invoke({ log: [] }, thread));
     expect(await refusal(run())).toMatchObject({ code: "FAILPOINT_REACHED", data: { point: "thought.within", node: "b" } });
-    expect((await saver.listTurns("t")).map(({ nodeName }) => nodeName)).toEqual(["a", "a"]);
+    expect((await saver.turns.list("t")).map(({ nodeName }) => nodeName)).toEqual(["a", "a"]);
     expect(setFailpointHandler(undefined)).toBeUndefined();
     expect(await graph(saver).invoke(null, thread)).toEqual({ log: ["a", "b"] });
     saver.close();
@@ -416,7 +416,7 @@ describe("FakeClock", () => {
     await saver
       .attach(line({ a: () => ({}) }).compile({ checkpointer: saver }))
       .invoke({ log: [] }, { configurable: { thread_id: "t" } });
-    expect((await saver.listTurns("t"))[0]?.createdAt.toISOString()).toBe("2031-01-01T00:00:00.000Z");
+    expect((await saver.turns.list("t"))[0]?.createdAt.toISOString()).toBe("2031-01-01T00:00:00.000Z");
     saver.close();
   });
 

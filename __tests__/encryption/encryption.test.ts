@@ -1,3 +1,4 @@
+import { rotateKeys } from "langgraph-checkpoint-turns/maintenance";
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -6,7 +7,8 @@ import { HumanMessage } from "@langchain/core/messages";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { deltaChannelHistoryTests, validate } from "@langchain/langgraph-checkpoint-validation";
 import Database from "better-sqlite3";
-import { CheckpointPersister, type EncryptionOption, type KeySet, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointPersister, type EncryptionOption, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { type KeySet, internalsOf } from "../../src/testing-internal";
 import { answer, at, input, KEY, SECRET, secretGraph, SMALL } from "../support/enc-graph";
 import { dump, quiet, SPAN, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
@@ -95,7 +97,7 @@ async function busyWorld(saver: TurnSaver): Promise<void> {
   await graph.invoke(answer, at("t"));
   await graph.invoke(input("break"), at("t")).catch(() => undefined);
   await graph.updateState(at("t"), { pin: `${SMALL}!`, log: [SECRET] });
-  const [first] = await saver.listTasks("t");
+  const [first] = await saver.turns.tasks("t");
   await saver.rewind({ threadId: "t", toTask: first!.taskId });
   await graph.invoke(input("break", "again"), at("t")).catch(() => undefined);
   await graph.invoke(input("ask", "and again"), at("u"));
@@ -172,8 +174,8 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
       const inputs = await all(used.list(at("t"), { filter: { source: "input" } }));
       expect(inputs.filter(({ config }) => config.configurable!["checkpoint_ns"] === "")).toHaveLength(1);
       expect(inputs.every(({ metadata }) => metadata?.source === "input")).toBe(true);
-      const turns = await used.listTurns("t");
-      const states = await Promise.all(turns.map((turn) => used.turnState(turn)));
+      const turns = await used.turns.list("t");
+      const states = await Promise.all(turns.map((turn) => used.turns.state(turn)));
       expect(states[turns.findIndex(({ nodeName, turnType }) => nodeName === "plan" && turnType === "Thought")]).toMatchObject({
         pin: SMALL,
       });
@@ -200,14 +202,14 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
     await graph.invoke(input("go"), at("t"));
     await graph.invoke(input("go", "two"), at("t"));
     const before = await all(saver.list({ configurable: { thread_id: "t" } }));
-    const [first] = await saver.listTasks("t");
+    const [first] = await saver.turns.tasks("t");
     const report = await saver.rewind({ threadId: "t", toTask: first!.taskId });
     expect(await all(saver.list({ configurable: { thread_id: "t" } }))).toHaveLength(before.length / 2);
     open.pop()!.close();
     const later = saverOn(path);
-    await later.takeBackRewind(report.rewindId!);
+    await later.rewinds.takeBack(report.rewindId!);
     expect(await all(later.list({ configurable: { thread_id: "t" } }))).toEqual(before);
-    for (const turn of await later.listTurns("t")) await later.turnState(turn);
+    for (const turn of await later.turns.list("t")) await later.turns.state(turn);
   });
 
   test("S1.6 a run that died in another process is resumed at the turn that was interrupted", async () => {
@@ -215,7 +217,7 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
     expect(await child("die", path)).toEqual({ out: "", signal: "SIGKILL" });
     expect(foundIn(path, SECRET)).toEqual([]);
     const saver = saverOn(path);
-    expect((await saver.inFlight("t")).map(({ nodeName }) => nodeName)).toEqual(["ask"]);
+    expect((await saver.turns.inFlight("t")).map(({ nodeName }) => nodeName)).toEqual(["ask"]);
     const graph = secretGraph(saver);
     await graph.updateState(at("t"), { mode: "go" }, "sub");
     const { log } = await graph.invoke(null, at("t"));
@@ -235,7 +237,7 @@ describe("I7.2 an encrypted saver does what a plain one does", () => {
     await saver.copyThread("t", "copy");
     open.pop()!.close();
     const later = saverOn(path, { keys: { default: KEY, next: randomBytes(32) }, current: "next" });
-    await later.rotateKeys();
+    await rotateKeys(later);
     expect((await secretGraph(later).getState(at("t"))).values).toEqual(values);
     expect((await secretGraph(later).getState(at("copy"))).values).toEqual(values);
     expect((await secretGraph(later).invoke(input("go", "4"), at("copy"))).log.at(-1)).toBe("done");
@@ -254,13 +256,13 @@ describe("S3.7 a copy of a thread, under keys of its own", () => {
     await graph.invoke(null, at("t"));
     await graph.invoke(input("ask", "wait"), at("t"));
     await saver.copyThread("t", "copy");
-    await saver.deleteThread("t").then(() => saver.reuseThread("t"));
+    await saver.deleteThread("t").then(() => saver.retention.reuseThread("t"));
     open.pop()!.close();
     const later = saverOn(path);
     const tuples = await all(later.list({ configurable: { thread_id: "copy" } }));
     expect(tuples.length).toBeGreaterThan(30);
-    const turns = await later.listTurns("copy");
-    for (const turn of turns) await later.turnState(turn);
+    const turns = await later.turns.list("copy");
+    for (const turn of turns) await later.turns.state(turn);
     expect(turns.length).toBeGreaterThan(40);
     const { log } = await secretGraph(later).invoke(answer, at("copy"));
     expect(log.slice(-2)).toEqual([`answer ${SECRET} yes`, "done"]);
@@ -280,7 +282,8 @@ describe("S3.7 a copy of a thread, under keys of its own", () => {
         JSON.stringify(await all(saver.list({ configurable: { thread_id: threadId } }))).replaceAll('"copy"', '"t"'),
       ) as unknown;
     expect(await of("copy")).toEqual(await of("t"));
-    const turns = async (threadId: string) => Promise.all((await saver.listTurns(threadId)).map((turn) => saver.turnState(turn)));
+    const turns = async (threadId: string) =>
+      Promise.all((await saver.turns.list(threadId)).map((turn) => saver.turns.state(turn)));
     expect(plainValues({ turns: await turns("copy") })).toEqual(plainValues({ turns: await turns("t") }));
     const chunks = dump(path)["langgraph_chunks"] as { address: string }[];
     expect(new Set(chunks.map(({ address }) => address)).size).toBe(chunks.length);
@@ -334,7 +337,7 @@ describe("S3.7 a copy of a thread, under keys of its own", () => {
       sqlOn(path, change);
       const saver = saverOn(path);
       expect([change, await codeOf(() => saver.copyThread("t", "copy"))]).toEqual([change, "CHECKPOINT_CORRUPTED"]);
-      expect((await all(saver.listThreads())).map(({ threadId }) => threadId)).toEqual(["t"]);
+      expect((await saver.listThreads()).map(({ threadId }) => threadId)).toEqual(["t"]);
     }
   });
 });
@@ -358,7 +361,7 @@ describe("S4.6 opening", () => {
     expect(await codeOf(() => saverOn(encrypted, { key: "short" }))).toBe("INVALID_OPTION");
     // What was deleted may still lie about in free pages.
     expect(await codeOf(() => saverOn(plain))).toBe("NOT_ENCRYPTED");
-    expect(await codeOf(() => TurnSaver.fromPath(plain, { logger: quiet }).rotateKeys())).toBe("NOT_ENCRYPTED");
+    expect(await codeOf(() => rotateKeys(TurnSaver.fromPath(plain, { logger: quiet })))).toBe("NOT_ENCRYPTED");
     expect([dump(encrypted), dump(plain)]).toEqual(before);
     expect((await secretGraph(saverOn(encrypted)).getState(at("t"))).values.pin).toBe(SMALL);
   });
@@ -403,7 +406,7 @@ describe("S4.6 opening", () => {
     await graph.invoke(input("go"), at("t"));
     await graph.updateState(at("t"), { files: { "~": "sealed", v: "AQdkZWZhdWx0", sealed: "AQdkZWZhdWx0" } });
     expect((await graph.getState(at("t"))).values.files).toMatchObject({ sealed: "AQdkZWZhdWx0", "~": "sealed" });
-    for (const each of await saver.listTurns("t")) await saver.turnState(each);
+    for (const each of await saver.turns.list("t")) await saver.turns.state(each);
   });
 
   test("S4.6 processes that create one file at once agree on its secret", async () => {
@@ -482,7 +485,7 @@ describe("S4.6 keys that take time", () => {
     await new Promise((resolve) => setImmediate(resolve));
     const second = saver.put(on, checkpoint(2, { list }), metadata, { list: 2 }).then(done("put 2"));
     const listed = all(saver.list({ configurable: { thread_id: "t" } }));
-    const reserved = saver.reserve("other");
+    const reserved = internalsOf(saver).reserve("other");
     await new Promise((resolve) => setTimeout(resolve, 30));
     expect(order).toEqual([]);
     expect(dump(path)["langgraph_snapshots"]).toEqual([]);
@@ -529,7 +532,7 @@ describe("S4.6 keys that take time", () => {
     again.grant();
     expect((await secretGraph(saver).getState(at("t"))).values.pin).toBe(SMALL);
     expect(again.asked).toEqual([["default"]]);
-    expect((await saver.listTurns("t")).length).toBeGreaterThan(10);
+    expect((await saver.turns.list("t")).length).toBeGreaterThan(10);
   });
 
   test("S4.6 if they do not come, everything fails with that, and the saver can be closed", async () => {
@@ -547,16 +550,16 @@ describe("S4.6 keys that take time", () => {
       () => saver.putWrites({ configurable: { ...at("t").configurable, checkpoint_id: "c" } }, [["a", 1]], "n"),
       () => saver.getTuple({ configurable: { thread_id: "t" } }),
       () => all(saver.list({ configurable: { thread_id: "t" } })),
-      () => all(saver.listThreads()),
-      () => saver.listTurns("t"),
+      () => saver.listThreads(),
+      () => saver.turns.list("t"),
       () => saver.deleteThread("t"),
       () => saver.copyThread("t", "u"),
-      () => saver.rotateKeys(),
+      () => rotateKeys(saver),
       () => secretGraph(saver).invoke(input("go"), at("t")),
     ];
     for (const work of late) expect(await codeOf(work)).toBe("KEY_PROVIDER_FAILED");
     saver.close();
-    expect(await codeOf(() => saver.listTurns("t"))).toBe("STORE_CLOSED");
+    expect(await codeOf(() => saver.turns.list("t"))).toBe("STORE_CLOSED");
     expect(secretsIn(path)).toEqual([]);
     expect(dump(path)["langgraph_threads"]).toEqual([]);
   });
@@ -594,8 +597,8 @@ describe("S3.1 what somebody changes in the file is never taken for what was sav
   async function readAll(path: string, threadId = "t"): Promise<unknown> {
     const saver = saverOn(path);
     const tuples = await all(saver.list({ configurable: { thread_id: threadId } }));
-    const turns = await saver.listTurns(threadId);
-    return plainValues({ tuples, states: await Promise.all(turns.map((each) => saver.turnState(each))) });
+    const turns = await saver.turns.list(threadId);
+    return plainValues({ tuples, states: await Promise.all(turns.map((each) => saver.turns.state(each))) });
   }
 
   const refusals = ["CHECKPOINT_CORRUPTED", "NOT_ENCRYPTED", "UNKNOWN_KEY"];
@@ -794,17 +797,17 @@ describe("S4.6 rotation", () => {
     const both = saverOn(path, { keys: { "2024": first, "2025-longer": second }, current: "2025-longer" });
     await secretGraph(both).invoke(input("go", "new"), at("v"));
     expect(keyIdsIn(path)).toEqual(new Set(["2024", "2025-longer"]));
-    const report = await both.rotateKeys();
+    const report = await rotateKeys(both);
     expect(report.keyId).toBe("2025-longer");
     expect(report.retired).toBe(1);
     for (const count of Object.values(report.resealed)) expect(count).toBeGreaterThan(0);
     expect(keyIdsIn(path)).toEqual(new Set(["2025-longer"]));
-    expect(Object.values((await both.rotateKeys()).resealed)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(Object.values((await rotateKeys(both)).resealed)).toEqual([0, 0, 0, 0, 0, 0]);
     both.close();
     expect(await codeOf(() => saverOn(path, { key: first, keyId: "2024" }))).toBe("UNKNOWN_KEY");
     const now = saverOn(path, { key: second, keyId: "2025-longer" });
     expect(await all(now.list({ configurable: { thread_id: "t" } }))).toEqual(before);
-    for (const threadId of ["t", "u", "v"]) for (const each of await now.listTurns(threadId)) await now.turnState(each);
+    for (const threadId of ["t", "u", "v"]) for (const each of await now.turns.list(threadId)) await now.turns.state(each);
     const graph = secretGraph(now);
     expect((await graph.invoke(answer, at("u"))).log.at(-1)).toBe("done");
   });
@@ -816,14 +819,14 @@ describe("S4.6 rotation", () => {
     await graph.invoke(input("go"), at("t"));
     await graph.invoke(input("go"), at("t"));
     const before = await all(old.list({ configurable: { thread_id: "t" } }));
-    const [task] = await old.listTasks("t");
+    const [task] = await old.turns.tasks("t");
     const { rewindId } = await old.rewind({ threadId: "t", toTask: task!.taskId });
     old.close();
-    await saverOn(path, { keys: { 1: first, 2: second }, current: "2" }).rotateKeys();
+    await rotateKeys(saverOn(path, { keys: { 1: first, 2: second }, current: "2" }));
     const now = saverOn(path, { key: second, keyId: "2" });
-    await now.takeBackRewind(rewindId!);
+    await now.rewinds.takeBack(rewindId!);
     expect(await all(now.list({ configurable: { thread_id: "t" } }))).toEqual(before);
-    for (const each of await now.listTurns("t")) await now.turnState(each);
+    for (const each of await now.turns.list("t")) await now.turns.state(each);
   });
 
   test("S4.6 a process that still seals under a retired key is refused, and what it saved before is not lost", async () => {
@@ -832,12 +835,12 @@ describe("S4.6 rotation", () => {
     await secretGraph(stale).invoke(input("go"), at("t"));
     const rotating = saverOn(path, { keys: { 1: first, 2: second }, current: "2" });
     await secretGraph(stale).invoke(input("go", "late"), at("late"));
-    await rotating.rotateKeys();
+    await rotateKeys(rotating);
     expect(await codeOf(() => secretGraph(stale).invoke(input("go"), at("later")))).toBe("UNKNOWN_KEY");
     const now = saverOn(path, { key: second, keyId: "2" });
     expect((await secretGraph(now).getState(at("late"))).values.pin).toBe(SMALL);
     const next = saverOn(path, { keys: { 2: second, 3: third }, current: "3" });
-    expect((await next.rotateKeys()).retired).toBe(1);
+    expect((await rotateKeys(next)).retired).toBe(1);
     expect(keyIdsIn(path)).toEqual(new Set(["3"]));
   });
 
@@ -856,16 +859,16 @@ describe("S4.6 rotation", () => {
     bad[bad.length - 1]! ^= 1;
     damaged.prepare("UPDATE langgraph_chunks SET body = ? WHERE seq = ?").run(bad, row.seq);
     const again = both();
-    expect(await codeOf(() => again.rotateKeys())).toBe("CHECKPOINT_CORRUPTED");
+    expect(await codeOf(() => rotateKeys(again))).toBe("CHECKPOINT_CORRUPTED");
     expect(secretsIn(path)).toEqual(["key:1", "key:2"]);
     damaged.prepare("UPDATE langgraph_chunks SET body = ? WHERE seq = ?").run(row.body, row.seq);
     damaged.close();
     again.close();
     const interrupted = both();
-    const stopped = codeOf(() => interrupted.rotateKeys());
+    const stopped = codeOf(() => rotateKeys(interrupted));
     interrupted.close();
     expect(await stopped).toBe("STORE_CLOSED");
-    expect((await both().rotateKeys()).retired).toBe(1);
+    expect((await rotateKeys(both())).retired).toBe(1);
     expect(keyIdsIn(path)).toEqual(new Set(["2"]));
   });
 });

@@ -210,10 +210,10 @@ describe("what is imported", () => {
     const saver = target();
     const error = await refusal(importOfficial(saver, world, { threads: ["exit", "nobody"] }));
     expect(error).toMatchObject({ code: "THREAD_NOT_FOUND", data: { threadId: "nobody" } });
-    expect(await collect(saver.listThreads())).toEqual([]);
+    expect(await saver.listThreads()).toEqual([]);
     const report = await importOfficial(saver, world, { threads: ["waiting", "exit", "waiting"] });
     expect(report.threads.map(({ threadId }) => threadId)).toEqual(["waiting", "exit"]);
-    expect((await collect(saver.listThreads())).map(({ threadId }) => threadId)).toEqual(["exit", "waiting"]);
+    expect((await saver.listThreads()).map(({ threadId }) => threadId)).toEqual(["exit", "waiting"]);
   });
 });
 
@@ -246,7 +246,7 @@ describe("going on with an imported thread", () => {
     const runner = new GraphRunner(worldGraph(saver));
     const result: any = await runner.resume({ threadId: "answered", command: new Command({ resume: "end" }) });
     expect(result.log.at(-1)).toBe("done");
-    const tasks = await saver.listTasks("answered");
+    const tasks = await saver.turns.tasks("answered");
     expect(tasks).toHaveLength(2);
     await saver.rewind({ threadId: "answered", toTask: tasks[0]!.taskId });
     const { values } = await runner.graph.getState(thread("answered"));
@@ -286,7 +286,7 @@ describe("thread ids that were numbers", () => {
       ["8", "imported", true],
       ["x", "imported", true],
     ]);
-    expect((await saver.listTasks("7.0")).length).toBe(0);
+    expect((await saver.turns.tasks("7.0")).length).toBe(0);
     const ours = worldGraph(saver);
     const theirs = worldGraph(official(path));
     expect((await ours.getState(thread("7"))).values).toEqual((await theirs.getState(thread(7 as never))).values);
@@ -302,7 +302,7 @@ describe("thread ids that were numbers", () => {
     const error = await refusal(importOfficial(saver, path, { mapThreadId: wholeNumber }));
     expect(error).toMatchObject({ code: "INVALID_OPTION", data: { threadIds: ["7", "7.0"], targetId: "7" } });
     expect(error.message).toContain('"7" for both "7" and "7.0"');
-    for (const id of ["7", "7.0", "a"]) expect(await saver.listTasks(id)).toEqual([]);
+    for (const id of ["7", "7.0", "a"]) expect(await saver.turns.tasks(id)).toEqual([]);
     const unknown = await refusal(importOfficial(saver, await numbered([9]), { threads: ["9"] }));
     expect(unknown).toMatchObject({ code: "THREAD_NOT_FOUND" });
     expect(unknown.message).toContain('The file has "9.0"');
@@ -334,11 +334,11 @@ describe("what an import leaves besides checkpoints", () => {
     }[];
     expect(snapshots.length).toBeGreaterThan(20);
     for (const { id, at } of snapshots) expect(new Date(at).toISOString()).toBe(known.get(id));
-    for await (const { createdAt } of saver.listThreads()) expect(times).toContain(new Date(createdAt).toISOString());
+    for (const { createdAt } of await saver.listThreads()) expect(times).toContain(new Date(createdAt).toISOString());
     expect(await saver.verify()).toMatchObject({ problems: [] });
     // What comes later has the time of the saver's clock again.
     await worldGraph(saver).invoke(new Command({ resume: "ok" }), thread("waiting"));
-    expect((await saver.listTurns("waiting")).at(-1)!.createdAt).toEqual(clock());
+    expect((await saver.turns.list("waiting")).at(-1)!.createdAt).toEqual(clock());
   });
 
   test("I3.6 importing warns of no missing attach; running without it still does", async () => {
@@ -450,11 +450,11 @@ describe("importing again", () => {
     const first = importOfficial(saver, world, { threads: ["answered"] });
     await new Promise((resolve) => setImmediate(resolve));
     await new Promise((resolve) => setImmediate(resolve));
-    expect(await saver.isRunning("answered")).toBe(true);
+    expect(await saver.turns.isRunning("answered")).toBe(true);
     const error = await refusal(importOfficial(other, world, { threads: ["answered"] }));
     expect(error.code).toBe("THREAD_RUNNING");
     expect((await first).threads[0]).toMatchObject({ outcome: "imported" });
-    expect(await saver.isRunning("answered")).toBe(false);
+    expect(await saver.turns.isRunning("answered")).toBe(false);
   });
 
   test("I3.6 an aborted import leaves the finished threads whole and nothing of the one at hand", async () => {
@@ -466,7 +466,7 @@ describe("importing again", () => {
     });
     const error = await refusal(importOfficial(saver, world, { signal: stop.signal }));
     expect(error).toMatchObject({ code: "IMPORT_ABORTED", cause: new Error("enough") });
-    expect((await collect(saver.listThreads())).map(({ threadId }) => threadId)).toEqual(["answered"]);
+    expect((await saver.listThreads()).map(({ threadId }) => threadId)).toEqual(["answered"]);
     const report = await importOfficial(saver, world);
     expect(report.threads.map(({ outcome }) => outcome)).toEqual(["present", "imported", "imported", "imported", "imported"]);
     await expectEqualThreads(official(world), saver, THREADS);
@@ -542,9 +542,12 @@ describe("what cannot be read", () => {
     const { path, ids } = await broken();
     const saver = target();
     const error = await refusal(importOfficial(saver, path));
-    expect(error).toMatchObject({ code: "CHECKPOINT_UNREADABLE", data: { threadId: "bad", ns: "", checkpointId: ids[1] } });
+    expect(error).toMatchObject({
+      code: "CHECKPOINT_UNREADABLE",
+      data: { threadId: "bad", checkpointNs: "", checkpointId: ids[1] },
+    });
     expect(error.message).toContain("could not serialize a value");
-    expect(await collect(saver.listThreads())).toEqual([]);
+    expect(await saver.listThreads()).toEqual([]);
   });
 
   test("I3.6 with onUnreadable skip it is left out and listed, and all else comes over", async () => {
@@ -644,7 +647,7 @@ describe("verification", () => {
     const error = await refusal(importOfficial(saver, path));
     expect(error).toMatchObject({ code: "IMPORT_MISMATCH", data: { threadId: "t", checkpointId: ids[1], channel } });
     expect(error.message).toMatch(text);
-    expect(await collect(saver.listThreads())).toEqual([]);
+    expect(await saver.listThreads()).toEqual([]);
   });
 
   test("I3.6 verify: false reads nothing back", async () => {
@@ -665,7 +668,7 @@ describe("verification", () => {
       );
       const error = await refusal(importOfficial(saver, world, { threads: ["answered"], verify: false }));
       expect(error.code).toBe("STORE_FAILED");
-      expect(await collect(saver.listThreads())).toEqual([]);
+      expect(await saver.listThreads()).toEqual([]);
       sqlOn(path, "DROP TRIGGER full");
       expect((await importOfficial(saver, world, { threads: ["answered"] })).threads[0]).toMatchObject({ outcome: "imported" });
     },

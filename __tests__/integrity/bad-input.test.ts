@@ -1,3 +1,4 @@
+import { internalsOf } from "../../src/testing-internal";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
@@ -74,12 +75,12 @@ describe("bad input: ids that are none", () => {
       () => saver.getDeltaChannelHistory({ config: thread(id), channels: ["a"] }),
       () => saver.copyThread(id as string, "copy"),
       () => saver.copyThread("bystander", id as string),
-      () => saver.listTasks(id as string),
-      () => saver.listTurns(id as string),
-      () => saver.inFlight(id as string),
-      () => saver.isRunning(id as string),
-      () => saver.liveRuns(id as string),
-      () => saver.listRewinds(id as string),
+      () => saver.turns.tasks(id as string),
+      () => saver.turns.list(id as string),
+      () => saver.turns.inFlight(id as string),
+      () => saver.turns.isRunning(id as string),
+      () => saver.turns.liveRuns(id as string),
+      () => saver.rewinds.list(id as string),
     ];
     expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "INVALID_CONFIG"));
     const requests = [undefined, {}, { threadId: id, toTask: "x" }, { threadId: "bystander", toTask: id }];
@@ -174,7 +175,7 @@ describe("bad input: arguments that are none", () => {
     ["a turn without id", { threadId: "t", seq: 1 }, "id"],
   ])("bad input: turnState of %s names the field", async (_title, turn, key) => {
     const { saver, close } = await setup();
-    const refused = saver.turnState(turn as Turn);
+    const refused = saver.turns.state(turn as Turn);
     await expect(refused).rejects.toMatchObject({ code: "INVALID_CONFIG", data: { key } });
     await expect(refused).rejects.toThrow(new RegExp(`^${key} of the turn: expected .*; found `));
     close();
@@ -198,7 +199,7 @@ describe("bad input: arguments that are none", () => {
   test("bad input: a rewind id that is none, and a request for delta channels that is none", async () => {
     const { saver, close } = await setup();
     for (const id of [undefined, {}, 7])
-      await expect(saver.takeBackRewind(id as any)).rejects.toThrow(/^option "rewindId": expected a string; /);
+      await expect(saver.rewinds.takeBack(id as any)).rejects.toThrow(/^option "rewindId": expected a string; /);
     for (const request of [undefined, {}, { config: thread() }, { config: thread(), channels: "a" }]) {
       expect(await codeOf(() => saver.getDeltaChannelHistory(request as any))).toBe("INVALID_OPTION");
     }
@@ -252,7 +253,7 @@ describe("bad input: ids that only look dangerous", () => {
       expect((await saver.getTuple(thread(id)))?.checkpoint).toEqual(saved);
       expect((await saver.getTuple(config))?.pendingWrites).toEqual([[TASK, "channel", `write of ${id}`]]);
       expect(await collect(saver.list(thread(id)))).toHaveLength(1);
-      expect((await saver.listTasks(id)).length).toBeGreaterThan(0);
+      expect((await saver.turns.tasks(id)).length).toBeGreaterThan(0);
       await saver.copyThread(id, `copy of ${id}`);
       expect((await saver.getTuple(thread(`copy of ${id}`)))?.checkpoint).toEqual(saved);
       await saver.deleteThread(`copy of ${id}`);
@@ -479,17 +480,17 @@ describe("bad input: a closed saver", () => {
       () => saver.putWrites(tuple.config, [["a", 1]], TASK),
       () => saver.deleteThread("bystander"),
       () => saver.getDeltaChannelHistory({ config: tuple.config, channels: ["a"] }),
-      () => collect(saver.listThreads()),
+      () => saver.listThreads(),
       () => saver.copyThread("bystander", "copy"),
-      () => saver.listTasks("t"),
-      () => saver.listTurns("t"),
-      () => saver.turnState({ threadId: "t", seq: 1, id: "x" }),
-      () => saver.inFlight("t"),
-      () => saver.isRunning("t"),
-      () => saver.liveRuns("t"),
-      () => saver.listRewinds("t"),
+      () => saver.turns.tasks("t"),
+      () => saver.turns.list("t"),
+      () => saver.turns.state({ threadId: "t", seq: 1, id: "x" }),
+      () => saver.turns.inFlight("t"),
+      () => saver.turns.isRunning("t"),
+      () => saver.turns.liveRuns("t"),
+      () => saver.rewinds.list("t"),
       () => saver.rewind({ threadId: "t", toTask: "x" }),
-      () => saver.takeBackRewind("x"),
+      () => saver.rewinds.takeBack("x"),
     ];
     expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "STORE_CLOSED"));
     const again = TurnSaver.fromPath(path, { logger: quiet });
@@ -518,8 +519,8 @@ describe("bad input: a closed saver", () => {
 
 describe("bad input: options", () => {
   test.each<[string, unknown, RegExp]>([
-    ["durability", "none", /full.*normal/],
-    ["durability", 1, /full.*normal/],
+    ["synchronous", "none", /full.*normal/],
+    ["synchronous", 1, /full.*normal/],
     ["busyTimeoutMs", -1, /a number of at least 0;/],
     ["busyTimeoutMs", 1.5, /a whole number;/],
     ["busyTimeoutMs", Number.NaN, /number/],
@@ -557,7 +558,7 @@ describe("bad input: options", () => {
     ["retention", { retention: 5 }, "an object", "5", "no object"],
     ["busyTimeoutMs", { busyTimeoutMs: 1e9 }, "a number of at most 86400000", "1000000000", "an upper bound"],
     ["immutable", { immutable: 1 }, "true or false", "1", "no boolean"],
-    ["durability", { durability: "none" }, '"full" or "normal"', '"none"', "a choice"],
+    ["synchronous", { synchronous: "none" }, '"full" or "normal"', '"none"', "a choice"],
     ["clock", { clock: 5 }, "a function that returns a Date", "5", "a text of the schema"],
   ])(
     "bad input: option %s of %j: the message names the whole path and is one sentence (%5$s)",
@@ -568,6 +569,12 @@ describe("bad input: options", () => {
     },
   );
 
+  test("bad input: the option that was called durability is refused with the name that it has", () => {
+    const refused = expect(() => TurnSaver.fromPath(":memory:", { durability: "normal" } as object));
+    refused.toThrow('Unknown option "durability". Did you mean "synchronous"?');
+    refused.toThrow(expect.objectContaining({ code: "INVALID_OPTION", data: { option: "durability", nearest: "synchronous" } }));
+  });
+
   test("bad input: all unknown options are named, and their values are not shown", () => {
     const open = (): unknown => TurnSaver.fromPath(":memory:", { key: "hunter2", keyId: "a" } as object);
     expect(open).toThrow('option "key", "keyId": expected only options that exist; found what is none.');
@@ -576,11 +583,11 @@ describe("bad input: options", () => {
 
   test("bad input: options of methods are named by their path too", async () => {
     const { saver, close } = await setup();
-    await expect(saver.deleteForRuns(["run", ""])).rejects.toThrow(
+    await expect(saver.retention.deleteForRuns(["run", ""])).rejects.toThrow(
       /^option "runIds.1": expected a non-empty string.*; found ""\. /,
     );
     await expect(saver.prune(undefined as never)).rejects.toThrow("options: expected an object; found undefined.");
-    await expect(saver.deleteForRuns(7 as never)).rejects.toThrow('option "runIds": expected an array; found 7.');
+    await expect(saver.retention.deleteForRuns(7 as never)).rejects.toThrow('option "runIds": expected an array; found 7.');
     await expect(importOfficial(saver, "x", { threads: [""] })).rejects.toThrow(
       'option "threads.0": expected a string of at least 1 character; found "".',
     );
@@ -826,7 +833,7 @@ describe("S3.7 a lock held by another connection", () => {
     const marks: Promise<() => Promise<void>>[] = [];
     const puts = all.map((one, at) => {
       const put = saver.put(thread(), one, metadata, { channel: 1 });
-      marks.push(saver.reserve(`other ${at}`));
+      marks.push(internalsOf(saver).reserve(`other ${at}`));
       return put;
     });
     const read = saver.getTuple(thread());

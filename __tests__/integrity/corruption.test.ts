@@ -1,9 +1,10 @@
+import { internalsOf } from "../../src/testing-internal";
 import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
-import { salvage, type SalvageReport } from "langgraph-checkpoint-turns/maintenance";
+import { salvage, type SalvageReport, vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { altered, everything, isFound, resumeAll } from "../../torture/corruption/calls";
 import { BYTE_DAMAGE, randomOf } from "../../torture/corruption/damage";
 import { notOfAnyState, statesOf } from "../../torture/corruption/states";
@@ -113,7 +114,7 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
       );
       db.close();
       const saver = TurnSaver.fromPath(copy, { logger: quiet, ...options });
-      await expect(saver.listRewinds("thread 1")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+      await expect(saver.rewinds.list("thread 1")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
       const runner = new GraphRunner(graphOn(saver, []));
       for (const id of ["thread 1", "thread 2"]) {
         expect((await saver.verify({ threadId: id })).ok).toBe(false);
@@ -159,7 +160,7 @@ describe("S3.1 whatever is damaged, nothing that was altered is returned", () =>
   test("S4.3 a run whose mark stands under another thread has lost its lease, and nobody is kept from that thread by it", async () => {
     const path = folder.copy(plain());
     const saver = TurnSaver.fromPath(path, { logger: quiet });
-    const release = await saver.reserve("a");
+    const release = await internalsOf(saver).reserve("a");
     const db = new Database(path);
     expect(db.prepare("UPDATE langgraph_runs SET thread_id = 'b' WHERE thread_id = 'a'").run().changes).toBe(1);
     db.close();
@@ -260,7 +261,7 @@ describe("salvage", () => {
     }
     const saver = TurnSaver.fromPath(target, { logger: quiet });
     const graph = graphOn(saver, []);
-    await saver.abandonRewind(report.damaged[0]!.acknowledge!);
+    await saver.rewinds.abandon(report.damaged[0]!.acknowledge!);
     // LangGraph goes on from the checkpoint before, and asks once more.
     await graph.invoke(null, at("thread 1"));
     expect((await graph.getState(at("thread 1"))).next).toEqual(["ask"]);
@@ -342,12 +343,12 @@ describe("salvage", () => {
     const graph = graphOn(saver, []);
     const ids = ["a", "b", "c", "d", "e", "f"];
     for (const id of ids) await graph.invoke({ log: ["in"] }, at(id));
-    await saver.vacuum();
+    await vacuum(saver);
     // As long as somebody reads, the file keeps its length: that it is shorter stands in the log alone.
     const reader = new Database(path);
     reader.exec("BEGIN; SELECT count(*) FROM langgraph_threads");
     for (const id of ["a", "b", "c"]) await saver.deleteThread(id);
-    await saver.vacuum();
+    await vacuum(saver);
     // These were moved to the front before: the end of the file still has them.
     for (const id of ["d", "e"]) await saver.deleteThread(id);
     const [copy, target] = [folder.copy(path), folder.file()];

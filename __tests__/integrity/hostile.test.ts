@@ -5,15 +5,8 @@ import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import Database from "better-sqlite3";
-import {
-  CheckpointFile,
-  effect,
-  GraphRunner,
-  type Progress,
-  TurnSaver,
-  TurnsError,
-  type UndoCall,
-} from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, TurnSaver, TurnsError, type UndoCall } from "langgraph-checkpoint-turns";
+import { CheckpointFile, type Progress } from "langgraph-checkpoint-turns/checkpoint-file";
 import { importOfficial } from "langgraph-checkpoint-turns/import";
 import { salvage } from "langgraph-checkpoint-turns/maintenance";
 import ts from "typescript";
@@ -251,16 +244,16 @@ describe("hostile input: strings that reach SQL", () => {
     expect(await collect(saver.list(thread(text), { filter: own({}) }))).toHaveLength(0);
     expect(await collect(saver.list(thread(text), { before: { configurable: { checkpoint_id: text } } }))).toHaveLength(0);
     const named = { threadId: text, checkpointNs: text, checkpointId: text };
-    if ((await codeOf(() => saver.nameCheckpoint(named, text))) === "no error") {
-      expect((await saver.listNames(text)).map(({ name }) => name)).toEqual([text]);
-      expect(await saver.unnameCheckpoint(text, text)).toBe(true);
+    if ((await codeOf(() => saver.names.set(named, text))) === "no error") {
+      expect((await saver.names.list(text)).map(({ name }) => name)).toEqual([text]);
+      expect(await saver.names.delete(text, text)).toBe(true);
     }
     await saver.getDeltaChannelHistory({ config, channels: [text] });
     const copy = `copy of ${text}`;
     await saver.copyThread(text, copy);
-    expect((await saver.deleteForRuns([text])).checkpoints).toBeGreaterThan(0);
+    expect((await saver.retention.deleteForRuns([text])).checkpoints).toBeGreaterThan(0);
     for (const id of [text, copy]) await saver.deleteThread(id);
-    for (const ask of [() => saver.rewind({ threadId: text, toTask: text }), () => saver.takeBackRewind(text)]) {
+    for (const ask of [() => saver.rewind({ threadId: text, toTask: text }), () => saver.rewinds.takeBack(text)]) {
       expect(String(await codeOf(ask))).toMatch(/^(UNKNOWN_TASK|THREAD_NOT_FOUND|REWIND_NOT_FOUND)$/);
     }
     expect(await others()).toBe(othersBefore);
@@ -289,7 +282,7 @@ describe("hostile input: strings that reach SQL", () => {
       });
       await runner.invoke({ note: "in" }, { threadId: text, taskId: "first" });
       await runner.invoke({ note: "in" }, { threadId: text, taskId: text });
-      expect((await saver.listTurns(text)).map(({ nodeName, taskId }) => [nodeName, taskId])).toEqual([
+      expect((await saver.turns.list(text)).map(({ nodeName, taskId }) => [nodeName, taskId])).toEqual([
         ...[0, 1].map(() => [node, "first"]),
         ...[0, 1].map(() => [node, text]),
       ]);
@@ -300,7 +293,7 @@ describe("hostile input: strings that reach SQL", () => {
       expect((await progress.read())?.phases.map(({ id }) => id)).toEqual(["first", text]);
       await runner.rewind({ threadId: text, toTask: "first" });
       expect(undone).toEqual([text]);
-      expect((await saver.listTurns(text)).map(({ taskId }) => taskId)).toEqual(["first", "first"]);
+      expect((await saver.turns.list(text)).map(({ taskId }) => taskId)).toEqual(["first", "first"]);
       expect(schema()).toEqual(schemaBefore);
       expect((await saver.verify()).problems).toEqual([]);
       close();
@@ -483,7 +476,7 @@ describe("hostile input: values that lie", () => {
     expect(JSON.stringify(data)).toBe(text);
     expect(Object.getPrototypeOf(data)).toBe(Object.prototype);
     expect(data).not.toBeInstanceOf(AIMessage);
-    for (const turn of await saver.listTurns("t")) await saver.turnState(turn);
+    for (const turn of await saver.turns.list("t")) await saver.turns.state(turn);
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
     close();
   });

@@ -27,9 +27,9 @@ export async function fullFile(options: TurnSaverOptions = {}): Promise<string> 
   await shop.graph.updateState(older.config, { log: [SECRET], long: [`${SECRET} `.repeat(30)] }, "plan");
   const tuple = (await saver.getTuple(newest.config))!;
   await saver.put(tuple.parentConfig!, tuple.checkpoint, tuple.metadata!, tuple.checkpoint.channel_versions);
-  await saver.nameCheckpoint({ threadId: THREAD }, "good");
+  await saver.names.set({ threadId: THREAD }, "good");
   const { rewindId } = await saver.rewind({ threadId: "other", toTask: "task 1" });
-  await saver.takeBackRewind(rewindId!);
+  await saver.rewinds.takeBack(rewindId!);
   await saver.rewind({ threadId: "other", toTask: "task 0" });
   await saver.copyThread(THREAD, "copy");
   await saver.deleteThread("gone");
@@ -45,7 +45,7 @@ export async function fullFile(options: TurnSaverOptions = {}): Promise<string> 
 
 /** Intents and outcomes, as the journal writes them. */
 async function withEffects(path: string, options: TurnSaverOptions): Promise<void> {
-  const store = openSqliteStore(path, { durability: "normal", busyTimeoutMs: 100, encryption: options.encryption });
+  const store = openSqliteStore(path, { synchronous: "normal", busyTimeoutMs: 100, encryption: options.encryption });
   const [turn] = await store.listTurns({ threadId: THREAD });
   const text = JSON.stringify(`${SECRET} ${"long ".repeat(80)}`);
   const packed = { text, parts: [] };

@@ -1,3 +1,4 @@
+import { rotateKeys } from "langgraph-checkpoint-turns/maintenance";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, writeSync } from "node:fs";
@@ -443,7 +444,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     if (options.retention === undefined) {
       const { rewindId } = await saver.rewind({ threadId: THREAD, toTask: "b" });
       await well("rewound");
-      await saver.takeBackRewind(rewindId!);
+      await saver.rewinds.takeBack(rewindId!);
       await well("taken back");
       await saver.rewind({ threadId: THREAD, toTask: "c", archive: false });
       await saver.rewind({ threadId: THREAD, toTask: "b" });
@@ -452,7 +453,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     }
     await saver.copyThread(THREAD, "copy");
     await well("copied");
-    await saver.nameCheckpoint({ threadId: THREAD }, "here");
+    await saver.names.set({ threadId: THREAD }, "here");
     await saver.prune({ keepLast: 1 });
     await well("pruned");
     await shop.run(1);
@@ -470,7 +471,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
     const keys = { encryption: { keys: { default: KEY, second: other }, current: "second" } };
     const saver = openOn(path, keys);
     expect((await saver.verify()).problems).toEqual([]);
-    await saver.rotateKeys();
+    await rotateKeys(saver);
     expect((await saver.verify()).problems).toEqual([]);
     saver.close();
     expect(await verified(path, { encryption: { key: other, keyId: "second" } })).toMatchObject({ ok: true });

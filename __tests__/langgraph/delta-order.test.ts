@@ -220,7 +220,7 @@ describe("S6.4 a rewind takes an update's delta writes back, whatever id they we
     const graph = saver.attach(build(plan).compile({ checkpointer: saver }) as object) as any;
     await graph.invoke(both("in"), thread("t", { task_id: "one" }));
     await graph.bulkUpdateState(thread(), [{ updates }]);
-    expect((await saver.listTasks("t")).map(({ taskId }) => taskId)).toEqual(["one", expect.anything()]);
+    expect((await saver.turns.tasks("t")).map(({ taskId }) => taskId)).toEqual(["one", expect.anything()]);
     await saver.rewind({ threadId: "t", toTask: "one" });
     // LangGraph 1.4 passes no path, so nothing tells an update under an id of the caller's from a node: its delta writes stay.
     const left = isCallers && !passesTaskPaths ? ["UNDO-ME"] : [];

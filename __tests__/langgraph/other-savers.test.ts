@@ -21,8 +21,8 @@ function world(body: () => unknown = () => ({ log: ["a"] })) {
 
 async function recorded(saver: TurnSaver): Promise<string[]> {
   const threads = [];
-  for await (const { threadId } of saver.listThreads()) threads.push(threadId);
-  const turns = await saver.listTurns("t");
+  for (const { threadId } of await saver.listThreads()) threads.push(threadId);
+  const turns = await saver.turns.list("t");
   return [...threads, ...turns.map((turn) => turn.nodeName)];
 }
 
@@ -42,7 +42,7 @@ test("S6.5 effects of a graph that two savers are attached to are recorded by th
     await compiled.invoke({ log: [] }, { configurable: { thread_id: id } });
     expect(await running.effects.list(id)).toHaveLength(1);
     expect(await other.effects.list(id)).toEqual([]);
-    expect((await running.listTurns(id)).length).toBeGreaterThan(0);
+    expect((await running.turns.list(id)).length).toBeGreaterThan(0);
   }
 });
 
@@ -131,6 +131,6 @@ describe("S6.5 an attached graph that runs without its saver", () => {
     const attached: any = saver.attach(outer.compile({ checkpointer: saver }));
     expect(await attached.invoke({ log: ["in"] }, thread())).toEqual({ log: ["in", "a", "b"] });
     expect(warnings).toEqual([]);
-    expect((await saver.listTurns("t")).map((turn) => turn.nodeName)).toEqual(["calls", "a", "a", "b", "b", "calls"]);
+    expect((await saver.turns.list("t")).map((turn) => turn.nodeName)).toEqual(["calls", "a", "a", "b", "b", "calls"]);
   });
 });

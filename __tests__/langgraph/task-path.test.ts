@@ -170,7 +170,7 @@ describe("S6.4 pending writes come back by task path, task id and index", () => 
           const { rewindId } = await saver.rewind({ threadId: "t", toTask: "zero" });
           expect(await saver.getTuple(config)).toBeUndefined();
           expect(await saver.verify()).toMatchObject({ ok: true });
-          await saver.takeBackRewind(rewindId ?? "");
+          await saver.rewinds.takeBack(rewindId ?? "");
           expect((await saver.getTuple(config))?.pendingWrites).toEqual(wanted);
           saver.close();
           const again = TurnSaver.fromPath(file, { logger: quiet, encryption });

@@ -369,7 +369,7 @@ describe("an effect that somebody else took up while it was being done", () => {
   ])("%s: its late result is refused by name, and what stands in the journal stays", async (_, takeUp, message, stands) => {
     const path = fresh();
     const saver = open(path);
-    const other = openSqliteStore(path, { durability: "normal", busyTimeoutMs: 1_000 });
+    const other = openSqliteStore(path, { synchronous: "normal", busyTimeoutMs: 1_000 });
     const deeds = new Deeds();
     const a = () =>
       effect("act", async () => {

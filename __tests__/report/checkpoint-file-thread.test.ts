@@ -5,7 +5,8 @@ import { Annotation, Command, END, interrupt, START, StateGraph } from "@langcha
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { CheckpointFile, type ProgressFollower, TurnSaver } from "langgraph-checkpoint-turns";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointFile, type ProgressFollower } from "langgraph-checkpoint-turns/checkpoint-file";
 import { renderProgress } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
 
@@ -85,7 +86,7 @@ describe("S5.6 fromThread", () => {
     await runner.invoke({ log: [] }, run("one"));
     await runner.invoke({ log: [] }, run("two"));
     const progress = await CheckpointFile.fromThread(saver, "t");
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     const ofOne = turns.filter((turn) => turn.taskId === "one");
     expect(progress.phases.map(({ id, name, status, notes }) => ({ id, name, status, notes }))).toEqual([
       { id: "one", name: "one", status: "completed", notes: "" },
@@ -176,7 +177,7 @@ describe("S5.6 fromThread", () => {
     await runner.invoke({ log: [] }, run("one"));
     expect(seen?.phases).toMatchObject([{ id: "one", status: "in-progress", endedAt: null }]);
     expect(seen?.resume).toMatchObject({ canResume: false, reason: "a process is at work on the thread" });
-    expect(new Set((await saver.listTurns("t")).map((turn) => turn.taskId))).toEqual(new Set(["one"]));
+    expect(new Set((await saver.turns.list("t")).map((turn) => turn.taskId))).toEqual(new Set(["one"]));
     saver.close();
   });
 
@@ -336,7 +337,7 @@ describe("S5.6 follow", () => {
     await until(file, (text) => text.includes("| two | ❌ failed |") && text.includes("| can resume | yes |"));
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     await until(file, (text) => !text.includes("| two |"));
-    await saver.takeBackRewind(rewindId!);
+    await saver.rewinds.takeBack(rewindId!);
     await until(file, (text) => text.includes("| two | ❌ failed |"));
     await follower.close();
     saver.close();

@@ -1,7 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { CheckpointFile, type Progress, TurnsError } from "langgraph-checkpoint-turns";
+import { TurnsError } from "langgraph-checkpoint-turns";
+import { CheckpointFile, type Progress } from "langgraph-checkpoint-turns/checkpoint-file";
 import {
   fromInline,
   fromQuote,

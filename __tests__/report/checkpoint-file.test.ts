@@ -14,7 +14,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { CheckpointFile, type Phase, type PhaseStatus, type Progress, TurnsError } from "langgraph-checkpoint-turns";
+import { TurnsError } from "langgraph-checkpoint-turns";
+import { CheckpointFile, type Phase, type PhaseStatus, type Progress } from "langgraph-checkpoint-turns/checkpoint-file";
 import { tempFile } from "../support/temp";
 import { childProgram } from "../support/child-program";
 import { runs } from "../support/lane";

@@ -1,6 +1,6 @@
 /** Writes a progress file again and again, always larger or smaller, until it is killed. Says so after the first time. */
 import { writeSync } from "node:fs";
-import { CheckpointFile, type Progress } from "langgraph-checkpoint-turns";
+import { CheckpointFile, type Progress } from "langgraph-checkpoint-turns/checkpoint-file";
 
 const file = new CheckpointFile(process.argv[2]!);
 

@@ -8,7 +8,7 @@ import { quiet } from "../support/s1-tools";
  * so and stands still until a file is there (`how` is its path).
  */
 const [path = "", how = "1", key = ""] = process.argv.slice(2);
-const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", ...(key === "" ? {} : { encryption: { key } }) });
+const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...(key === "" ? {} : { encryption: { key } }) });
 const turnsToLive = Number(how);
 const still = new Int32Array(new SharedArrayBuffer(4));
 

@@ -3,7 +3,7 @@ import { quiet } from "../support/s1-tools";
 
 /** Begins to delete a thread, and dies by SIGKILL after so many turns of the event loop. */
 const [path = "", threadId = "", turns = "1", key = ""] = process.argv.slice(2);
-const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", ...(key === "" ? {} : { encryption: { key } }) });
+const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...(key === "" ? {} : { encryption: { key } }) });
 
 let turn = 0;
 const count = (): void => {

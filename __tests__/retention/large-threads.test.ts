@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { CheckpointPersister, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
-import { salvage } from "langgraph-checkpoint-turns/maintenance";
+import { salvage, rotateKeys, vacuum } from "langgraph-checkpoint-turns/maintenance";
 import Database from "better-sqlite3";
 import { leftovers, makeLarge, numberOfThread, rowsOfNumber } from "./large-thread";
 import { runProgram, startProgram } from "../support/s1-programs";
@@ -22,7 +22,7 @@ const KINDS: [string, TurnSaverOptions][] = [
 
 const savers: TurnSaver[] = [];
 function open(path: string, options: TurnSaverOptions = {}): TurnSaver {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", ...options });
+  const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...options });
   savers.push(saver);
   return saver;
 }
@@ -131,7 +131,7 @@ test("S6.7 keys are rotated while a thread is being deleted, and none is kept fo
   first.close();
   expect(runProgram("retention/large-delete-child.ts", path, "large", "2", KEY).signal).toBe("SIGKILL");
   const saver = open(path, { encryption: { keys: { default: KEY, next: NEW_KEY }, current: "next" } });
-  expect(await saver.rotateKeys()).toMatchObject({ retired: 1 });
+  expect(await rotateKeys(saver)).toMatchObject({ retired: 1 });
   expect(leftovers(path)).toEqual([]);
   expect((await saver.verify()).problems).toEqual([]);
   expect(await headOf(saver, "small")).toBe(1);
@@ -144,7 +144,7 @@ test("S3.1 S6.7 a leftover that names a thread that is there, by damage, takes n
   const number = numberOfThread(path, "small");
   sqlOn(path, `INSERT INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (${number}, '', '')`);
   const before = rowsOfNumber(path, number);
-  await saver.vacuum();
+  await vacuum(saver);
   expect(leftovers(path)).toEqual([]);
   const { langgraph_leftovers: _, ...rows } = before;
   expect(rowsOfNumber(path, number)).toEqual(rows);
@@ -156,7 +156,7 @@ test("S6.7 archives of a large thread's rewinds go with it, piece by piece", asy
   const path = tempFile();
   const saver = open(path);
   await makeLarge(saver, "large", 2);
-  const [task] = await saver.listTasks("large");
+  const [task] = await saver.turns.tasks("large");
   const parent = (await saver.getTuple(at("large")))!.config;
   await saver.put(
     { configurable: { ...parent.configurable, task_id: "later" } },
@@ -180,7 +180,7 @@ test("S6.7 archives of a large thread's rewinds go with it, piece by piece", asy
   const left: number[] = [];
   await meanwhile(saver.deleteThread("large"), async () => {
     left.push(archived());
-    expect(await saver.listRewinds("large")).toEqual([]);
+    expect(await saver.rewinds.list("large")).toEqual([]);
     expect((await saver.verify()).problems).toEqual([]);
   });
   expect(left[0]).toBeGreaterThan(0);
@@ -212,11 +212,16 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
     for await (const tuple of saver.list(at(threadId))) {
       checkpoints.push(createHash("sha256").update(without(tuple)).digest("hex"));
     }
-    const turns = (await saver.listTurns(threadId)).map(
+    const turns = (await saver.turns.list(threadId)).map(
       ({ id: _id, seq: _seq, threadId: _thread, graphId: _graph, ...turn }) => turn,
     );
-    const tasks = (await saver.listTasks(threadId)).map(({ taskId, createdAt }) => ({ taskId, createdAt }));
-    return { checkpoints: checkpoints.reverse(), turns, tasks, names: (await saver.listNames(threadId)).map(({ name }) => name) };
+    const tasks = (await saver.turns.tasks(threadId)).map(({ taskId, createdAt }) => ({ taskId, createdAt }));
+    return {
+      checkpoints: checkpoints.reverse(),
+      turns,
+      tasks,
+      names: (await saver.names.list(threadId)).map(({ name }) => name),
+    };
   }
 
   const numberOfCopy = (path: string): number | undefined => (leftovers(path)[0] as { thread: number } | undefined)?.thread;
@@ -230,11 +235,11 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
     const path = tempFile();
     const saver = await source(path);
     const other = open(path, options);
-    await saver.nameCheckpoint({ threadId: "large" }, "a name");
+    await saver.names.set({ threadId: "large" }, "a name");
     const before = await seen(saver, "large");
     const head = (await other.getTuple(at("large")))!;
     const persister = new CheckpointPersister(new Database(path));
-    const recorded = (await saver.listTurns("large")).length;
+    const recorded = (await saver.turns.list("large")).length;
     const written: number[] = [];
     const look = (number: number): void => {
       const rows = rowsOfNumber(path, number);
@@ -266,20 +271,20 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
           { ...head.metadata!, step: 7_777 },
           {},
         );
-        await other.nameCheckpoint({ threadId: "large" }, "a later name");
+        await other.names.set({ threadId: "large" }, "a later name");
         await makeLarge(other, "large", 3);
         const listed = await ids(other);
         if (numberOfCopy(path) === number) expect(listed).toEqual(new Set(["large"]));
         look(number);
         await expect(other.copyThread("large", "large")).rejects.toMatchObject({ code: "THREAD_EXISTS" });
         for (const removing of [
-          () => other.vacuum(),
+          () => vacuum(other),
           () => other.prune({ threadId: "small", keepLast: 1 }),
           () => other.deleteThread("small"),
         ]) {
           await removing().catch((error: { code: string }) => expect(error.code).toBe("THREAD_NOT_FOUND"));
         }
-        if (kind === "encrypted") await other.rotateKeys();
+        if (kind === "encrypted") await rotateKeys(other);
         open(path, options);
       }
     });
@@ -295,7 +300,7 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
     test("S6.7 S1.5 turns that CheckpointPersister deletes meanwhile are in no copy", async () => {
       const path = tempFile();
       const saver = await source(path);
-      const recorded = (await saver.listTurns("large")).length;
+      const recorded = (await saver.turns.list("large")).length;
       const persister = new CheckpointPersister(new Database(path));
       let deleted = 0;
       await meanwhile(saver.copyThread("large", "copy"), async () => {
@@ -304,7 +309,7 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
       });
       expect(deleted).toBe(2 * recorded);
       expect(await seen(saver, "copy")).toEqual(await seen(saver, "large"));
-      expect((await saver.listTurns("copy")).length).toBe(0);
+      expect((await saver.turns.list("copy")).length).toBe(0);
       expect([leftovers(path), (await saver.verify()).problems]).toEqual([[], []]);
     });
   }
@@ -369,7 +374,7 @@ describe.each(points(KINDS, 1))("S6.7 copying a large thread, %s", (kind, option
     expect(Object.keys(written).length).toBeGreaterThan(1);
     for (const host of ["as it is", "elsewhere"]) {
       if (host === "elsewhere") sqlOn(path, "UPDATE langgraph_runs SET host = 'elsewhere' WHERE thread_id = ''");
-      await open(path, options).vacuum();
+      await vacuum(open(path, options));
       await saver.prune({ threadId: "small", keepLast: 1 });
       await saver.deleteThread("nobody");
       for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
@@ -439,7 +444,7 @@ describe("S6.7 copying a large thread while it is changed otherwise", () => {
   test("S6.7 a saver that is closed meanwhile refuses the rest, which the next one removes", async () => {
     const { path, saver, other } = await large();
     await expect(copying(path, saver, async () => saver.close())).rejects.toMatchObject({ code: "STORE_CLOSED" });
-    await other.vacuum();
+    await vacuum(other);
     expect([await headOf(other, "copy"), leftovers(path), (await other.verify()).problems]).toEqual([undefined, [], []]);
   });
 });

@@ -1,3 +1,4 @@
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
@@ -6,7 +7,8 @@ import { Command } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { type PrunedEvent, TurnSaver } from "langgraph-checkpoint-turns";
+import { TurnSaver } from "langgraph-checkpoint-turns";
+import { type PrunedEvent, internalsOf } from "../../src/testing-internal";
 import { at, collect, expectSame, input, Shop, THREAD } from "../support/ret-world";
 import { dump, listener, quiet, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
@@ -148,16 +150,16 @@ describe("S2.1 prune", () => {
     let now = Date.parse("2030-01-01");
     const shop = open({ frequency: 0, clock: () => new Date(now) });
     for (const threadId of ["idle", "named", "running", "busy"]) await shop.run(1, threadId);
-    await shop.saver.nameCheckpoint({ threadId: "named" }, "keep me");
+    await shop.saver.names.set({ threadId: "named" }, "keep me");
     now += 10 * DAY;
     await shop.run(1, "busy");
-    const release = await shop.saver.reserve("running");
+    const release = await internalsOf(shop.saver).reserve("running");
     const dry = await shop.saver.prune({ idleMs: 5 * DAY, dryRun: true });
     const report = await shop.saver.prune({ idleMs: 5 * DAY });
     await release();
     expect(report.deletedThreads).toEqual(["idle"]);
     expect({ ...dry, dryRun: false, bytesFreed: 0 }).toEqual({ ...report, bytesFreed: 0 });
-    expect((await collect(shop.saver.listThreads())).map(({ threadId }) => threadId)).toEqual(["busy", "named", "running"]);
+    expect((await shop.saver.listThreads()).map(({ threadId }) => threadId)).toEqual(["busy", "named", "running"]);
     await expect(shop.graph.updateState(at("idle"), { log: ["late"] }, "done")).resolves.toBeDefined();
   });
 
@@ -304,22 +306,22 @@ describe("S2.1 what always stays", () => {
     await shop.run(2);
     const roots = await shop.roots();
     const first = roots.at(-1) as string;
-    expect(await shop.saver.nameCheckpoint({ threadId: THREAD, checkpointId: first }, "start")).toEqual({
+    expect(await shop.saver.names.set({ threadId: THREAD, checkpointId: first }, "start")).toEqual({
       name: "start",
       checkpointNs: "",
       checkpointId: first,
-      createdAt: "2030-01-01T00:00:00.000Z",
+      createdAt: new Date("2030-01-01"),
     });
-    await shop.saver.nameCheckpoint({ threadId: THREAD, checkpointId: roots[3] }, "middle");
+    await shop.saver.names.set({ threadId: THREAD, checkpointId: roots[3] }, "middle");
     await shop.saver.prune({ keepLast: 1 });
     expect(await shop.roots()).toEqual([roots[0], roots[3], first]);
-    await shop.saver.nameCheckpoint({ threadId: THREAD }, "middle");
-    expect((await shop.saver.listNames(THREAD)).map(({ name, checkpointId }) => [name, checkpointId])).toEqual([
+    await shop.saver.names.set({ threadId: THREAD }, "middle");
+    expect((await shop.saver.names.list(THREAD)).map(({ name, checkpointId }) => [name, checkpointId])).toEqual([
       ["middle", roots[0]],
       ["start", first],
     ]);
-    expect(await shop.saver.unnameCheckpoint(THREAD, "start")).toBe(true);
-    expect(await shop.saver.unnameCheckpoint(THREAD, "start")).toBe(false);
+    expect(await shop.saver.names.delete(THREAD, "start")).toBe(true);
+    expect(await shop.saver.names.delete(THREAD, "start")).toBe(false);
     await shop.saver.prune({ keepLast: 1 });
     expect(await shop.roots()).toEqual([roots[0]]);
     for (const request of [
@@ -327,9 +329,9 @@ describe("S2.1 what always stays", () => {
       { threadId: THREAD, checkpointId: first },
       { threadId: THREAD, checkpointNs: "no" },
     ]) {
-      await expect(shop.saver.nameCheckpoint(request, "x")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+      await expect(shop.saver.names.set(request, "x")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     }
-    await expect(shop.saver.nameCheckpoint({ threadId: THREAD }, "")).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(shop.saver.names.set({ threadId: THREAD }, "")).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 });
 
@@ -374,7 +376,7 @@ describe("I3.3 rewinds and prunes", () => {
     const head = (await shop.graph.getState(at())).values;
     const { rewindId } = await shop.saver.rewind({ threadId: THREAD, toTask: "t2" });
     await shop.saver.prune({ keepLast: 3 });
-    await shop.saver.takeBackRewind(rewindId as string);
+    await shop.saver.rewinds.takeBack(rewindId as string);
     shop.reopen();
     expectSame(before, await shop.everything());
     expect((await shop.graph.getState(at())).values).toEqual(head);
@@ -388,7 +390,7 @@ describe("I3.3 rewinds and prunes", () => {
     expect(shop.count("langgraph_archive")).toBeGreaterThan(0);
     await shop.saver.prune({ keepLast: 2 });
     expect(shop.count("langgraph_archive")).toBe(0);
-    await expect(shop.saver.takeBackRewind(rewindId as string)).rejects.toMatchObject({ code: "REWIND_CONFLICT" });
+    await expect(shop.saver.rewinds.takeBack(rewindId as string)).rejects.toMatchObject({ code: "REWIND_CONFLICT" });
     await expectSwept(shop);
   });
 });
@@ -419,7 +421,7 @@ describe("I3.3 values that only an archive refers to", () => {
       expect(dry).toEqual({ ...(await shop.saver.prune({ keepLast: 1 })), dryRun: true, bytesFreed: 0 });
       expect(dry).toMatchObject({ checkpoints: 1 });
       await expectSwept(shop);
-      await shop.saver.takeBackRewind(rewindId as string);
+      await shop.saver.rewinds.takeBack(rewindId as string);
       for (const _again of ["warm", "cold"]) {
         expect([await shop.saver.getTuple(configs[1]), await shop.saver.getTuple(configs[2])]).toEqual(before);
         shop.reopen();
@@ -434,7 +436,7 @@ describe("I3.3 values that only an archive refers to", () => {
     await shop.saver.putWrites(configs[2], [["v", { again: other }]], "node task");
     const { rewindId } = await shop.saver.rewind({ threadId: THREAD, toTask: "task 1" });
     await shop.saver.prune({ keepLast: 1 });
-    await shop.saver.takeBackRewind(rewindId as string);
+    await shop.saver.rewinds.takeBack(rewindId as string);
     shop.reopen();
     expect((await shop.saver.getTuple(configs[2]))?.pendingWrites).toEqual([["node task", "v", { again: other }]]);
   });
@@ -523,7 +525,7 @@ describe("S2.4 retention after each save", () => {
     let last: any;
     let largest = 0;
     for (let life = 0; life < 60; life += 1) {
-      const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", retention: { keepLast: 2 } });
+      const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", retention: { keepLast: 2 } });
       for (let save = 0; save < 4; save += 1) {
         [last] = await putAll(saver, [{ doc: `${life} ${save} ${"d".repeat(20_000)}` }], last);
         await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
@@ -615,12 +617,12 @@ describe("S2.4 the file", () => {
   test("S2.4 gets smaller by a prune, as the report says", async () => {
     const shop = open({ frequency: 0 });
     await shop.run(25);
-    await shop.saver.vacuum();
+    await vacuum(shop.saver);
     const before = sizeOf(shop.path);
     const report = await shop.saver.prune({ keepLast: 1 });
     expect(before - sizeOf(shop.path)).toBe(report.bytesFreed);
     expect(report.bytesFreed).toBeGreaterThan(before / 2);
-    expect(await shop.saver.vacuum()).toMatchObject({ freePages: 0, givesBack: true });
+    expect(await vacuum(shop.saver)).toMatchObject({ freePages: 0, givesBack: true });
   });
 
   test("S2.4 gets smaller in the background after deleteThread, and after a rewind without archive", async () => {
@@ -629,7 +631,7 @@ describe("S2.4 the file", () => {
     await shop.graph.invoke(large, at("gone"));
     await shop.graph.invoke(input("in"), at(THREAD, { task_id: "first" }));
     await shop.graph.invoke(large, at(THREAD, { task_id: "second" }));
-    await shop.saver.vacuum();
+    await vacuum(shop.saver);
     const sizes = [sizeOf(shop.path)];
     const shrunk = async (): Promise<void> => {
       const deadline = Date.now() + 10_000;
@@ -653,14 +655,14 @@ describe("S2.4 the file", () => {
     const shop = open({ path, frequency: 0 });
     await shop.run(15);
     await shop.saver.prune({ keepLast: 1 });
-    const left = await shop.saver.vacuum();
+    const left = await vacuum(shop.saver);
     expect(left).toMatchObject({ givesBack: false });
     expect(left.freePages).toBeGreaterThan(0);
-    const full = await shop.saver.vacuum({ full: true });
+    const full = await vacuum(shop.saver, { full: true });
     expect(full).toMatchObject({ givesBack: true, freePages: 0 });
     expect(full.bytesAfter).toBeLessThan(full.bytesBefore);
     expect((await shop.graph.getState(at())).values.log).toHaveLength(5 * 15);
-    await expect(shop.saver.vacuum({ all: true } as object)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(vacuum(shop.saver, { all: true } as object)).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 });
 
@@ -674,7 +676,7 @@ describe("S2.1 deleteForRuns", () => {
       await shop.graph.invoke(input("2"), ofRun(`r2${threadId}`, threadId));
     }
     const before = await shop.everything("a");
-    const report = await shop.saver.deleteForRuns(["r1", "r2b"]);
+    const report = await shop.saver.retention.deleteForRuns(["r1", "r2b"]);
     expect(report).toMatchObject({ threads: 2, kept: [] });
     expect(report.checkpoints).toBeGreaterThan(20);
     expect(report.chunks).toBeGreaterThan(0);
@@ -687,7 +689,7 @@ describe("S2.1 deleteForRuns", () => {
       new Set(["r2a"]),
     );
     await expectSwept(shop);
-    expect(await shop.saver.deleteForRuns(["r1", "nobody's"])).toMatchObject({ threads: 0, checkpoints: 0 });
+    expect(await shop.saver.retention.deleteForRuns(["r1", "nobody's"])).toMatchObject({ threads: 0, checkpoints: 0 });
   });
 
   test("S2.1 is told to the listeners of pruned", async () => {
@@ -696,9 +698,9 @@ describe("S2.1 deleteForRuns", () => {
     await shop.graph.invoke(input("2"), ofRun("r2"));
     const told: PrunedEvent[] = [];
     shop.saver.events.on("pruned", (report) => told.push(report));
-    const report = await shop.saver.deleteForRuns(["r1"]);
+    const report = await shop.saver.retention.deleteForRuns(["r1"]);
     expect(told).toEqual([{ by: "deleteForRuns", deletedThreads: [], failed: [], done: true, ...report }]);
-    await expect(shop.saver.deleteForRuns([""])).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(shop.saver.retention.deleteForRuns([""])).rejects.toMatchObject({ code: "INVALID_OPTION" });
     expect(told).toHaveLength(1);
   });
 
@@ -707,7 +709,7 @@ describe("S2.1 deleteForRuns", () => {
     await shop.graph.invoke(input("1"), ofRun("r1"));
     await shop.graph.invoke(input("2"), ofRun("r2"));
     const before = await shop.everything();
-    const report = await shop.saver.deleteForRuns(["r1"]);
+    const report = await shop.saver.retention.deleteForRuns(["r1"]);
     expect(report.kept.length).toBeGreaterThan(0);
     expect(report.kept[0]).toMatchObject({ threadId: THREAD, checkpointNs: "" });
     shop.reopen();
@@ -718,11 +720,11 @@ describe("S2.1 deleteForRuns", () => {
     const shop = open({ frequency: 0 });
     await shop.graph.invoke(input("1"), ofRun("r1", "a"));
     await shop.graph.invoke(input("1"), ofRun("r1", "b"));
-    const release = await shop.saver.reserve("b");
-    await expect(shop.saver.deleteForRuns(["r1"])).rejects.toMatchObject({ code: "THREAD_RUNNING" });
+    const release = await internalsOf(shop.saver).reserve("b");
+    await expect(shop.saver.retention.deleteForRuns(["r1"])).rejects.toMatchObject({ code: "THREAD_RUNNING" });
     await release();
     expect(await shop.roots("a")).not.toEqual([]);
-    await expect(shop.saver.deleteForRuns([""])).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(shop.saver.retention.deleteForRuns([""])).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 });
 
@@ -763,7 +765,7 @@ describe("S3.7 deleted threads", () => {
     await shop.run(1, "source");
     await shop.saver.deleteThread(THREAD, { final: true });
     await expect(shop.run(1)).rejects.toMatchObject({ code: "THREAD_DELETED" });
-    expect(await shop.saver.reuseThread(THREAD)).toBe(true);
+    expect(await shop.saver.retention.reuseThread(THREAD)).toBe(true);
     shop.reopen();
     await shop.run(1);
     await shop.saver.deleteThread(THREAD, { final: true });
@@ -814,7 +816,7 @@ describe("S2.1 property", () => {
     if (one.do === "travel") await shop.graph.invoke(null, await there());
     if (one.do === "name") {
       const config = await there();
-      await shop.saver.nameCheckpoint({ threadId: THREAD, checkpointId: config.configurable.checkpoint_id }, `name ${one.back}`);
+      await shop.saver.names.set({ threadId: THREAD, checkpointId: config.configurable.checkpoint_id }, `name ${one.back}`);
     }
   }
 

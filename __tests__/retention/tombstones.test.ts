@@ -125,7 +125,7 @@ describe("S3.7 a late run of a deleted thread", () => {
       await late;
       expect(rows()).toEqual(before);
       expect((await saver.getTuple(at()))!.checkpoint.channel_values["log"]).toEqual(expect.arrayContaining(["new", "post"]));
-      expect((await saver.listTurns("x")).length).toBe(attached ? 16 : (await saver.listTurns("x")).length);
+      expect((await saver.turns.list("x")).length).toBe(attached ? 16 : (await saver.turns.list("x")).length);
     },
   );
 
@@ -138,9 +138,9 @@ describe("S3.7 a late run of a deleted thread", () => {
     await graph.invoke({ log: ["new"] }, at());
     held.open();
     expect(await late).toMatchObject({ code: "THREAD_DELETED" });
-    const states = await Promise.all((await saver.listTurns("x")).map((turn) => saver.turnState(turn)));
+    const states = await Promise.all((await saver.turns.list("x")).map((turn) => saver.turns.state(turn)));
     expect(JSON.stringify(states)).not.toContain("SECRET");
-    expect((await saver.listTurns("x")).length).toBe(16);
+    expect((await saver.turns.list("x")).length).toBe(16);
   });
 
   test.each(["async", "exit"] as const)(
@@ -203,8 +203,8 @@ describe("S3.7 a late run of a deleted thread", () => {
       { log: ["new"] },
       { ...at("x", { durability: "exit" }), configurable: { thread_id: "x", task_id: "mine" } },
     );
-    expect((await saver.listTasks("x")).map(({ taskId }) => taskId)).toEqual(["mine"]);
-    expect((await saver.listTurns("x")).map(({ taskId }) => taskId)).toEqual(Array(16).fill("mine"));
+    expect((await saver.turns.tasks("x")).map(({ taskId }) => taskId)).toEqual(["mine"]);
+    expect((await saver.turns.list("x")).map(({ taskId }) => taskId)).toEqual(Array(16).fill("mine"));
     expect(await late).toMatchObject({ code: "THREAD_DELETED" });
   });
 
@@ -404,7 +404,7 @@ describe("S3.7 a new beginning under a deleted id", () => {
       await expect(graph.invoke({ log: ["new"] }, at("x", { durability }))).rejects.toMatchObject({ code: "THREAD_DELETED" });
       await expect(chain(saver).updateState(at(), { log: ["by hand"] }, "a")).rejects.toMatchObject({ code: "THREAD_DELETED" });
       expect(isEmpty(rows())).toBe(true);
-      await saver.reuseThread("x");
+      await saver.retention.reuseThread("x");
       await graph.invoke({ log: ["new"] }, at("x", { durability }));
     },
   );
@@ -417,7 +417,7 @@ describe("S3.7 a new beginning under a deleted id", () => {
     const late = chain(saver, async (node) => (node === "a" ? held.wait() : undefined)).invoke({ log: ["three"] }, at());
     await held.arrived;
     await saver.deleteThread("x");
-    await saver.reuseThread("x");
+    await saver.retention.reuseThread("x");
     held.open();
     expect((await late).log.slice(-4)).toEqual(["three", "a", "b", "c"]);
   });

@@ -121,13 +121,13 @@ describe.each<Kind>(points(["plain", "probe", "idempotent"], 1))(
         const calls = new Deeds(`${path}.calls`);
         const saver = TurnSaver.fromPath(path, { logger: quietLogger() });
         try {
-          const unfinished = await saver.unfinishedRewind("t");
+          const unfinished = await saver.rewinds.unfinished("t");
           const undos = crashUndos(kind, ledger, calls);
           const doubtful = (await saver.effects.list("t")).find(({ undoStatus }) => undoStatus === "begun");
           if (kind === "plain" && doubtful !== undefined) {
             const error = await refusal(saver.rewind(TO_A, undos));
             expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT", data: { effectId: doubtful.id } });
-            expect(await refusal(saver.abandonRewind(unfinished!.id))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+            expect(await refusal(saver.rewinds.abandon(unfinished!.id))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
             expect(ledger.lines()).toEqual(undone);
             seen.doubt += 1;
             const happened = undone.includes(`undo ${doubtful.name} ${doubtful.key}`);
@@ -139,7 +139,7 @@ describe.each<Kind>(points(["plain", "probe", "idempotent"], 1))(
           if (kind !== "idempotent") expect(calls.lines()).toEqual(expected);
           else seen.again += calls.lines().length - expected.length;
           expect(stateRows(path)).toEqual(after);
-          expect(await saver.listRewinds("t")).toMatchObject([{ status: "done", targetTaskId: "a" }]);
+          expect(await saver.rewinds.list("t")).toMatchObject([{ status: "done", toTask: "a" }]);
           expect((await saver.effects.list("t")).map(({ name }) => name)).toEqual(["kept"]);
           expect(await saver.verify()).toMatchObject({ ok: true });
           const next = await choresOn(saver, ledger).invoke({ deeds: [{ name: "next" }] }, thread());

@@ -1,3 +1,4 @@
+import { internalsOf } from "../../src/testing-internal";
 import { START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, type GraphRunnerOptions, type TurnSaver } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, Log, open, refusal, thread } from "../support/eff-world";
@@ -47,9 +48,9 @@ describe("S3.4 S3.5 a gate that rolls back", () => {
     expect(inTurns(ledger, "sibling")).toEqual(["do sibling", "undo sibling", "do sibling"]);
     expect(inTurns(ledger, "first")).toEqual(["do first"]);
     expect(inTurns(ledger, "last")).toEqual(["do last"]);
-    expect(await saver.listRewinds("t")).toMatchObject([{ status: "done", reason: expect.stringMatching(/^gate:/) }]);
+    expect(await saver.rewinds.list("t")).toMatchObject([{ status: "done", reason: expect.stringMatching(/^gate:/) }]);
     expect((await saver.effects.list("t")).map(({ name }) => name).toSorted()).toEqual(["first", "judged", "last", "sibling"]);
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.turns.isRunning("t")).toBe(false);
   });
 
   test("S3.4 S3.5 a gap refuses the rollback, and nothing is undone", async () => {
@@ -58,8 +59,8 @@ describe("S3.4 S3.5 a gate that rolls back", () => {
     const runner = new GraphRunner(fork(saver, ledger, 0), judging([0.1], {}));
     expect(await refusal(runner.invoke({ log: [] }, { threadId: "t" }))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
     expect(undone(ledger)).toEqual([]);
-    expect(await saver.unfinishedRewind("t")).toBeUndefined();
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.rewinds.unfinished("t")).toBeUndefined();
+    expect(await saver.turns.isRunning("t")).toBe(false);
   });
 
   test("S3.4 S3.5 an undo that fails stops the run; finishRewind and resume go on, and the rollback counts once", async () => {
@@ -75,14 +76,14 @@ describe("S3.4 S3.5 a gate that rolls back", () => {
     };
     const runner = new GraphRunner(fork(saver, ledger, 0), judging([0.1], undos as never));
     expect(await refusal(runner.invoke({ log: [] }, { threadId: "t" }))).toMatchObject({ code: "UNDO_FAILED" });
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.turns.isRunning("t")).toBe(false);
     expect(await refusal(runner.resume({ threadId: "t" }))).toMatchObject({ code: "REWIND_UNFINISHED" });
     broken.now = false;
     await runner.finishRewind({ threadId: "t" });
     expect((await runner.resume({ threadId: "t" })).log).toHaveLength(4);
     expect(undone(ledger).toSorted()).toEqual(["judged", "sibling"]);
-    const [rewind] = await saver.listRewinds("t");
-    expect(await saver.countRewinds("t", rewind!.reason!)).toBe(1);
+    const [rewind] = await saver.rewinds.list("t");
+    expect(await internalsOf(saver).countRewinds("t", rewind!.reason!)).toBe(1);
   });
 });
 
@@ -92,9 +93,9 @@ describe("S3.5 a rewind to a checkpoint", () => {
     const saver = open(fresh());
     const graph = saver.attach(fork(saver, ledger, 0));
     await graph.invoke({ log: [] }, config("a"));
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     const { checkpointId } = turns.find(({ nodeName }) => nodeName === "judged") as { checkpointId: string };
-    const report = await saver.rewindToCheckpoint({ threadId: "t", checkpointId, reason: "test" }, undosOf(ledger));
+    const report = await saver.rewinds.toCheckpoint({ threadId: "t", checkpointId, reason: "test" }, undosOf(ledger));
     expect(undone(ledger)[0]).toBe("last");
     expect(undone(ledger).toSorted()).toEqual(["judged", "last", "sibling"]);
     expect(report).toMatchObject({ toTask: "a", tasks: ["a"], removed: { effects: 3 } });
@@ -108,9 +109,9 @@ describe("S3.5 a rewind to a checkpoint", () => {
   test("S3.5 one that does not exist is refused by name", async () => {
     const saver = open(fresh());
     const request = { threadId: "t", checkpointId: "nothing", reason: "test" };
-    expect(await refusal(saver.rewindToCheckpoint(request))).toMatchObject({ code: "THREAD_NOT_FOUND" });
+    expect(await refusal(saver.rewinds.toCheckpoint(request))).toMatchObject({ code: "THREAD_NOT_FOUND" });
     await choresOn(saver, new Deeds()).invoke({ deeds: [] }, config("a"));
-    expect(await refusal(saver.rewindToCheckpoint(request))).toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
-    expect(await refusal(saver.rewindToCheckpoint({ ...request, reason: "" }))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await refusal(saver.rewinds.toCheckpoint(request))).toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    expect(await refusal(saver.rewinds.toCheckpoint({ ...request, reason: "" }))).toMatchObject({ code: "INVALID_OPTION" });
   });
 });

@@ -55,7 +55,7 @@ describe("S3.5 while a rewind is unfinished", () => {
       expect(await refusal(attempt())).toMatchObject({ code: "REWIND_UNFINISHED", data: { rewindId } });
     }
     expect(stateRows(path)).toEqual(before);
-    expect(await saver.liveRuns("t")).toEqual([]);
+    expect(await saver.turns.liveRuns("t")).toEqual([]);
     await runner.finishRewind({ threadId: "t" });
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
     await runner.invoke({ deeds: deeds("more") }, { threadId: "t" });
@@ -70,17 +70,17 @@ describe("S3.5 while a rewind is unfinished", () => {
       data: { rewindId },
     });
     expect(ledger.count("do more")).toBe(0);
-    expect(await saver.liveRuns("t")).toEqual([]);
-    expect(await saver.liveRuns("other")).toEqual([]);
+    expect(await saver.turns.liveRuns("t")).toEqual([]);
+    expect(await saver.turns.liveRuns("other")).toEqual([]);
   });
 
   test("S3.5 a refused run leaves nothing behind in the recorder: later runs of other threads are known as before", async () => {
     const { saver, graph } = await stopped();
     for (let round = 0; round < 3; round += 1) await refusal(graph.invoke({ deeds: [] }, thread()));
     await graph.invoke({ deeds: [] }, config("x", "other"));
-    expect(await saver.liveRuns("t")).toEqual([]);
-    expect(await saver.liveRuns("other")).toEqual([]);
-    expect((await saver.listTurns("other")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
+    expect(await saver.turns.liveRuns("t")).toEqual([]);
+    expect(await saver.turns.liveRuns("other")).toEqual([]);
+    expect((await saver.turns.list("other")).map(({ turnType }) => turnType)).toEqual(["Thought", "Action"]);
   });
 
   test("S3.5 a rewind to another target is refused, its dry run too, and one that means the same continues", async () => {
@@ -133,7 +133,7 @@ describe("S3.5 while a rewind is unfinished", () => {
       expect(prune.status).toBe("fulfilled");
     } else {
       expect(undone(ledger)).toEqual(["four", "three", "two"]);
-      expect(await saver.unfinishedRewind("t")).toBeUndefined();
+      expect(await saver.rewinds.unfinished("t")).toBeUndefined();
     }
     expect(rowsOfThread(path, "t")["langgraph_runs"]).toEqual([]);
   });
@@ -150,7 +150,7 @@ describe("S3.5 while a rewind is unfinished", () => {
     };
     await refusal(saver.rewind(TO_A, { back }));
     const before = rowsOfThread(path, "t");
-    expect(await refusal(saver.deleteForRuns(["the run"]))).toMatchObject({ code: "REWIND_UNFINISHED" });
+    expect(await refusal(saver.retention.deleteForRuns(["the run"]))).toMatchObject({ code: "REWIND_UNFINISHED" });
     expect(rowsOfThread(path, "t")).toEqual(before);
   });
 
@@ -169,14 +169,16 @@ describe("S3.5 while a rewind is unfinished", () => {
     await graph.invoke({ deeds: deeds("five") }, config("d"));
     broken.add("five");
     await refusal(saver.rewind(TO_A, undos));
-    expect(await refusal(saver.takeBackRewind(rewindId!, { despiteUndone: true }))).toMatchObject({ code: "REWIND_UNFINISHED" });
+    expect(await refusal(saver.rewinds.takeBack(rewindId!, { despiteUndone: true }))).toMatchObject({
+      code: "REWIND_UNFINISHED",
+    });
     expect(undone(ledger)).toEqual(["four"]);
   });
 
   test("S3.5 deleting the thread ends it; the id may begin anew", async () => {
     const { saver, graph, ledger, path } = await stopped();
     await saver.deleteThread("t");
-    expect(await saver.unfinishedRewind("t")).toBeUndefined();
+    expect(await saver.rewinds.unfinished("t")).toBeUndefined();
     expect(rowsOfThread(path, "t")["langgraph_rewinds"]).toEqual([]);
     await graph.invoke({ deeds: deeds("anew") }, config("z"));
     expect(ledger.count("do anew")).toBe(1);
@@ -185,9 +187,9 @@ describe("S3.5 while a rewind is unfinished", () => {
   test("S3.5 the thread is not copied; once it is given up, the copy has nothing of the rewind", async () => {
     const { saver, graph, ledger, undos } = await stopped();
     expect(await refusal(saver.copyThread("t", "copy"))).toMatchObject({ code: "REWIND_UNFINISHED" });
-    await saver.abandonRewind((await saver.unfinishedRewind("t"))!.id);
+    await saver.rewinds.abandon((await saver.rewinds.unfinished("t"))!.id);
     await saver.copyThread("t", "copy");
-    expect(await saver.unfinishedRewind("copy")).toBeUndefined();
+    expect(await saver.rewinds.unfinished("copy")).toBeUndefined();
     await graph.invoke({ deeds: deeds("more") }, config("d", "copy"));
     await saver.rewind({ threadId: "copy", toTask: "a" }, undos);
     expect(undone(ledger)).toEqual(["four", "three", "more"]);
@@ -217,25 +219,25 @@ describe("S3.5 while undos are at work", () => {
     const { saver, graph, path, go, rewound, undos, ledger } = await halfway();
     const other = open(path);
     const otherGraph = choresOn(other, ledger);
-    const unfinished = (await saver.unfinishedRewind("t"))!;
+    const unfinished = (await saver.rewinds.unfinished("t"))!;
     expect(await refusal(graph.invoke({ deeds: [] }, thread()))).toMatchObject({ code: "THREAD_RUNNING" });
     expect(await refusal(otherGraph.invoke({ deeds: [] }, thread()))).toMatchObject({ code: "REWIND_UNFINISHED" });
     for (const one of [saver, other]) {
       expect(await refusal(one.rewind(TO_A, undos))).toMatchObject({ code: "THREAD_RUNNING" });
-      expect(await refusal(one.finishRewind({ threadId: "t" }, undos))).toMatchObject({ code: "THREAD_RUNNING" });
-      expect(await refusal(one.abandonRewind(unfinished.id))).toMatchObject({ code: "THREAD_RUNNING" });
-      expect(await one.isRunning("t")).toBe(true);
+      expect(await refusal(one.rewinds.finish({ threadId: "t" }, undos))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await refusal(one.rewinds.abandon(unfinished.id))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await one.turns.isRunning("t")).toBe(true);
     }
     go();
     await rewound;
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.turns.isRunning("t")).toBe(false);
   });
 
   test("S3.5 an undo that takes longer than an idle run lives keeps the thread", async () => {
     const { saver, go, rewound } = await halfway();
     await new Promise((resolve) => setTimeout(resolve, 3_500));
-    expect(await saver.isRunning("t")).toBe(true);
+    expect(await saver.turns.isRunning("t")).toBe(true);
     go();
     await rewound;
   });
@@ -268,10 +270,10 @@ describe("S3.5 giving a rewind up", () => {
   test("S3.5 keeps the state; what was undone is done anew with another key, and nothing is undone twice", async () => {
     const { saver, graph, ledger, undos, rewindId, path } = await stopped();
     const before = stateRows(path);
-    await saver.abandonRewind(rewindId);
+    await saver.rewinds.abandon(rewindId);
     expect(stateRows(path)).toEqual(before);
-    expect(await saver.unfinishedRewind("t")).toBeUndefined();
-    expect(await saver.listRewinds("t")).toMatchObject([{ id: rewindId, status: "abandoned" }]);
+    expect(await saver.rewinds.unfinished("t")).toBeUndefined();
+    expect(await saver.rewinds.list("t")).toMatchObject([{ id: rewindId, status: "abandoned" }]);
     await graph.invoke({ deeds: deeds("five") }, config("d"));
     const report = await saver.rewind(TO_A, undos);
     expect(report.rewindId).not.toBe(rewindId);
@@ -300,9 +302,11 @@ describe("S3.5 giving a rewind up", () => {
       if ((call.input as { what: string }).what === "one") throw new Error("no way back");
       undoing(ledger)(call);
     };
-    const { checkpointId } = (await saver.listTurns("t")).find(({ nodeName }) => nodeName === "work") as { checkpointId: string };
-    const { data } = await refusal(saver.rewindToCheckpoint({ threadId: "t", checkpointId, reason: "test" }, { back }));
-    await saver.abandonRewind(data!["rewindId"] as string);
+    const { checkpointId } = (await saver.turns.list("t")).find(({ nodeName }) => nodeName === "work") as {
+      checkpointId: string;
+    };
+    const { data } = await refusal(saver.rewinds.toCheckpoint({ threadId: "t", checkpointId, reason: "test" }, { back }));
+    await saver.rewinds.abandon(data!["rewindId"] as string);
     await graph.invoke(null, thread());
     expect(ledger.lines()).toEqual(["do one", "do two", "undo two", "do two"]);
     const [first, second] = (await saver.effects.list("t")).filter(({ name }) => name === "two");
@@ -311,12 +315,12 @@ describe("S3.5 giving a rewind up", () => {
 
   test("S3.5 only an unfinished one can be given up, and none whose undo is in doubt", async () => {
     const { saver, rewindId, undos } = await stopped();
-    expect(await refusal(saver.abandonRewind("nothing"))).toMatchObject({ code: "REWIND_NOT_FOUND" });
-    await saver.abandonRewind(rewindId);
-    expect(await refusal(saver.abandonRewind(rewindId))).toMatchObject({ code: "REWIND_CONFLICT" });
-    expect(await refusal(saver.takeBackRewind(rewindId))).toMatchObject({ code: "REWIND_CONFLICT" });
+    expect(await refusal(saver.rewinds.abandon("nothing"))).toMatchObject({ code: "REWIND_NOT_FOUND" });
+    await saver.rewinds.abandon(rewindId);
+    expect(await refusal(saver.rewinds.abandon(rewindId))).toMatchObject({ code: "REWIND_CONFLICT" });
+    expect(await refusal(saver.rewinds.takeBack(rewindId))).toMatchObject({ code: "REWIND_CONFLICT" });
     const done = await saver.rewind(TO_A, undos);
-    expect(await refusal(saver.abandonRewind(done.rewindId!))).toMatchObject({ code: "REWIND_CONFLICT" });
+    expect(await refusal(saver.rewinds.abandon(done.rewindId!))).toMatchObject({ code: "REWIND_CONFLICT" });
   });
 });
 
@@ -375,14 +379,14 @@ describe("S3.5 somebody who takes a live rewind for dead, as another host may", 
 
   test("S3.5 and gives it up: nothing more is undone", async () => {
     const { error, ledger, saver } = await overtaken(async (other) => {
-      const { id } = (await other.unfinishedRewind("t"))!;
-      const { data } = await refusal(other.abandonRewind(id));
+      const { id } = (await other.rewinds.unfinished("t"))!;
+      const { data } = await refusal(other.rewinds.abandon(id));
       await other.effects.resolve(data!["effectId"] as string, { undo: "done" });
-      await other.abandonRewind(id);
+      await other.rewinds.abandon(id);
     });
     expect(error).toMatchObject({ code: "LEASE_LOST" });
     expect(undone(ledger)).toEqual(["four"]);
-    expect(await saver.unfinishedRewind("t")).toBeUndefined();
+    expect(await saver.rewinds.unfinished("t")).toBeUndefined();
     expect(await saver.effects.list("t")).toHaveLength(4);
   });
 });

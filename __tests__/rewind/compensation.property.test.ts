@@ -56,9 +56,10 @@ test("S3.5 whatever happened, and wherever undos fail: exactly the done effects 
       for (const [number, round] of given.entries()) {
         await graph.invoke({ round: { number, ...round } }, config(round.task));
       }
-      const tasks = await saver.listTasks("t");
+      const tasks = await saver.turns.tasks("t");
       const target = tasks[pick % tasks.length]!;
-      const behind = (await saver.effects.list("t")).filter(({ seq }) => seq > target.endSeq).toReversed();
+      const endSeq = target.endSeq ?? Infinity;
+      const behind = (await saver.effects.list("t")).filter(({ seq }) => seq > endSeq).toReversed();
       // From the ledger of deeds, not from the journal: what really happened, in the order in which it did.
       const kindOf = (name: string): Kind => {
         const [number, part, index] = name.split(".") as [string, "outer" | "left" | "inner", string];
@@ -82,12 +83,12 @@ test("S3.5 whatever happened, and wherever undos fail: exactly the done effects 
       for (let stop = 0; stop < stops; stop += 1) {
         const error = await refusal(saver.rewind({ threadId: "t", toTask: target.taskId }, { back }));
         expect(error).toMatchObject({ code: "UNDO_FAILED" });
-        expect((await saver.effects.list("t")).length).toBe(behind.length + (await kept(saver, target.endSeq)));
+        expect((await saver.effects.list("t")).length).toBe(behind.length + (await kept(saver, endSeq)));
       }
       await saver.rewind({ threadId: "t", toTask: target.taskId }, { back });
       expect(undone(ledger)).toEqual(toUndo);
-      expect((await saver.effects.list("t")).filter(({ seq }) => seq > target.endSeq)).toEqual([]);
-      expect(await saver.unfinishedRewind("t")).toBeUndefined();
+      expect((await saver.effects.list("t")).filter(({ seq }) => seq > endSeq)).toEqual([]);
+      expect(await saver.rewinds.unfinished("t")).toBeUndefined();
       expect(await saver.verify()).toMatchObject({ ok: true });
       await graph.invoke({ round: { number: 99, task: "E", outer: [], left: [], inner: [] } }, thread());
       closeAll();

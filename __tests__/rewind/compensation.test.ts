@@ -36,9 +36,9 @@ describe("S3.5 what is undone", () => {
     expect(report.removed.effects).toBe(3);
     expect(report.tasks).toEqual(["b", "c"]);
     expect(names(await saver.effects.list("t"))).toEqual(["kept"]);
-    expect((await saver.listTasks("t")).map(({ taskId }) => taskId)).toEqual(["a"]);
-    expect(await saver.listRewinds("t")).toMatchObject([{ id: report.rewindId, status: "done", targetTaskId: "a" }]);
-    expect(await saver.unfinishedRewind("t")).toBeUndefined();
+    expect((await saver.turns.tasks("t")).map(({ taskId }) => taskId)).toEqual(["a"]);
+    expect(await saver.rewinds.list("t")).toMatchObject([{ id: report.rewindId, status: "done", toTask: "a" }]);
+    expect(await saver.rewinds.unfinished("t")).toBeUndefined();
   });
 
   test("S3.5 an undo gets the key, the input and the result of its effect, and the effect itself", async () => {
@@ -159,7 +159,7 @@ describe("S3.5 coverage", () => {
     await task("b", "one", { name: "look", undo: false }, { name: "bare", undo: undefined });
     await task("c", { name: "strange", undo: "unheard of" }, { name: "failed", fails: true }, { name: "doubt", doubt: true });
     const before = rowsOfThread(path, "t");
-    const report = await saver.compensationReport("t", "a", undos);
+    const report = await saver.rewinds.compensationReport("t", "a", undos);
     expect(report.effects.map(({ name, verdict }) => [name, verdict])).toEqual([
       ["doubt", "in-doubt"],
       ["failed", "failed"],
@@ -169,8 +169,8 @@ describe("S3.5 coverage", () => {
       ["one", "undo"],
     ]);
     expect(report).toMatchObject({ threadId: "t", toTask: "a", covered: false, coverage: 2 / 5 });
-    expect(await saver.compensationReport("t", "c", undos)).toMatchObject({ covered: true, coverage: 1, effects: [] });
-    await expect(saver.compensationReport("t", "z", undos)).rejects.toMatchObject({ code: "UNKNOWN_TASK" });
+    expect(await saver.rewinds.compensationReport("t", "c", undos)).toMatchObject({ covered: true, coverage: 1, effects: [] });
+    await expect(saver.rewinds.compensationReport("t", "z", undos)).rejects.toMatchObject({ code: "UNKNOWN_TASK" });
     expect(rowsOfThread(path, "t")).toEqual(before);
     expect(undone(ledger)).toEqual([]);
   });
@@ -328,7 +328,7 @@ describe("S3.5 effects in doubt", () => {
       message: expect.stringMatching(/effect "slow" .*is doing just now/) as string,
     });
     expect(await refusal(saver.rewind({ ...TO_A, dryRun: true }, undos))).toMatchObject({ code: "THREAD_RUNNING" });
-    expect(await saver.compensationReport("t", "a", undos)).toMatchObject({ covered: false, coverage: 0.5 });
+    expect(await saver.rewinds.compensationReport("t", "a", undos)).toMatchObject({ covered: false, coverage: 0.5 });
     expect(stateRows(path)).toEqual(before);
     expect(ledger.lines()).toEqual(["do one"]);
     end();
@@ -355,7 +355,7 @@ describe("S3.5 an undo that fails", () => {
     const before = stateRows(path);
     const broken = new Set(["two"]);
     const error = await refusal(saver.rewind(TO_A, fragile(ledger, broken)));
-    const unfinished = (await saver.unfinishedRewind("t"))!;
+    const unfinished = (await saver.rewinds.unfinished("t"))!;
     expect(error).toMatchObject({
       code: "UNDO_FAILED",
       data: { name: "two", rewindId: unfinished.id },
@@ -363,8 +363,8 @@ describe("S3.5 an undo that fails", () => {
     });
     expect((error.cause as Error).message).toBe("no way back from two");
     expect(error.message).toContain("call the same rewind again");
-    expect(error.message).toContain(`saver.abandonRewind("${unfinished.id}")`);
-    expect(unfinished).toMatchObject({ status: "undoing", targetTaskId: "a" });
+    expect(error.message).toContain(`saver.rewinds.abandon("${unfinished.id}")`);
+    expect(unfinished).toMatchObject({ status: "undoing", toTask: "a" });
     expect(undone(ledger)).toEqual(["three"]);
     expect((await saver.effects.list("t")).map(({ name, undoStatus, undoError }) => [name, undoStatus, undoError])).toEqual([
       ["one", undefined, undefined],
@@ -382,20 +382,22 @@ describe("S3.5 an undo that fails", () => {
     expect(names(report.effects.undone)).toEqual(["two", "one"]);
     expect(names(report.effects.undoneBefore)).toEqual(["three"]);
     expect((await graph.getState(thread())).values.log ?? []).toEqual([]);
-    expect(await saver.listRewinds("t")).toMatchObject([{ id: unfinished.id, status: "done" }]);
+    expect(await saver.rewinds.list("t")).toMatchObject([{ id: unfinished.id, status: "done" }]);
   });
 
   test("S3.5 finishRewind goes on with it too, and is nothing where there is none", async () => {
     const { saver, task, ledger } = world();
     await task("a");
     await task("b", "one", "two");
-    expect(await saver.finishRewind({ threadId: "t" })).toBeUndefined();
+    expect(await saver.rewinds.finish({ threadId: "t" })).toBeUndefined();
     const broken = new Set(["one"]);
     await refusal(saver.rewind(TO_A, fragile(ledger, broken)));
-    expect(await refusal(saver.finishRewind({ threadId: "t" }, fragile(ledger, broken)))).toMatchObject({ code: "UNDO_FAILED" });
-    expect(await refusal(saver.finishRewind({ threadId: "t" }))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
+    expect(await refusal(saver.rewinds.finish({ threadId: "t" }, fragile(ledger, broken)))).toMatchObject({
+      code: "UNDO_FAILED",
+    });
+    expect(await refusal(saver.rewinds.finish({ threadId: "t" }))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
     broken.clear();
-    expect(await saver.finishRewind({ threadId: "t" }, fragile(ledger, broken))).toMatchObject({ toTask: "a", tasks: ["b"] });
+    expect(await saver.rewinds.finish({ threadId: "t" }, fragile(ledger, broken))).toMatchObject({ toTask: "a", tasks: ["b"] });
     expect(undone(ledger)).toEqual(["two", "one"]);
   });
 
@@ -458,7 +460,7 @@ describe("S3.5 an undo that fails", () => {
       setFailpointHandler(undefined);
     }
     const before = stateRows(path);
-    const report = await saver.compensationReport("t", "a", undos);
+    const report = await saver.rewinds.compensationReport("t", "a", undos);
     expect(report.effects.map(({ name, verdict }) => [name, verdict])).toEqual([
       ["two", "undo-in-doubt"],
       ["one", "undo"],
@@ -500,7 +502,7 @@ describe("S3.5 how the archive, the serde and the keys meet undos", () => {
     expect(report.archived).toBe(false);
     expect(undone(ledger)).toEqual(["one"]);
     expect(rowsOfThread(path, "t")["langgraph_archive"]).toEqual([]);
-    expect(await refusal(saver.takeBackRewind(report.rewindId!, { despiteUndone: true }))).toMatchObject({
+    expect(await refusal(saver.rewinds.takeBack(report.rewindId!, { despiteUndone: true }))).toMatchObject({
       code: "REWIND_CONFLICT",
     });
   });
@@ -510,9 +512,9 @@ describe("S3.5 how the archive, the serde and the keys meet undos", () => {
     await task("a");
     await task("b", "one", "two");
     const { rewindId } = await saver.rewind(TO_A, undos);
-    const error = await refusal(saver.takeBackRewind(rewindId!));
+    const error = await refusal(saver.rewinds.takeBack(rewindId!));
     expect(error).toMatchObject({ code: "REWIND_CONFLICT", data: { effects: [{ name: "two" }, { name: "one" }] } });
-    await saver.takeBackRewind(rewindId!, { despiteUndone: true });
+    await saver.rewinds.takeBack(rewindId!, { despiteUndone: true });
     expect((await graph.getState(thread())).values.log).toHaveLength(2);
     expect((await saver.effects.list("t")).map(({ undoStatus }) => undoStatus)).toEqual(["done", "done"]);
     const again = await saver.rewind(TO_A, undos);

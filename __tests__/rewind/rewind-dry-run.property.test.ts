@@ -1,3 +1,4 @@
+import { internalsOf } from "../../src/testing-internal";
 import fc from "fast-check";
 import { type RewindReport, TurnSaver, type TurnsError } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, open } from "../support/eff-world";
@@ -78,9 +79,11 @@ async function lived(saver: TurnSaver, ledger: Deeds, steps: readonly Step[]): P
 /** Takes the thread for a run of this saver, or of another one. @returns what gives it back */
 async function taken(around: Around, saver: TurnSaver, path: string): Promise<() => Promise<void>> {
   if (around === "at rest") return async () => undefined;
-  const runner = around === "running here" ? saver : TurnSaver.fromPath(path, { logger: quiet, durability: "normal" });
+  const runner = around === "running here" ? saver : TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal" });
   // It may be refused: no run begins beside an unfinished rewind.
-  const release = await runner.reserve("t").catch(() => async () => undefined);
+  const release = await internalsOf(runner)
+    .reserve("t")
+    .catch(() => async () => undefined);
   return async () => {
     await release();
     if (runner !== saver) runner.close();
@@ -117,7 +120,9 @@ test("S3.5 property: a dry run is refused exactly where the real rewind is, with
         const undos = { back: undoing(ledger) };
         const before = dump(path);
         const dry = await answerOf(saver.rewind({ ...asked, dryRun: true }, undos));
-        const report = await saver.compensationReport(asked.threadId, asked.toTask, undos).catch((error: TurnsError) => error);
+        const report = await saver.rewinds
+          .compensationReport(asked.threadId, asked.toTask, undos)
+          .catch((error: TurnsError) => error);
         expect(dump(path)).toEqual(before);
         const real = await answerOf(saver.rewind(asked, undos));
         expect(dry).toEqual(real);

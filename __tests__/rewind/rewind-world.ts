@@ -95,7 +95,7 @@ export class World {
 
   constructor(path = tempFile()) {
     this.path = path;
-    this.saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal" });
+    this.saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal" });
     this.#graph = graphOn(this.saver, () => this.#repaired);
   }
 
@@ -168,8 +168,8 @@ export class World {
       state: await this.#graph.getState({ configurable: { thread_id: THREAD } }, { subgraphs: true }),
       history: await this.history(),
       everywhere,
-      turns: await this.saver.listTurns(THREAD),
-      tasks: await this.saver.listTasks(THREAD),
+      turns: await this.saver.turns.list(THREAD),
+      tasks: await this.saver.turns.tasks(THREAD),
       rows: this.rows(),
     };
   }
@@ -189,7 +189,7 @@ export class World {
   }
 
   async newestTask(): Promise<string | undefined> {
-    return (await this.saver.listTasks(THREAD)).at(-1)?.taskId;
+    return (await this.saver.turns.tasks(THREAD)).at(-1)?.taskId;
   }
 
   /** The file as it is now, under another path. */

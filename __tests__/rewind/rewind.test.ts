@@ -99,7 +99,7 @@ describe("S1.5 a rewind is exact", () => {
 
   test("S1.5 the story has at least ten tasks, and interrupts, errors and nested graphs among them", async () => {
     expect(chapters.length).toBeGreaterThanOrEqual(10);
-    const turns = await story.saver.listTurns(THREAD);
+    const turns = await story.saver.turns.list(THREAD);
     expect(new Set(turns.map((turn) => turn.status))).toEqual(new Set([undefined, "ok", "interrupted", "error"]));
     expect(new Set(turns.map((turn) => turn.nodeName))).toEqual(
       new Set(["plan", "work", "plain", "plain1", "plain2", "memo", "memo1", "memo2", "ask", "done"]),
@@ -162,7 +162,7 @@ describe("S1.5 a rewind is exact", () => {
     for (const chapter of chapters.slice(0, -1)) {
       const back = copyOf(story);
       const { rewindId, removed } = await back.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
-      expect(await back.saver.takeBackRewind(rewindId!)).toEqual(removed);
+      expect(await back.saver.rewinds.takeBack(rewindId!)).toEqual(removed);
       expectSame(await back.view(), before);
       back.close();
     }
@@ -172,7 +172,7 @@ describe("S1.5 a rewind is exact", () => {
     const back = copyOf(story);
     const never = copyOf(story);
     const { rewindId } = await back.saver.rewind({ threadId: THREAD, toTask: "yes" });
-    await back.saver.takeBackRewind(rewindId!);
+    await back.saver.rewinds.takeBack(rewindId!);
     expect(withoutIds(await back.act({ do: "input", asks: true }))).toBe(
       withoutIds(await never.act({ do: "input", asks: true })),
     );
@@ -190,7 +190,7 @@ describe("S1.5 a rewind is exact", () => {
       expectSame(await back.view(), chapter.view);
     }
     for (const { rewindId, view } of done.reverse()) {
-      await back.saver.takeBackRewind(rewindId);
+      await back.saver.rewinds.takeBack(rewindId);
       expectSame(await back.view(), view);
     }
     expectSame(await back.view(), before);
@@ -274,7 +274,7 @@ describe("S1.5 a rewind is exact, whatever was done", () => {
           const undone = open(story.copyFile());
           const { rewindId } = await undone.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
           expectSame(await undone.view(), chapter.view);
-          if (rewindId !== undefined) await undone.saver.takeBackRewind(rewindId);
+          if (rewindId !== undefined) await undone.saver.rewinds.takeBack(rewindId);
           expectSame(await undone.view(), before);
 
           await story.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
@@ -326,8 +326,8 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
       for (const ask of [
         () => saver.rewind({ threadId, toTask: "one" }),
         () => saver.rewind({ threadId, toTask: "one", dryRun: true }),
-        () => saver.compensationReport(threadId, "one"),
-        () => saver.rewindToCheckpoint({ threadId, checkpointId: "c", reason: "r" }),
+        () => saver.rewinds.compensationReport(threadId, "one"),
+        () => saver.rewinds.toCheckpoint({ threadId, checkpointId: "c", reason: "r" }),
         () => saver.copyThread(threadId, "copy"),
       ]) {
         await expect(ask()).rejects.toMatchObject(unknown);
@@ -384,7 +384,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     const before = dump(path);
     const second = TurnSaver.fromPath(path, { logger: quiet });
     for (const from of [saver, second]) {
-      expect(await from.isRunning("t")).toBe(true);
+      expect(await from.turns.isRunning("t")).toBe(true);
       await expect(from.rewind({ threadId: "t", toTask: "one" })).rejects.toMatchObject({
         code: "THREAD_RUNNING",
         data: { threadId: "t", pid: process.pid },
@@ -395,7 +395,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     expect((await saver.rewind({ threadId: "other", toTask: "one", dryRun: true })).tasks).toEqual([]);
     letGo();
     expect(await run).toMatchObject({ log: expect.arrayContaining(["four"]) });
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.turns.isRunning("t")).toBe(false);
     expect((await saver.rewind({ threadId: "t", toTask: "one" })).tasks).toEqual(["two", "three", "four"]);
     second.close();
     saver.close();
@@ -407,11 +407,11 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     expect(await child.said).toEqual({ at: "b" });
     const before = dump(path);
     await expect(saver.rewind({ threadId: "t", toTask: "one" })).rejects.toMatchObject({ code: "THREAD_RUNNING" });
-    await expect(saver.takeBackRewind("no such rewind")).rejects.toMatchObject({ code: "REWIND_NOT_FOUND" });
+    await expect(saver.rewinds.takeBack("no such rewind")).rejects.toMatchObject({ code: "REWIND_NOT_FOUND" });
     expect(dump(path)).toEqual(before);
     expect((await saver.rewind({ threadId: "other", toTask: "one" })).tasks).toEqual([]);
     await child.kill();
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.turns.isRunning("t")).toBe(false);
     expect((await saver.rewind({ threadId: "t", toTask: "one" })).tasks).toEqual(["two", "three", "task"]);
     saver.close();
   });
@@ -419,9 +419,9 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
   test("S1.9 a process that was killed in a body does not block a rewind, and the thread goes on", async () => {
     const { path, saver, runner } = await threeTasks();
     expect(runProgram("support/s1-graph-child.ts", path, "t", "run", "b").signal).toBe("SIGKILL");
-    expect((await saver.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
+    expect((await saver.turns.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
     expect((await saver.rewind({ threadId: "t", toTask: "two" })).tasks).toEqual(["three", "task"]);
-    expect(await saver.inFlight("t")).toEqual([]);
+    expect(await saver.turns.inFlight("t")).toEqual([]);
     expect(await runner.invoke({ log: ["again"] }, { threadId: "t" })).toEqual({
       log: ["one", "a", "b", "c", "two", "a", "b", "c", "again", "a", "b", "c"],
     });
@@ -434,7 +434,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     const child = startProgram("support/s1-graph-child.ts", path, "t", "run", "hang:a");
     await child.said;
     const before = dump(path);
-    await expect(saver.takeBackRewind(rewindId!)).rejects.toMatchObject({ code: "THREAD_RUNNING" });
+    await expect(saver.rewinds.takeBack(rewindId!)).rejects.toMatchObject({ code: "THREAD_RUNNING" });
     expect(dump(path)).toEqual(before);
     await child.kill();
     saver.close();
@@ -448,7 +448,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     expect(before["langgraph_snapshots"]).not.toEqual([]);
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     expect(rowsOfThread(path, "other")).toEqual(before);
-    await saver.takeBackRewind(rewindId!);
+    await saver.rewinds.takeBack(rewindId!);
     expect(rowsOfThread(path, "other")).toEqual(before);
     saver.close();
   });
@@ -456,7 +456,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
   test("S1.5 the epoch of the thread grows with each rewind and each take-back, and not with a dry run", async () => {
     const { saver } = await threeTasks();
     const epoch = async (): Promise<number | undefined> => {
-      for await (const thread of saver.listThreads()) if (thread.threadId === "t") return thread.epoch;
+      for (const thread of await saver.listThreads()) if (thread.threadId === "t") return thread.epoch;
       return undefined;
     };
     expect(await epoch()).toBe(0);
@@ -464,7 +464,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     expect(await epoch()).toBe(0);
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "two" });
     expect(await epoch()).toBe(1);
-    await saver.takeBackRewind(rewindId!);
+    await saver.rewinds.takeBack(rewindId!);
     expect(await epoch()).toBe(2);
     await saver.rewind({ threadId: "t", toTask: "one" });
     expect(await epoch()).toBe(3);
@@ -486,22 +486,22 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
   test("S1.5 the rewinds of a thread can be listed, with what became of them", async () => {
     const { saver } = await threeTasks();
     const first = await saver.rewind({ threadId: "t", toTask: "two" });
-    await saver.takeBackRewind(first.rewindId!);
+    await saver.rewinds.takeBack(first.rewindId!);
     const second = await saver.rewind({ threadId: "t", toTask: "one", archive: false });
-    expect(await saver.listRewinds("t")).toMatchObject([
-      { id: first.rewindId, targetTaskId: "two", archived: true, takenBackAt: expect.any(String) },
-      { id: second.rewindId, targetTaskId: "one", archived: false, takenBackAt: undefined },
+    expect(await saver.rewinds.list("t")).toMatchObject([
+      { id: first.rewindId, toTask: "two", archived: true, takenBackAt: expect.any(Date) },
+      { id: second.rewindId, toTask: "one", archived: false, takenBackAt: undefined },
     ]);
-    expect(await saver.listRewinds("other")).toEqual([]);
+    expect(await saver.rewinds.list("other")).toEqual([]);
     saver.close();
   });
 
   test("S1.5 seqs that a rewind freed are never given out again", async () => {
     const { saver, runner } = await threeTasks();
-    const highest = Math.max(...(await saver.listTurns("t")).map((turn) => turn.seq));
+    const highest = Math.max(...(await saver.turns.list("t")).map((turn) => turn.seq));
     await saver.rewind({ threadId: "t", toTask: "one" });
     await runner.invoke({ log: ["again"] }, { threadId: "t", taskId: "again" });
-    const turns = (await saver.listTurns("t")).filter((turn) => turn.taskId === "again");
+    const turns = (await saver.turns.list("t")).filter((turn) => turn.taskId === "again");
     expect(turns).toHaveLength(6);
     for (const turn of turns) expect(turn.seq).toBeGreaterThan(highest);
     saver.close();
@@ -511,7 +511,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     const { path, saver } = await threeTasks();
     const heads = async (): Promise<string> => (await saver.getTuple({ configurable: { thread_id: "t" } }))!.checkpoint.id;
     const name = (called: string, checkpointId: string): Promise<unknown> =>
-      saver.nameCheckpoint({ threadId: "t", checkpointId }, called);
+      saver.names.set({ threadId: "t", checkpointId }, called);
     const names = (): unknown[] =>
       (dump(path)["langgraph_names"] as { name: string; checkpoint_id: string }[]).map((row) => [row.name, row.checkpoint_id]);
     const three = await heads();
@@ -521,7 +521,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     const two = await heads();
     await name("kept", two);
     await name("moved", two);
-    await saver.takeBackRewind(late.rewindId!);
+    await saver.rewinds.takeBack(late.rewindId!);
     expect(names()).toEqual([
       ["kept", two],
       ["late", three],
@@ -541,8 +541,8 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     saver.close();
     const later = TurnSaver.fromPath(path, { logger: quiet });
-    expect((await later.listTasks("t")).map((task) => task.taskId)).toEqual(["one"]);
-    await later.takeBackRewind(rewindId!);
+    expect((await later.turns.tasks("t")).map((task) => task.taskId)).toEqual(["one"]);
+    await later.rewinds.takeBack(rewindId!);
     const after = rowsOfThread(path, "t");
     for (const table of REWOUND) {
       expect([table, before[table]]).not.toEqual([table, []]);
@@ -556,7 +556,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
 describe("S1.5 a rewind that cannot be taken back", () => {
   async function conflict(saver: TurnSaver, path: string, rewindId: string, found: RegExp): Promise<void> {
     const before = dump(path);
-    const refusal = saver.takeBackRewind(rewindId);
+    const refusal = saver.rewinds.takeBack(rewindId);
     await expect(refusal).rejects.toMatchObject({ code: "REWIND_CONFLICT", name: "RewindConflictError" });
     await expect(refusal).rejects.toThrow(found);
     expect(dump(path)).toEqual(before);
@@ -566,7 +566,7 @@ describe("S1.5 a rewind that cannot be taken back", () => {
     const { path, saver } = await threeTasks();
     const before = dump(path);
     for (const id of ["nothing", "", "' OR '1'='1"]) {
-      await expect(saver.takeBackRewind(id)).rejects.toMatchObject({ code: "REWIND_NOT_FOUND" });
+      await expect(saver.rewinds.takeBack(id)).rejects.toMatchObject({ code: "REWIND_NOT_FOUND" });
     }
     expect(dump(path)).toEqual(before);
     saver.close();
@@ -583,25 +583,25 @@ describe("S1.5 a rewind that cannot be taken back", () => {
 
   test("S1.5 REWIND_CONFLICT after newer work, until that is rewound", async () => {
     const { path, saver, runner } = await threeTasks();
-    const before = await saver.listTurns("t");
+    const before = await saver.turns.list("t");
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     await runner.invoke({ log: ["newer"] }, { threadId: "t", taskId: "newer" });
     await conflict(saver, path, rewindId!, /newer work/);
     await saver.rewind({ threadId: "t", toTask: "one" });
-    await saver.takeBackRewind(rewindId!);
-    expect(await saver.listTurns("t")).toEqual(before);
+    await saver.rewinds.takeBack(rewindId!);
+    expect(await saver.turns.list("t")).toEqual(before);
     saver.close();
   });
 
   test("S1.5 REWIND_CONFLICT after a deeper rewind, until that is taken back", async () => {
     const { path, saver } = await threeTasks();
-    const before = await saver.listTurns("t");
+    const before = await saver.turns.list("t");
     const first = await saver.rewind({ threadId: "t", toTask: "two" });
     const deeper = await saver.rewind({ threadId: "t", toTask: "one" });
     await conflict(saver, path, first.rewindId!, /further back/);
-    await saver.takeBackRewind(deeper.rewindId!);
-    await saver.takeBackRewind(first.rewindId!);
-    expect(await saver.listTurns("t")).toEqual(before);
+    await saver.rewinds.takeBack(deeper.rewindId!);
+    await saver.rewinds.takeBack(first.rewindId!);
+    expect(await saver.turns.list("t")).toEqual(before);
     saver.close();
   });
 
@@ -611,13 +611,13 @@ describe("S1.5 a rewind that cannot be taken back", () => {
     await runner.invoke({ log: ["four"] }, { threadId: "t", taskId: "four" });
     const four = await runner.graph.getState({ configurable: { thread_id: "t" } });
     const second = await saver.rewind({ threadId: "t", toTask: "two" });
-    await saver.takeBackRewind(first.rewindId!);
-    expect((await saver.listTasks("t")).map((task) => task.taskId)).toEqual(["one", "two", "three"]);
+    await saver.rewinds.takeBack(first.rewindId!);
+    expect((await saver.turns.tasks("t")).map((task) => task.taskId)).toEqual(["one", "two", "three"]);
     // Task four never had task three before it.
     await conflict(saver, path, second.rewindId!, /taken back since/);
     await saver.rewind({ threadId: "t", toTask: "two" });
-    await saver.takeBackRewind(second.rewindId!);
-    expect((await saver.listTasks("t")).map((task) => task.taskId)).toEqual(["one", "two", "four"]);
+    await saver.rewinds.takeBack(second.rewindId!);
+    expect((await saver.turns.tasks("t")).map((task) => task.taskId)).toEqual(["one", "two", "four"]);
     expect(await runner.graph.getState({ configurable: { thread_id: "t" } })).toEqual(four);
     saver.close();
   });
@@ -625,7 +625,7 @@ describe("S1.5 a rewind that cannot be taken back", () => {
   test("S1.5 REWIND_CONFLICT the second time", async () => {
     const { path, saver } = await threeTasks();
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
-    await saver.takeBackRewind(rewindId!);
+    await saver.rewinds.takeBack(rewindId!);
     await conflict(saver, path, rewindId!, /already taken back/);
     saver.close();
   });
@@ -640,12 +640,12 @@ describe("S1.5 a rewind that cannot be taken back", () => {
         `CREATE TRIGGER no BEFORE INSERT ON ${table} WHEN NEW.seq = (SELECT max(json_extract(row, '$.seq')) FROM langgraph_archive
            WHERE tbl = '${table}') BEGIN SELECT RAISE(ABORT, 'not this row'); END`,
       );
-      await expect(saver.takeBackRewind(rewindId!)).rejects.toThrow(/not this row/);
+      await expect(saver.rewinds.takeBack(rewindId!)).rejects.toThrow(/not this row/);
       expect(dump(path)).toEqual(before);
       sqlOn(path, "DROP TRIGGER no");
     }
-    await saver.takeBackRewind(rewindId!);
-    expect((await saver.listTasks("t")).map((task) => task.taskId)).toEqual(["one", "two", "three"]);
+    await saver.rewinds.takeBack(rewindId!);
+    expect((await saver.turns.tasks("t")).map((task) => task.taskId)).toEqual(["one", "two", "three"]);
     saver.close();
   });
 });

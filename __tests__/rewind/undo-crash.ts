@@ -1,4 +1,5 @@
-import type { SqliteDatabase, UndoCall, Undos } from "langgraph-checkpoint-turns";
+import type { UndoCall, Undos } from "langgraph-checkpoint-turns";
+import type { SqliteDatabase } from "../../src/testing-internal";
 import type { Deeds } from "../support/eff-world";
 
 /** How an undo can be asked, or called again, after a crash: not at all, or by a probe, or with the same key. */

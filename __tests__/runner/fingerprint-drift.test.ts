@@ -10,6 +10,7 @@ import {
   recordedGraph,
   RecorderFace,
   type Versions,
+  internalsOf,
 } from "../../src/testing-internal";
 import { State } from "./fp-graphs";
 import { writing } from "./fp-source";
@@ -138,10 +139,10 @@ const fingerprintsOf = (turns: readonly Turn[]) =>
   Object.fromEntries(turns.map((turn) => [nodePathOf(turn.nodeNs), turn.fingerprint]));
 
 async function ended(saver: TurnSaver, threadId: string): Promise<GraphDocument | undefined> {
-  const turns = (await saver.listTurns(threadId)).filter(
+  const turns = (await saver.turns.list(threadId)).filter(
     (turn) => turn.turnType === "Action" && turn.durable && turn.status === "ok",
   );
-  const graphs = await saver.recordedGraphs(threadId, turns);
+  const graphs = await internalsOf(saver).recordedGraphs(threadId, turns);
   return recordedGraph(
     turns.flatMap((turn) => {
       const graph = graphs.find(({ turnIds }) => turnIds.includes(turn.id));
@@ -162,15 +163,17 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const saver = TurnSaver.fromPath(path);
     const graph = saver.attach(chain({ a: "a", sub: nested("s1"), b: "b" }).compile({ checkpointer: saver }));
     for (const thread of ["t", "t", "u"]) await graph.invoke({ log: [] }, config(thread));
-    const expected = saver.documentOf(graph);
-    const turns = await saver.listTurns("t");
+    const expected = internalsOf(saver).documentOf(graph);
+    const turns = await saver.turns.list("t");
     expect(turns).toHaveLength(20);
     const byPath = Object.fromEntries(Object.entries(expected.nodes).map(([node, { fingerprint }]) => [node, fingerprint]));
     for (const turn of turns) expect(turn.fingerprint).toBe(byPath[nodePathOf(turn.nodeNs)]);
-    expect(await saver.recordedGraphs("t", turns)).toEqual([{ document: expected, turnIds: turns.map(({ id }) => id) }]);
-    expect(await saver.recordedGraphs("t", [])).toEqual([]);
-    expect(await saver.recordedGraphs("u", turns)).toEqual([]);
-    expect(await saver.recordedGraphs("unknown", turns)).toEqual([]);
+    expect(await internalsOf(saver).recordedGraphs("t", turns)).toEqual([
+      { document: expected, turnIds: turns.map(({ id }) => id) },
+    ]);
+    expect(await internalsOf(saver).recordedGraphs("t", [])).toEqual([]);
+    expect(await internalsOf(saver).recordedGraphs("u", turns)).toEqual([]);
+    expect(await internalsOf(saver).recordedGraphs("unknown", turns)).toEqual([]);
     saver.close();
     const db = new Database(path);
     expect(db.prepare("SELECT thread, count(*) AS n FROM langgraph_graphs GROUP BY thread").all()).toHaveLength(2);
@@ -185,8 +188,8 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     saver.attach(outer);
     await outer.invoke({ log: [] }, config("outer"));
     await inner.invoke({ log: [] }, config("inner"));
-    const [found, alone] = [saver.documentOf(outer), saver.documentOf(inner)];
-    const turns = await saver.listTurns("outer");
+    const [found, alone] = [internalsOf(saver).documentOf(outer), internalsOf(saver).documentOf(inner)];
+    const turns = await saver.turns.list("outer");
     expect(turns).toHaveLength(6);
     expect(fingerprintsOf(turns)).toEqual({
       a: found.nodes["a"]?.fingerprint,
@@ -202,20 +205,20 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const saver = TurnSaver.fromPath(":memory:");
     const graph = saver.attach(chain({ a: "a" }).compile({ checkpointer: saver }));
     await graph.invoke({ log: [] }, config("t"));
-    const before = saver.documentOf(graph);
+    const before = internalsOf(saver).documentOf(graph);
     saver.attach(graph, { versions: { a: "2" } });
     saver.attach(graph);
     await graph.invoke({ log: [] }, config("t"));
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     expect(turns.map((turn) => turn.fingerprint)).toEqual([
       ...Array<string>(2).fill(before.nodes["a"]?.fingerprint ?? ""),
-      ...Array<string>(2).fill(saver.documentOf(graph).nodes["a"]?.fingerprint ?? ""),
+      ...Array<string>(2).fill(internalsOf(saver).documentOf(graph).nodes["a"]?.fingerprint ?? ""),
     ]);
-    expect((await saver.recordedGraphs("t", turns)).map(({ document: found }) => found.nodes["a"]?.label)).toEqual([
+    expect((await internalsOf(saver).recordedGraphs("t", turns)).map(({ document: found }) => found.nodes["a"]?.label)).toEqual([
       undefined,
       "2",
     ]);
-    expect(await ended(saver, "t")).toEqual(saver.documentOf(graph));
+    expect(await ended(saver, "t")).toEqual(internalsOf(saver).documentOf(graph));
     saver.close();
   });
 
@@ -223,7 +226,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const saver = TurnSaver.fromPath(":memory:");
     const run = (nodes: Record<string, string>) => {
       const graph = saver.attach(chain(nodes).compile({ checkpointer: saver }));
-      return graph.invoke({ log: [] }, config("t")).then(() => saver.documentOf(graph));
+      return graph.invoke({ log: [] }, config("t")).then(() => internalsOf(saver).documentOf(graph));
     };
     const first = await run({ a: "a", b: "b" });
     const second = await run({ b: "other", c: "c" });
@@ -239,13 +242,12 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const run = async (text: string, taskId: string) => {
       const graph = saver.attach(chain({ a: text }).compile({ checkpointer: saver }));
       await graph.invoke({ log: [] }, config("t", { task_id: taskId }));
-      return saver.documentOf(graph).digest;
+      return internalsOf(saver).documentOf(graph).digest;
     };
     const digestsOf = async (threadId: string) =>
-      (await saver.recordedGraphs(threadId, await saver.listTurns(threadId))).map(({ document: found, turnIds }) => [
-        found.digest,
-        turnIds.length,
-      ]);
+      (await internalsOf(saver).recordedGraphs(threadId, await saver.turns.list(threadId))).map(
+        ({ document: found, turnIds }) => [found.digest, turnIds.length],
+      );
     const [one, two] = [await run("one", "A"), await run("two", "B")];
     const all = [
       [one, 2],
@@ -253,7 +255,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     ];
     const { rewindId = "" } = await saver.rewind({ threadId: "t", toTask: "A" });
     expect(await digestsOf("t")).toEqual([[one, 2]]);
-    await saver.takeBackRewind(rewindId);
+    await saver.rewinds.takeBack(rewindId);
     expect(await digestsOf("t")).toEqual(all);
     await saver.copyThread("t", "copy");
     expect(await digestsOf("copy")).toEqual(all);
@@ -292,7 +294,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const db = new Database(path);
     db.prepare("UPDATE langgraph_graphs SET document = replace(document, 'LastValue', 'LostValue')").run();
     db.close();
-    await expect(saver.recordedGraphs("t", await saver.listTurns("t"))).rejects.toThrow(
+    await expect(internalsOf(saver).recordedGraphs("t", await saver.turns.list("t"))).rejects.toThrow(
       expect.objectContaining({ code: "CHECKPOINT_CORRUPTED" }),
     );
     saver.close();

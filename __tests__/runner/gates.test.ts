@@ -11,6 +11,7 @@ import {
   validated,
   type ValidationContext,
   type Validity,
+  internalsOf,
 } from "../../src/testing-internal";
 import { tempFile } from "../support/temp";
 
@@ -45,7 +46,7 @@ function gate(sure: Record<string, Validity>, more: Partial<GateOptions> = {}): 
 
 const config = (threadId = "t") => ({ configurable: { thread_id: threadId } });
 const told = async (saver: TurnSaver, threadId = "t") =>
-  (await saver.listTurns(threadId))
+  (await saver.turns.list(threadId))
     .filter((turn) => turn.turnType === "Action")
     .map((turn) => `${turn.nodeName}#${turn.attempt} ${turn.status} ${turn.durable} ${turn.validation?.verdict ?? "-"}`);
 const failed = (nodeName: string, more: object = {}): unknown =>
@@ -137,7 +138,7 @@ describe("S3.4 gates: settings", () => {
     expect(() => saver.attach(graph, { gates: options as GatesOptions })).toThrow(
       expect.objectContaining({ code: "INVALID_OPTION", data: { option } }),
     );
-    expect(() => saver.documentOf(graph)).toThrow(expect.objectContaining({ code: "INVALID_GRAPH" }));
+    expect(() => internalsOf(saver).documentOf(graph)).toThrow(expect.objectContaining({ code: "INVALID_GRAPH" }));
     saver.close();
   });
 
@@ -185,7 +186,7 @@ describe("S3.4 gates: in a run", () => {
     saver.attach(graph, { gates: { nodes: { a: { validate }, b: { validate }, c: { validate } } } });
     expect(await graph.invoke({ log: ["in"] }, config())).toEqual({ log: ["in", "a", "b", "c"] });
     expect(await told(saver)).toEqual(["a#1 ok true passed", "b#1 ok true warning", "c#1 ok true failed"]);
-    const turns = (await saver.listTurns("t")).filter((turn) => turn.turnType === "Action");
+    const turns = (await saver.turns.list("t")).filter((turn) => turn.turnType === "Action");
     expect(turns[2]?.validation).toEqual({
       confidence: 0.2,
       verdict: "failed",
@@ -230,7 +231,7 @@ describe("S3.4 gates: in a run", () => {
     const validate = async (): Promise<number> => {
       found.push(await told(saver));
       await new Promise((resolve) => setTimeout(resolve, 30));
-      found.push([...ran], await saver.isRunning("t"));
+      found.push([...ran], await saver.turns.isRunning("t"));
       return 1;
     };
     saver.attach(graph, { gates: { nodes: { a: { validate } } } });
@@ -253,13 +254,13 @@ describe("S3.4 gates: in a run", () => {
     const nodes = Object.fromEntries(["a", "b", "z"].map((name) => [name, gate(sure)]));
     saver.attach(graph, { gates: { nodes } });
     const [error] = await Promise.all([graph.invoke({ log: ["in"] }, config()).catch((thrown: unknown) => thrown)]);
-    const action = (await saver.listTurns("t")).find((turn) => turn.turnType === "Action" && turn.nodeName === "b");
+    const action = (await saver.turns.list("t")).find((turn) => turn.turnType === "Action" && turn.nodeName === "b");
     expect(error).toEqual(
       failed("b", { threadId: "t", turnId: action?.id, confidence: 0.1, onFailure: "throw", maxRollbacks: 3 }),
     );
     expect(TurnsError.is(error, "VALIDATION_FAILED")).toBe(true);
     expect(await told(saver)).toEqual(["a#1 ok true passed", "b#1 error false failed"]);
-    expect(await saver.turnState(action!)).toEqual({ log: ["b"] });
+    expect(await saver.turns.state(action!)).toEqual({ log: ["b"] });
     expect((await graph.getState(config())).next).toContain("b");
     delete sure["b"];
     await expect(graph.invoke(null, config())).rejects.toEqual(failed("z"));
@@ -267,7 +268,7 @@ describe("S3.4 gates: in a run", () => {
     expect(await graph.invoke(null, config())).toEqual({ log: ["in", "a", "b", "z"] });
     expect(ran.toSorted()).toEqual(["a", "b", "b", "z", "z"]);
     expect((await told(saver)).slice(2)).toEqual(["b#2 ok true passed", "z#1 error false failed", "z#2 ok true passed"]);
-    expect(await saver.inFlight("t")).toEqual([]);
+    expect(await saver.turns.inFlight("t")).toEqual([]);
     saver.close();
   });
 
@@ -306,7 +307,7 @@ describe("S3.4 gates: in a run", () => {
     expect(await graph.invoke({ log: [] }, config())).toEqual({ log: ["a"] });
     expect(attempts).toEqual([1, 2, 3]);
     expect(await told(saver)).toEqual(["a#1 error false failed", "a#2 error false failed", "a#3 ok true passed"]);
-    const actions = (await saver.listTurns("t")).filter((turn) => turn.turnType === "Action");
+    const actions = (await saver.turns.list("t")).filter((turn) => turn.turnType === "Action");
     expect(actions.map((turn) => turn.validation?.recommendation)).toEqual(["previous-checkpoint", "one-task", undefined]);
     saver.close();
   });
@@ -415,7 +416,7 @@ describe("S3.4 gates: when other things fail", () => {
   test("S3.4 a gate holds where no turns are kept, and where its result cannot be saved", async () => {
     const { saver } = setup({ turns: "off" });
     await expect(oneNode(saver, { a: 0.1 }).invoke({ log: [] }, config())).rejects.toEqual(failed("a", { turnId: undefined }));
-    expect(await saver.listTurns("t")).toEqual([]);
+    expect(await saver.turns.list("t")).toEqual([]);
     saver.close();
     const path = tempFile();
     const errors: string[] = [];
@@ -441,7 +442,7 @@ describe("S3.4 gates: when other things fail", () => {
     const reasons: unknown[] = [];
     saver.events.on("validation", ({ reason }) => reasons.push(reason));
     await oneNode(saver, { a: { confidence: 0.75, reason: "secret" } }).invoke({ log: [] }, config());
-    const action = (await saver.listTurns("t")).find((turn) => turn.turnType === "Action");
+    const action = (await saver.turns.list("t")).find((turn) => turn.turnType === "Action");
     expect(action?.validation).toEqual({
       confidence: 0.75,
       verdict: "warning",
@@ -465,7 +466,7 @@ describe("S3.4 gates: when other things fail", () => {
     const db = new Database(path);
     db.exec("UPDATE langgraph_checkpoints SET validation = replace(validation, '0.9', '0.2')");
     db.close();
-    await expect(second.listTurns("t")).rejects.toThrow(expect.objectContaining({ code: "CHECKPOINT_CORRUPTED" }));
+    await expect(second.turns.list("t")).rejects.toThrow(expect.objectContaining({ code: "CHECKPOINT_CORRUPTED" }));
     second.close();
   });
 });

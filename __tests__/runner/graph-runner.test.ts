@@ -1,3 +1,4 @@
+import { internalsOf } from "../../src/testing-internal";
 import { spawn } from "node:child_process";
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
@@ -76,7 +77,7 @@ describe("runner: answers", () => {
     await Promise.all(numbers.map((number) => saver.putWrites(at, [[RESUME, "yes"]], `question ${number}`)));
     await saver.putWrites(at, [["a", 1]], "task 7");
     const since = performance.now();
-    expect((await saver.lastRun("t"))?.answered).toHaveLength(400);
+    expect((await internalsOf(saver).lastRun("t"))?.answered).toHaveLength(400);
     expect(performance.now() - since).toBeLessThan(1_000);
     saver.close();
   });
@@ -88,13 +89,13 @@ describe("runner: tasks", () => {
     const runner = new GraphRunner(fragileGraph(saver, { now: false }));
     await runner.invoke({ log: [] }, { threadId: "t" });
     await runner.invoke({ log: [] }, { threadId: "t", taskId: "second", graphId: "flow" });
-    const [first, second] = await saver.listTasks("t");
+    const [first, second] = await saver.turns.tasks("t");
     const inputs = [];
     for await (const tuple of saver.list({ configurable: { thread_id: "t" } }, { filter: { source: "input" } }))
       inputs.unshift(tuple.checkpoint.id);
     expect(first).toMatchObject({ taskId: inputs[0], graphId: "t" });
     expect(second).toMatchObject({ taskId: "second", graphId: "flow" });
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     expect(turns.map((turn) => turn.taskId)).toEqual([
       ...Array<string>(6).fill(inputs[0] ?? ""),
       ...Array<string>(6).fill("second"),
@@ -114,7 +115,7 @@ describe("runner: rewind", () => {
       expect.objectContaining({ code: "STATE_INVARIANT_VIOLATED" }),
     );
     await runner.rewind({ threadId: "t", toTask: "B" });
-    expect((await saver.listTasks("t")).map((task) => task.taskId)).toEqual(["A", "B"]);
+    expect((await saver.turns.tasks("t")).map((task) => task.taskId)).toEqual(["A", "B"]);
     saver.close();
   });
 });
@@ -193,9 +194,9 @@ describe("S2.5 runner: unfinished work", () => {
     const runner = new GraphRunner(fragileGraph(saver, { now: false }));
     await expect(runner.resume({ threadId: "t" })).rejects.toThrow(expect.objectContaining({ code: "NOTHING_TO_RESUME" }));
     await runner.invoke({ log: [] }, { threadId: "t" });
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["a", "b", "c"] });
-    expect(await saver.listTurns("t")).toEqual(turns);
+    expect(await saver.turns.list("t")).toEqual(turns);
     saver.close();
   });
 
@@ -205,7 +206,7 @@ describe("S2.5 runner: unfinished work", () => {
       stdio: "inherit",
     });
     await new Promise((resolve) => die.on("close", resolve));
-    expect((await saver.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
+    expect((await saver.turns.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
     await saver.copyThread("t", "u");
     // The other process compiled the same source another way, which a source hash takes for a change.
     const drift = "ignore";
@@ -280,13 +281,13 @@ describe("S2.5 runner: unfinished work", () => {
           .addEdge(START, "outer")
           .compile({ checkpointer: on });
       void new GraphRunner(build(saver)).invoke({ log: [] }, { threadId: "t" }).catch(() => undefined);
-      while ((await saver.inFlight("t")).length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+      while ((await saver.turns.inFlight("t")).length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
       const copy = `${path}-copy`;
       copyFileSync(path, copy);
       if (existsSync(`${path}-wal`)) copyFileSync(`${path}-wal`, `${copy}-wal`);
       saver.close();
       now = false;
-      const later = TurnSaver.fromPath(copy, { logger: saver.logger });
+      const later = TurnSaver.fromPath(copy, { logger: internalsOf(saver).logger });
       await later.copyThread("t", "u");
       await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "ignore" }).resume({ threadId: "u" });
       expect({ name, warned: warnings.some((line) => line.includes('node "inner" was at work')) }).toEqual({
@@ -310,14 +311,14 @@ describe("S2.5 runner: unfinished work", () => {
       .compile({ checkpointer: saver });
     const runner = new GraphRunner(graph);
     const running = runner.invoke({ log: [] }, { threadId: "t", taskId: "one" });
-    while ((await saver.inFlight("t")).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while ((await saver.turns.inFlight("t")).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     const refused = expect.objectContaining({ code: "THREAD_RUNNING" }) as Error;
     await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow(refused);
     await expect(runner.resume({ threadId: "t" })).rejects.toThrow(refused);
     await expect(runner.rewind({ threadId: "t", toTask: "one" })).rejects.toThrow(refused);
     release();
     await running;
-    expect(await saver.isRunning("t")).toBe(false);
+    expect(await saver.turns.isRunning("t")).toBe(false);
     await runner.rewind({ threadId: "t", toTask: "one" });
     saver.close();
   });
@@ -345,7 +346,7 @@ describe("runner: streams and functional graphs", () => {
     const { saver } = setup();
     const runner = new GraphRunner(fragileGraph(saver, { now: false }));
     for await (const _ of await runner.stream({ log: [] }, { threadId: "t", streamMode: "updates" })) break;
-    while (await saver.isRunning("t")) await new Promise((resolve) => setTimeout(resolve, 50));
+    while (await saver.turns.isRunning("t")) await new Promise((resolve) => setTimeout(resolve, 50));
     const state = await runner.resume({ threadId: "t" });
     expect(state).toEqual({ log: ["a", "b", "c"] });
     saver.close();

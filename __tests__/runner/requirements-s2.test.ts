@@ -167,7 +167,7 @@ test("S2.6 a checkpoint that is not there, one that was damaged, and a state tha
   await chain(saver).invoke({ log: ["in"] }, { configurable: { thread_id: "t", task_id: "first" } });
   await chain(saver).invoke({ log: ["on"] }, { configurable: { thread_id: "t", task_id: "second" } });
   const where = { threadId: "t", checkpointId: "1f0c0000-0000-6000-8000-000000000000" };
-  await expect(saver.nameCheckpoint(where, "release")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  await expect(saver.names.set(where, "release")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   await expect(saver.rewind({ threadId: "t", toTask: "first", tasks: ["second", "first"] })).rejects.toMatchObject({
     code: "STATE_INVARIANT_VIOLATED",
   });

@@ -7,7 +7,11 @@ describe("S4 repair from outside: processes that share only the file", () => {
     const failed = await inAnotherProcess(at.path, "invoke", "one,two,three", "three");
     expect(failed).toMatchObject({ signal: null, message: "it is broken" });
     const status = await line(at, ["one", "two", "three"]).status("t");
-    expect(status).toMatchObject({ resumable: true, completed: [{ node: "one" }, { node: "two" }], failed: [{ node: "three" }] });
+    expect(status).toMatchObject({
+      resumable: true,
+      completed: [{ nodeName: "one" }, { nodeName: "two" }],
+      failed: [{ nodeName: "three" }],
+    });
     at.saver.close();
     const repaired = await inAnotherProcess(at.path, "resume", "one,two,three@2,four");
     expect(repaired.result).toEqual({ log: ["in", "one", "two", "three", "four"] });
@@ -53,7 +57,7 @@ describe("S2.8 chaos: crashes in the first, a middle and the last layer", () => 
       const at = world();
       expect(await inAnotherProcess(at.path, "invoke", names.join(), layer, "die")).toMatchObject({ signal: "SIGKILL" });
       const runner = line(at, names);
-      expect((await runner.status("t")).inFlight).toMatchObject([{ node: layer, attempt: 1 }]);
+      expect((await runner.status("t")).inFlight).toMatchObject([{ nodeName: layer, attempt: 1 }]);
       const result = await runner.resume({ threadId: "t" });
       expect(result).toEqual(await line(world(), names).invoke({ log: ["in"] }, { threadId: "t" }));
       for (const name of names) expect([name, at.ledger.count(name)]).toEqual([name, name === layer ? 2 : 1]);

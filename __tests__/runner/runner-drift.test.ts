@@ -1,7 +1,8 @@
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, entrypoint, interrupt, MessagesAnnotation, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { type DriftEvent, effect, GraphRunner } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner } from "langgraph-checkpoint-turns";
+import type { DriftEvent } from "../../src/testing-internal";
 import { breaks, line, type lineGraph, paths, type Runner, State, world, type World } from "../support/run-world";
 
 const config = { configurable: { thread_id: "t" } };
@@ -112,7 +113,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     await failedAtC(at);
     await at.saver.prune({ threadId: "t", keepLast: 1 });
     const runner = line(at, ["a@2", "b", "c"], {}, { drift: "refuse" });
-    expect(await runner.status("t")).toMatchObject({ completed: [], failed: [{ node: "c" }], resumable: true });
+    expect(await runner.status("t")).toMatchObject({ completed: [], failed: [{ nodeName: "c" }], resumable: true });
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "b", "c"] });
     at.saver.close();
   });
@@ -332,7 +333,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     await expect(runner.invoke({ log: ["new"] }, { ...given, drift: "refuse" })).rejects.toThrow(changed(/node "a"/) as Error);
     const result = await runner.invoke({ log: ["new"] }, { ...given, drift: "ignore", taskId: "second" });
     expect(result).toEqual({ log: ["in", "a", "b", "c", "new", "a", "b", "c"] });
-    expect((await at.saver.listTurns("t")).filter(({ taskId }) => taskId === "second")).toHaveLength(6);
+    expect((await at.saver.turns.list("t")).filter(({ taskId }) => taskId === "second")).toHaveLength(6);
     at.saver.close();
   });
 });
@@ -406,7 +407,7 @@ describe("S4.3 where a run begins", () => {
     expect(paths((await mended.status("t")).completed)).toEqual(["a"]);
     expect(await mended.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "c"] });
     await mended.graph.updateState(config, { log: ["patch"] }, "c");
-    expect(await mended.status("t")).toMatchObject({ finished: true, completed: [{ node: "a" }, { node: "c" }] });
+    expect(await mended.status("t")).toMatchObject({ finished: true, completed: [{ nodeName: "a" }, { nodeName: "c" }] });
     at.saver.close();
   });
 });

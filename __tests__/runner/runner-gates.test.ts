@@ -1,5 +1,6 @@
 import { START, StateGraph } from "@langchain/langgraph";
-import { effect, GraphRunner, type GraphRunnerOptions, type ValidationEvent } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type GraphRunnerOptions } from "langgraph-checkpoint-turns";
+import type { ValidationEvent } from "../../src/testing-internal";
 import { inAnotherProcess, scriptTold } from "./run-process";
 import { line, lineGraph, paths, SideEffects, State, world, type World } from "../support/run-world";
 
@@ -73,7 +74,7 @@ describe("S3.4 runner: a gate that rolls back", () => {
       ]);
       expect(at.warnings.filter((warning) => warning.includes("goes back to the checkpoint before it"))).toHaveLength(2);
       const status = await runner.status("t");
-      expect(status.completed.find(({ node }) => node === "b")?.validation).toMatchObject({
+      expect(status.completed.find(({ nodeName: node }) => node === "b")?.validation).toMatchObject({
         verdict: "warning",
         confidence: 0.8,
       });
@@ -108,7 +109,7 @@ describe("S3.4 runner: a gate that rolls back", () => {
       if (throws) await expect(run).rejects.toThrow(failed("a"));
       else await run;
       expect(at.ledger.count("a")).toBe(runs);
-      expect(await at.saver.listRewinds("t")).toEqual([]);
+      expect(await at.saver.rewinds.list("t")).toEqual([]);
       at.saver.close();
     }
   });
@@ -161,8 +162,12 @@ describe("S3.4 runner: a gate that rolls back", () => {
     await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toThrow(
       expect.objectContaining({ code: "EFFECT_UNCOMPENSATED" }),
     );
-    expect(await runner.status("t")).toMatchObject({ resumable: true, failed: [{ node: "b" }], completed: [{ node: "a" }] });
-    expect(await at.saver.isRunning("t")).toBe(false);
+    expect(await runner.status("t")).toMatchObject({
+      resumable: true,
+      failed: [{ nodeName: "b" }],
+      completed: [{ nodeName: "a" }],
+    });
+    expect(await at.saver.turns.isRunning("t")).toBe(false);
     await runner.resume({ threadId: "t" });
     expect([at.ledger.count("a"), at.ledger.count("b"), at.ledger.count("mail")]).toEqual([1, 2, 1]);
     at.saver.close();
@@ -172,7 +177,7 @@ describe("S3.4 runner: a gate that rolls back", () => {
     const at = world(undefined, { turns: "off" });
     const runner = line(at, ["a", "b"], {}, rollback(at, { b: { validate: answers(0.1, 1) } }));
     expect(await runner.invoke({ log: [] }, { threadId: "t" })).toEqual({ log: ["a", "b"] });
-    expect(await at.saver.listRewinds("t")).toHaveLength(1);
+    expect(await at.saver.rewinds.list("t")).toHaveLength(1);
     expect(at.ledger.all).toEqual(["a", "b", "b"]);
     at.saver.close();
   });
@@ -202,7 +207,7 @@ describe("S3.4 S4.7 runner: rollbacks over crashes and processes", () => {
     expect(await child(at.path, "resume", "validator")).toMatchObject({ signal: "SIGKILL" });
     expect(await child(at.path, "resume")).toMatchObject({ code: "VALIDATION_FAILED" });
     const last = world(at.path);
-    expect(await last.saver.listRewinds("t")).toHaveLength(2);
+    expect(await last.saver.rewinds.list("t")).toHaveLength(2);
     expect([ledger.count("a"), ledger.count("mail"), ledger.count("unmail")]).toEqual([1, 3, 2]);
     last.saver.close();
   });

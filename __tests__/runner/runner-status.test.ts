@@ -1,3 +1,4 @@
+import { internalsOf } from "../../src/testing-internal";
 import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { effect, GraphRunner } from "langgraph-checkpoint-turns";
@@ -35,7 +36,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     expect(status.completed).toEqual(
       ["a", "b"].map((node) =>
         expect.objectContaining({
-          ...{ node, path: node, taskId: "T", attempt: 1, status: "ok", error: undefined, validation: undefined },
+          ...{ nodeName: node, path: node, taskId: "T", attempt: 1, status: "ok", error: undefined, validation: undefined },
           at: expect.any(Date) as Date,
           fingerprint: expect.stringMatching(/.{10}/) as string,
         }),
@@ -68,7 +69,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     expect([paths(status.completed), paths(status.failed), paths(status.inFlight)]).toEqual([["a"], [], ["b"]]);
     expect(status).toMatchObject({ running: false, resumable: true, finished: false });
     expect(status.inFlight[0]).toMatchObject({ status: undefined, attempt: 1 });
-    const release = await at.saver.reserve("t");
+    const release = await internalsOf(at.saver).reserve("t");
     expect(await runner.status("t")).toMatchObject({
       running: true,
       finished: false,
@@ -161,7 +162,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     );
     await runner.invoke({ log: [] }, { threadId: "t" });
     const status = await runner.status("t");
-    expect(status.completed).toMatchObject([{ node: "a", attempt: 3 }]);
+    expect(status.completed).toMatchObject([{ nodeName: "a", attempt: 3 }]);
     expect(status.failed).toEqual([]);
     at.saver.close();
   });
@@ -186,7 +187,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     const graph = new StateGraph(State)
       .addNode("ok", () => ({ log: ["ok"] }))
       .addNode("bad", async () => {
-        while ((await at.saver.listTurns("t")).every((turn) => turn.nodeName !== "ok" || !turn.durable)) {
+        while ((await at.saver.turns.list("t")).every((turn) => turn.nodeName !== "ok" || !turn.durable)) {
           await new Promise((resolve) => setTimeout(resolve, 5));
         }
         throw new Error("bad is broken");
@@ -245,8 +246,8 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     const at = world();
     const runner = line(at, ["a", "b"]);
     for (let run = 0; run < 30; run += 1) await runner.invoke({ log: [] }, { threadId: "t", taskId: "always the same" });
-    const list = jest.spyOn(at.saver, "listTurns");
-    const tasks = jest.spyOn(at.saver, "listTasks");
+    const list = jest.spyOn(at.saver.turns, "list");
+    const tasks = jest.spyOn(at.saver.turns, "tasks");
     const status = await runner.status("t");
     expect(paths(status.completed)).toEqual(["a", "b"]);
     const read = await Promise.all(list.mock.results.map(({ value }) => value as Promise<unknown[]>));

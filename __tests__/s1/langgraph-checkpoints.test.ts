@@ -543,7 +543,7 @@ describe("S1.6 a crash between the Thought save and the Action save", () => {
       state: { log: ["in", "a"] },
     });
     const saver = TurnSaver.fromPath(path, { logger: quiet });
-    expect((await saver.inFlight("thread")).map((open) => open.nodeName)).toEqual(["b"]);
+    expect((await saver.turns.inFlight("thread")).map((open) => open.nodeName)).toEqual(["b"]);
     saver.close();
     const resumed = runProgram("support/s1-graph-child.ts", path, "thread", "resume");
     expect(resumed.out).toEqual([{ ran: ["b", "c"], state: { log: ["in", "a", "b", "c"] } }]);
@@ -633,7 +633,7 @@ describe("S1.8 the runner's turns", () => {
     );
     const runner = new GraphRunner(chain(saver));
     await runner.invoke({ log: [] }, { threadId: "thread" });
-    expect((await saver.listTurns("thread")).map((row) => `${row.turnType} ${row.nodeName}`)).toEqual([
+    expect((await saver.turns.list("thread")).map((row) => `${row.turnType} ${row.nodeName}`)).toEqual([
       "Thought a",
       "Action a",
       "Thought b",
@@ -674,7 +674,7 @@ describe("S1.8 the runner's turns", () => {
       await runner.graph.invoke(new Command({ update: { log: ["more"] }, goto: "a" }), config);
       await runner.graph.updateState(config, { log: ["edited"] });
       await runner.graph.invoke({ log: ["again"] }, config);
-      const tasks = await saver.listTasks("thread");
+      const tasks = await saver.turns.tasks("thread");
       const found = tasks.flatMap(({ taskId }) => persister.loadForTask(taskId)).map(({ id }) => id);
       expect(found.toSorted()).toEqual(
         rows()
@@ -872,7 +872,7 @@ describe("S2.1 load, prune, ids", () => {
   test("S2.1 ids of recorded turns are UUIDs, each its own", async () => {
     const saver = TurnSaver.fromPath(path, { logger: quiet });
     await new GraphRunner(chain(saver)).invoke({ log: [] }, { threadId: "thread" });
-    const turns: Turn[] = await saver.listTurns("thread");
+    const turns: Turn[] = await saver.turns.list("thread");
     for (const { id } of turns) expect(id).toMatch(UUID);
     expect(new Set(turns.map(({ id }) => id)).size).toBe(6);
     saver.close();
@@ -910,11 +910,11 @@ describe("S2.6 errors by name", () => {
   test.each(references)("S2.6 a recorded Thought whose %s was changed by SQL is CHECKPOINT_CORRUPTED", async (_, change) => {
     const saver = TurnSaver.fromPath(path, { logger: quiet });
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "thread" });
-    const [thought] = await saver.listTurns("thread");
-    expect(await saver.turnState(thought!)).toEqual({ log: ["in"] });
+    const [thought] = await saver.turns.list("thread");
+    expect(await saver.turns.state(thought!)).toEqual({ log: ["in"] });
     db.prepare(`UPDATE langgraph_checkpoints SET ${change} WHERE id = ?`).run(thought!.id);
     expect(refused(() => persister.load(thought!.id)).code).toBe("CHECKPOINT_CORRUPTED");
-    await expect(saver.turnState(thought!)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(saver.turns.state(thought!)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
     saver.close();
   });
 

@@ -7,7 +7,7 @@ import { save } from "../../torture/faults/histories";
  */
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const [, , what, path = "", target = "", when = ""] = process.argv;
-const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal" });
+const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal" });
 
 async function saveOn(): Promise<void> {
   let goesOn = true;

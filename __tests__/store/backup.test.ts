@@ -1,3 +1,4 @@
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -17,7 +18,8 @@ import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { Annotation, Command, interrupt, START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { type BackupProgress, TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
+import { TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
+import type { BackupProgress } from "../../src/testing-internal";
 import { checkpointFault, save } from "../../torture/faults/histories";
 import { SmallDisk, WITHOUT_MOUNT } from "../../torture/faults/small-disk";
 import { tempFile } from "../support/temp";
@@ -362,7 +364,7 @@ describe("S6.8 a backup that doesn't come to its end leaves nothing at its desti
   test("S6.6 a file that was cut is not backed up", async () => {
     const path = tempFile();
     const first = await laid(path, 30);
-    await first.vacuum();
+    await vacuum(first);
     spawnSync(process.execPath, ["-e", "fs.truncateSync(process.argv[1], 8192)", path]);
     expect(await codeOf(() => first.backup(beside(path)))).toBe("STORE_UNAVAILABLE");
     expect(others(path)).toEqual([]);
@@ -441,7 +443,7 @@ describe("S6.8 what cp makes of a file that is in use", () => {
     mkdirSync(folder);
     copyFileSync(path, join(folder, "agent.db"));
     await saves(saver, 10, 40);
-    await saver.vacuum();
+    await vacuum(saver);
     await saves(saver, 40, 44);
     copyFileSync(`${path}-wal`, join(folder, "agent.db-wal"));
     saver.close();

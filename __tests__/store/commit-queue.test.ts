@@ -449,10 +449,10 @@ describe("S7.2 a body starts when its Thought, its checkpoint and all that was h
     await graph.invoke({}, on());
     other.close();
     expect(changes).toBe(1);
-    const turns = await log.saver.listTurns("t");
+    const turns = await log.saver.turns.list("t");
     const of = (node: string, type: string) => turns.filter(({ nodeName, turnType }) => nodeName === node && turnType === type);
     const states = async (node: string, type: string) =>
-      Promise.all(of(node, type).map(async (turn) => JSON.stringify(await log.saver.turnState(turn))));
+      Promise.all(of(node, type).map(async (turn) => JSON.stringify(await log.saver.turns.state(turn))));
     expect(await states("a", "Action")).toEqual([JSON.stringify({ own: { at: ["as returned"] } })]);
     expect(await states("w", "Thought")).toEqual([JSON.stringify({ own: { at: ["as sent"] } })]);
     const history = [];
@@ -466,7 +466,7 @@ describe("S7.2 a body starts when its Thought, its checkpoint and all that was h
 
 describe("S7.3 one disk sync per boundary", () => {
   test("S7.3 a run of 20 supersteps waits for the disk 22 times, and its marks don't wait at all", async () => {
-    const log = boundaryLog({ durability: "full" });
+    const log = boundaryLog({ synchronous: "full" });
     const names = Array.from({ length: 20 }, (_, at) => `n${at}`);
     await chain(log, names).invoke(INPUT, on());
     // The input's checkpoint, that of step 0 with the first Thought, and one per node.
@@ -558,7 +558,7 @@ describe("S7.5 reads of a thread see what was handed in before them", () => {
     return all;
   };
   const actionsOf = async (saver: TurnSaver): Promise<string[]> =>
-    (await saver.listTurns("t"))
+    (await saver.turns.list("t"))
       .filter(({ turnType }) => turnType === "Action")
       .map(({ nodeName, durable }) => `${nodeName}${durable ? "*" : ""}`);
 
@@ -566,7 +566,7 @@ describe("S7.5 reads of a thread see what was handed in before them", () => {
     ["getTuple", async ({ saver }) => (await saver.getTuple(on()))?.pendingWrites?.length, 4],
     ["list", async ({ saver }) => (await collected(saver.list(on())))[0]?.pendingWrites?.length, 4],
     ["listTurns", ({ saver }) => actionsOf(saver), ["a*", "b*"]],
-    ["listThreads", async ({ saver }) => (await collected(saver.listThreads())).map(({ threadId }) => threadId), ["t"]],
+    ["listThreads", async ({ saver }) => (await saver.listThreads()).map(({ threadId }) => threadId), ["t"]],
     ["verify", async ({ saver }) => (await saver.verify()).problems, []],
   ])("S7.5 %s sees the Action and the writes of a node whose boundary isn't over", async (_name, read, expected) => {
     const log = boundaryLog();
@@ -785,7 +785,7 @@ describe("S7.1 nothing stays in the queue", () => {
     await run;
     const again = TurnSaver.fromPath(log.path, { logger: quiet });
     expect(await again.getTuple(on())).toMatchObject({ metadata: { step: 1 }, checkpoint: { channel_values: { log: ["a"] } } });
-    const turns = (await again.listTurns("t")).map(({ turnType, nodeName, durable }) => [turnType, nodeName, durable]);
+    const turns = (await again.turns.list("t")).map(({ turnType, nodeName, durable }) => [turnType, nodeName, durable]);
     expect(turns.slice(0, 2)).toEqual([
       ["Thought", "a", false],
       ["Action", "a", true],

@@ -12,7 +12,7 @@ const State = Annotation.Root({
 });
 
 async function main(): Promise<object> {
-  const db = openFile(":memory:", { durability: "full", ...options });
+  const db = openFile(":memory:", { synchronous: "full", ...options });
   const used = db instanceof NodeDatabase ? "node:sqlite" : "better-sqlite3";
   db.close();
   const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });

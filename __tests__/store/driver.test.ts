@@ -36,7 +36,7 @@ const codeOf = (work: () => unknown): string => {
 
 test("this run tests the driver that it is for, and it is the one that a path is opened with", () => {
   expect(there).toContain(ON_NODE_SQLITE ? "node:sqlite" : "better-sqlite3");
-  const db = openFile(tempFile(), { durability: "full" });
+  const db = openFile(tempFile(), { synchronous: "full" });
   expect(db instanceof NodeDatabase).toBe(ON_NODE_SQLITE);
   db.close();
 });
@@ -465,7 +465,7 @@ if (isThere("node:sqlite")) {
       writer.exec("ROLLBACK");
       expect(adapted(writer).readonly).toBe(false);
       const saver = new TurnSaver(reader, { logger: quiet });
-      expect(saver.liveRuns).toBeDefined();
+      expect(saver.turns.liveRuns).toBeDefined();
       saver.close();
       writer.close();
     });

@@ -61,7 +61,7 @@ async function story(saver: TurnSaver): Promise<unknown> {
   for (const threadId of ["one", "two"]) {
     await runner.graph.updateState({ configurable: { thread_id: threadId } }, { log: ["edited"] }, "ask");
     const { values } = await runner.graph.getState({ configurable: { thread_id: threadId } });
-    const turns = await saver.listTurns(threadId);
+    const turns = await saver.turns.list(threadId);
     const history: string[] = [];
     for await (const { metadata } of saver.list({ configurable: { thread_id: threadId } }))
       history.push(String(metadata?.source));

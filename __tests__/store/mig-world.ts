@@ -59,7 +59,7 @@ export async function writeFixture(path: string, options: TurnSaverOptions): Pro
     await graph.invoke(goOn, on(threadId, "one"));
   }
   await graph.invoke({ log: ["in"] }, on("waiting", "one"));
-  await saver.nameCheckpoint({ threadId: "ended" }, "good");
+  await saver.names.set({ threadId: "ended" }, "good");
   await graph.updateState(on("rewound", "two"), { log: ["changed"] }, "ask");
   await saver.rewind({ threadId: "rewound", toTask: "one" });
   await saver.copyThread("ended", "copy");
@@ -76,19 +76,19 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 /** All that a saver tells of a file, as JSON with the types of values in it. */
 export async function toldOf(path: string, options: TurnSaverOptions): Promise<unknown> {
   const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
-  const threads = await all(saver.listThreads());
+  const threads = await saver.listThreads();
   const told: Record<string, unknown> = { threads };
   for (const { threadId } of threads) {
-    const turns = await saver.listTurns(threadId);
+    const turns = await saver.turns.list(threadId);
     told[threadId] = {
       tuples: await all(saver.list(on(threadId))),
-      tasks: await saver.listTasks(threadId),
+      tasks: await saver.turns.tasks(threadId),
       turns,
-      states: await Promise.all(turns.map((turn) => saver.turnState(turn))),
+      states: await Promise.all(turns.map((turn) => saver.turns.state(turn))),
       effects: await saver.effects.list(threadId),
-      names: await saver.listNames(threadId),
-      rewinds: await saver.listRewinds(threadId),
-      tokens: await saver.tokenUsage(threadId),
+      names: await saver.names.list(threadId),
+      rewinds: await saver.rewinds.list(threadId),
+      tokens: await saver.turns.tokenUsage(threadId),
     };
   }
   saver.close();
@@ -112,8 +112,8 @@ export async function goneOnWith(path: string, options: TurnSaverOptions): Promi
   const graph = fixtureGraph(saver, deeds);
   const { log: answered } = await graph.invoke(goOn, on("waiting"));
   const deedsOfWaiting = deeds.length;
-  const [rewind] = await saver.listRewinds("rewound");
-  await saver.takeBackRewind(rewind!.id);
+  const [rewind] = await saver.rewinds.list("rewound");
+  await saver.rewinds.takeBack(rewind!.id);
   const { log: takenBack } = (await graph.getState(on("rewound"))).values;
   await graph.invoke({ log: ["in"] }, on("copy", "two"));
   const { log: copied } = await graph.invoke(goOn, on("copy"));

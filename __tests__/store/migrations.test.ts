@@ -110,7 +110,7 @@ describe("S1 the schema comes from versioned migrations", () => {
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "t" });
     saver.close();
     const reader = new TurnSaver(new Database(path, { readonly: true }), { logger: quiet });
-    expect((await reader.listTurns("t")).length).toBe(6);
+    expect((await reader.turns.list("t")).length).toBe(6);
     await expect(reader.deleteThread("t")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     reader.close();
   });
@@ -320,7 +320,7 @@ describe("S3.8 the migration that comes next, on a file that is full", () => {
     migrate(db, nextMigrations);
     db.close();
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "new" });
-    expect((await saver.listTurns("new")).length).toBe(6);
+    expect((await saver.turns.list("new")).length).toBe(6);
     saver.close();
     expect(wholly(path)).toBe("new");
   });
@@ -378,7 +378,7 @@ describe("S3.8 the pragmas are as designed", () => {
     ["normal" as const, 1],
   ])("S3.8 durability %s: read back from the connection", (durability, synchronous) => {
     const db = new Database(tempFile());
-    const saver = new TurnSaver(db, { logger: quiet, ...(durability === undefined ? {} : { durability }) });
+    const saver = new TurnSaver(db, { logger: quiet, ...(durability === undefined ? {} : { synchronous: durability }) });
     expect(read(db)).toEqual({ ...pragmas, synchronous });
     saver.close();
   });
@@ -455,7 +455,7 @@ describe("S1.5 the archive knows every column", () => {
       { log: ["two".padEnd(300, ".")] },
       { threadId: "t", taskId: "two" },
     );
-    const targetSeq = (await saver.listTasks("t"))[0]!.endSeq;
+    const targetSeq = (await saver.turns.tasks("t"))[0]!.endSeq!;
     const db = new Database(path);
     const tables = tablesOf(db).filter((table) => {
       const columns = columnsOf(db, table);
@@ -506,7 +506,7 @@ describe("S1.5 the archive knows every column", () => {
     const before = exactly(path, tables);
     const { rewindId } = await saver.rewind({ threadId: "t", toTask: "one" });
     for (const table of tables) expect(exactly(path, [table])).not.toEqual({ [table]: before[table] });
-    await saver.takeBackRewind(rewindId!);
+    await saver.rewinds.takeBack(rewindId!);
     expect(exactly(path, tables)).toEqual(before);
     saver.close();
   });

@@ -1,7 +1,7 @@
 import { Annotation, Command, interrupt, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
-import { effect, GraphRunner, type ThreadRow, TurnSaver } from "langgraph-checkpoint-turns";
+import { effect, GraphRunner, type Page, type ThreadSummary, TurnSaver } from "langgraph-checkpoint-turns";
 import { plainSealing, type RawOf, THREAD_ROWS, type THREADS } from "../../src/testing-internal";
 import { chain, Log } from "../support/s1-graph";
 import { runProgram } from "../support/s1-programs";
@@ -100,7 +100,7 @@ describe("a thread has 67,108,864 numbers", () => {
     sqlOn(path, `${change} langgraph_settings`);
     await expect(chain(saver).invoke({ log: ["in"] }, at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
     await expect(saver.copyThread("x", "z")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
-    expect((await all(saver.listThreads())).map(({ threadId }) => threadId)).toEqual(["x"]);
+    expect((await saver.listThreads()).map(({ threadId }) => threadId)).toEqual(["x"]);
     await chain(saver).invoke({ log: ["more"] }, at("x"));
     expect((await chain(saver).getState(at("x"))).values.log).toHaveLength(8);
   });
@@ -121,10 +121,10 @@ describe("S3.7 threads never mix", () => {
         expect(snapshot.config.configurable!["thread_id"]).toBe(threadId);
         expect(snapshot.values.log.filter((entry: string) => entry.startsWith(threadId === "x" ? "y" : "x"))).toEqual([]);
       }
-      const turns = await saver.listTurns(threadId);
+      const turns = await saver.turns.list(threadId);
       expect(turns).toHaveLength(18);
       expect(new Set(turns.map((turn) => turn.graphId))).toEqual(new Set([threadId]));
-      expect((await saver.listTasks(threadId)).map((task) => task.taskId)).toEqual(["task-1", "task-2", "task-3"]);
+      expect((await saver.turns.tasks(threadId)).map((task) => task.taskId)).toEqual(["task-1", "task-2", "task-3"]);
     }
   });
 
@@ -148,7 +148,7 @@ describe("S3.7 threads never mix", () => {
     const before = rowsOf("y");
     await saver.rewind({ threadId: "x", toTask: "one" });
     expect(rowsOf("y")).toEqual(before);
-    expect((await saver.listTasks("y")).map((task) => task.taskId)).toEqual(["one", "two"]);
+    expect((await saver.turns.tasks("y")).map((task) => task.taskId)).toEqual(["one", "two"]);
   });
 
   const hostile = ["%", "_", "*", "x' OR '1'='1", 'x"', "x|y:1", "X", "x ", " x", "\u{1F600}", "x\n", "../x", "null", "0"];
@@ -160,7 +160,7 @@ describe("S3.7 threads never mix", () => {
       await saver.deleteThread(threadId);
       expect(await saver.getTuple(at(threadId))).toBeUndefined();
     }
-    expect((await all(saver.listThreads())).map((thread) => thread.threadId)).toEqual(["x"]);
+    expect((await saver.listThreads()).map((thread) => thread.threadId)).toEqual(["x"]);
     expect((await runner.graph.getState(at("x"))).values).toEqual({ log: ["x", "a", "b", "c"] });
   });
 
@@ -168,14 +168,14 @@ describe("S3.7 threads never mix", () => {
     const bad = threadId as string;
     const before = dump(path);
     for (const call of [
-      () => saver.listTurns(bad),
-      () => saver.listTasks(bad),
+      () => saver.turns.list(bad),
+      () => saver.turns.tasks(bad),
       () => saver.deleteThread(bad),
       () => saver.copyThread(bad, "y"),
       () => saver.copyThread("y", bad),
-      () => saver.inFlight(bad),
-      () => saver.isRunning(bad),
-      () => saver.listRewinds(bad),
+      () => saver.turns.inFlight(bad),
+      () => saver.turns.isRunning(bad),
+      () => saver.rewinds.list(bad),
       () => all(saver.list({ configurable: { thread_id: bad } })),
     ]) {
       await expect(call()).rejects.toMatchObject({ code: "INVALID_CONFIG" });
@@ -188,24 +188,24 @@ describe("S3.7 listThreads", () => {
   test("S3.1 S3.7 listThreads counts turns: the number on record, which no checksum covers, may be changed, and verify() finds that", async () => {
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "x" });
     sqlOn(path, "UPDATE langgraph_threads SET turns = turns + 7");
-    expect(await all(saver.listThreads())).toMatchObject([{ threadId: "x", turns: 6 }]);
+    expect(await saver.listThreads()).toMatchObject([{ threadId: "x", turns: 6 }]);
     expect((await saver.verify()).problems).toMatchObject([{ kind: "thread", table: "langgraph_threads", threadId: "x" }]);
   });
 
   test("S3.7 counts what each thread has", async () => {
-    expect(await all(saver.listThreads())).toEqual([]);
+    expect(await saver.listThreads()).toEqual([]);
     const runner = new GraphRunner(chain(saver));
     for (const taskId of ["one", "two"]) await runner.invoke({ log: [] }, { threadId: "x", taskId });
     await runner.invoke({ log: [] }, { threadId: "y" });
-    const threads = await all(saver.listThreads());
-    expect(threads).toEqual<ThreadRow[]>([
-      { threadId: "x", createdAt: expect.stringMatching(/Z$/) as string, epoch: 0, checkpoints: 10, turns: 12, tasks: 2 },
-      { threadId: "y", createdAt: expect.stringMatching(/Z$/) as string, epoch: 0, checkpoints: 5, turns: 6, tasks: 1 },
+    const threads = await saver.listThreads();
+    expect(threads).toEqual<ThreadSummary[]>([
+      { threadId: "x", createdAt: expect.any(Date) as Date, epoch: 0, checkpoints: 10, turns: 12, tasks: 2 },
+      { threadId: "y", createdAt: expect.any(Date) as Date, epoch: 0, checkpoints: 5, turns: 6, tasks: 1 },
     ]);
     for (const { threadId, checkpoints, turns, tasks } of threads) {
       expect((await all(saver.list(at(threadId)))).length).toBe(checkpoints);
-      expect((await saver.listTurns(threadId)).length).toBe(turns);
-      expect((await saver.listTasks(threadId)).length).toBe(tasks);
+      expect((await saver.turns.list(threadId)).length).toBe(turns);
+      expect((await saver.turns.tasks(threadId)).length).toBe(tasks);
     }
   });
 
@@ -219,19 +219,99 @@ describe("S3.7 listThreads", () => {
         {},
       );
     }
-    expect((await all(saver.listThreads())).map((thread) => thread.threadId)).toEqual([...threadIds].sort());
+    expect((await saver.listThreads()).map((thread) => thread.threadId)).toEqual([...threadIds].sort());
   });
 
   test("S3.7 threads may come and go between two pages, and no cursor stays open", async () => {
     const runner = new GraphRunner(chain(saver));
     for (const threadId of ["a", "b", "c"]) await runner.invoke({ log: [] }, { threadId });
     const found: string[] = [];
-    for await (const { threadId } of saver.listThreads()) {
+    for (const { threadId } of await saver.listThreads()) {
       found.push(threadId);
       await saver.deleteThread(threadId);
     }
     expect(found).toEqual(["a", "b", "c"]);
-    expect(await all(saver.listThreads())).toEqual([]);
+    expect(await saver.listThreads()).toEqual([]);
+  });
+});
+
+describe("S8.1 a list is an array that says where its next page begins", () => {
+  type Query = { after?: never; limit?: number } | undefined;
+
+  /** Every list, on a thread with three items of each. */
+  async function lists(): Promise<Record<string, (query?: Query) => Promise<Page<unknown, never>>>> {
+    const deed = async (node: string): Promise<void> =>
+      void (node === "a" && (await effect("deed", () => node, { undo: false })));
+    const runner = new GraphRunner(chain(saver, deed));
+    for (const taskId of ["one", "two", "three", "four"]) await runner.invoke({ log: [] }, { threadId: "t", taskId });
+    for (const threadId of ["u", "v"]) await runner.invoke({ log: [] }, { threadId });
+    for (const name of ["ä", "a", "\u{1F600}", "b"]) await saver.names.set({ threadId: "t" }, name);
+    for (let back = 0; back < 3; back += 1) {
+      const { rewindId } = await saver.rewind({ threadId: "t", toTask: "three" });
+      await saver.rewinds.takeBack(rewindId!);
+    }
+    return {
+      listThreads: (query: Query) => saver.listThreads(query),
+      "turns.list": (query: Query) => saver.turns.list("t", query),
+      "turns.tasks": (query: Query) => saver.turns.tasks("t", query),
+      "effects.list": (query: Query) => saver.effects.list("t", query),
+      "effects.list of a status": (query: Query) => saver.effects.list("t", { ...query, status: "done" }),
+      "rewinds.list": (query: Query) => saver.rewinds.list("t", query),
+      "names.list": (query: Query) => saver.names.list("t", query),
+    } as unknown as Awaited<ReturnType<typeof lists>>;
+  }
+
+  test("S8.1 pages of every size, put together, are the whole list, and the last page has no cursor", async () => {
+    for (const [name, list] of Object.entries(await lists())) {
+      const whole = await list();
+      expect([name, whole.length >= 3, whole.cursor]).toEqual([name, true, undefined]);
+      for (const limit of [1, 2, 3, whole.length, whole.length + 1]) {
+        const sizes: number[] = [];
+        const found: unknown[] = [];
+        for (let after: undefined; ;) {
+          const page: Page<unknown, never> = await list({ after, limit });
+          found.push(...page);
+          sizes.push(page.length);
+          after = page.cursor;
+          if (after === undefined) break;
+        }
+        expect([name, limit, found]).toEqual([name, limit, [...whole]]);
+        expect([name, sizes.length]).toEqual([name, Math.ceil(whole.length / limit)]);
+      }
+      expect(await list({ limit: 0 })).toEqual([]);
+      for (const wrong of [{ limit: -1 }, { limit: 1.5 }, { after: {} }, { afterSeq: 1 }]) {
+        await expect(list(wrong as never)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+      }
+    }
+  });
+
+  test("S8.1 a page of effects of one status holds as many as were asked for, however many others are between them", async () => {
+    const breaks = async (node: string): Promise<void> => {
+      if (node !== "a") return;
+      for (const [index, kind] of ["no", "no", "no", "yes", "no", "yes", "yes"].entries()) {
+        const options = { undo: false, id: String(index) } as const;
+        await effect(kind, () => (kind === "no" ? Promise.reject(new Error("no")) : kind), options).catch(() => undefined);
+      }
+    };
+    await new GraphRunner(chain(saver, breaks)).invoke({ log: [] }, { threadId: "x" });
+    const first = await saver.effects.list("x", { status: "done", limit: 2 });
+    expect(first.map(({ name }) => name)).toEqual(["yes", "yes"]);
+    const rest = await saver.effects.list("x", { status: "done", limit: 2, after: first.cursor });
+    expect([rest.length, rest.cursor]).toEqual([1, undefined]);
+  });
+
+  test("S8.1 a page is the array that it looks like, and dates are dates", async () => {
+    await lists();
+    const page = await saver.rewinds.list("t", { limit: 1 });
+    expect(page).toEqual([
+      expect.objectContaining({ toTask: "three", createdAt: expect.any(Date), takenBackAt: expect.any(Date) }),
+    ]);
+    expect(JSON.parse(JSON.stringify(page))).toHaveLength(1);
+    const tasks = await saver.turns.tasks("t");
+    expect(tasks.map(({ endSeq }) => endSeq === undefined)).toEqual([false, false, false, true]);
+    expect(tasks.every(({ createdAt }) => createdAt instanceof Date)).toBe(true);
+    expect(JSON.stringify([tasks, await saver.listThreads()])).not.toContain("null");
+    expect((await saver.names.list("t")).map(({ name }) => name)).toEqual(["a", "b", "ä", "\u{1F600}"]);
   });
 });
 
@@ -243,12 +323,12 @@ describe("S3.7 copyThread", () => {
     return without({
       state: await graph.getState(at(threadId), { subgraphs: true }),
       history: await all(graph.getStateHistory(at(threadId))),
-      turns: (await saver.listTurns(threadId)).map(({ id: _id, seq: _seq, threadId: _thread, graphId, ...turn }) => ({
+      turns: (await saver.turns.list(threadId)).map(({ id: _id, seq: _seq, threadId: _thread, graphId, ...turn }) => ({
         ...turn,
         own: graphId === threadId,
       })),
-      states: await Promise.all((await saver.listTurns(threadId)).map((turn) => saver.turnState(turn))),
-      tasks: (await saver.listTasks(threadId)).map(({ taskId, createdAt }) => ({ taskId, createdAt })),
+      states: await Promise.all((await saver.turns.list(threadId)).map((turn) => saver.turns.state(turn))),
+      tasks: (await saver.turns.tasks(threadId)).map(({ taskId, createdAt }) => ({ taskId, createdAt })),
     });
   }
 
@@ -261,7 +341,7 @@ describe("S3.7 copyThread", () => {
     await graph.invoke(new Command({ resume: "yes" }), at("x"));
     await graph.updateState(at("x"), { log: ["by hand"] });
     await graph.invoke({ log: [again] }, { configurable: { thread_id: "x", task_id: "named", graph_id: "a graph" } });
-    await saver.nameCheckpoint({ threadId: "x" }, "a name");
+    await saver.names.set({ threadId: "x" }, "a name");
     return graph;
   }
 
@@ -269,9 +349,9 @@ describe("S3.7 copyThread", () => {
     const graph = await story();
     await saver.copyThread("x", "y");
     expect(await seen(graph, "y")).toEqual(await seen(graph, "x"));
-    const seqs = [...(await saver.listTurns("x")), ...(await saver.listTurns("y"))].map((turn) => turn.seq);
+    const seqs = [...(await saver.turns.list("x")), ...(await saver.turns.list("y"))].map((turn) => turn.seq);
     expect(new Set(seqs).size).toBe(seqs.length);
-    const ids = [...(await saver.listTurns("x")), ...(await saver.listTurns("y"))].map((turn) => turn.id);
+    const ids = [...(await saver.turns.list("x")), ...(await saver.turns.list("y"))].map((turn) => turn.id);
     expect(new Set(ids).size).toBe(ids.length);
     for (const table of copied) expect(rowsOf("y")[table]).toHaveLength(rowsOf("x")[table]!.length);
     for (const table of copied) expect([table, rowsOf("x")[table]]).not.toEqual([table, []]);
@@ -291,7 +371,7 @@ describe("S3.7 copyThread", () => {
     const graph = await story();
     await saver.copyThread("x", "y");
     const before = rowsOf("x");
-    const first = (await saver.listTasks("y"))[0]!.taskId;
+    const first = (await saver.turns.tasks("y"))[0]!.taskId;
     await graph.invoke(new Command({ resume: "copy" }), at("y"));
     const { tasks } = await saver.rewind({ threadId: "y", toTask: first });
     expect(tasks).toContain("named");
@@ -375,7 +455,7 @@ describe("S3.7 deleteThread", () => {
     for (const threadId of ["x", "y"]) {
       for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId.padEnd(300, ".")] }, { threadId, taskId });
       await saver.rewind({ threadId, toTask: "two" });
-      await saver.nameCheckpoint({ threadId }, "a name");
+      await saver.names.set({ threadId }, "a name");
     }
     // A process that died at work leaves its mark in langgraph_runs.
     for (const threadId of ["x", "y"])
@@ -426,7 +506,7 @@ describe("S3.7 deleteThread", () => {
     letGo();
     await expect(run).rejects.toMatchObject({ code: "THREAD_DELETED", name: "ThreadDeletedError" });
     expect(await saver.getTuple(at("x"))).toBeUndefined();
-    expect(await saver.listTurns("x")).toEqual([]);
+    expect(await saver.turns.list("x")).toEqual([]);
     expect(rowsOf("x")).toMatchObject({
       langgraph_snapshots: [],
       langgraph_lists: [],
@@ -442,7 +522,7 @@ describe("S3.7 deleteThread", () => {
     await runner.invoke({ log: ["old"] }, { threadId: "x" });
     await saver.deleteThread("x");
     expect(await runner.invoke({ log: ["new"] }, { threadId: "x" })).toEqual({ log: ["new", "a", "b", "c"] });
-    expect((await saver.listTurns("x")).length).toBe(6);
+    expect((await saver.turns.list("x")).length).toBe(6);
   });
 
   test("S3.7 that fails in the middle leaves the thread whole", async () => {
@@ -460,8 +540,8 @@ describe("S4.7 across processes that share only the file", () => {
     expect(run.out).toEqual([{ ran: ["a", "b", "c"], state: { log: ["in", "a", "b", "c"] } }]);
     const graph = chain(saver);
     expect((await graph.getState(at("x"))).values).toEqual({ log: ["in", "a", "b", "c"] });
-    expect((await saver.listTasks("x")).map((task) => task.taskId)).toEqual(["task"]);
-    const turns = await saver.listTurns("x");
+    expect((await saver.turns.tasks("x")).map((task) => task.taskId)).toEqual(["task"]);
+    const turns = await saver.turns.list("x");
     expect(turns.map((turn) => `${turn.turnType} ${turn.nodeName}`)).toEqual([
       "Thought a",
       "Action a",
@@ -470,7 +550,7 @@ describe("S4.7 across processes that share only the file", () => {
       "Thought c",
       "Action c",
     ]);
-    expect(await Promise.all(turns.map((turn) => saver.turnState(turn)))).toEqual([
+    expect(await Promise.all(turns.map((turn) => saver.turns.state(turn)))).toEqual([
       { log: ["in"] },
       { log: ["a"] },
       { log: ["in", "a"] },
@@ -478,7 +558,7 @@ describe("S4.7 across processes that share only the file", () => {
       { log: ["in", "a", "b"] },
       { log: ["c"] },
     ]);
-    expect(await saver.listTurns("x", { afterSeq: turns[2]!.seq, limit: 2 })).toEqual(turns.slice(3, 5));
+    expect(await saver.turns.list("x", { after: turns[2]!.seq, limit: 2 })).toEqual(turns.slice(3, 5));
   });
 
   test.each(["a", "b", "c"])("S4.7 a process dies in %s, the next one goes on there and nowhere before", (node) => {
@@ -490,13 +570,13 @@ describe("S4.7 across processes that share only the file", () => {
   test("S2.5 resumed again after the end, nothing runs and the result is the same; then it goes on checkpointing", async () => {
     expect(runProgram("support/s1-graph-child.ts", path, "x", "run", "b").signal).toBe("SIGKILL");
     runProgram("support/s1-graph-child.ts", path, "x", "resume");
-    const turns = await saver.listTurns("x");
+    const turns = await saver.turns.list("x");
     const again = runProgram("support/s1-graph-child.ts", path, "x", "resume");
     expect(again.out).toEqual([{ ran: [], state: { log: ["in", "a", "b", "c"] } }]);
-    expect(await saver.listTurns("x")).toEqual(turns);
+    expect(await saver.turns.list("x")).toEqual(turns);
     const runner = new GraphRunner(chain(saver));
     expect((await runner.invoke({ log: ["more"] }, { threadId: "x" })).log).toHaveLength(8);
-    expect((await saver.listTurns("x")).length).toBe(turns.length + 6);
+    expect((await saver.turns.list("x")).length).toBe(turns.length + 6);
   });
 
   /** So long that the log is stored element by element. */
@@ -525,23 +605,23 @@ describe("S4.7 across processes that share only the file", () => {
       expect(await here.resume({ threadId: "x" })).toEqual({ log: [begin, "a", "b", "c"] });
       const resumed = runProgram("support/s1-graph-child.ts", path, "x", "resume");
       expect(resumed.out).toEqual([{ ran: [], state: { log: [begin, "a", "b", "c"] } }]);
-      const attempts = (await saver.listTurns("x")).filter((turn) => turn.turnType === "Thought" && turn.attempt > 1);
+      const attempts = (await saver.turns.list("x")).filter((turn) => turn.turnType === "Thought" && turn.attempt > 1);
       expect(attempts.every((turn) => left.includes(turn.nodeName))).toBe(true);
     },
   );
 
   test("S2.6 turnState of a turn that is not there, and of one whose checkpoint is gone", async () => {
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "x" });
-    const [thought] = await saver.listTurns("x");
+    const [thought] = await saver.turns.list("x");
     for (const gone of [
       { ...thought!, id: "another" },
       { ...thought!, seq: thought!.seq + 999_999 },
       { ...thought!, threadId: "y" },
     ]) {
-      await expect(saver.turnState(gone)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+      await expect(saver.turns.state(gone)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     }
     sqlOn(path, "DELETE FROM langgraph_snapshots");
-    await expect(saver.turnState(thought!)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    await expect(saver.turns.state(thought!)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 });
 
@@ -728,26 +808,26 @@ describe("S3.1 what was changed outside is CHECKPOINT_CORRUPTED, never wrong dat
     await waiting();
     sqlOn(path, "UPDATE langgraph_threads SET thread_id = 'y'");
     await expect(saver.getTuple(at("y"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
-    await expect(saver.listTurns("y")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(saver.turns.list("y")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
   });
 
   test("S3.1 a turn that was changed is named by listTurns and by turnState", async () => {
     await new GraphRunner(chain(saver)).invoke({ log: ["in"] }, { threadId: "x" });
-    const turns = await saver.listTurns("x");
+    const turns = await saver.turns.list("x");
     sqlOn(path, "UPDATE langgraph_checkpoints SET serialized_state = replace(serialized_state, 'b', 'B') WHERE node_name = 'b'");
-    await expect(saver.listTurns("x")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
-    await expect(saver.turnState(turns[3]!)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
-    expect(await saver.turnState(turns[1]!)).toEqual({ log: ["a"] });
+    await expect(saver.turns.list("x")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(saver.turns.state(turns[3]!)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    expect(await saver.turns.state(turns[1]!)).toEqual({ log: ["a"] });
   });
 
   test("S3.1 a turn whose state refers to what was changed is named by turnState", async () => {
     await waiting();
-    const turns = await saver.listTurns("x");
+    const turns = await saver.turns.list("x");
     const action = turns.find(({ nodeName, turnType }) => nodeName === "beside" && turnType === "Action")!;
-    expect(await saver.turnState(action)).toEqual({ side: beside });
+    expect(await saver.turns.state(action)).toEqual({ side: beside });
     sqlOn(path, "UPDATE langgraph_chunks SET body = replace(body, 'hello beside', 'hullo beside')");
     const other = TurnSaver.fromPath(path, { logger: quiet });
-    await expect(other.turnState(action)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(other.turns.state(action)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
     other.close();
   });
 

@@ -37,6 +37,7 @@ export function childProgram(source: string): string[] {
     banner: { js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);' },
     alias: {
       "langgraph-checkpoint-turns": join(ROOT, "src", "index.ts"),
+      "langgraph-checkpoint-turns/checkpoint-file": join(ROOT, "src", "report", "index.ts"),
       "langgraph-checkpoint-turns/import": join(ROOT, "src", "import", "index.ts"),
       "langgraph-checkpoint-turns/maintenance": join(ROOT, "src", "maintenance", "index.ts"),
     },

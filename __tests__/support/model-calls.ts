@@ -21,7 +21,7 @@ export interface Save {
 }
 
 export function openOn(path: string, options: TurnSaverOptions = {}): TurnSaver {
-  return TurnSaver.fromPath(path, { logger: quiet, durability: "normal", ...options });
+  return TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...options });
 }
 
 /** Ids of version 6 in the order of their numbers, as LangGraph's are. */

@@ -140,7 +140,7 @@ export class ModelWorld {
   async check(which: "observer" | "both"): Promise<void> {
     for (const saver of which === "both" ? this.#savers : [this.#observer]) {
       const rows = [];
-      for await (const { threadId, checkpoints, tasks } of saver.listThreads()) rows.push([threadId, checkpoints, tasks]);
+      for (const { threadId, checkpoints, tasks } of await saver.listThreads()) rows.push([threadId, checkpoints, tasks]);
       const expected = [...this.#threads].map(([name, thread]) => [name, thread.checkpoints().length, thread.tasks().length]);
       expect(rows).toEqual(expected.sort(([a], [b]) => (a! < b! ? -1 : 1)));
       for (const [name, thread] of this.#threads) await this.#checkThread(saver, name, thread);
@@ -164,8 +164,8 @@ export class ModelWorld {
       expect(page.map(({ checkpoint }) => checkpoint.id)).toEqual(wanted.flatMap((one) => (one ? [idOf(one.number)] : [])));
       expect(await get(saver, { thread: name, ns, id: 999 })).toBeUndefined();
     }
-    expect((await saver.listTasks(name)).map(({ taskId }) => taskId)).toEqual(thread.tasks());
-    const names = (await saver.listNames(name)).map((one) => [one.name, one.checkpointNs, one.checkpointId]);
+    expect((await saver.turns.tasks(name)).map(({ taskId }) => taskId)).toEqual(thread.tasks());
+    const names = (await saver.names.list(name)).map((one) => [one.name, one.checkpointNs, one.checkpointId]);
     const split = ([label, key]: [string, string]): string[] => [label, key.split(" ")[0]!, idOf(Number(key.split(" ")[1]))];
     expect(names).toEqual(thread.names().map(split));
   }
@@ -205,7 +205,7 @@ export class ModelWorld {
           await this.#write({ ...what, edits: what.edits.slice(1) }, name, thread, { ns, number, task }, `node ${what.task}`);
         return;
       case "name":
-        await saver.nameCheckpoint({ threadId: name, checkpointNs: ns, checkpointId: idOf(number) }, `name ${what.task}`);
+        await saver.names.set({ threadId: name, checkpointNs: ns, checkpointId: idOf(number) }, `name ${what.task}`);
         return thread.name(`name ${what.task}`, chosen);
       case "update": {
         const update = `update ${++this.#made}`;
@@ -303,7 +303,7 @@ export class ModelWorld {
   async #takeBack(saver: TurnSaver, thread: ModelThread, { back }: Step): Promise<void> {
     const id = thread.rewinds().at(-1 - (back % 2));
     if (id === undefined) return;
-    const outcome = await saver.takeBackRewind(id).then(
+    const outcome = await saver.rewinds.takeBack(id).then(
       () => "done",
       (error: unknown) => TurnsError.is(error, "REWIND_CONFLICT"),
     );

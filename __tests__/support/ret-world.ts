@@ -71,7 +71,7 @@ export class Shop {
     const { frequency = 1000, path = tempFile(), ...rest } = options;
     this.path = path;
     this.#frequency = frequency;
-    this.#options = { logger: quiet, durability: "normal", ...rest };
+    this.#options = { logger: quiet, synchronous: "normal", ...rest };
     this.saver = TurnSaver.fromPath(path, this.#options);
     this.graph = graphOn(this.saver, frequency);
   }

@@ -34,7 +34,7 @@ export class SideEffects {
 export function world(path = tempFile(), options: TurnSaverOptions = {}) {
   const warnings: string[] = [];
   const logger = { debug() {}, info() {}, warn: (_: object, message?: string) => void warnings.push(message ?? ""), error() {} };
-  const saver = TurnSaver.fromPath(path, { logger, durability: "normal", ...options });
+  const saver = TurnSaver.fromPath(path, { logger, synchronous: "normal", ...options });
   return { path, saver, warnings, ledger: new SideEffects(`${path}.ledger`) };
 }
 

@@ -6,7 +6,7 @@ import { quiet } from "../support/s1-tools";
 const thread = { configurable: { thread_id: "t" } };
 
 async function attemptsOf(saver: TurnSaver): Promise<[string, string, number | undefined][]> {
-  const turns = await saver.listTurns("t");
+  const turns = await saver.turns.list("t");
   return turns.map(({ nodeName, turnType, attempt }) => [nodeName, turnType, attempt]);
 }
 

@@ -15,13 +15,13 @@ afterEach(() => {
 });
 
 const actions = async (saver: TurnSaver) =>
-  (await saver.listTurns("t"))
+  (await saver.turns.list("t"))
     .filter((turn) => turn.turnType === "Action")
     .map((turn) => `${turn.nodeName}#${turn.attempt} ${turn.status} ${turn.validation?.verdict ?? "-"}`);
 
 /** The update of the Command that an Action holds. */
-const handedOn = async (saver: TurnSaver, turn: Parameters<TurnSaver["turnState"]>[0]): Promise<unknown> =>
-  ((await saver.turnState(turn))["output"] as Command | undefined)?.update;
+const handedOn = async (saver: TurnSaver, turn: Parameters<TurnSaver["turns"]["state"]>[0]): Promise<unknown> =>
+  ((await saver.turns.state(turn))["output"] as Command | undefined)?.update;
 
 /** Does a deed whose outcome it does not learn the first time; later it would succeed. */
 async function risky(deeds: Deeds): Promise<void> {
@@ -111,7 +111,7 @@ describe("a handoff past a doubt", () => {
     const graph = saver.attach(withSubgraph(saver, () => handedOver("next", "bye")));
     expect(await graph.invoke({ log: [] }, thread())).toEqual({ log: ["bye", "next"] });
     expect(await actions(saver)).toEqual(["inner#1 handoff -", "sub#1 ok -", "next#1 ok -"]);
-    const turns = (await saver.listTurns("t")).filter((turn) => turn.turnType === "Action");
+    const turns = (await saver.turns.list("t")).filter((turn) => turn.turnType === "Action");
     for (const turn of turns.slice(0, 2)) expect(await handedOn(saver, turn)).toEqual({ log: ["bye"] });
   });
 });
@@ -145,7 +145,7 @@ describe("a handoff past a gate", () => {
     expect(await actions(saver)).toEqual(
       name === "sub" ? ["inner#1 handoff -", "sub#1 error failed"] : ["inner#1 error failed", "sub#1 error -"],
     );
-    const stopped = (await saver.listTurns("t")).filter((turn) => turn.validation !== undefined);
+    const stopped = (await saver.turns.list("t")).filter((turn) => turn.validation !== undefined);
     expect(await Promise.all(stopped.map((turn) => handedOn(saver, turn)))).toEqual([{ log: ["bad"] }]);
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["good", "next"] });
   });
@@ -187,7 +187,7 @@ describe("an error handler past a doubt", () => {
     expect(await refusal(graph.invoke({ log: [] }, thread()))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
     expect(await refusal(graph.invoke(null, thread()))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
     expect(deeds.lines()).toEqual(["mail"]);
-    expect(await saver.inFlight("t")).toEqual([]);
+    expect(await saver.turns.inFlight("t")).toEqual([]);
     saver.close();
 
     const later = open(path);

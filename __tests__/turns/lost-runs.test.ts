@@ -24,9 +24,9 @@ describe('S2.9 durability "exit" keeps nothing of a run that is lost', () => {
     void lost.invoke(empty, exit);
     await begun;
     const saver = open(path);
-    expect((await saver.inFlight("t")).map(({ nodeName }) => nodeName)).toContain("b");
+    expect((await saver.turns.inFlight("t")).map(({ nodeName }) => nodeName)).toContain("b");
     const again = attached(saver, line({ a: () => ({}), b: () => ({ log: ["ended"] }) }));
     expect(await again.invoke(empty, exit)).toEqual({ log: ["ended"] });
-    expect(await saver.inFlight("t")).toEqual([]);
+    expect(await saver.turns.inFlight("t")).toEqual([]);
   });
 });

@@ -46,13 +46,13 @@ describe.each(Object.entries(inners))("a node calls %s on a thread of its own", 
     opened({ encryption: { key: randomBytes(32) } });
     const inner = make(saver);
     await outerGraph(saver, () => inner.invoke(large("secret"), at("inner"))).invoke({ text: "" }, at("outer"));
-    const turns = await saver.listTurns("inner");
+    const turns = await saver.turns.list("inner");
     expect(turns.filter(({ turnType }) => turnType === "Thought").length).toBe(2);
-    expect((await saver.listTurns("outer")).map(({ nodeName }) => nodeName)).toEqual(["call", "call"]);
-    for (const turn of turns) await saver.turnState(turn);
+    expect((await saver.turns.list("outer")).map(({ nodeName }) => nodeName)).toEqual(["call", "call"]);
+    for (const turn of turns) await saver.turns.state(turn);
     expect(await saver.verify()).toMatchObject({ ok: true });
     await saver.copyThread("inner", "copy");
-    for (const turn of await saver.listTurns("copy")) await saver.turnState(turn);
+    for (const turn of await saver.turns.list("copy")) await saver.turns.state(turn);
     expect(await saver.verify()).toMatchObject({ ok: true });
   });
 
@@ -67,8 +67,8 @@ describe.each(Object.entries(inners))("a node calls %s on a thread of its own", 
     expect(new Set(asked.filter(({ nodeName }) => nodeName !== "call").map(of))).toEqual(
       new Set(["inner: inner task of inner graph"]),
     );
-    expect(new Set((await saver.listTurns("inner")).map(of))).toEqual(new Set(["inner: inner task of inner graph"]));
-    expect(new Set((await saver.listTurns("outer")).map(of))).toEqual(new Set(["outer: outer task of outer graph"]));
+    expect(new Set((await saver.turns.list("inner")).map(of))).toEqual(new Set(["inner: inner task of inner graph"]));
+    expect(new Set((await saver.turns.list("outer")).map(of))).toEqual(new Set(["outer: outer task of outer graph"]));
   });
 
   test("S3.5 its thread is free as soon as it has ended, and not before", async () => {
@@ -77,11 +77,11 @@ describe.each(Object.entries(inners))("a node calls %s on a thread of its own", 
     const running: boolean[] = [];
     const graph = outerGraph(saver, async () => {
       await inner.invoke("x", at("inner"));
-      running.push(await saver.isRunning("inner"), await saver.isRunning("outer"));
+      running.push(await saver.turns.isRunning("inner"), await saver.turns.isRunning("outer"));
     });
     await graph.invoke({ text: "" }, at("outer"));
     expect(running).toEqual([false, true]);
-    expect(await saver.isRunning("outer")).toBe(false);
+    expect(await saver.turns.isRunning("outer")).toBe(false);
   });
 });
 
@@ -100,9 +100,9 @@ test("S3.5 a thread that an aborted run's node was on is free as soon as the las
     .compile({ checkpointer: saver });
   const graph = outerGraph(saver, () => saver.attach(inner).invoke({ text: "" }, at("inner")));
   await expect(graph.invoke({ text: "" }, { ...at("outer"), signal: aborts.signal })).rejects.toThrow();
-  expect(await saver.isRunning("inner")).toBe(true);
+  expect(await saver.turns.isRunning("inner")).toBe(true);
   gate.open();
   for (let round = 0; round < 20; round += 1) await new Promise((resolve) => setImmediate(resolve));
-  expect([await saver.isRunning("inner"), await saver.isRunning("outer")]).toEqual([false, false]);
+  expect([await saver.turns.isRunning("inner"), await saver.turns.isRunning("outer")]).toEqual([false, false]);
   saver.close();
 });

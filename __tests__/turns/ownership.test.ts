@@ -152,11 +152,11 @@ function asking() {
   );
 }
 
-const tasks = async (): Promise<string[]> => (await saver.listTasks("t")).map((task) => task.taskId);
+const tasks = async (): Promise<string[]> => (await saver.turns.tasks("t")).map((task) => task.taskId);
 
 /** Which task each turn of the thread belongs to, in their order, without repetition. */
 async function owners(): Promise<string[]> {
-  const found = (await saver.listTurns("t")).map((turn) => turn.taskId);
+  const found = (await saver.turns.list("t")).map((turn) => turn.taskId);
   return found.filter((taskId, index) => taskId !== found[index - 1]);
 }
 
@@ -187,7 +187,7 @@ describe("tasks of real graphs", () => {
     await graph.invoke(null, thread).catch(() => undefined);
     expect(await tasks()).toEqual([task]);
     expect(await owners()).toEqual([task]);
-    expect((await saver.listTurns("t")).map((turn) => `${turn.turnType} ${turn.nodeName} ${turn.status}`)).toEqual([
+    expect((await saver.turns.list("t")).map((turn) => `${turn.turnType} ${turn.nodeName} ${turn.status}`)).toEqual([
       "Thought a undefined",
       "Action a ok",
       "Thought ask undefined",
@@ -293,7 +293,7 @@ describe("tasks of real graphs", () => {
     await graph.invoke({ log: ["1"] }, thread);
     await graph.invoke({ log: ["2"] }, thread);
     expect(await tasks()).toEqual(await checkpoints("input"));
-    expect((await saver.listTurns("t")).filter((turn) => turn.nodeName === "i1")).toHaveLength(8);
+    expect((await saver.turns.list("t")).filter((turn) => turn.nodeName === "i1")).toHaveLength(8);
   });
 });
 
@@ -308,7 +308,7 @@ describe("named tasks and graphs", () => {
     const graph = saver.attach(chain(saver));
     await graph.invoke({ log: [] }, { configurable: { thread_id: "t", task_id: "my task", graph_id: "my graph" } });
     expect(await tasks()).toEqual(["my task"]);
-    for (const turn of await saver.listTurns("t")) expect([turn.taskId, turn.graphId]).toEqual(["my task", "my graph"]);
+    for (const turn of await saver.turns.list("t")) expect([turn.taskId, turn.graphId]).toEqual(["my task", "my graph"]);
     const db = new Database(path, { readonly: true });
     const persister = new CheckpointPersister(db);
     expect(persister.loadForTask("my task", { graphId: "my graph" })).toHaveLength(6);
@@ -360,7 +360,7 @@ describe("named tasks and graphs", () => {
         code: "INVALID_CONFIG",
       });
     }
-    expect(await saver.listTurns("t")).toEqual([]);
+    expect(await saver.turns.list("t")).toEqual([]);
     expect(await tasks()).toEqual([]);
   });
 

@@ -69,8 +69,8 @@ function worldOf(options: TurnSaverOptions, file = tempFile()): World {
 /** What the turns of the thread hold, everything that they refer to included. */
 async function contents(saver: TurnSaver, threadId = "t"): Promise<unknown[]> {
   const states: unknown[] = [];
-  for (const turn of await saver.listTurns(threadId)) {
-    states.push(await saver.turnState(turn).catch((error: { code: string }) => error.code));
+  for (const turn of await saver.turns.list(threadId)) {
+    states.push(await saver.turns.state(turn).catch((error: { code: string }) => error.code));
   }
   return states;
 }
@@ -116,7 +116,7 @@ describe("S4.6 redact", () => {
       ["mail", "Thought", undefined, { card: SECRET, seen: [`charged ${SECRET}`] }],
       ["mail", "Action", "ok", { seen: ["mailed"] }],
     ]);
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     expect(
       asked.map(({ threadId, taskId, graphId, nodeNs, nodeTaskId }) => [threadId, taskId, graphId, nodeNs, nodeTaskId]),
     ).toEqual(turns.map((turn) => ["t", "task-1", "shop", turn.nodeNs, turn.nodeTaskId]));
@@ -138,8 +138,8 @@ describe("S4.6 redact", () => {
     expect(await contents(saver)).toEqual(["TURN_NOT_KEPT", { seen: ["charged c"] }, "TURN_NOT_KEPT", { seen: ["mailed"] }]);
     expect(rowsOf(file).map(({ format, state }) => [format, state])).toContainEqual(["none", "{}"]);
     expect(() => new CheckpointPersister(new Database(file)).loadLatest("shop")).not.toThrow();
-    const [thought] = await saver.listTurns("t");
-    await expect(saver.turnState(thought!)).rejects.toMatchObject({ name: "TurnNotKeptError", data: { id: thought!.id } });
+    const [thought] = await saver.turns.list("t");
+    await expect(saver.turns.state(thought!)).rejects.toMatchObject({ name: "TurnNotKeptError", data: { id: thought!.id } });
   });
 
   test("S4.6 what it does to the state does not reach the graph, nor does the graph's later work reach the row", async () => {
@@ -318,7 +318,7 @@ describe("S4.6 a redact that fails fails closed", () => {
         const result = await shop(saver, attached).invoke({ card: SECRET }, config);
         expect(result).toEqual({ card: SECRET, seen: [`charged ${SECRET}`, "mailed"] });
         await new Promise(setImmediate);
-        expect((await saver.listTurns("t")).map(({ nodeName, turnType, durable }) => [nodeName, turnType, durable])).toEqual([
+        expect((await saver.turns.list("t")).map(({ nodeName, turnType, durable }) => [nodeName, turnType, durable])).toEqual([
           ["charge", "Thought", false],
           ["charge", "Action", true],
           ["mail", "Thought", false],
@@ -359,7 +359,7 @@ describe("S4.6 turns", () => {
       const { saver, file } = worldOf({ turns: "metadata", redact: asked });
       await shop(saver, attached).invoke({ card: SECRET }, config);
       const line = (turn: Turn): string => `${turn.turnType} ${turn.nodeName} ${turn.status ?? ""} ${turn.durable}`;
-      expect((await saver.listTurns("t")).map(line)).toEqual([
+      expect((await saver.turns.list("t")).map(line)).toEqual([
         "Thought charge  false",
         "Action charge ok true",
         "Thought mail  false",
@@ -384,11 +384,11 @@ describe("S4.6 turns", () => {
         .compile({ checkpointer: saver }),
     );
     await expect(runner.invoke({ card: SECRET }, { threadId: "t" })).rejects.toThrow("declined");
-    expect((await saver.listTurns("t")).map(({ status }) => status)).toEqual([undefined, "error"]);
+    expect((await saver.turns.list("t")).map(({ status }) => status)).toEqual([undefined, "error"]);
     broken = false;
     expect(await runner.resume({ threadId: "t" })).toEqual({ card: SECRET, seen: ["done"] });
     expect(JSON.stringify(rowsOf(file))).not.toContain(SECRET);
-    await saver.rewind({ threadId: "t", toTask: (await saver.listTasks("t"))[0]!.taskId });
+    await saver.rewind({ threadId: "t", toTask: (await saver.turns.tasks("t"))[0]!.taskId });
     await saver.copyThread("t", "copy");
     expect(await contents(saver, "copy")).toEqual(Array(4).fill("TURN_NOT_KEPT"));
   });
@@ -405,7 +405,7 @@ describe("S4.6 turns", () => {
       let running: boolean | undefined;
       const graph = new StateGraph(State)
         .addNode("ask", async () => {
-          running = await saver.isRunning("t");
+          running = await saver.turns.isRunning("t");
           return { seen: [String(interrupt("sure?"))] };
         })
         .addEdge(START, "ask")
@@ -414,12 +414,12 @@ describe("S4.6 turns", () => {
       await graph.invoke({ card: SECRET }, config);
       expect(running).toBe(attached);
       expect(await graph.invoke(new Command({ resume: "yes" }), config)).toEqual({ card: SECRET, seen: ["yes"] });
-      expect(await saver.isRunning("t")).toBe(false);
+      expect(await saver.turns.isRunning("t")).toBe(false);
       expect(rowsOf(file)).toEqual([]);
       expect(told).not.toHaveBeenCalled();
-      expect(await saver.inFlight("t")).toEqual([]);
-      expect((await saver.tokenUsage("t")).byNode).toEqual([]);
-      expect((await saver.listTasks("t")).map(({ taskId }) => taskId)).toEqual(["task-1"]);
+      expect(await saver.turns.inFlight("t")).toEqual([]);
+      expect((await saver.turns.tokenUsage("t")).byNode).toEqual([]);
+      expect((await saver.turns.tasks("t")).map(({ taskId }) => taskId)).toEqual(["task-1"]);
     },
   );
 
@@ -430,7 +430,7 @@ describe("S4.6 turns", () => {
       for (const card of ["one", "two"]) {
         await graph.invoke({ card }, { configurable: { thread_id: "t" }, durability: "exit" });
       }
-      return (await saver.listTasks("t")).length;
+      return (await saver.turns.tasks("t")).length;
     };
     expect(await tasksWith("metadata")).toBe(2);
     expect(await tasksWith("off")).toBe(1);

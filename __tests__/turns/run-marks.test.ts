@@ -3,7 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { START, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
-import { openSqliteStore, RunRegistry } from "../../src/testing-internal";
+import { openSqliteStore, RunRegistry, internalsOf } from "../../src/testing-internal";
 import { State, world } from "../support/run-world";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -52,7 +52,7 @@ describe("a run keeps its thread while it is quiet", () => {
       `S3.2 S3.5 ${kind} run that waits for a retry: no other saver runs, resumes or rewinds the thread`,
       async () => {
         const at = world();
-        const other = TurnSaver.fromPath(at.path, { durability: "normal" });
+        const other = TurnSaver.fromPath(at.path, { synchronous: "normal" });
         const deeds: string[] = [];
         const graph = backingOff(at.saver, deeds, 6_000);
         const others = new GraphRunner(backingOff(other, deeds, 1));
@@ -63,7 +63,7 @@ describe("a run keeps its thread while it is quiet", () => {
             : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t", task_id: "one" } });
         await until(
           async () =>
-            (await other.listTurns("t")).filter(({ taskId, status }) => taskId === "one" && status === "error").length === 1,
+            (await other.turns.list("t")).filter(({ taskId, status }) => taskId === "one" && status === "error").length === 1,
         );
         await pause(3_500);
         expect(await others.status("t")).toMatchObject({ running: true, resumable: false, reason: { code: "THREAD_RUNNING" } });
@@ -74,7 +74,7 @@ describe("a run keeps its thread while it is quiet", () => {
         expect(await refusal(others.rewind({ threadId: "t", toTask: "zero" }))).toMatchObject({ code: "THREAD_RUNNING" });
         expect(await run).toEqual({ log: ["pay", "end", "pay", "end"] });
         expect(deeds).toEqual(["pay", "pay"]);
-        expect(await other.isRunning("t")).toBe(false);
+        expect(await other.turns.isRunning("t")).toBe(false);
         quiet.push(at.saver);
         other.close();
       },
@@ -82,7 +82,7 @@ describe("a run keeps its thread while it is quiet", () => {
 
     test.concurrent(`S3.2 ${kind} run whose router at the start is slow`, async () => {
       const at = world();
-      const other = TurnSaver.fromPath(at.path, { durability: "normal" });
+      const other = TurnSaver.fromPath(at.path, { synchronous: "normal" });
       let go = (): void => {};
       const gone = new Promise<void>((resolve) => (go = resolve));
       const of = (saver: TurnSaver, wait: Promise<void>) =>
@@ -95,7 +95,7 @@ describe("a run keeps its thread while it is quiet", () => {
         kind === "a runner's"
           ? new GraphRunner(graph).invoke({ log: [] }, { threadId: "t" })
           : at.saver.attach(graph).invoke({ log: [] }, { configurable: { thread_id: "t" } });
-      await until(() => other.isRunning("t"));
+      await until(() => other.turns.isRunning("t"));
       await pause(3_500);
       const others = new GraphRunner(of(other, Promise.resolve()));
       expect(await refusal(others.invoke({ log: [] }, { threadId: "t", onUnfinished: "abandon" }))).toMatchObject({
@@ -119,10 +119,10 @@ describe("a run keeps its thread while it is quiet", () => {
       .compile({ checkpointer: at.saver });
     const runner = new GraphRunner(graph);
     await (async () => void (await runner.stream({ log: [] }, { threadId: "t" })))();
-    expect(await at.saver.isRunning("t")).toBe(true);
+    expect(await at.saver.turns.isRunning("t")).toBe(true);
     await until(async () => {
       collect();
-      return !(await at.saver.isRunning("t"));
+      return !(await at.saver.turns.isRunning("t"));
     });
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["a"] });
     at.saver.close();
@@ -173,8 +173,8 @@ describe("a run that failed beside a nested graph that still works", () => {
     repair();
     go();
     // Some turns of the event loop, in which the nodes end: far fewer than the two seconds after which a quiet run counts as over.
-    for (let turn = 0; turn < 200 && (await at.saver.isRunning("t")); turn += 1) await new Promise(setImmediate);
-    expect(await at.saver.isRunning("t")).toBe(false);
+    for (let turn = 0; turn < 200 && (await at.saver.turns.isRunning("t")); turn += 1) await new Promise(setImmediate);
+    expect(await at.saver.turns.isRunning("t")).toBe(false);
     expect((await runner.resume({ threadId: "t" })).log).toContain("repaired");
     at.saver.close();
   });
@@ -216,8 +216,8 @@ describe("a run that failed beside a nested graph that still works", () => {
       expect(await refusal(runner.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING", data: { leftBehind: 1 } });
       expect(await refusal(at.saver.rewind({ threadId: "t", toTask: "one" }))).toMatchObject({ code: "THREAD_RUNNING" });
       go();
-      for (let turn = 0; turn < 200 && (await at.saver.isRunning("t")); turn += 1) await new Promise(setImmediate);
-      expect(await at.saver.isRunning("t")).toBe(false);
+      for (let turn = 0; turn < 200 && (await at.saver.turns.isRunning("t")); turn += 1) await new Promise(setImmediate);
+      expect(await at.saver.turns.isRunning("t")).toBe(false);
       await runner.resume({ threadId: "t" });
       expect(most).toBe(1);
       at.saver.close();
@@ -226,12 +226,15 @@ describe("a run that failed beside a nested graph that still works", () => {
 
   test("S3.2 THREAD_RUNNING names when the run started, in whichever saver of the process it is asked", async () => {
     const at = world();
-    const other = TurnSaver.fromPath(at.path, { durability: "normal" });
-    const release = await at.saver.reserve("t");
-    const [row] = await other.liveRuns("t");
+    const other = TurnSaver.fromPath(at.path, { synchronous: "normal" });
+    const release = await internalsOf(at.saver).reserve("t");
+    const [row] = await other.turns.liveRuns("t");
     await pause(30);
     for (const saver of [at.saver, other, at.saver]) {
-      expect(await refusal(saver.reserve("t"))).toMatchObject({ code: "THREAD_RUNNING", data: { startedAt: row!.startedAt } });
+      expect(await refusal(internalsOf(saver).reserve("t"))).toMatchObject({
+        code: "THREAD_RUNNING",
+        data: { startedAt: row!.startedAt },
+      });
     }
     await release();
     at.saver.close();
@@ -256,39 +259,39 @@ describe("a run that counted as over, and was not", () => {
       { source: "input", step: -1, parents: {} },
       {},
     );
-    const others = TurnSaver.fromPath(at.path, { durability: "normal" });
-    const store = openSqliteStore(at.path, { durability: "normal", busyTimeoutMs: 5_000 });
+    const others = TurnSaver.fromPath(at.path, { synchronous: "normal" });
+    const store = openSqliteStore(at.path, { synchronous: "normal", busyTimeoutMs: 5_000 });
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const runs = new RunRegistry({ store, log, createId: randomUUID, clock: () => new Date() });
     const release = await runs.reserve("t");
     await runs.graphStarted("t", "run", false);
     await release();
     // As a graph run does that is going on when its reader has gone.
-    await until(async () => !(await at.saver.isRunning("t")));
+    await until(async () => !(await at.saver.turns.isRunning("t")));
     return { at, runs, others };
   }
 
   test.concurrent("goes on if nobody had to do with the thread meanwhile", async () => {
     const { at, runs, others } = await lapsed();
     await Promise.all([runs.nodeStarted("t", "", "run"), runs.nodeStarted("t", "", "run")]);
-    expect(await others.isRunning("t")).toBe(true);
+    expect(await others.turns.isRunning("t")).toBe(true);
     await runs.nodeEnded("t", "", false);
     await runs.nodeEnded("t", "", false);
     await runs.graphEnded("t", "run");
-    expect(await others.isRunning("t")).toBe(false);
+    expect(await others.turns.isRunning("t")).toBe(false);
     at.saver.close();
     others.close();
   });
 
   test.concurrent.each(["of this saver", "of another"])("S3.5 does not start a node beside another run, %s", async (whose) => {
     const { at, runs, others } = await lapsed();
-    const release = await (whose === "of another" ? others : runs).reserve("t");
+    const release = await internalsOf(whose === "of another" ? others : runs).reserve("t");
     expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({
       code: "LEASE_LOST",
       data: { threadId: "t", takenBy: { pid: process.pid } },
     });
     await release();
-    expect(await others.isRunning("t")).toBe(false);
+    expect(await others.turns.isRunning("t")).toBe(false);
     // Nor later on: what the other one did is not what this run stands on.
     expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
     at.saver.close();
@@ -300,7 +303,7 @@ describe("a run that counted as over, and was not", () => {
     async (whose) => {
       const { at, runs, others } = await lapsed();
       await (
-        await (whose === "of another" ? others : runs).reserve("t")
+        await internalsOf(whose === "of another" ? others : runs).reserve("t")
       )();
       expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({
         code: "LEASE_LOST",
@@ -326,10 +329,10 @@ describe("a run that counted as over, and was not", () => {
       { source: "input", step: 0, parents: {} },
       {},
     );
-    const [first] = await others.listTasks("t");
+    const [first] = await others.turns.tasks("t");
     await others.rewind({ threadId: "t", toTask: first!.taskId });
     expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({ code: "LEASE_LOST" });
-    expect(await others.isRunning("t")).toBe(false);
+    expect(await others.turns.isRunning("t")).toBe(false);
     at.saver.close();
     others.close();
   });
@@ -355,7 +358,7 @@ test("S3.5 S3.7 a thread with an unfinished rewind is not copied: the copy would
   expect(await refusal(runner.rewind({ threadId: "t", toTask: "A" }))).toMatchObject({ code: "UNDO_FAILED" });
   expect(await refusal(at.saver.copyThread("t", "copy"))).toMatchObject({
     code: "REWIND_UNFINISHED",
-    data: { threadId: "t", toTask: "A", rewindId: (await at.saver.unfinishedRewind("t"))!.id },
+    data: { threadId: "t", toTask: "A", rewindId: (await at.saver.rewinds.unfinished("t"))!.id },
   });
   expect(await at.saver.getTuple({ configurable: { thread_id: "copy" } })).toBeUndefined();
   expect(await refusal(runner.invoke({ log: ["D"] }, { threadId: "t" }))).toMatchObject({ code: "REWIND_UNFINISHED" });

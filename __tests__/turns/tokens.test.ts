@@ -16,7 +16,8 @@ import {
 import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { GraphRunner, type TokenCounts, type Turn, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type Turn, TurnSaver } from "langgraph-checkpoint-turns";
+import type { TokenCounts } from "../../src/testing-internal";
 import { z } from "zod";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
@@ -63,7 +64,7 @@ const totals = (input: number, output: number, cached = 0, reasoning = 0) => ({
 });
 
 async function tokensOf(saver: TurnSaver, nodeName: string, type: Turn["turnType"] = "Thought"): Promise<TokenCounts[]> {
-  const turns = await saver.listTurns("t");
+  const turns = await saver.turns.list("t");
   return turns.filter((turn) => turn.nodeName === nodeName && turn.turnType === type).map((turn) => turn.tokens);
 }
 
@@ -167,7 +168,7 @@ describe("S1.8 what models report is booked to the turn", () => {
     );
     for await (const _ of await outer.stream({ x: 1 }, { ...config, streamMode: "messages", subgraphs: true }));
     expect(await tokensOf(saver, "agent")).toEqual([counts(10, 6)]);
-    expect((await saver.tokenUsage("t")).total).toEqual(totals(10, 6));
+    expect((await saver.turns.tokenUsage("t")).total).toEqual(totals(10, 6));
   });
 });
 
@@ -192,7 +193,7 @@ describe("S1.8 wherever models are called", () => {
         .compile({ checkpointer: saver }),
     );
     await outer.invoke({ messages: [{ role: "user", content: "2+2" }] }, config);
-    expect((await saver.tokenUsage("t")).byNode).toEqual([
+    expect((await saver.turns.tokenUsage("t")).byNode).toEqual([
       { nodeName: "sub", ...totals(0, 0) },
       { nodeName: "agent", ...totals(30, 3) },
       { nodeName: "tools", ...totals(3, 3) },
@@ -247,7 +248,7 @@ describe("S1.8 attempts and crashes", () => {
     await graphOf(saver, body, { retryPolicy }).invoke({ x: 1 }, config);
     expect(await tokensOf(saver, "agent")).toEqual([counts(10, 5), counts(20, 6)]);
     expect(await tokensOf(saver, "agent", "Action")).toEqual([counts(10, 5), counts(20, 6)]);
-    expect((await saver.tokenUsage("t")).total).toEqual(totals(30, 11));
+    expect((await saver.turns.tokenUsage("t")).total).toEqual(totals(30, 11));
   });
 
   test("S1.8 an attempt that has timed out and still calls is booked to itself, not to the one that took over", async () => {
@@ -283,7 +284,7 @@ describe("S1.8 attempts and crashes", () => {
     });
     expect({ signal: child.signal, stderr: child.stderr }).toEqual({ signal: "SIGKILL", stderr: "" });
     const saver = saverOn(file);
-    return expect(saver.tokenUsage("t")).resolves.toMatchObject({
+    return expect(saver.turns.tokenUsage("t")).resolves.toMatchObject({
       total: totals(110, 5, 4, 2),
       byNode: [{ nodeName: "agent", ...totals(110, 5, 4, 2) }],
     });
@@ -306,7 +307,7 @@ describe("S1.8 tokenUsage", () => {
         .compile({ checkpointer: saver }),
     );
     for (const taskId of ["a", "b", "c"]) await runner.invoke({ x: 1 }, { threadId: "t", taskId });
-    const before = await saver.tokenUsage("t");
+    const before = await saver.turns.tokenUsage("t");
     expect(before).toEqual({
       total: totals(70, 18, 4, 2),
       byTask: [
@@ -321,11 +322,16 @@ describe("S1.8 tokenUsage", () => {
       rewound: totals(0, 0),
     });
     const { rewindId } = await runner.rewind({ threadId: "t", toTask: "a" });
-    expect(await saver.tokenUsage("t")).toMatchObject({ total: totals(10, 5, 4, 2), rewound: totals(60, 13) });
-    await saver.takeBackRewind(rewindId as string);
-    expect(await saver.tokenUsage("t")).toEqual(before);
-    expect(await saver.tokenUsage("nobody")).toEqual({ total: totals(0, 0), byTask: [], byNode: [], rewound: totals(0, 0) });
-    await expect(saver.tokenUsage("")).rejects.toMatchObject({ code: "INVALID_CONFIG" });
+    expect(await saver.turns.tokenUsage("t")).toMatchObject({ total: totals(10, 5, 4, 2), rewound: totals(60, 13) });
+    await saver.rewinds.takeBack(rewindId as string);
+    expect(await saver.turns.tokenUsage("t")).toEqual(before);
+    expect(await saver.turns.tokenUsage("nobody")).toEqual({
+      total: totals(0, 0),
+      byTask: [],
+      byNode: [],
+      rewound: totals(0, 0),
+    });
+    await expect(saver.turns.tokenUsage("")).rejects.toMatchObject({ code: "INVALID_CONFIG" });
   });
 
   test("S1.8 whatever models report in whatever pieces, the thread's total is the sum", async () => {
@@ -350,7 +356,7 @@ describe("S1.8 tokenUsage", () => {
         const pieces = chunks.flat().map((reply) => reply.usage!);
         const sum = (of: (one: (typeof pieces)[number]) => number | undefined): number =>
           pieces.reduce((total, one) => total + (of(one) ?? 0), 0);
-        expect((await saver.tokenUsage(threadId)).total).toEqual(
+        expect((await saver.turns.tokenUsage(threadId)).total).toEqual(
           totals(
             sum((one) => one.input_tokens),
             sum((one) => one.output_tokens),
@@ -381,10 +387,10 @@ describe("S3.1 what is updated in a turn is under its checksum", () => {
     const saver = saverOn(file);
     const model = new AnsweringModel([{ usage: usage(10, 5, 4, 2) }]);
     await graphOf(saver, () => model.invoke("hello")).invoke({ x: 1 }, config);
-    expect(await saver.listTurns("t")).toHaveLength(2);
+    expect(await saver.turns.list("t")).toHaveLength(2);
     const db = new Database(file);
     expect(db.prepare(`UPDATE langgraph_checkpoints SET ${change} WHERE turn_type = 'Action'`).run().changes).toBe(1);
     db.close();
-    await expect(saver.listTurns("t")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
+    await expect(saver.turns.list("t")).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPTED" });
   });
 });

@@ -73,7 +73,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     );
     await graph.invoke({ log: [] }, config);
     expect(seen).toEqual(["a:Thought", "b:Thought"]);
-    expect((await saver.listTurns("t")).map(line)).toEqual(["T a", "A a ok*", "T b", "A b ok*"]);
+    expect((await saver.turns.list("t")).map(line)).toEqual(["T a", "A a ok*", "T b", "A b ok*"]);
     close();
   });
 
@@ -91,7 +91,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     );
     await graph.invoke({ log: [] }, config);
     expect(seen).toEqual(["a:Thought", "b:Thought", "j:Thought"]);
-    expect((await saver.listTurns("t")).map(line).sort()).toEqual(["A a ok*", "A b ok*", "A j ok*", "T a", "T b", "T j"]);
+    expect((await saver.turns.list("t")).map(line).sort()).toEqual(["A a ok*", "A b ok*", "A j ok*", "T a", "T b", "T j"]);
     close();
   });
 
@@ -110,8 +110,8 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     );
     await graph.invoke({ log: [] }, config);
     expect(seen).toEqual(["a:Thought", "w:Thought", "w:Thought"]);
-    const thoughts = (await saver.listTurns("t")).filter((turn) => turn.nodeName === "w" && turn.turnType === "Thought");
-    expect(await Promise.all(thoughts.map((turn) => saver.turnState(turn)))).toEqual([{ i: 1 }, { i: 2 }]);
+    const thoughts = (await saver.turns.list("t")).filter((turn) => turn.nodeName === "w" && turn.turnType === "Thought");
+    expect(await Promise.all(thoughts.map((turn) => saver.turns.state(turn)))).toEqual([{ i: 1 }, { i: 2 }]);
     close();
   });
 
@@ -130,7 +130,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
         .compile({ checkpointer: saver }),
     );
     await expect(graph.invoke({ log: [] }, config)).rejects.toThrow("edge");
-    expect((await saver.listTurns("t")).map(line)).toEqual(["T a", "A a error"]);
+    expect((await saver.turns.list("t")).map(line)).toEqual(["T a", "A a error"]);
     broken = false;
     expect(await graph.invoke(null, config)).toEqual({ log: ["a", "b"] });
     expect(seen).toEqual(["a:Thought", "a:Thought", "b:Thought"]);
@@ -155,7 +155,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
         .compile({ checkpointer: saver }),
     );
     await graph.invoke({ log: [] }, config);
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     expect(turns.map((turn) => `${line(turn)} ${turn.attempt}`)).toEqual([
       "T r 1",
       "A r error 1",
@@ -181,7 +181,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     };
     const graph = saver.attach(new StateGraph(State).addNode("x", throwing).addEdge(START, "x").compile({ checkpointer: saver }));
     await graph.invoke({ log: [] }, config).catch(() => undefined);
-    expect((await saver.listTurns("t")).map(line)).toEqual(["T x", `A x ${status}`]);
+    expect((await saver.turns.list("t")).map(line)).toEqual(["T x", `A x ${status}`]);
     close();
   });
 
@@ -197,9 +197,9 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
         .compile({ checkpointer: saver }),
     );
     await graph.invoke({ log: [] }, config);
-    expect(await saver.inFlight("t")).toEqual([]);
+    expect(await saver.turns.inFlight("t")).toEqual([]);
     expect(await graph.invoke(new Command({ resume: "!" }), config)).toEqual({ log: ["h!"] });
-    expect((await saver.listTurns("t")).map(line)).toEqual(["T h", "A h interrupted", "T h", "A h ok*"]);
+    expect((await saver.turns.list("t")).map(line)).toEqual(["T h", "A h interrupted", "T h", "A h ok*"]);
     expect(seen).toEqual(["h:Thought", "h:Thought"]);
     close();
   });
@@ -228,9 +228,9 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     await build(saver).invoke({ log: ["in"] }, config);
     const other = TurnSaver.fromPath(path, { logger: quiet });
     await build(other).invoke(new Command({ resume: "!", update: { log: ["by hand"] } }), config);
-    const thoughts = (await other.listTurns("t")).filter(({ turnType }) => turnType === "Thought");
+    const thoughts = (await other.turns.list("t")).filter(({ turnType }) => turnType === "Thought");
     expect(thoughts.map(line)).toEqual(["T a", "T asks", "T asks", "T sent"]);
-    expect(await Promise.all(thoughts.map((turn) => other.turnState(turn)))).toEqual(called);
+    expect(await Promise.all(thoughts.map((turn) => other.turns.state(turn)))).toEqual(called);
     expect(called[2]).toEqual({ log: ["in", "a", "by hand"] });
     const state = witness.prepare("SELECT serialized_state FROM langgraph_checkpoints WHERE id = ?").pluck();
     expect(thoughts.map(({ id }) => state.get(id) === "{}")).toEqual([true, true, false, false]);
@@ -266,7 +266,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     await graph.invoke({ log: [] }, config);
     await graph.invoke({ log: [] }, config);
     expect(seen).toEqual([...Array(2)].flatMap(() => ["i:Thought", "k:Thought", "calls:Thought", "closed:Thought"]));
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     const inNamespaces = turns
       .filter((turn) => turn.turnType === "Thought")
       .map((turn) => `${turn.nodeName}@${turn.checkpointNs.replace(/:[0-9a-f-]+/g, ":*")}`);
@@ -290,10 +290,10 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
         .compile({ checkpointer: saver }),
     );
     expect(await graph.invoke({ log: [] }, config)).toEqual({ log: ["c", "z"] });
-    const turns = (await saver.listTurns("t")).map(line);
+    const turns = (await saver.turns.list("t")).map(line);
     expect(turns).toContain("A c handoff");
     expect(turns).toContain("A child ok*");
-    expect(await saver.inFlight("t")).toEqual([]);
+    expect(await saver.turns.inFlight("t")).toEqual([]);
     close();
   });
 
@@ -311,9 +311,9 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     );
     expect(await flow.invoke(20, config)).toBe(41);
     expect(seen).toEqual(["flow:Thought", "double:Thought"]);
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     expect(turns.map(line)).toEqual(["T flow", "T double", "A double ok*", "A flow ok*"]);
-    expect(await Promise.all(turns.map((turn) => saver.turnState(turn)))).toEqual([
+    expect(await Promise.all(turns.map((turn) => saver.turns.state(turn)))).toEqual([
       { input: 20 },
       { input: [20] },
       { output: 40 },
@@ -336,7 +336,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     const result = await agent.invoke({ messages: [new HumanMessage("2+3")] }, config);
     expect(result.messages.at(-1)?.content).toBe("it is 5");
     expect(seen).toEqual(["tools:Thought"]);
-    const actions = (await saver.listTurns("t")).filter((turn) => turn.turnType === "Action");
+    const actions = (await saver.turns.list("t")).filter((turn) => turn.turnType === "Action");
     expect(actions.map((turn) => [turn.nodeName, turn.tokens])).toEqual([
       ["agent", { input: 10, output: 5, cached: 0, reasoning: 0 }],
       ["tools", { input: 0, output: 0, cached: 0, reasoning: 0 }],
@@ -353,7 +353,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
       .compile({ checkpointer: saver });
     saver.attach({ graph, node });
     await graph.invoke({ messages: [] }, config);
-    expect((await saver.listTurns("t")).map(line)).toEqual(["T a", "A a ok*"]);
+    expect((await saver.turns.list("t")).map(line)).toEqual(["T a", "A a ok*"]);
     close();
   });
 });
@@ -366,7 +366,7 @@ describe("turns: what is recorded", () => {
     saver.attach(graph);
     new GraphRunner(graph);
     await graph.invoke({ log: [] }, config);
-    expect((await saver.listTurns("t")).map(line)).toEqual(["T a", "A a ok*"]);
+    expect((await saver.turns.list("t")).map(line)).toEqual(["T a", "A a ok*"]);
     close();
   });
 
@@ -406,8 +406,8 @@ describe("turns: what is recorded", () => {
       [1, '{"log":["b"]}'],
     ]);
     expect(JSON.parse(rows[3]?.["serialized_state"] ?? "")).toEqual({ log: ["b"] });
-    const [, , thought] = await saver.listTurns("t");
-    expect(await saver.turnState(thought as Turn)).toEqual({ log: ["x".repeat(10_000), "a"] });
+    const [, , thought] = await saver.turns.list("t");
+    expect(await saver.turns.state(thought as Turn)).toEqual({ log: ["x".repeat(10_000), "a"] });
     const db = new Database(path);
     const persister = new CheckpointPersister(db);
     expect(persister.load((thought as Turn).id)?.state).toEqual({ log: ["x".repeat(10_000), "a"] });
@@ -430,7 +430,7 @@ describe("turns: what is recorded", () => {
       .addConditionalEdges("j", () => [new Send("w", {}), new Send("w", {})], ["w"])
       .compile({ checkpointer: saver });
     expect(await graph.invoke({ log: [] }, config)).toEqual({ log: ["a", "b", "j", "w", "w"] });
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     expect(turns.map(line)).toEqual(["T a", "T b", "A a ok*", "A b ok*", "T j", "A j ok*", "T w", "T w", "A w ok*", "A w ok*"]);
     expect(warnings.filter((message) => message.includes("saver.attach(graph)"))).toHaveLength(1);
     saver.close();
@@ -449,12 +449,12 @@ describe("turns: what is recorded", () => {
         .addEdge(START, "asks")
         .compile({ checkpointer: saver });
       await graph.invoke({ log: [] }, { ...config, durability });
-      const turns = await saver.listTurns("t");
+      const turns = await saver.turns.list("t");
       expect(turns.map(line).toSorted()).toEqual(["A a ok*", "A asks interrupted", "T a", "T asks"]);
       expect(told.toSorted()).toEqual(["A a ok*", "A asks interrupted"]);
       const action = turns.find(({ turnType, nodeName }) => turnType === "Action" && nodeName === "a");
-      expect(await saver.turnState(action as Turn)).toEqual({ log: ["a"] });
-      expect(await saver.inFlight("t")).toEqual([]);
+      expect(await saver.turns.state(action as Turn)).toEqual({ log: ["a"] });
+      expect(await saver.turns.inFlight("t")).toEqual([]);
       saver.close();
     },
   );
@@ -477,15 +477,15 @@ describe("turns: what is recorded", () => {
       await graph.invoke({ log: [] }, options);
       await graph.invoke(new Command({ resume: "so" }), options).catch(() => undefined);
       await graph.invoke(null, options);
-      const actions = (await saver.listTurns("t")).filter(({ turnType }) => turnType === "Action");
-      const states = await Promise.all(actions.map(async (turn) => [line(turn), await saver.turnState(turn)]));
+      const actions = (await saver.turns.list("t")).filter(({ turnType }) => turnType === "Action");
+      const states = await Promise.all(actions.map(async (turn) => [line(turn), await saver.turns.state(turn)]));
       expect(states).toEqual([
         ["A asks interrupted", {}],
         ["A asks ok*", { log: ["so"] }],
         ["A fails error", {}],
         ["A fails ok*", { log: ["done"] }],
       ]);
-      expect(await saver.inFlight("t")).toEqual([]);
+      expect(await saver.turns.inFlight("t")).toEqual([]);
       expect(await saver.verify()).toMatchObject({ ok: true });
       saver.close();
     },
@@ -512,7 +512,7 @@ describe("turns: what is recorded", () => {
     await saver.putWrites({ configurable: { thread_id: "t", checkpoint_ns: "", checkpoint_id: id } }, [["log", ["a"]]], task);
     await put("t", id);
     expect(told).toEqual(["A a ok*"]);
-    expect((await saver.listTurns("t")).filter(({ turnType }) => turnType === "Action").map(line)).toEqual(["A a ok*"]);
+    expect((await saver.turns.list("t")).filter(({ turnType }) => turnType === "Action").map(line)).toEqual(["A a ok*"]);
     saver.close();
   });
 
@@ -531,9 +531,9 @@ describe("turns: what is recorded", () => {
       .addEdge(START, "a")
       .compile({ checkpointer: saver });
     await graph.invoke({ plain: 1 }, config);
-    const turns = await saver.listTurns("t");
+    const turns = await saver.turns.list("t");
     const action = turns.find(({ turnType }) => turnType === "Action");
-    expect(await saver.turnState(action as Turn)).toStrictEqual(update);
+    expect(await saver.turns.state(action as Turn)).toStrictEqual(update);
     expect(await graph.getState(config)).toMatchObject({ values: update });
     saver.close();
   });
@@ -556,7 +556,7 @@ describe("turns: what is recorded", () => {
       .addEdge("c", "d")
       .compile({ checkpointer: saver });
     await graph.invoke({ log: [] }, config);
-    const turns = (await saver.listTurns("t")).map(line);
+    const turns = (await saver.turns.list("t")).map(line);
     expect(turns.toSorted()).toEqual(["A a ok*", "A b ok*", "A c ok*", "A d ok*", "T a", "T b", "T c", "T d"]);
     other.close();
     saver.close();
@@ -574,8 +574,8 @@ describe("turns: what is recorded", () => {
     await graph.invoke({ log: [] }, { ...config, durability: "exit" });
     await graph.invoke({ log: [] }, { ...config, durability: "exit" });
     expect(warnings.filter((message) => message.includes("exit"))).toHaveLength(1);
-    expect((await saver.listTurns("t")).map((turn) => turn.turnType)).toEqual(["Thought", "Action", "Thought", "Action"]);
-    expect(await saver.listTasks("t")).toHaveLength(2);
+    expect((await saver.turns.list("t")).map((turn) => turn.turnType)).toEqual(["Thought", "Action", "Thought", "Action"]);
+    expect(await saver.turns.tasks("t")).toHaveLength(2);
     saver.close();
   });
 
@@ -681,17 +681,17 @@ describe("turns: what is recorded", () => {
     saver.close();
   });
 
-  test("a page of turns: afterSeq and limit, and what is no number is refused", async () => {
+  test("a page of turns: after and limit, and what is no number is refused", async () => {
     const { saver, node, close } = setup();
     const graph = saver.attach(
       new StateGraph(State).addNode("a", node("a")).addEdge(START, "a").compile({ checkpointer: saver }),
     );
     await graph.invoke({ log: [] }, config);
-    const [first, second] = await saver.listTurns("t");
-    expect(await saver.listTurns("t", { limit: 1 })).toEqual([first]);
-    expect(await saver.listTurns("t", { afterSeq: first?.seq ?? 0 })).toEqual([second]);
-    for (const wrong of [{ limit: 1.5 }, { limit: -1 }, { afterSeq: "1" }, { pages: 1 }]) {
-      await expect(saver.listTurns("t", wrong as object)).rejects.toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+    const [first, second] = await saver.turns.list("t");
+    expect(await saver.turns.list("t", { limit: 1 })).toEqual([first]);
+    expect(await saver.turns.list("t", { after: first?.seq ?? 0 })).toEqual([second]);
+    for (const wrong of [{ limit: 1.5 }, { limit: -1 }, { after: "1" }, { pages: 1 }]) {
+      await expect(saver.turns.list("t", wrong as object)).rejects.toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
     }
     close();
   });
@@ -711,7 +711,7 @@ describe("turns: what is recorded", () => {
         .compile({ checkpointer: saver }),
     );
     expect(await graph.invoke({ log: [] }, config)).toEqual({ log: ["a"] });
-    expect((await saver.listTurns("t")).map(line)).toEqual(["T a", "A a ok*"]);
+    expect((await saver.turns.list("t")).map(line)).toEqual(["T a", "A a ok*"]);
     expect(new Set(errors)).toEqual(new Set(["a listener of the saver's events threw"]));
     saver.close();
   });

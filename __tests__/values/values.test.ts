@@ -61,8 +61,8 @@ describe("I3 what is stored", () => {
       .compile({ checkpointer: saver });
     const config = { configurable: { thread_id: "thread" } };
     await saver.attach(graph).invoke({ messages: [new HumanMessage({ id: "ask", content: long("question") })] }, config);
-    const actions = (await saver.listTurns("thread")).filter(({ turnType }) => turnType === "Action");
-    expect((await saver.turnState(actions[0]!))["messages"]).toEqual([
+    const actions = (await saver.turns.list("thread")).filter(({ turnType }) => turnType === "Action");
+    expect((await saver.turns.state(actions[0]!))["messages"]).toEqual([
       expect.objectContaining({ content: long("unmistakable") }),
     ]);
     const { texts } = contentsOf(path);
@@ -284,7 +284,7 @@ describe("I3 two connections", () => {
     const { saver, other, held } = await remembering({});
     const { rewindId } = await other.rewind({ threadId: "thread", toTask: "T1" });
     expect(short((await valuesIn(saver))["list"])).toEqual(["a", "b"]);
-    await other.takeBackRewind(rewindId!);
+    await other.rewinds.takeBack(rewindId!);
     expect((await valuesIn(saver))["list"]).toEqual(held);
     await save(saver, 3, 2, [...held, long("e")], "T2");
     expect(short((await valuesIn(other))["list"])).toEqual(["a", "b", "c", "d", "e"]);

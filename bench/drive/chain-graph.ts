@@ -57,7 +57,7 @@ export class ChainGraph {
   /** A run that recorded nothing would be a fast one. @throws Error if the thread lacks turns */
   async checkTurns(threadId: string): Promise<void> {
     if (this.#saver === undefined) return;
-    const turns = await this.#saver.listTurns(threadId);
+    const turns = await this.#saver.turns.list(threadId);
     if (turns.length !== 2 * this.#messages.length) throw new Error(`${turns.length} turns of ${this.#messages.length} nodes`);
   }
 }

@@ -77,10 +77,10 @@ export async function contendersHere(): Promise<{ contenders: Contender[]; absen
   const candidates = [
     sqlite,
     memory,
-    ours(OURS, "TurnSaver normal, turns", true, { durability: "normal" }),
-    ours(OURS_FULL, "TurnSaver full, turns", true, { durability: "full" }),
-    ours("no-turns", "TurnSaver normal, not attached", false, { durability: "normal" }),
-    ours(IMMUTABLE, "TurnSaver normal, turns, immutable", true, { durability: "normal", immutable: true }),
+    ours(OURS, "TurnSaver normal, turns", true, { synchronous: "normal" }),
+    ours(OURS_FULL, "TurnSaver full, turns", true, { synchronous: "full" }),
+    ours("no-turns", "TurnSaver normal, not attached", false, { synchronous: "normal" }),
+    ours(IMMUTABLE, "TurnSaver normal, turns, immutable", true, { synchronous: "normal", immutable: true }),
   ];
   const contenders: Contender[] = [];
   const absent: string[] = [];

@@ -73,7 +73,7 @@ export class Thread {
 
   /** A step that recorded nothing would be a fast one. */
   async #checkTurns(): Promise<void> {
-    const [thought, action] = await (this.saver as TurnSaver).listTurns(this.id, { limit: 2 });
+    const [thought, action] = await (this.saver as TurnSaver).turns.list(this.id, { limit: 2 });
     const found = thought?.turnType === "Thought" && thought.checkpointId === this.#firstId;
     if (!found || action?.turnType !== "Action" || !action.durable) throw new Error(`${this.contender.name} recorded no turns`);
   }

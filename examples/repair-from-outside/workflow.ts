@@ -31,8 +31,8 @@ async function work(): Promise<unknown> {
   if (what === "resume") return runner.resume({ threadId });
   const { completed, failed, resumable, reason } = await runner.status(threadId);
   return {
-    completed: completed.map(({ node }) => node),
-    failed: failed.map(({ node, error }) => ({ node, error: error?.message })),
+    completed: completed.map(({ nodeName: node }) => node),
+    failed: failed.map(({ nodeName: node, error }) => ({ node, error: error?.message })),
     resumable,
     reason: reason?.message,
   };

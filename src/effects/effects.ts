@@ -2,6 +2,7 @@ import { z } from "zod";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import { checkedOptions, idSchema, type ResolvedOptions } from "../options";
+import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
 import { checkedId } from "../run-config";
 import { type EffectRow, SETTLED_AS_HISTORY } from "../store/effects";
 import type { Store } from "../store/store";
@@ -28,6 +29,7 @@ export interface EffectDetails extends Effect {
   error: unknown;
 }
 
+/** @internal */
 export interface EffectsParts {
   store: Store;
   content: EffectContent;
@@ -35,10 +37,9 @@ export interface EffectsParts {
   events: SaverEmitter;
 }
 
-const page = z.strictObject({
+const listSchema = z.strictObject({
+  ...seqPage.shape,
   status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
-  afterSeq: z.number().int().min(0).optional(),
-  limit: z.number().int().min(0).optional(),
 });
 
 const resolution = z.union(
@@ -54,21 +55,31 @@ const resolution = z.union(
 export class Effects {
   readonly #parts: EffectsParts;
 
+  /** @internal */
   constructor(parts: EffectsParts) {
     this.#parts = parts;
   }
 
   /**
-   * The effects of a thread, oldest first.
+   * The effects of a thread, oldest first. An effect's `seq` is its place: `after` takes any, to begin behind it.
    *
-   * @param options.status only these; of those read, so a page may hold fewer than `limit`
+   * @param options.status only these
    * @throws {TurnsError} INVALID_OPTION
    */
-  async list(threadId: string, options: z.input<typeof page> = {}): Promise<Effect[]> {
-    const { status, ...query } = checkedOptions(page, options);
-    const rows = await this.#parts.store.listEffects({ threadId: checkedId(threadId, "thread_id", "effects.list"), ...query });
-    const effects = rows.map((row) => toPublicEffect(row));
-    return status === undefined ? effects : effects.filter((effect) => effect.status === status);
+  async list(threadId: string, options: PageOptions & { status?: Effect["status"] } = {}): Promise<Page<Effect>> {
+    const { status, after, limit } = checkedOptions(listSchema, options);
+    const id = checkedId(threadId, "thread_id", "effects.list");
+    const wanted = rowsFor(limit) ?? Infinity;
+    const effects: Effect[] = [];
+    let [last, isDone] = [after, false];
+    while (!isDone && effects.length < wanted) {
+      const rows = await this.#parts.store.listEffects({ threadId: id, afterSeq: last, limit: rowsFor(limit) });
+      const found = rows.map((row) => toPublicEffect(row));
+      effects.push(...(status === undefined ? found : found.filter((effect) => effect.status === status)));
+      last = rows.at(-1)?.seq;
+      isDone = rows.length < wanted;
+    }
+    return pageOf(effects, limit, ({ seq }) => seq);
   }
 
   /** @throws {TurnsError} EFFECT_NOT_FOUND, UNDECODABLE_VALUE */
@@ -90,7 +101,7 @@ export class Effects {
     if (settled === undefined) throw unknownEffect(effectId);
     if (settled.tries !== row.tries) throw notInDoubt(settled, "one that was begun again meanwhile");
     const effect = toPublicEffect(settled);
-    this.#parts.events.tell("effect", { what: "resolved", effect });
+    this.#parts.events.emit("effect", { what: "resolved", effect });
     return effect;
   }
 

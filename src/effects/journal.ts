@@ -326,7 +326,7 @@ export class EffectJournal {
 
   #tell(row: EffectRow, what: EffectEvent["what"]): void {
     const effect = toPublicEffect(row, what === "begun");
-    this.parts.events.tell("effect", { what, effect });
+    this.parts.events.emit("effect", { what, effect });
   }
 }
 

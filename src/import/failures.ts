@@ -9,7 +9,7 @@ export const unreadable = (threadId: string, { ns, checkpointId }: OfficialKey, 
     expected: "a checkpoint that the official saver can read",
     found,
     remedy: 'Nothing of the thread was written. onUnreadable: "skip" leaves such checkpoints out and lists them in the report.',
-    data: { threadId, ns, checkpointId, why: found },
+    data: { threadId, checkpointNs: ns, checkpointId, why: found },
     cause,
   });
 
@@ -19,7 +19,7 @@ export const mismatch = (threadId: string, { ns, checkpointId }: OfficialKey, pa
     expected: "what the official file holds",
     found: "something else in the target",
     remedy: "The thread was removed from the target again. The file was not changed; please report this.",
-    data: { threadId, ns, checkpointId, part, channel },
+    data: { threadId, checkpointNs: ns, checkpointId, part, channel },
   });
 
 export const threadExists = (threadId: string): TurnsError =>

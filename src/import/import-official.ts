@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
+import { isSaver } from "../internals";
 import { isId } from "../system";
 import { checkedOptions, functionSchema, refuseNoFile } from "../options";
 import type { TurnSaver } from "../saver";
@@ -123,10 +124,8 @@ function* allThreads(source: OfficialSource): Generator<string> {
   for (let id = source.nextThread(undefined); id !== undefined; id = source.nextThread(id)) yield id;
 }
 
-/** By what it can do: `instanceof` fails across the ESM and the CJS build. */
 function refuseNoSaver(saver: unknown): void {
-  const { reserve, putWrites, listTasks } = (saver ?? {}) as Partial<TurnSaver>;
-  if ([reserve, putWrites, listTasks].every((method) => typeof method === "function")) return;
+  if (isSaver(saver)) return;
   throw new TurnsError("INVALID_OPTION", {
     what: "saver",
     expected: "an open TurnSaver to import into",

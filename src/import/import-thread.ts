@@ -1,3 +1,4 @@
+import { internalsOf } from "../internals";
 import { type Checkpoint, type PendingWrite, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { TurnsError } from "../errors";
 import { importing } from "../run-config";
@@ -59,7 +60,7 @@ export async function importThread(
     const wrong = TurnsError.is(error, "IMPORT_MISMATCH");
     if ((standing === "absent" && !TurnsError.is(error, "THREAD_DELETED")) || wrong) {
       // What was never whole leaves no tombstone: the next import may bring it.
-      const removed = job.saver.deleteThread(targetId).then(() => job.saver.reuseThread(targetId));
+      const removed = job.saver.deleteThread(targetId).then(() => job.saver.retention.reuseThread(targetId));
       await removed.catch(() => undefined);
     }
     throw error;
@@ -164,7 +165,7 @@ async function survey(job: ThreadImport): Promise<Survey> {
   const { saver, targetId } = job;
   const skipped: SkippedCheckpoint[] = [];
   // Every save opens a task, so a thread without tasks has nothing at all.
-  const exists = (await saver.listTasks(targetId)).length > 0;
+  const exists = (await saver.turns.tasks(targetId)).length > 0;
   let checkpoints = 0;
   let writes = 0;
   let present = 0;
@@ -257,12 +258,12 @@ export class Hold {
     private readonly threadId: string,
     private giveBack: () => Promise<void>,
   ) {
-    this.#letPrune = saver.holdRetention(threadId);
+    this.#letPrune = internalsOf(saver).holdRetention(threadId);
   }
 
   /** @throws {TurnsError} THREAD_RUNNING */
   static async take(saver: TurnSaver, threadId: string): Promise<Hold> {
-    return new Hold(saver, threadId, await saver.reserve(threadId));
+    return new Hold(saver, threadId, await internalsOf(saver).reserve(threadId));
   }
 
   /** Takes the mark anew when it is about to expire. @throws {TurnsError} THREAD_RUNNING if somebody was quicker */
@@ -270,7 +271,7 @@ export class Hold {
     if (uptime() - this.#since < RENEW_AFTER_MS) return;
     await this.giveBack();
     this.giveBack = async () => undefined;
-    this.giveBack = await this.saver.reserve(this.threadId);
+    this.giveBack = await internalsOf(this.saver).reserve(this.threadId);
     this.#since = uptime();
   }
 

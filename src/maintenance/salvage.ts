@@ -28,7 +28,7 @@ const schema = z.strictObject({ encryption: encryptionSchema, wal: z.enum(["use"
  * Rescues what is whole in a damaged file into a new one: each row that can be read and verifies, whatever pages, indexes or tables around
  * it are damaged. The source is only read, not even opened by SQLite. Nothing is altered: what does not verify, and what refers to it, is
  * left out and listed by name. The new file passes `saver.verify()`. A thread that may have lost something that had been done is not
- * gone on with before somebody says so: its runs are refused with REWIND_UNFINISHED, until `saver.abandonRewind(acknowledge)`.
+ * gone on with before somebody says so: its runs are refused with REWIND_UNFINISHED, until `saver.rewinds.abandon(acknowledge)`.
  *
  * @param source the damaged file; nobody may be writing to it
  * @param target the path of the new file

@@ -3,9 +3,10 @@ import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions, functionSchema } from "../options";
+import type { TurnSaver } from "../saver";
 import { inTurn, NotSynced, type ReadFile, readWhole, removeLeftBehind, replaceWhole, targetOf } from "./atomic-file";
-import { type FollowedSaver, type FollowOptions, followThread, type ProgressFollower } from "./follow";
-import { type FromThreadOptions, progressOfThread, type ProgressSource } from "./from-thread";
+import { type FollowOptions, followThread, type ProgressFollower } from "./follow";
+import { type FromThreadOptions, progressOfThread } from "./from-thread";
 import { Malformed, malformedFile } from "./markdown";
 import { type ParsedFile, parseFile } from "./parse";
 import { changeSchema, failureLine, keepingNotes, type PhaseChange, tokensSchema, withFailure, withPhase } from "./phase-changes";
@@ -66,7 +67,7 @@ export class CheckpointFile {
    *
    * @throws {TurnsError} INVALID_OPTION, and what the saver throws
    */
-  static async fromThread(saver: ProgressSource, threadId: string, options: FromThreadOptions = {}): Promise<Progress> {
+  static async fromThread(saver: TurnSaver, threadId: string, options: FromThreadOptions = {}): Promise<Progress> {
     return progressOfThread(saver, threadId, options);
   }
 
@@ -76,7 +77,7 @@ export class CheckpointFile {
    *
    * @throws {TurnsError} INVALID_OPTION
    */
-  static follow(saver: FollowedSaver, threadId: string, path: string, options: FollowOptions = {}): ProgressFollower {
+  static follow(saver: TurnSaver, threadId: string, path: string, options: FollowOptions = {}): ProgressFollower {
     const file = new CheckpointFile(path);
     return followThread(saver, threadId, options, async (by) => {
       await file.refresh(saver, threadId, by);
@@ -101,7 +102,7 @@ export class CheckpointFile {
   }
 
   /** Writes {@link fromThread}, and keeps the notes that the file has. @returns what the file says now */
-  async refresh(saver: ProgressSource, threadId: string, options: FromThreadOptions = {}): Promise<Progress> {
+  async refresh(saver: TurnSaver, threadId: string, options: FromThreadOptions = {}): Promise<Progress> {
     const fresh = await progressOfThread(saver, threadId, options);
     return this.#change((old) => (old?.threadId === threadId ? keepingNotes(fresh, old) : fresh));
   }

@@ -1,19 +1,12 @@
 import { z } from "zod";
-import type { Logger } from "../logger";
+import { internalsOf } from "../internals";
 import { checkedOptions } from "../options";
-import { type FromThreadOptions, type ProgressSource, threadOptions } from "./from-thread";
+import type { TurnSaver } from "../saver";
+import { type FromThreadOptions, threadOptions } from "./from-thread";
 
 export interface FollowOptions extends FromThreadOptions {
   /** How long the file waits for more to come before it is written, milliseconds. Default 250. */
   delayMs?: number;
-}
-
-export interface FollowedSaver extends ProgressSource {
-  readonly logger: Logger;
-  readonly events: {
-    on(event: FollowedEvent, listener: (told: object) => void): unknown;
-    off(event: FollowedEvent, listener: (told: object) => void): unknown;
-  };
 }
 
 export interface ProgressFollower {
@@ -23,9 +16,7 @@ export interface ProgressFollower {
   close(): Promise<void>;
 }
 
-type FollowedEvent = "turn" | "checkpoint" | "rewind" | "rewind_taken_back" | "pruned";
-
-const EVENTS: readonly FollowedEvent[] = ["turn", "checkpoint", "rewind", "rewind_taken_back", "pruned"];
+const EVENTS = ["turn", "checkpoint", "rewind", "rewind_taken_back", "pruned"] as const;
 /** Making the file takes at most this share of the time: the larger the thread, the more seldom it is written. */
 const SHARE = 10;
 /** The end of a run is no event; whether it has ended is asked this often. */
@@ -35,7 +26,7 @@ const schema = threadOptions.extend({ delayMs: z.number().int().min(0).max(3_600
 
 /** See `CheckpointFile.follow`. @param refresh brings the file up to date */
 export function followThread(
-  saver: FollowedSaver,
+  saver: TurnSaver,
   thread: string,
   options: FollowOptions,
   refresh: (options: FromThreadOptions) => Promise<void>,
@@ -56,7 +47,7 @@ class Follower implements ProgressFollower {
   };
 
   constructor(
-    private readonly saver: FollowedSaver,
+    private readonly saver: TurnSaver,
     private readonly threadId: string,
     private readonly delayMs: number,
     private readonly refresh: () => Promise<void>,
@@ -96,7 +87,7 @@ class Follower implements ProgressFollower {
   }
 
   async #askForEnd(): Promise<void> {
-    const running = await this.saver.isRunning(this.threadId).catch(() => false);
+    const running = await this.saver.turns.isRunning(this.threadId).catch(() => false);
     if (this.#closed) return;
     if (running) this.#awaitEnd();
     else await this.flush();
@@ -107,9 +98,9 @@ class Follower implements ProgressFollower {
     const begun = performance.now();
     try {
       await this.refresh();
-      if (await this.saver.isRunning(this.threadId)) this.#awaitEnd();
+      if (await this.saver.turns.isRunning(this.threadId)) this.#awaitEnd();
     } catch (error) {
-      this.saver.logger.warn(
+      internalsOf(this.saver).logger.warn(
         { threadId: this.threadId, error: String(error) },
         "the progress file could not be brought up to date; it is tried again after the next event",
       );

@@ -1,10 +1,13 @@
 import { type CheckpointTuple, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { z } from "zod";
+import { internalsOf } from "../internals";
 import { checkedOptions, idSchema } from "../options";
+import type { Page } from "../page";
 import { push } from "../push";
-import type { TaskSpan } from "../store/ownership";
+import type { TurnSaver } from "../saver";
 import { plannedTasks } from "../turns/node-task";
 import type { Turn } from "../turns/turn";
+import type { Task } from "../turns/turns";
 import { failureLine } from "./phase-changes";
 import {
   addedTokens,
@@ -18,17 +21,6 @@ import {
   sumOf,
   TOKEN_KINDS,
 } from "./progress";
-
-export interface ProgressSource {
-  /** True if the saver seals what runs produce; see {@link FromThreadOptions.errors}. */
-  readonly encrypted?: boolean;
-  listTasks(threadId: string): Promise<readonly TaskSpan[]>;
-  listTurns(threadId: string, options: { afterSeq?: number; limit?: number }): Promise<readonly Turn[]>;
-  inFlight(threadId: string): Promise<readonly Turn[]>;
-  isRunning(threadId: string): Promise<boolean>;
-  turnState(turn: Turn): Promise<Record<string, unknown>>;
-  list(config: { configurable: Record<string, string> }, options: { limit: number }): AsyncIterable<CheckpointTuple>;
-}
 
 export interface FromThreadOptions {
   /** What a phase is. `"task"` (default): a task of the thread. `"node"`: a node at the top of the graph, over all tasks. */
@@ -65,38 +57,42 @@ interface Situation {
 }
 
 /** See `CheckpointFile.fromThread`. @throws {TurnsError} INVALID_OPTION, and what the saver throws */
-export async function progressOfThread(saver: ProgressSource, thread: string, options: FromThreadOptions): Promise<Progress> {
-  const { threadId, by, errors = saver.encrypted !== true } = checkedOptions(threadOptions, { ...options, threadId: thread });
+export async function progressOfThread(saver: TurnSaver, thread: string, options: FromThreadOptions): Promise<Progress> {
+  const {
+    threadId,
+    by,
+    errors = !internalsOf(saver).encrypted,
+  } = checkedOptions(threadOptions, { ...options, threadId: thread });
   const turns = await turnsOf(saver, threadId);
   const situation: Situation = {
     head: headOf(await newestCheckpoint(saver, threadId)),
-    inFlight: new Set((await saver.inFlight(threadId)).map((turn) => turn.id)),
-    running: await saver.isRunning(threadId),
+    inFlight: new Set((await saver.turns.inFlight(threadId)).map((turn) => turn.id)),
+    running: await saver.turns.isRunning(threadId),
   };
-  const groups = by === "node" ? byNode(turns, situation) : byTask(await saver.listTasks(threadId), turns, situation);
+  const groups = by === "node" ? byNode(turns, situation) : byTask(await saver.turns.tasks(threadId), turns, situation);
   const phases: Phase[] = [];
   for (const group of groups) phases.push(await phaseOf(saver, group, errors));
   return { threadId, phases, resume: resumeOf(phases, groups, situation), totals: sumOf(phases) };
 }
 
-async function turnsOf(saver: ProgressSource, threadId: string): Promise<Turn[]> {
+async function turnsOf(saver: TurnSaver, threadId: string): Promise<Turn[]> {
   const turns: Turn[] = [];
   for (;;) {
-    const page = await saver.listTurns(threadId, { afterSeq: turns.at(-1)?.seq ?? 0, limit: PAGE });
+    const page: Page<Turn> = await saver.turns.list(threadId, { after: turns.at(-1)?.seq, limit: PAGE });
     for (const turn of page) turns.push(turn);
-    if (page.length < PAGE) return turns;
+    if (page.cursor === undefined) return turns;
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
 /** Not by `getTuple`: to the saver that is the beginning of a run, which says what its task is called. */
-async function newestCheckpoint(saver: ProgressSource, threadId: string): Promise<CheckpointTuple | undefined> {
+async function newestCheckpoint(saver: TurnSaver, threadId: string): Promise<CheckpointTuple | undefined> {
   for await (const tuple of saver.list({ configurable: { thread_id: threadId, checkpoint_ns: "" } }, { limit: 1 })) return tuple;
   return undefined;
 }
 
 /** The newest task can go on, or the one before an `updateState`, which is a task without turns. All others are past. */
-function byTask(tasks: readonly TaskSpan[], turns: readonly Turn[], at: Situation): Group[] {
+function byTask(tasks: readonly Task[], turns: readonly Turn[], at: Situation): Group[] {
   const ofTask = grouped(turns, (turn) => turn.taskId);
   const newest = tasks.at(-1);
   const isUpdate = at.head.isUpdate && newest !== undefined && !ofTask.has(newest.taskId);
@@ -105,7 +101,7 @@ function byTask(tasks: readonly TaskSpan[], turns: readonly Turn[], at: Situatio
     const own = ofTask.get(task.taskId) ?? [];
     const course = courseOf(own);
     const status = task === current ? statusOfCurrentTask(course, at) : pastStatus(course);
-    return { id: task.taskId, turns: own, status, course, createdAt: new Date(task.createdAt) };
+    return { id: task.taskId, turns: own, status, course, createdAt: task.createdAt };
   });
 }
 
@@ -141,7 +137,7 @@ function pastStatus(course: Course | undefined): PhaseStatus {
   return course?.open !== undefined || course?.failed !== undefined || course?.waiting !== undefined ? "skipped" : "completed";
 }
 
-async function phaseOf(saver: ProgressSource, group: Group, errors: boolean): Promise<Phase> {
+async function phaseOf(saver: TurnSaver, group: Group, errors: boolean): Promise<Phase> {
   const { id, status, turns, createdAt } = group;
   const hasBegun = status !== "pending";
   const hasEnded = hasBegun && status !== "in-progress";
@@ -157,12 +153,13 @@ async function phaseOf(saver: ProgressSource, group: Group, errors: boolean): Pr
 }
 
 /** Why a phase failed; nothing else that a file could note is in the database. */
-async function notesOf(saver: ProgressSource, { status, course }: Group, errors: boolean): Promise<string> {
+async function notesOf(saver: TurnSaver, { status, course }: Group, errors: boolean): Promise<string> {
   if (course?.failed === undefined || (status !== "failed" && status !== "skipped")) return "";
   const node = JSON.stringify(course.failed.nodeName);
-  if (!errors) return failureLine(`node ${node}; its error stays in the ${saver.encrypted === true ? "encrypted " : ""}database`);
+  if (!errors)
+    return failureLine(`node ${node}; its error stays in the ${internalsOf(saver).encrypted ? "encrypted " : ""}database`);
   try {
-    const error = (await saver.turnState(course.failed))["error"] as { name?: unknown; message?: unknown } | undefined;
+    const error = (await saver.turns.state(course.failed))["error"] as { name?: unknown; message?: unknown } | undefined;
     const told = [error?.name, error?.message].filter((part) => typeof part === "string" && part !== "");
     return failureLine(told.length === 0 ? `node ${node}` : `node ${node}, ${told.join(": ")}`);
   } catch {

@@ -7,25 +7,6 @@ const PAGES_AT_ONCE = 1_024;
 /** With fewer free pages than this it is not worth while: they are used again soon. */
 const WORTH_WHILE = 256;
 
-export interface VacuumReport {
-  bytesBefore: number;
-  /** On disk, write-ahead log included. */
-  bytesAfter: number;
-  /** Pages that are free and still in the file. */
-  freePages: number;
-  /** `false`: the file was created without the means to give pages back; `saver.vacuum({ full: true })` writes it anew, once. */
-  givesBack: boolean;
-}
-
-/** Makes the database as small on disk as it can be. @param full writes the whole file anew */
-export async function vacuum(store: Store, full: boolean): Promise<VacuumReport> {
-  const { bytes: bytesBefore } = await store.space();
-  if (full) await store.vacuumFully();
-  else await giveBack(store, { truncate: true });
-  const { bytes: bytesAfter, freePages, givesBack } = await store.space();
-  return { bytesBefore, bytesAfter, freePages, givesBack };
-}
-
 /** Gives free pages back in steps, between which the event loop runs, and then makes the file smaller. */
 export async function giveBack(store: Store, how: { truncate: boolean; signal?: AbortSignal | undefined }): Promise<void> {
   for (let space = await store.space(); canGiveBack(space) && how.signal?.aborted !== true;) {

@@ -104,7 +104,7 @@ async function mark(
   if (marked === undefined) throw goneMeanwhile(row, ran);
   const what: EffectEvent["what"] | undefined =
     outcome.status === "done" ? "undone" : outcome.status === "failed" ? "undo-failed" : undefined;
-  if (what !== undefined) events.tell("effect", { what, effect: toPublicEffect(marked) });
+  if (what !== undefined) events.emit("effect", { what, effect: toPublicEffect(marked) });
 }
 
 /** @returns what to tell as the cause: that the failure could not be saved leaves the undo in doubt, and hides nothing */

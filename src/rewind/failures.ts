@@ -24,7 +24,7 @@ const failure = (code: TurnsErrorCode, row: EffectRow, what: string, details: Fr
   new TurnsError(code, { what, data: dataOf(row), ...details });
 
 export function uncompensated(threadId: string, gaps: readonly EffectSummary[]): TurnsError {
-  const named = firstOf(gaps, ({ id, name, node, undo }) => {
+  const named = firstOf(gaps, ({ id, name, nodeName: node, undo }) => {
     const why = undo === undefined ? "names no undo" : `undo ${JSON.stringify(undo)} is not registered`;
     return `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id}: ${why})`;
   });
@@ -65,7 +65,7 @@ export const undoFailed = (row: EffectRow, rewindId: string, cause: unknown): Tu
   failure("UNDO_FAILED", row, undoOf(row), {
     expected: "an undo that ends without an error",
     found: "one that threw; its error is the cause",
-    remedy: `Nothing was deleted, and what had been undone before is on record. Repair it and call the same rewind again, which goes on here; or undo the effect by hand and call ${resolve(row, '{ undo: "done" }')} first; or give the rewind up with saver.abandonRewind(${JSON.stringify(rewindId)}).`,
+    remedy: `Nothing was deleted, and what had been undone before is on record. Repair it and call the same rewind again, which goes on here; or undo the effect by hand and call ${resolve(row, '{ undo: "done" }')} first; or give the rewind up with saver.rewinds.abandon(${JSON.stringify(rewindId)}).`,
     data: { ...dataOf(row), rewindId },
     cause,
   });
@@ -98,13 +98,19 @@ export const notUnfinished = (rewind: RewindRow): TurnsError =>
     what: `giving up rewind ${rewind.id}`,
     expected: "a rewind that was begun and not finished",
     found: rewind.status === "abandoned" ? "one that was given up before" : `one that was done at ${rewind.createdAt}`,
-    remedy: "saver.unfinishedRewind(threadId) tells which is unfinished. Nothing was changed.",
+    remedy: "saver.rewinds.unfinished(threadId) tells which is unfinished. Nothing was changed.",
     data: { rewindId: rewind.id, threadId: rewind.threadId },
   });
 
 /** The deeds stay undone, whatever rows come back. */
-export function undoneMeanwhile(rewind: RewindRow, undone: readonly { id: string; name: string; node: string }[]): TurnsError {
-  const named = firstOf(undone, ({ id, name, node }) => `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id})`);
+export function undoneMeanwhile(
+  rewind: RewindRow,
+  undone: readonly { id: string; name: string; nodeName: string }[],
+): TurnsError {
+  const named = firstOf(
+    undone,
+    ({ id, name, nodeName: node }) => `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id})`,
+  );
   return new TurnsError("REWIND_CONFLICT", {
     what: `taking back rewind ${rewind.id}`,
     expected: "a rewind that undid no effects",

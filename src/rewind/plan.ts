@@ -134,7 +134,7 @@ const unknownTask = (request: RewindRequest, expected: string, spans: readonly T
     what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
     expected,
     found: "a task that is not among them",
-    remedy: "saver.listTasks(threadId) shows which there are. Nothing was deleted.",
+    remedy: "saver.turns.tasks(threadId) shows which there are. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, tasks: spans.map((span) => span.taskId) },
   });
 
@@ -143,7 +143,7 @@ const beforeBeginning = (threadId: string, targetSeq: number): TurnsError =>
     what: `rewind of thread ${describe(threadId)} to seq ${targetSeq}`,
     expected: "a point at which the thread was there",
     found: "one before its first task, or no such thread",
-    remedy: "saver.listTasks(threadId) shows where its tasks begin. Nothing was deleted.",
+    remedy: "saver.turns.tasks(threadId) shows where its tasks begin. Nothing was deleted.",
     data: { threadId, targetSeq },
   });
 
@@ -175,7 +175,7 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
     expected: "no run on it",
     found: `a run in process ${pid} on ${host}, started ${startedAt}${left}`,
     remedy: `Wait for ${leftBehind === 0 ? "the run" : nodes} to end, or stop ${leftBehind > 1 ? "them" : "it"}, and try again. Nothing was changed.`,
-    data: { threadId, pid, host, startedAt, ...(leftBehind === 0 ? {} : { leftBehind }) },
+    data: { threadId, pid, host, startedAt: new Date(startedAt), ...(leftBehind === 0 ? {} : { leftBehind }) },
   });
 }
 
@@ -206,7 +206,7 @@ export type UndoVerdict =
 
 /** An effect behind the target of a rewind. */
 export interface EffectSummary extends Pick<Effect, "id" | "name" | "label" | "taskId" | "status" | "undo"> {
-  node: string;
+  nodeName: string;
   verdict: UndoVerdict;
 }
 

@@ -111,7 +111,7 @@ function found(row: EffectRow, undos: ReadonlyMap<string, KnownUndo>): Found {
   return {
     row,
     undo: verdict === "undo" ? registered : undefined,
-    summary: { id, name, label, node, taskId, status, undo, verdict },
+    summary: { id, name, label, nodeName: node, taskId, status, undo, verdict },
   };
 }
 

@@ -1,3 +1,4 @@
+import { internalsOf } from "../internals";
 import { describe, TurnsError } from "../errors";
 import { compareFingerprints, differenceInWords, type GraphDifference, recordedGraph } from "../guards/compare";
 import type { TurnSaver } from "../saver";
@@ -81,7 +82,9 @@ function goneOf(
   const begun = [...failed, ...inFlight, ...waiting].filter(
     ({ path, checkpointId }) => !path.includes("|") && checkpointId === headId,
   );
-  const names = [...new Set([...begun.map(({ node }) => node), ...due])].filter((name) => !Object.hasOwn(graph.nodes, name));
+  const names = [...new Set([...begun.map(({ nodeName: node }) => node), ...due])].filter(
+    (name) => !Object.hasOwn(graph.nodes, name),
+  );
   return names.map((name) => `node ${JSON.stringify(name)}, which is due, is gone`);
 }
 
@@ -135,11 +138,11 @@ async function driftOf(
   // Of a run in which nothing ended, what began tells at least which graph it was.
   const known = nodes.completed.length > 0 ? nodes.completed : again;
   const turns = known.map(({ turnId: id }) => ({ id }));
-  const graphs = await saver.recordedGraphs(threadId, turns);
+  const graphs = await internalsOf(saver).recordedGraphs(threadId, turns);
   const byTurn = new Map(graphs.flatMap(({ turnIds, document }) => turnIds.map((id) => [id, document] as const)));
   const recorded = recordedGraph(known.map(({ turnId, path }) => ({ path, graph: byTurn.get(turnId) })));
   if (recorded === undefined) return undefined;
-  return compareFingerprints(recorded, saver.documentOf(graph), {
+  return compareFingerprints(recorded, internalsOf(saver).documentOf(graph), {
     completed: nodes.completed.map(({ path }) => path),
     failed: again.map(({ path }) => path),
   });

@@ -1,3 +1,4 @@
+import { internalsOf } from "../internals";
 import { type CheckpointTuple, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
@@ -10,7 +11,7 @@ import type { PregelLike } from "../turns/attached-graph";
  * none were. What was finished before it is another run, which a restart must not reach back to.
  */
 export async function lastRunOf(saver: TurnSaver, threadId: string): Promise<LastRun | undefined> {
-  const run = await saver.lastRun(threadId);
+  const run = await internalsOf(saver).lastRun(threadId);
   for (const { id, parentId, seq, behind } of run?.changes ?? []) {
     // Nothing due, or nobody can tell: a mere change of what there is.
     if ((await isDue(saver, threadId, id)) !== true) continue;

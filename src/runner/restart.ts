@@ -1,3 +1,4 @@
+import { internalsOf } from "../internals";
 import { type CheckpointTuple, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
@@ -68,7 +69,7 @@ type DoneEffect = Pick<Effect, "name" | "label" | "key">;
 
 /** The effects of a thread's last run that a run that starts from scratch would repeat: those that are done, and those that may be. */
 export async function repeatedBy(saver: TurnSaver, threadId: string, run: LastRun | undefined) {
-  const effects = run === undefined ? [] : await saver.effects.list(threadId, { afterSeq: Math.max(0, run.sinceSeq - 1) });
+  const effects = run === undefined ? [] : await saver.effects.list(threadId, { after: Math.max(0, run.sinceSeq - 1) });
   const done = effects.filter(({ status, undoStatus }) => status === "done" && undoStatus !== "done");
   return {
     done: done.map(({ name, label, key }): DoneEffect => ({ name, label, key })),
@@ -119,8 +120,8 @@ export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate)
   const reason = `gate:${gate.nodeTaskId}`;
   const { threadId, nodeName: node, confidence, maxRollbacks } = gate;
   const warn = (data: object, message: string): void =>
-    saver.logger.warn({ threadId, node, ...data }, `node ${JSON.stringify(node)} ${message}`);
-  const before = await saver.countRewinds(threadId, reason);
+    internalsOf(saver).logger.warn({ threadId, node, ...data }, `node ${JSON.stringify(node)} ${message}`);
+  const before = await internalsOf(saver).countRewinds(threadId, reason);
   if (before >= maxRollbacks) {
     warn({ confidence, rollbacks: before }, "was rolled back as often as it may be");
     return false;
@@ -132,7 +133,7 @@ export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate)
   }
   const rollback = before + 1;
   warn({ confidence, rollback, maxRollbacks }, "failed its validation: the run goes back to the checkpoint before it");
-  await saver.rewindToCheckpoint({ threadId, ...from, reason }, undos, true);
+  await internalsOf(saver).rewindToCheckpoint({ threadId, ...from, reason }, undos);
   return true;
 }
 
@@ -144,9 +145,9 @@ async function startOf(
   saver: TurnSaver,
   { threadId, nodeNs, turnId }: FailedGate,
 ): Promise<{ checkpointNs: string; checkpointId: string } | undefined> {
-  const run = await saver.lastRun(threadId);
+  const run = await internalsOf(saver).lastRun(threadId);
   if (run?.damage !== undefined) throw run.damage;
-  const turns = turnId === undefined ? [] : await saver.listTurns(threadId, { afterSeq: Math.max(0, (run?.sinceSeq ?? 0) - 1) });
+  const turns = turnId === undefined ? [] : await saver.turns.list(threadId, { after: Math.max(0, (run?.sinceSeq ?? 0) - 1) });
   const { checkpointNs, checkpointId } = turns.find(({ id }) => id === turnId) ?? {};
   if (checkpointNs !== undefined && checkpointId !== undefined) return { checkpointNs, checkpointId };
   const head = turnId === undefined && !nodeNs.includes("|") ? run?.branch[0] : undefined;

@@ -6,7 +6,7 @@ import type { Turn } from "../turns/turn";
 
 /** What is known of the last attempt of a node task. */
 export interface NodeOutcome {
-  node: string;
+  nodeName: string;
   /** Its place in the graph: `sub|a`. */
   path: string;
   nodeNs: string;
@@ -42,7 +42,7 @@ export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRu
   if (run === undefined) return nodes;
   const latest = new Map<string, Turn>();
   for (const turn of await turnsOf(saver, threadId, run)) latest.set(turn.nodeTaskId, turn);
-  for (const turn of await saver.inFlight(threadId)) {
+  for (const turn of await saver.turns.inFlight(threadId)) {
     nodes.inFlight.push(outcomeOf(turn));
     latest.delete(turn.nodeTaskId);
   }
@@ -60,7 +60,7 @@ export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRu
  * node is of the branch that the node is of.
  */
 async function turnsOf(saver: TurnSaver, threadId: string, { sinceSeq, inputId, branch }: LastRun): Promise<Turn[]> {
-  const turns = await saver.listTurns(threadId, { afterSeq: Math.max(0, sinceSeq - 1) });
+  const turns = await saver.turns.list(threadId, { after: Math.max(0, sinceSeq - 1) });
   // Without its input the branch is not known to its beginning.
   if (inputId === undefined) return turns;
   const known = new Set(branch);
@@ -76,7 +76,7 @@ async function turnsOf(saver: TurnSaver, threadId: string, { sinceSeq, inputId, 
 
 function outcomeOf(turn: Turn): NodeOutcome {
   return {
-    node: turn.nodeName,
+    nodeName: turn.nodeName,
     path: nodePathOf(turn.nodeNs),
     nodeNs: turn.nodeNs,
     nodeTaskId: turn.nodeTaskId,
@@ -101,7 +101,7 @@ async function inspectableError(saver: TurnSaver, turn: Turn): Promise<{ name: s
     return { name: "ValidationFailedError", message: `confidence ${confidence}, at least ${minConfidence} was wanted${why}` };
   }
   try {
-    const { error } = (await saver.turnState(turn)) as { error?: { name?: unknown; message?: unknown } };
+    const { error } = (await saver.turns.state(turn)) as { error?: { name?: unknown; message?: unknown } };
     if (error === undefined) return undefined;
     const { name, message } = error;
     return { name: typeof name === "string" ? name : "Error", message: typeof message === "string" ? message : "" };

@@ -30,9 +30,9 @@ export type { NodeOutcome };
 
 export async function statusOf(parts: AssessParts, threadId: string): Promise<ThreadStatus> {
   const { saver } = parts;
-  const running = await saver.isRunning(threadId);
+  const running = await saver.turns.isRunning(threadId);
   const { nodes, run, unfinished, difference, drift, obstacle } = await assess(parts, threadId);
-  const rewind = await saver.unfinishedRewind(threadId);
+  const rewind = await saver.rewinds.unfinished(threadId);
   const finished = !running && obstacle === undefined && unfinished === undefined;
   const stops = running
     ? { code: "THREAD_RUNNING", message: "a live process is running it" }
@@ -56,7 +56,7 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
 }
 
 async function inDoubt(saver: TurnSaver, threadId: string, afterSeq: number): Promise<Effect[]> {
-  return (await saver.effects.list(threadId, { afterSeq: Math.max(0, afterSeq) })).filter(
+  return (await saver.effects.list(threadId, { after: Math.max(0, afterSeq) })).filter(
     ({ status, undoStatus }) => status === "in-doubt" || undoStatus === "begun" || undoStatus === "failed",
   );
 }

@@ -49,7 +49,7 @@ export function unfinishedRewind(rewind: RewindRow, what: string): TurnsError {
     what,
     expected: "no rewind of it that was begun and not finished",
     found: `one to task ${describe(toTask)} (${rewindId}), begun at ${rewind.createdAt}`,
-    remedy: `Call the same rewind again, or saver.finishRewind, which goes on where it was; or give it up with saver.abandonRewind(${JSON.stringify(rewindId)}). Nothing was changed.`,
+    remedy: `Call the same rewind again, or saver.rewinds.finish, which goes on where it was; or give it up with saver.rewinds.abandon(${JSON.stringify(rewindId)}). Nothing was changed.`,
     data: { threadId, rewindId, toTask, targetSeq: rewind.targetSeq, reason: rewind.reason },
   });
 }
@@ -60,19 +60,19 @@ function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, rea
     what,
     expected: "a thread that is whole",
     found: `one that was rescued from a damaged file, where ${reason.slice(SALVAGED.length)}`,
-    remedy: `What had been done there may be done again. If that is right, saver.abandonRewind(${JSON.stringify(rewindId)}) lets the thread go on with what is there.`,
+    remedy: `What had been done there may be done again. If that is right, saver.rewinds.abandon(${JSON.stringify(rewindId)}) lets the thread go on with what is there.`,
     data: { threadId, rewindId, toTask, targetSeq, reason },
   });
 }
 
 /** @param holder who runs the thread by now */
 export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
-  const by = holder && { pid: holder.pid, host: holder.host, startedAt: holder.startedAt };
+  const by = holder && { pid: holder.pid, host: holder.host, startedAt: new Date(holder.startedAt) };
   return new TurnsError("LEASE_LOST", {
     what: `a run of thread ${describe(threadId)}`,
     expected: "the thread to be its own still",
     found: by
-      ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt}`
+      ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt.toISOString()}`
       : "somebody who took it over, and is done with it by now",
     remedy:
       "Nothing was saved. For too long this run gave no sign of life (its process was stopped, or its machine slept), and it counted as dead. Let it end; what goes on with the thread is the other run.",

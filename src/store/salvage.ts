@@ -21,7 +21,7 @@ export interface DamagedThread {
   /** The seq before which no checkpoint of the thread can be gone back to; undefined if none was cut off. */
   cutAt: number | undefined;
   /**
-   * What `saver.abandonRewind` takes, to say that the thread may go on with what is there. Until then its runs are refused, because
+   * What `saver.rewinds.abandon` takes, to say that the thread may go on with what is there. Until then its runs are refused, because
    * something that had been done may be done again. Undefined where nothing of that kind is missing.
    */
   acknowledge: string | undefined;

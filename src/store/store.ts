@@ -519,7 +519,7 @@ export interface RewindStanding {
 /** And to taking a rewind back. */
 export interface TakeBackStanding extends Pick<RewindStanding, "runs" | "unfinished"> {
   /** Effects that would come back although they have been undone, newest first. */
-  undone: readonly { id: string; name: string; node: string }[];
+  undone: readonly { id: string; name: string; nodeName: string }[];
 }
 
 /** How many rows of each kind were sealed anew; `archived` are those that rewinds keep. */

@@ -133,7 +133,7 @@ class Player {
     const { settle } = this.module;
     let settled = false;
     if (settle === undefined) return false;
-    for await (const { threadId } of this.#saver.listThreads()) {
+    for (const { threadId } of await this.#saver.listThreads()) {
       for (const effect of await this.#saver.effects.list(threadId, { status: "in-doubt" })) {
         const resolution = await settle(effect, this.world);
         if (resolution === undefined) continue;
@@ -173,7 +173,7 @@ async function beginningAt(
   steps: readonly NamedStep[],
 ): Promise<{ at: number; begun: boolean }> {
   const rewinds = steps.flatMap((step, index) => ("rewindTo" in step ? [index] : []));
-  const done = (await saver.listRewinds(threadId)).filter(
+  const done = (await saver.rewinds.list(threadId)).filter(
     ({ status, reason }) => status === "done" && reason === undefined,
   ).length;
   const at = done === 0 ? 0 : (rewinds[done - 1] ?? steps.length - 1) + 1;
@@ -183,8 +183,8 @@ async function beginningAt(
 }
 
 async function threadTasks(saver: TurnSaver, threadId: string): Promise<string[]> {
-  for await (const thread of saver.listThreads()) {
-    if (thread.threadId === threadId) return (await saver.listTasks(threadId)).map(({ taskId }) => taskId);
+  for (const thread of await saver.listThreads()) {
+    if (thread.threadId === threadId) return (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);
   }
   return [];
 }
@@ -195,14 +195,14 @@ async function snapshotOf(saver: TurnSaver): Promise<Snapshot> {
   const durable: Snapshot["durable"][number][] = [];
   const effects: KnownEffect[] = [];
   let rewinds = 0;
-  for await (const { threadId } of saver.listThreads()) {
-    for (const turn of await saver.listTurns(threadId)) {
+  for (const { threadId } of await saver.listThreads()) {
+    for (const turn of await saver.turns.list(threadId)) {
       const { nodeTaskId, nodeName: node } = turn;
       if (turn.turnType === "Thought") thoughts.push({ nodeTaskId, node });
       else if (turn.durable) durable.push({ nodeTaskId, node });
     }
     effects.push(...(await saver.effects.list(threadId)));
-    rewinds += (await saver.listRewinds(threadId)).filter(({ status }) => status === "done").length;
+    rewinds += (await saver.rewinds.list(threadId)).filter(({ status }) => status === "done").length;
   }
   return { thoughts, durable, effects, rewinds };
 }

@@ -20,6 +20,7 @@ export interface AttachOptions {
 
 /** Whose graphs are attached to. */
 export interface AttachingSaver {
+  saver: object;
   logger: Logger;
 }
 
@@ -36,7 +37,12 @@ const attachOptions = z.strictObject({
  *
  * @throws {TurnsError} INVALID_GRAPH for anything but a compiled graph that was compiled with this saver; INVALID_OPTION
  */
-export function attachRecorder(graph: unknown, recorder: TurnRecorder, saver: AttachingSaver, options: AttachOptions = {}): void {
+export function attachRecorder(
+  graph: unknown,
+  recorder: TurnRecorder,
+  { saver, logger }: AttachingSaver,
+  options: AttachOptions = {},
+): void {
   const { versions, stateVersion, gates } = checkedOptions(attachOptions, options);
   const resolved = { versions, stateVersion, gates: gates && resolveGates(gates) };
   const pregel = pregelOf(graph);
@@ -57,7 +63,7 @@ export function attachRecorder(graph: unknown, recorder: TurnRecorder, saver: At
   repairNestedResume(pregel);
   const unknown = face.graph.unknown(Object.keys({ ...versions, ...resolved.gates }));
   if (unknown.length === 0) return;
-  saver.logger.warn(
+  logger.warn(
     { nodes: unknown },
     "versions or gates name nodes that the graph does not show; they count only if a graph that a node calls by itself has such a node",
   );

@@ -132,7 +132,7 @@ function unknownTarget(targetTaskId: string, allTaskIds: readonly string[]): Tur
     expected: `one of the ${allTaskIds.length} tasks in the list`,
     found: "a task that is not in it",
     remedy: "Pass the whole ordered list of tasks, the target among them. Nothing was deleted.",
-    data: { targetTaskId },
+    data: { toTask: targetTaskId },
   });
 }
 

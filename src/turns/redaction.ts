@@ -152,7 +152,7 @@ export class Redaction {
         { threadId, nodeName, turnType },
         "a turn is saved without content, because it could not be redacted",
       );
-      this.#events.tell("turn_failed", { threadId, nodeName, turnType, error });
+      this.#events.emit("turn_failed", { threadId, nodeName, turnType, error });
     });
     return { as: "none" };
   }

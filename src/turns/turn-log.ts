@@ -135,7 +135,7 @@ export class TurnLog {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
         store.saveThought({ ...this.#row(attempt), state, start, needsSaves }, "boundary"),
       );
-      this.#parts.events.tell("turn", toPublicTurn(row));
+      this.#parts.events.emit("turn", toPublicTurn(row));
       return undefined;
     } catch (error) {
       return { error };
@@ -203,7 +203,7 @@ export class TurnLog {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Action", status), outcome, false, ({ packed }) =>
         store.saveAction({ ...this.#row(attempt), status, update: packed }, "boundary"),
       );
-      this.#parts.events.tell("turn", toPublicTurn(row));
+      this.#parts.events.emit("turn", toPublicTurn(row));
       return row;
     } catch (error) {
       this.#lost(attempt, "Action", error);
@@ -232,7 +232,7 @@ export class TurnLog {
         `the output of node ${JSON.stringify(nodeName)} ${verdict === "failed" ? "failed its validation" : "passed its validation with a warning"}`,
       );
     }
-    this.#parts.events.tell("validation", { ...at, turnId: action?.id, ...validation });
+    this.#parts.events.emit("validation", { ...at, turnId: action?.id, ...validation });
     if (stops) throw validationFailed({ threadId, nodeName, nodeNs, nodeTaskId, turnId: action?.id }, gate, validation);
   }
 
@@ -318,5 +318,5 @@ function className(value: unknown): string {
 export function reportLostTurn(to: Pick<TurnLogParts, "options" | "events">, threadId: string, lost: LostTurn): void {
   const { nodeName, turnType, error } = lost;
   to.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
-  to.events.tell("turn_failed", { threadId, ...lost });
+  to.events.emit("turn_failed", { threadId, ...lost });
 }

@@ -121,7 +121,7 @@ function noTurn(field: string, expected: string, found: unknown): TurnsError {
     what: `${field} of the turn`,
     expected,
     found: describe(found),
-    remedy: "Pass a turn as saver.listTurns(threadId) gives it.",
+    remedy: "Pass a turn as saver.turns.list(threadId) gives it.",
     data: { key: field },
   });
 }

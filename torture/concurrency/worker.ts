@@ -1,3 +1,4 @@
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { existsSync, writeFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import Database from "better-sqlite3";
@@ -130,7 +131,7 @@ async function keepsReading(saver: TurnSaver): Promise<void> {
       for await (const { config: at } of saver.list(config, { limit: 10 })) {
         if (at.configurable?.["thread_id"] !== threadId) throw new Error(`${threadId} lists ${JSON.stringify(at)}`);
       }
-      for await (const { threadId: id } of saver.listThreads()) if (!/^[ps]\d/.test(id)) throw new Error(`a thread ${id}`);
+      for (const { threadId: id } of await saver.listThreads()) if (!/^[ps]\d/.test(id)) throw new Error(`a thread ${id}`);
       report.looks += 1;
     });
     await noted(async () => {
@@ -156,7 +157,7 @@ async function keepsPruning(saver: TurnSaver): Promise<void> {
   for (let round = 0; !isOver(); round += 1) {
     await noted(async () => {
       await saver.prune({ keepLast: 30 });
-      if (round % 4 === 3) await saver.vacuum();
+      if (round % 4 === 3) await vacuum(saver);
       report.looks += 1;
     });
     await pause(1_000);

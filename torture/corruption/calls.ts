@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { CheckpointFile, GraphRunner, TurnsError, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { GraphRunner, TurnsError, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { isLacking } from "./lacking";
 import { answer, at, type Folder, graphOn, quiet } from "./world";
 
@@ -35,7 +36,7 @@ export async function readAll(path: string, threads: readonly string[], options:
   return withSaver(path, options, async (saver, told) => {
     const graph = graphOn(saver, []);
     const runner = new GraphRunner(graph);
-    await told("listThreads", () => collect(saver.listThreads()));
+    await told("listThreads", () => saver.listThreads());
     await told("list", () => collect(saver.list({} as never)));
     await told("deleted", () => saver.getTuple(at("gone")));
     for (const id of threads) {
@@ -44,14 +45,14 @@ export async function readAll(path: string, threads: readonly string[], options:
       await each("list", () => collect(saver.list(at(id))));
       await each("getState", () => graph.getState(at(id), { subgraphs: true }));
       await each("getStateHistory", () => collect(graph.getStateHistory(at(id))));
-      await each("listTasks", () => saver.listTasks(id));
-      await each("listTurns", () => saver.listTurns(id));
-      await each("tokenUsage", () => saver.tokenUsage(id));
-      await each("listNames", () => saver.listNames(id));
-      await each("listRewinds", () => saver.listRewinds(id));
+      await each("listTasks", () => saver.turns.tasks(id));
+      await each("listTurns", () => saver.turns.list(id));
+      await each("tokenUsage", () => saver.turns.tokenUsage(id));
+      await each("listNames", () => saver.names.list(id));
+      await each("listRewinds", () => saver.rewinds.list(id));
       await each("effects.list", () => saver.effects.list(id));
       await each("CHECKPOINT.md", () => CheckpointFile.fromThread(saver, id));
-      await each("inFlight", () => saver.inFlight(id));
+      await each("inFlight", () => saver.turns.inFlight(id));
       await each("status", async () => {
         const { ...status } = await runner.status(id);
         if (status.reason !== undefined && REFUSALS.includes(status.reason.code)) throw new Refusal(status.reason.code);
@@ -124,7 +125,7 @@ export async function withSaver(
   };
   let saver: TurnSaver | undefined;
   await told("open", () => {
-    saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", ...options });
+    saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...options });
   });
   if (saver === undefined) return outcomes;
   try {

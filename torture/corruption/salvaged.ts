@@ -88,10 +88,10 @@ async function wrongWithResuming(ground: Ground, target: string, report: Salvage
   const again = folder.copy(target);
   await withSaver(again, options, async (saver, told) => {
     for (const { threadId, acknowledge } of damaged.values()) {
-      if (acknowledge !== undefined) await told(`acknowledging ${threadId}`, () => saver.abandonRewind(acknowledge));
+      if (acknowledge !== undefined) await told(`acknowledging ${threadId}`, () => saver.rewinds.abandon(acknowledge));
     }
   }).then((acknowledged) => wrong.push(...broken(acknowledged, true)));
-  const saver = TurnSaver.fromPath(again, { logger: quiet, durability: "normal", ...options });
+  const saver = TurnSaver.fromPath(again, { logger: quiet, synchronous: "normal", ...options });
   const graph = graphOn(saver, ["mended"]);
   for (const id of damaged.keys()) {
     try {

@@ -26,13 +26,13 @@ export async function statesOf(path: string, threads: readonly string[], options
         }
       });
       await told(`turns of ${id}`, async () => {
-        for (const turn of await saver.listTurns(id)) rows.set(`${id} turn ${turn.id}`, [turn, await saver.turnState(turn)]);
+        for (const turn of await saver.turns.list(id)) rows.set(`${id} turn ${turn.id}`, [turn, await saver.turns.state(turn)]);
       });
       await told(`effects of ${id}`, async () => {
         for (const effect of await saver.effects.list(id)) rows.set(`${id} effect ${effect.id}`, effect);
       });
       await told(`names of ${id}`, async () => {
-        for (const name of await saver.listNames(id)) rows.set(`${id} name ${name.name}`, name);
+        for (const name of await saver.names.list(id)) rows.set(`${id} name ${name.name}`, name);
       });
     }
   });

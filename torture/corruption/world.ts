@@ -106,14 +106,14 @@ export async function build(
   ledger: Ledger,
   onState?: () => void,
 ): Promise<string[]> {
-  const saver = TurnSaver.fromPath(path, { logger: quiet, durability: "normal", ...options });
+  const saver = TurnSaver.fromPath(path, { logger: quiet, synchronous: "normal", ...options });
   const graph = graphOn(saver, ledger);
   const ids = Array.from({ length: threads }, (_, index) => `thread ${index}`);
   for (const [index, id] of ids.entries()) {
     await graph.invoke({ log: ["in"] }, at(id, { task_id: "first" }));
     if (index % 3 !== 1) await graph.invoke(answer, at(id, { task_id: "first" }));
     if (index % 3 === 2) {
-      await saver.nameCheckpoint({ threadId: id }, `good ${index}`);
+      await saver.names.set({ threadId: id }, `good ${index}`);
       await graph.invoke({ log: ["again"] }, at(id, { task_id: "second" }));
       onState?.();
       await saver.rewind({ threadId: id, toTask: "first" });

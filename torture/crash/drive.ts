@@ -133,7 +133,7 @@ export class Drive {
   }
 
   async #ended() {
-    const turns = await this.#saver.listTurns(THREAD);
+    const turns = await this.#saver.turns.list(THREAD);
     return turns.filter(({ turnType, durable, status }) => turnType === "Action" && durable && status === "ok");
   }
 
@@ -148,9 +148,9 @@ export class Drive {
     return {
       values: state.values,
       history,
-      tasks: (await this.#saver.listTasks(THREAD)).map(({ taskId }) => taskId),
+      tasks: (await this.#saver.turns.tasks(THREAD)).map(({ taskId }) => taskId),
       next: [...state.next].sort(),
-      inFlight: (await this.#saver.inFlight(THREAD)).map(({ nodeName }) => nodeName),
+      inFlight: (await this.#saver.turns.inFlight(THREAD)).map(({ nodeName }) => nodeName),
       ended: (await this.#ended()).map(({ nodeNs }) => pathOf(nodeNs)).sort(),
       effects: (await this.#saver.effects.list(THREAD))
         .map(({ nodeNs, name, label, status }) => `${pathOf(nodeNs)} ${name} ${label} ${status}`)

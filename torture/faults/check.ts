@@ -80,10 +80,10 @@ async function upkeepFaults(saver: TurnSaver, { deeds: path }: Order, acked: Ack
   const wrong: string[] = [];
   const has = (what: string) => acked.some((line) => line.what === what);
   const threads: string[] = [];
-  for await (const { threadId } of saver.listThreads()) threads.push(threadId);
+  for (const { threadId } of await saver.listThreads()) threads.push(threadId);
   if (has("copied") && !threads.includes("copy")) wrong.push("the copy is gone");
   if (has("deleted") === threads.includes("t1") && has("deleted")) wrong.push("a deleted thread is there");
-  const tasks = (await saver.listTasks("g")).map(({ taskId }) => taskId).join();
+  const tasks = (await saver.turns.tasks("g")).map(({ taskId }) => taskId).join();
   const allowed = has("taken back") ? ["T1,T2,T3"] : has("rewound") ? ["T1", "T1,T2,T3"] : ["T1", "T1,T2,T3"];
   if (!allowed.includes(tasks)) wrong.push(`thread g has the tasks ${tasks}`);
   const log = (await saver.getTuple({ configurable: { thread_id: "g" } }))?.checkpoint.channel_values["log"];

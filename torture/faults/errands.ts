@@ -124,7 +124,7 @@ export async function runTask(
 /** A run ends with its first error; its other branches may be at work for a moment. */
 async function isFree(scribe: Scribe, saver: TurnSaver, threadId: string): Promise<boolean> {
   for (const deadline = Date.now() + FREE_WITHIN_MS; Date.now() < deadline;) {
-    if ((await scribe.step("isRunning", () => saver.isRunning(threadId))) !== true) return true;
+    if ((await scribe.step("isRunning", () => saver.turns.isRunning(threadId))) !== true) return true;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   return false;

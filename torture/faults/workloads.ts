@@ -1,16 +1,11 @@
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { createHash } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import {
-  CheckpointFile,
-  CheckpointPersister,
-  TurnSaver,
-  type TurnSaverOptions,
-  TurnsError,
-  type VerifyReport,
-} from "langgraph-checkpoint-turns";
+import { CheckpointPersister, TurnSaver, type TurnSaverOptions, TurnsError, type VerifyReport } from "langgraph-checkpoint-turns";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { type Deeds, errands, runTask, settled, TASKS } from "./errands";
 import { checkpointFault, idOf, save, saveWrites, threadOf, turnOf, writesFault } from "./histories";
 import { GAVE_UP, type Scribe } from "./scribe";
@@ -72,7 +67,7 @@ async function saves({ scribe, rounds }: Given, saver: TurnSaver): Promise<void>
     if (written === GAVE_UP) continue;
     scribe.ack("writes", index);
     await look(writesFault, false)();
-    if (index % 3 === 2) await scribe.step("vacuum", () => saver.vacuum());
+    if (index % 3 === 2) await scribe.step("vacuum", () => vacuum(saver));
   }
 }
 
@@ -160,8 +155,8 @@ async function upkeep({ scribe, deeds }: Given, saver: TurnSaver): Promise<void>
   const runner = errands(saver, deeds);
   await verified(scribe, saver);
   await scribe.step("prune", () => saver.prune({ threadId: "t0", keepLast: 2 }));
-  await scribe.step("vacuum", () => saver.vacuum());
-  await scribe.step("vacuum full", () => saver.vacuum({ full: true }));
+  await scribe.step("vacuum", () => vacuum(saver));
+  await scribe.step("vacuum full", () => vacuum(saver, { full: true }));
   const copied = await scribe.step("copy", async () => {
     if (!(await hasThread(saver, "copy"))) await saver.copyThread("t1", "copy");
   });
@@ -182,7 +177,7 @@ async function upkeep({ scribe, deeds }: Given, saver: TurnSaver): Promise<void>
       scribe.ack("rewound");
       const { rewindId } = report;
       if (rewindId === undefined) break;
-      const back = await scribe.step("take back", () => saver.takeBackRewind(rewindId, { despiteUndone: true }));
+      const back = await scribe.step("take back", () => saver.rewinds.takeBack(rewindId, { despiteUndone: true }));
       if (back !== GAVE_UP) scribe.ack("taken back");
       break;
     }
@@ -192,7 +187,7 @@ async function upkeep({ scribe, deeds }: Given, saver: TurnSaver): Promise<void>
 }
 
 async function hasThread(saver: TurnSaver, threadId: string): Promise<boolean> {
-  for await (const thread of saver.listThreads()) if (thread.threadId === threadId) return true;
+  for (const thread of await saver.listThreads()) if (thread.threadId === threadId) return true;
   return false;
 }
 
@@ -225,11 +220,11 @@ async function reads({ scribe }: Given, saver: TurnSaver): Promise<void> {
       for await (const { checkpoint } of saver.list({ configurable: { thread_id: thread } })) found.push(checkpoint);
       return found;
     });
-    await told(`turns ${thread}`, () => saver.listTurns(thread));
+    await told(`turns ${thread}`, () => saver.turns.list(thread));
     await told(`effects ${thread}`, () => saver.effects.list(thread));
-    await told(`tasks ${thread}`, () => saver.listTasks(thread));
+    await told(`tasks ${thread}`, () => saver.turns.tasks(thread));
   }
   await told(`pending ${idOf(1)} of ${threadOf(1)}`, async () => (await writesFault(saver, 1)) ?? "as they were saved");
-  await told("tasks asked for", async () => (await saver.listTasks("g")).map(({ taskId }) => TASKS.includes(taskId)));
+  await told("tasks asked for", async () => (await saver.turns.tasks("g")).map(({ taskId }) => TASKS.includes(taskId)));
   await verified(scribe, saver);
 }

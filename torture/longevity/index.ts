@@ -118,14 +118,14 @@ async function historyPages(saver: TurnSaver, thread: string): Promise<boolean[]
 
 async function threadPages(saver: TurnSaver, expected: number): Promise<boolean> {
   const ids: string[] = [];
-  for await (const { threadId: id } of saver.listThreads()) ids.push(id);
+  for (const { threadId: id } of await saver.listThreads()) ids.push(id);
   const isWhole =
     new Set(ids).size === expected && ids.length === expected && ids.every((id, at) => at === 0 || id > (ids[at - 1] ?? ""));
   return verdict("many: listThreads has each thread once, in order", isWhole, `${ids.length} of ${expected}`);
 }
 
 async function withSaver<T>(path: string, options: TurnSaverOptions, work: (saver: TurnSaver) => Promise<T>): Promise<T> {
-  const saver = TurnSaver.fromPath(path, { durability: "normal", ...options });
+  const saver = TurnSaver.fromPath(path, { synchronous: "normal", ...options });
   try {
     return await work(saver);
   } finally {

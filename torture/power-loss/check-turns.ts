@@ -31,7 +31,7 @@ export async function checkTurns(path: string, expected: Expected): Promise<Find
       // What lost something is at an earlier moment, for which nothing is known of what was under way.
       const halfDone = lost.length === 0 ? halfDoneOf(thread, found) : [];
       findings.lost.push(...[...lost, ...halfDone].map((what) => `thread ${id}: ${what}`));
-      findings.corrupt.push(...actionsWithoutThought(await saver.listTurns(id)));
+      findings.corrupt.push(...actionsWithoutThought(await saver.turns.list(id)));
     }
   } catch (error) {
     findings.corrupt.push(String(error));

@@ -35,12 +35,12 @@ export const turnState = (turn: { turnType: string; status: string | undefined; 
 /** How a thread stands, by what the saver itself tells. */
 export async function standing(saver: TurnSaver, threadId: string): Promise<Facts> {
   const facts = await checkpointsOf(saver, threadId);
-  for (const turn of await saver.listTurns(threadId)) facts.set(turnFact(turn.id), turnState(turn));
+  for (const turn of await saver.turns.list(threadId)) facts.set(turnFact(turn.id), turnState(turn));
   for (const effect of await saver.effects.list(threadId)) {
     facts.set(effectFact(effect.key), effect.status);
     if (effect.undoStatus !== undefined) facts.set(undoFact(effect.key), effect.undoStatus);
   }
-  for (const rewind of await saver.listRewinds(threadId))
+  for (const rewind of await saver.rewinds.list(threadId))
     facts.set(`rewind ${rewind.id}`, rewind.takenBackAt === undefined ? rewind.status : "taken back");
   return facts;
 }

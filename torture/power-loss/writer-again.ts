@@ -14,7 +14,7 @@ const world = toldWorld(JSON.parse(before) as Deed[]);
 const runner = new GraphRunner(jobsGraph(saver, journaled(world)), runnerOptions(world));
 tell({ k: "opened" });
 for (const threadId of RUN_ON) {
-  if ((await saver.unfinishedRewind(threadId)) !== undefined) {
+  if ((await saver.rewinds.unfinished(threadId)) !== undefined) {
     await announced(saver, threadId, "finishing a rewind", true, () => runner.finishRewind({ threadId }));
   }
   const { resumable } = await runner.status(threadId);

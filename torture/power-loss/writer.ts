@@ -1,3 +1,4 @@
+import { vacuum } from "langgraph-checkpoint-turns/maintenance";
 import Database from "better-sqlite3";
 import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpoint-turns";
 import { seeded, textOf } from "../../bench/drive/words";
@@ -15,7 +16,7 @@ const random = seeded(11);
 
 function opened(options: TurnSaverOptions, autocheckpoint?: number) {
   const db = new Database(path);
-  const saver = new TurnSaver(db, { durability: durability as "full" | "normal", logger: quiet, ...options });
+  const saver = new TurnSaver(db, { synchronous: durability as "full" | "normal", logger: quiet, ...options });
   // So that the log goes into the file, and begins anew, in the midst of what is recorded.
   if (autocheckpoint !== undefined) db.pragma(`wal_autocheckpoint = ${autocheckpoint}`);
   tellEvents(saver);
@@ -60,13 +61,13 @@ async function first(): Promise<void> {
   await announced(saver, "c", "copy", true, () => saver.copyThread("a", "c"));
   await announced(saver, "b", "prune", false, () => saver.prune({ threadId: "b", keepLast: 2, batchSize: 2 }));
   await announced(saver, "x", "deletion", true, () => saver.deleteThread("x"));
-  await saver.vacuum();
+  await vacuum(saver);
   await run("d1", "d2");
   let rewindId = "";
   await announced(saver, "d", "rewind", true, async () => {
     rewindId = (await runner.rewind({ threadId: "d", toTask: "d1" })).rewindId ?? "";
   });
-  await announced(saver, "d", "taking back", true, () => saver.takeBackRewind(rewindId, { despiteUndone: true }));
+  await announced(saver, "d", "taking back", true, () => saver.rewinds.takeBack(rewindId, { despiteUndone: true }));
   saver.close();
   tell({ k: "closed" });
 }
@@ -83,7 +84,7 @@ async function second(): Promise<void> {
     pruned(t);
   }
   for (const t of ["a", "r"]) await announced(saver, t, "prune", false, () => saver.prune({ threadId: t, keepLast: 3 }));
-  await saver.vacuum({ full: true });
+  await vacuum(saver, { full: true });
   await bare(saver, "y", 2 * ROUNDS);
   tell({ k: "end" });
   process.kill(process.pid, "SIGKILL");

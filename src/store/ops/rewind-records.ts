@@ -47,7 +47,7 @@ export function* rewindOf(session: Session, rewindId: string): Program<StoredRew
     what: `rewind ${JSON.stringify(rewindId)}`,
     expected: "the id of a rewind on record",
     found: "none of that id",
-    remedy: "saver.listRewinds(threadId) shows which there are.",
+    remedy: "saver.rewinds.list(threadId) shows which there are.",
     data: { rewindId },
   });
 }

@@ -237,7 +237,7 @@ function threadDeleted(threadId: string, deletedAt: number, final: boolean): Tur
       ? "a thread that was not deleted for good"
       : "a save that starts from scratch, or continues from what is there",
     found: `a thread deleted at ${new Date(deletedAt).toISOString()}`,
-    remedy: "Nothing was saved. End the run that is still at work; saver.reuseThread(threadId) allows the id again.",
+    remedy: "Nothing was saved. End the run that is still at work; saver.retention.reuseThread(threadId) allows the id again.",
     data: { threadId },
   });
 }

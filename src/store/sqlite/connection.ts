@@ -15,7 +15,7 @@ const CACHE_KIB = 16_000;
 
 export interface ConnectionOptions {
   /** `full`: a commit survives a power cut. `normal`: it survives a crash of the process, and may be lost in a power cut. */
-  durability: "full" | "normal";
+  synchronous: "full" | "normal";
   /** Which one opens a file. Default: the first that is there. */
   driver?: DriverName;
 }
@@ -99,10 +99,10 @@ function refuseNoHandle(db: unknown): void {
 }
 
 /** All in one text: each by itself costs more than what it does. */
-function pragmasOf(db: SqliteDatabase, { durability }: ConnectionOptions): string {
+function pragmasOf(db: SqliteDatabase, { synchronous }: ConnectionOptions): string {
   const own = `PRAGMA busy_timeout = ${SQLITE_WAIT_MS};`;
   if (db.readonly) return own;
-  return `${own} PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}; PRAGMA fullfsync = ON;
+  return `${own} PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous === "full" ? "FULL" : "NORMAL"}; PRAGMA fullfsync = ON;
     PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 1000; PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES};
     PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON`;
 }

@@ -71,7 +71,7 @@ export async function open(random: Random): Promise<Session> {
       } catch {
         return "refused by the table";
       }
-      const saver = TurnSaver.fromPath(":memory:", { logger: quiet, durability: "normal" });
+      const saver = TurnSaver.fromPath(":memory:", { logger: quiet, synchronous: "normal" });
       try {
         const words: string[] = [];
         for (const onUnreadable of ["stop", "skip"] as const) {

@@ -1,3 +1,4 @@
+import { internalsOf } from "../../../src/testing-internal";
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { uuid6 } from "@langchain/langgraph-checkpoint";
@@ -6,7 +7,8 @@ import { SECRET } from "../../../__tests__/support/enc-graph";
 import { graphOn } from "../../../__tests__/support/ret-world";
 import { listener, tablesOf } from "../../../__tests__/support/s1-tools";
 import { fullFile } from "../../../__tests__/integrity/ver-world";
-import { CheckpointFile, CheckpointPersister, TurnSaver } from "../../../src/index";
+import { CheckpointPersister, TurnSaver } from "../../../src/index";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { answer, answerLater } from "../answer";
 import { CANARY } from "../judge";
 import { mutated } from "../mutate";
@@ -139,7 +141,7 @@ async function used(db: Database.Database, which: number): Promise<string> {
   const log = listener();
   const words = new Set<string>();
   let opened: TurnSaver | undefined;
-  words.add(answer(() => (opened = new TurnSaver(db, { logger: log, durability: "normal" }))));
+  words.add(answer(() => (opened = new TurnSaver(db, { logger: log, synchronous: "normal" }))));
   if (opened === undefined) return [...words].join();
   const saver = opened;
   const ask = async (work: () => Promise<unknown>): Promise<unknown> => {
@@ -159,7 +161,7 @@ async function used(db: Database.Database, which: number): Promise<string> {
       if (report.includes(SECRET)) throw new Finding("a report that tells what a value holds");
     },
     async () => {
-      for (const { id } of await saver.listRewinds("other")) await saver.takeBackRewind(id);
+      for (const { id } of await saver.rewinds.list("other")) await saver.rewinds.takeBack(id);
     },
     // What LangGraph and the graph make of a strange state is theirs; nothing that the state names may run.
     async () =>
@@ -170,22 +172,22 @@ async function used(db: Database.Database, which: number): Promise<string> {
     () => saver.prune({ threadId: "thread", keepLast: 1, dryRun: true }),
     () => saver.deleteThread("thread"),
     () => CheckpointFile.fromThread(saver, "thread"),
-    () => saver.compensationReport("thread", "task 0"),
+    () => saver.rewinds.compensationReport("thread", "task 0"),
   ];
   for (const threadId of which % 3 === 0 ? ["other", "copy"] : ["thread"]) {
     const config = { configurable: { thread_id: threadId } };
-    const turns = ((await ask(() => saver.listTurns(threadId))) ?? []) as any[];
-    for (const turn of turns.slice(-LISTED)) await ask(() => saver.turnState(turn));
-    await ask(() => saver.recordedGraphs(threadId, turns));
+    const turns = ((await ask(() => saver.turns.list(threadId))) ?? []) as any[];
+    for (const turn of turns.slice(-LISTED)) await ask(() => saver.turns.state(turn));
+    await ask(() => internalsOf(saver).recordedGraphs(threadId, turns));
     await ask(() => all(saver.list(config)));
     await ask(() => all(saver.list(config, { filter: { source: "loop" } })));
     for (const { id } of ((await ask(() => saver.effects.list(threadId))) ?? []) as any[]) await ask(() => saver.effects.get(id));
     for (const work of [
-      () => saver.listTasks(threadId),
-      () => saver.inFlight(threadId),
-      () => saver.liveRuns(threadId),
-      () => saver.tokenUsage(threadId),
-      () => saver.listNames(threadId),
+      () => saver.turns.tasks(threadId),
+      () => saver.turns.inFlight(threadId),
+      () => saver.turns.liveRuns(threadId),
+      () => saver.turns.tokenUsage(threadId),
+      () => saver.names.list(threadId),
       () => saver.getDeltaChannelHistory({ config, channels: ["delta"] }),
     ]) {
       await ask(work);
@@ -193,7 +195,7 @@ async function used(db: Database.Database, which: number): Promise<string> {
     const tuple = (await ask(() => saver.getTuple({ configurable: { ...config.configurable, checkpoint_ns: "" } }))) as any;
     if (tuple !== undefined) await ask(() => saver.put(tuple.config, { ...tuple.checkpoint, id: uuid6(1) }, tuple.metadata, {}));
   }
-  await ask(() => all(saver.listThreads()));
+  await ask(() => saver.listThreads());
   await ask(heavier[which % heavier.length] as () => Promise<unknown>);
   const persister = new CheckpointPersister(db);
   words.add(answer(() => persister.loadLatest("alone")));

@@ -54,7 +54,7 @@ export async function salvageFile(source: string, target: string, options: Salva
     let db: SqliteDatabase | undefined;
     try {
       const before = stampOf(source);
-      db = openFile(target, { durability: "normal" });
+      db = openFile(target, { synchronous: "normal" });
       const salvaged = await salvageInto(sessionOn(db), pages, source, options);
       if (stampOf(source) !== before) throw writtenMeanwhile(source);
       return salvaged;

@@ -1,0 +1,28 @@
+/**
+ * Writes the declarations of the entries into `dist/`: one file per module in `dist/types/`, under its own name, and one per entry. Each has
+ * a twin for CommonJS (`.d.cts`).
+ */
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { declarations, ROOT, textOf } from "./declarations.mjs";
+
+const DIST = join(ROOT, "dist");
+const TWINS = { "d.ts": "js", "d.cts": "cjs" };
+
+const { entries, modules } = declarations();
+rmSync(join(DIST, "types"), { recursive: true, force: true });
+for (const [extension, script] of Object.entries(TWINS)) {
+  for (const [module, kept] of modules) {
+    const file = join(DIST, "types", `${module}.${extension}`);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, textOf(module, kept, script));
+  }
+  for (const { name, exports } of entries) {
+    const lines = exports.map(({ name: exported, declared, module, isValue }) => {
+      const what = exported === declared ? exported : `${declared} as ${exported}`;
+      return `export ${isValue ? "" : "type "}{ ${what} } from "./types/${module}.${script}";`;
+    });
+    writeFileSync(join(DIST, `${name}.${extension}`), `${lines.join("\n")}\n`);
+  }
+}
+console.log(`${modules.size} modules of declarations`);

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { internalsOf } from "../internals";
+import { checkedOptions } from "../options";
+import { giveBack, removeLeftovers } from "../retention/space";
+import type { TurnSaver } from "../saver";
+import { isAlive } from "../turns/process-identity";
+
+export interface VacuumReport {
+  bytesBefore: number;
+  /** On disk, write-ahead log included. */
+  bytesAfter: number;
+  /** Pages that are free and still in the file. */
+  freePages: number;
+  /** `false`: the file was created without the means to give pages back; `vacuum(saver, { full: true })` writes it anew, once. */
+  givesBack: boolean;
+}
+
+const vacuuming = z.strictObject({ full: z.boolean().default(false) });
+
+/**
+ * Makes a saver's file as small as it can be, a little at a time.
+ *
+ * @param options.full writes the whole file anew; needed once for a file that another program created without `auto_vacuum`, which the
+ *   report's `givesBack: false` tells. Nothing else can be saved meanwhile.
+ * @throws {TurnsError} INVALID_OPTION, and what the store throws
+ */
+export async function vacuum(saver: TurnSaver, options: { full?: boolean } = {}): Promise<VacuumReport> {
+  const { full } = checkedOptions(vacuuming, options);
+  const { store } = internalsOf(saver);
+  await removeLeftovers(store, isAlive);
+  const { bytes: bytesBefore } = await store.space();
+  if (full) await store.vacuumFully();
+  else await giveBack(store, { truncate: true });
+  const { bytes: bytesAfter, freePages, givesBack } = await store.space();
+  return { bytesBefore, bytesAfter, freePages, givesBack };
+}

@@ -1,0 +1,134 @@
+import { z } from "zod";
+import { checkedOptions } from "../options";
+import { type Page, pageOf, type PageOptions, seqPage } from "../page";
+import { checkedId } from "../run-config";
+import type { RewindCounts, RewindRow } from "../store/store";
+import { rewindAttributes, storeSpan } from "../tracing";
+import type { CheckpointRewindRequest, CompensationReport, FinishRequest, RewindReport } from "./plan";
+import {
+  abandonRewind,
+  compensationReport,
+  finishRewind,
+  type RewindParts as Parts,
+  rewindToCheckpoint,
+  takeBackRewind,
+} from "./rewind";
+import type { Undos } from "./undos";
+
+/** A rewind on record. */
+export interface Rewind {
+  id: string;
+  threadId: string;
+  /** The task that the thread was taken back to. */
+  toTask: string;
+  /** All above it went: the newest row that stayed. */
+  targetSeq: number;
+  /** Its own place in the order of everything on its thread. */
+  seq: number;
+  /** What went was kept, so that the rewind can be taken back. */
+  archived: boolean;
+  createdAt: Date;
+  takenBackAt: Date | undefined;
+  /** `undoing` was begun and is not finished: effects behind its target are being undone, and nothing has been deleted. */
+  status: "undoing" | "done" | "abandoned";
+  /** Undefined for a rewind that a person asked for. */
+  reason: string | undefined;
+}
+
+/** @internal */
+export interface RewindParts extends Parts {
+  /** Gives the space of what was deleted back, in the background. */
+  space: { later(): void };
+}
+
+const rewindToTakeBack = z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
+
+/** The rewinds of threads: those on record, those that were not finished, and those to be taken back: `saver.rewinds`. */
+export class Rewinds {
+  readonly #parts: RewindParts;
+
+  /** @internal */
+  constructor(parts: RewindParts) {
+    this.#parts = parts;
+  }
+
+  /** The rewinds of a thread, oldest first, those taken back among them. @throws {TurnsError} INVALID_OPTION */
+  async list(threadId: string, options: PageOptions = {}): Promise<Page<Rewind>> {
+    const { after = -1, limit } = checkedOptions(seqPage, options);
+    const rows = await this.#parts.store.listRewinds(checkedId(threadId, "thread_id", "rewinds.list"));
+    return pageOf(rows.filter(({ seq }) => seq > after).map(toRewind), limit, ({ seq }) => seq);
+  }
+
+  /** The rewind of a thread that was begun and is not finished: until it is, or is given up, the thread does not run. */
+  async unfinished(threadId: string): Promise<Rewind | undefined> {
+    const row = await this.#parts.store.unfinishedRewind(checkedId(threadId, "thread_id", "rewinds.unfinished"));
+    return row && toRewind(row);
+  }
+
+  /** Goes on with the {@link unfinished} rewind of a thread. @returns undefined if there is none @throws as `saver.rewind` */
+  async finish(request: FinishRequest, undos?: Undos): Promise<RewindReport | undefined> {
+    return rewound(this.#parts, request, () => finishRewind(this.#parts, request, undos));
+  }
+
+  /**
+   * Gives an unfinished rewind up. Nothing is deleted; what it undid stays marked as undone, and is done anew, with another key, if its
+   * node runs again.
+   *
+   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND; REWIND_CONFLICT if it is not unfinished; THREAD_RUNNING while somebody is at
+   *   it; EFFECT_IN_DOUBT as long as nobody knows whether one of its undos ran
+   */
+  async abandon(rewindId: string): Promise<void> {
+    await abandonRewind(this.#parts, checkedOptions(rewindToTakeBack, { rewindId }).rewindId);
+  }
+
+  /**
+   * Takes a rewind back, while the thread stands as the rewind left it.
+   *
+   * @param options.despiteUndone also if it undid effects: they come back marked as undone, and stay undone
+   * @returns how many rows came back, by kind
+   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND, REWIND_CONFLICT, REWIND_UNFINISHED, THREAD_RUNNING; nothing has changed then
+   */
+  async takeBack(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
+    const checked = checkedOptions(rewindToTakeBack, { rewindId, ...options });
+    const report = await takeBackRewind(this.#parts, checked.rewindId, checked.despiteUndone);
+    this.#parts.events.emit("rewind_taken_back", report);
+    return report.restored;
+  }
+
+  /**
+   * What a rewind to a task would have to undo, and whether the undos cover it (S3.5).
+   *
+   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a task whose checkpoints were pruned
+   */
+  async compensationReport(threadId: string, toTask: string, undos?: Undos): Promise<CompensationReport> {
+    return compensationReport(this.#parts, { threadId, toTask }, undos);
+  }
+
+  /**
+   * `saver.rewind` to where a checkpoint was saved, before anything was done on its grounds, for a reason that goes on record. The nodes
+   * that ran from it run again.
+   *
+   * @throws {TurnsError} as `saver.rewind`; CHECKPOINT_NOT_FOUND if there is no such checkpoint
+   */
+  async toCheckpoint(request: CheckpointRewindRequest, undos?: Undos): Promise<RewindReport> {
+    return rewound(this.#parts, request, () => rewindToCheckpoint(this.#parts, request, undos));
+  }
+}
+
+/** Does a rewind, within a span, and tells of it. @internal */
+export async function rewound<R extends RewindReport | undefined>(
+  { events, space }: RewindParts,
+  request: object,
+  work: () => Promise<R>,
+): Promise<R> {
+  const report = await storeSpan("rewind", "langgraph_checkpoints", () => rewindAttributes(request), work);
+  if (report?.rewindId !== undefined) events.emit("rewind", report);
+  if (report?.rewindId !== undefined && !report.archived) space.later();
+  return report;
+}
+
+function toRewind({ targetTaskId: toTask, createdAt, takenBackAt, ...row }: RewindRow): Rewind {
+  const { id, threadId, targetSeq, seq, archived, status, reason } = row;
+  const times = { createdAt: new Date(createdAt), takenBackAt: takenBackAt === undefined ? undefined : new Date(takenBackAt) };
+  return { id, threadId, toTask, targetSeq, seq, archived, ...times, status, reason };
+}

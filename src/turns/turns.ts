@@ -1,0 +1,144 @@
+import { chunkAddresses } from "../codec";
+import { describe, TurnsError } from "../errors";
+import { checkedOptions } from "../options";
+import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
+import { checkedId } from "../run-config";
+import { loaded, loadedRecord, type UserSerde } from "../serde";
+import { type TaskSpan, taskSpans } from "../store/ownership";
+import type { RunRow, Store } from "../store/store";
+import { freshly } from "../tuples";
+import type { Values } from "../values";
+import { isAlive } from "./process-identity";
+import { type TokenUsage, tokenUsageOf } from "./tokens";
+import { inFlight, refuseNoTurn, stateOfTurn, surroundings, toPublicTurn, type Turn } from "./turn";
+
+/** A task of a thread: all of what was done for it, also where others came in between. */
+export interface Task {
+  taskId: string;
+  graphId: string;
+  firstSeq: number;
+  /** The last seq that can be the task's: the one before the next task begins. Undefined while it is the newest. */
+  endSeq: number | undefined;
+  createdAt: Date;
+}
+
+/** A run of an attached graph, in a process that lives. */
+export interface Run {
+  runId: string;
+  threadId: string;
+  host: string;
+  pid: number;
+  startedAt: Date;
+}
+
+/** @internal */
+interface TurnsParts {
+  store: Store;
+  values: Values;
+  serde: UserSerde | undefined;
+}
+
+/** The turns of threads, what they add up to, and which are at work: `saver.turns`. */
+export class Turns {
+  readonly #parts: TurnsParts;
+
+  /** @internal */
+  constructor(parts: TurnsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The turns of a thread, oldest first. A turn's `seq` is its place: `after` takes any, to begin behind it.
+   *
+   * @throws {TurnsError} INVALID_OPTION
+   */
+  async list(threadId: string, options: PageOptions = {}): Promise<Page<Turn>> {
+    const { after: afterSeq, limit } = checkedOptions(seqPage, options);
+    const id = checkedId(threadId, "thread_id", "turns.list");
+    const rows = await this.#parts.store.listTurns({ threadId: id, afterSeq, limit: rowsFor(limit) });
+    return pageOf(rows.map(toPublicTurn), limit, ({ seq }) => seq);
+  }
+
+  /**
+   * The state of a turn: what a Thought's node started from, what an Action's node returned.
+   *
+   * @throws {TurnsError} INVALID_CONFIG naming the field, for what is no turn; CHECKPOINT_NOT_FOUND if the turn, or the checkpoint a
+   *   Thought refers to, is gone; TURN_NOT_KEPT if it was saved without content, as the options `redact` and `turns` may say
+   */
+  async state(turn: Pick<Turn, "threadId" | "seq" | "id">): Promise<Record<string, unknown>> {
+    refuseNoTurn(turn);
+    const { store, values: codec, serde } = this.#parts;
+    const { threadId } = turn;
+    const [row] = await store.listTurns({ threadId, afterSeq: turn.seq - 1, limit: 1 });
+    if (row?.id !== turn.id) throw turnGone(turn.id);
+    return freshly(codec, threadId, async (remembered) => {
+      const { checkpointId, ns = "" } = row;
+      const behind = checkpointId === undefined ? undefined : await store.getCheckpoint(threadId, ns, checkpointId, remembered);
+      const chunks = await store.readChunks(threadId, chunkAddresses(row.serializedState));
+      const own = await loaded(serde, codec.decoded(threadId, row.serializedState, { generation: "", chunks }));
+      const stored = isPlainRecord(own) ? await loadedRecord(serde, own) : own;
+      const values = behind && (await loadedRecord(serde, codec.values(behind, behind, false)));
+      return stateOfTurn(row, stored, () => values);
+    });
+  }
+
+  /** Turns at the head of a thread whose node had begun and had not durably ended: what a crash interrupted. */
+  async inFlight(threadId: string): Promise<Turn[]> {
+    const { store } = this.#parts;
+    const open = (await store.openThoughts(checkedId(threadId, "thread_id", "turns.inFlight"))).map(toPublicTurn);
+    return inFlight(open, new Set(await store.knownNodeTasks(threadId, surroundings(open))));
+  }
+
+  /** The tasks of a thread, in the order in which they ended; the newest may still be going on. @throws {TurnsError} INVALID_OPTION */
+  async tasks(threadId: string, options: PageOptions = {}): Promise<Page<Task>> {
+    const { after = -1, limit } = checkedOptions(seqPage, options);
+    const spans = taskSpans(await this.#parts.store.listTasks(checkedId(threadId, "thread_id", "turns.tasks")));
+    const behind = spans.filter(({ endSeq }) => endSeq > after).map(toTask);
+    return pageOf(behind, limit, ({ endSeq }) => endSeq ?? Number.MAX_SAFE_INTEGER);
+  }
+
+  /**
+   * What the models of a thread's nodes reported, summed up by task and by node; each turn has its own in `tokens`. It is committed as
+   * it is reported, so a crash keeps it. Pruned turns are not in it any more.
+   */
+  async tokenUsage(threadId: string): Promise<TokenUsage> {
+    return tokenUsageOf(await this.#parts.store.tokenUsage(checkedId(threadId, "thread_id", "turns.tokenUsage")));
+  }
+
+  /** Whether some live process is running the thread. */
+  async isRunning(threadId: string): Promise<boolean> {
+    return (await this.#alive(threadId, "turns.isRunning")).length > 0;
+  }
+
+  /** The live processes that run the thread. Only attached graphs are known. */
+  async liveRuns(threadId: string): Promise<Run[]> {
+    return (await this.#alive(threadId, "turns.liveRuns")).map(toRun);
+  }
+
+  async #alive(threadId: string, doing: string): Promise<RunRow[]> {
+    const runs = await this.#parts.store.listRuns(checkedId(threadId, "thread_id", doing));
+    return runs.filter((run) => isAlive(run));
+  }
+}
+
+function toTask({ taskId, graphId, firstSeq, endSeq, createdAt }: TaskSpan): Task {
+  return { taskId, graphId, firstSeq, endSeq: endSeq === Infinity ? undefined : endSeq, createdAt: new Date(createdAt) };
+}
+
+function toRun({ runId, threadId, host, pid, startedAt }: RunRow): Run {
+  return { runId, threadId, host, pid, startedAt: new Date(startedAt) };
+}
+
+function isPlainRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}
+
+function turnGone(id: string): TurnsError {
+  return new TurnsError("CHECKPOINT_NOT_FOUND", {
+    what: `turn ${describe(id)}`,
+    expected: "a turn of this database",
+    found: "none of that id",
+    remedy: "saver.turns.list(threadId) shows which there are.",
+    data: { id },
+  });
+}
