@@ -42,6 +42,7 @@ export { checkedProgress, type Phase, type PhaseTokens, type Progress, type Resu
 export { renderInto, renderProgress } from "./report/render";
 export { planToPoint, pointOf } from "./rewind/plan";
 export { type RewindParts, rewindThread } from "./rewind/rewind";
+export { EarlyOutcomes, RunNames } from "./run-starts";
 export {
   createDatabaseSecret,
   encryptedSealing,

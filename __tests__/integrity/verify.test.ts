@@ -299,7 +299,7 @@ describe("S2.6 what the report says", () => {
     ]);
   });
 
-  it("what refers to checkpoints that were pruned is a remark, and what refers to none that ever was a problem", async () => {
+  it("what refers to checkpoints that were pruned, or never in the file, is a remark, and what refers to one that was lost a problem", async () => {
     const path = tempFile();
     const saver = openOn(path);
     for (const id of [1, 2, 3]) {
@@ -307,9 +307,20 @@ describe("S2.6 what the report says", () => {
     }
     await saver.prune({ threadId: "thread", keepLast: 1 });
     expect(await saver.verify()).toMatchObject({ ok: true, remarks: [{ kind: "reference", where: { checkpointId: idOf(3) } }] });
-    await put(saver, { thread: "unpruned", id: 9, parent: 8, values: { x: 1 }, versions: { x: 1 } });
-    expect(await saver.verify()).toMatchObject({ ok: false, problems: [{ kind: "reference", threadId: "unpruned" }] });
+    // As on MemorySaver, a config may name any checkpoint.
+    await put(saver, { thread: "unpruned", id: 8, parent: 7, values: { x: 1 }, versions: { x: 1 } });
+    await put(saver, { thread: "unpruned", id: 9, parent: 8, values: { x: 2 }, versions: { x: 2 } });
+    const remark = { kind: "reference", threadId: "unpruned", expected: `checkpoint ${idOf(7)}, its parent` };
+    expect(await saver.verify({ threadId: "unpruned" })).toMatchObject({ ok: true, remarks: [remark] });
     saver.close();
+
+    tamper(path, (db) => db.exec(`DELETE FROM langgraph_snapshots WHERE checkpoint_id = '${idOf(8)}'`));
+    const { ok, problems } = await verified(path, {}, { threadId: "unpruned" });
+    expect(ok).toBe(false);
+    expect(problems).toContainEqual(
+      expect.objectContaining({ kind: "reference", expected: `checkpoint ${idOf(8)}, its parent` }),
+    );
+    expect(problems).toContainEqual(expect.objectContaining({ kind: "thread", expected: "2 rows of snapshots, as on record" }));
   });
 
   it("a file damaged in its pages is reported and not thrown", async () => {
