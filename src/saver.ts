@@ -47,14 +47,14 @@ import {
   takeBackRewind,
 } from "./rewind/rewind";
 import type { Undos } from "./rewind/undos";
-import { addressOf, checkedId, configurableOf } from "./run-config";
+import { addressOf, checkedId, configurableOf, runAround } from "./run-config";
 import type { Saving } from "./saving";
 import { copyThread } from "./thread-copying";
 import { taskSpans, type TaskSpan } from "./store/ownership";
 import type { LastRun, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
-import { attachedGraph, attachRecorder, runAround, type AttachOptions } from "./turns/attach";
+import { attachedGraph, attachRecorder, type AttachOptions } from "./turns/attach";
 import { type RecordedGraph, recordedGraphsOf } from "./turns/attached-graph";
 import { isAlive } from "./turns/process-identity";
 import type { TurnRecorder } from "./turns/recorder";
