@@ -15,7 +15,7 @@ import { tempFile } from "../support/temp";
 import { flipsOf } from "../../torture/corruption/damage";
 import { changeIndex, copyOf, flip, forget, fullFile, indexesOf, tamper, type TableIndexName, verified } from "./ver-world";
 import { childProgram } from "../support/child-program";
-import { runs } from "../support/lane";
+import { LONG, runs } from "../support/lane";
 
 const ENCRYPTED: TurnSaverOptions = { encryption: { key: KEY } };
 const FILES: [string, TurnSaverOptions][] = [
@@ -77,8 +77,10 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     const [unfound, flipped, told] = [new Set<string>(), new Set<string>(), [] as string[]];
     const flips = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table));
     for (const one of flips) {
-      const copy = copyOf(path());
       const column = `${one.table}.${one.column}`;
+      // In the short lane each column is changed in one way.
+      if (!LONG && flipped.has(column)) continue;
+      const copy = copyOf(path());
       if (flip(copy, one)) {
         flipped.add(column);
         if (!(await found(copy, options, told))) unfound.add(column);
