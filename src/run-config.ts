@@ -50,6 +50,11 @@ export function addressOf(config: RunnableConfig, doing: string): Address {
   };
 }
 
+/** The id of the run that a run with these callbacks is a part of. */
+export function runAround(callbacks: RunnableConfig["callbacks"]): string | undefined {
+  return Array.isArray(callbacks) ? undefined : callbacks?.getParentRunId();
+}
+
 /** `undefined` and `null` mean every namespace to `list`, the root elsewhere. */
 export function namespaceOf(value: unknown, doing: string): string | undefined {
   if (value === undefined || value === null) return undefined;

@@ -2,6 +2,7 @@ import { TurnsError } from "./errors";
 import { isDerivedId } from "./system";
 import { type TaskNames, taskNamesOf } from "./run-config";
 import type { TaskClaim, EarlyOutcome, Lease, SawDeletion, SawEpoch } from "./store/store";
+import { Recent } from "./store/thread-state";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { type CheckpointMetadata, type PendingWrite, RESUME } from "@langchain/langgraph-checkpoint";
 
@@ -68,8 +69,9 @@ interface At extends Place {
   checkpointId: string;
 }
 
-/** Of so many checkpoints; those that never come are forgotten. */
+/** Of so many checkpoints, and so many characters besides the newest checkpoint's; those that never come are forgotten. */
 const LIMIT = 64;
+const CHARACTERS_MAX = 16 << 20;
 
 /**
  * How node tasks ended whose checkpoint hasn't been handed in yet. A graph that isn't attached has its Thoughts saved with the checkpoint,
@@ -77,22 +79,36 @@ const LIMIT = 64;
  * checkpoint only when the one before is saved, and the nodes don't wait for it.
  */
 export class EarlyOutcomes {
-  readonly #known = new Map<string, EarlyOutcome[]>();
+  readonly #known = new Map<string, { outcomes: EarlyOutcome[]; characters: number }>();
+  #characters = 0;
 
   add(at: At, outcome: EarlyOutcome): void {
     const key = checkpointKey(at);
-    this.#known.set(key, [...(this.#known.get(key) ?? []), outcome]);
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > LIMIT && oldest !== undefined) this.#known.delete(oldest);
+    const known = this.#known.get(key) ?? { outcomes: [], characters: 0 };
+    const characters = charactersOf(outcome);
+    this.#known.set(key, { outcomes: [...known.outcomes, outcome], characters: known.characters + characters });
+    this.#characters += characters;
+    for (const oldest of this.#known.keys()) {
+      if (oldest === key || (this.#known.size <= LIMIT && this.#characters <= CHARACTERS_MAX)) break;
+      this.#forget(oldest);
+    }
   }
 
   /** Those at a checkpoint that is handed in now, oldest first. */
   take(at: At): EarlyOutcome[] {
-    if (this.#known.size === 0) return [];
-    const known = this.#known.get(checkpointKey(at)) ?? [];
-    this.#known.delete(checkpointKey(at));
-    return known;
+    return this.#known.size === 0 ? [] : this.#forget(checkpointKey(at));
   }
+
+  #forget(key: string): EarlyOutcome[] {
+    const { outcomes, characters } = this.#known.get(key) ?? { outcomes: [], characters: 0 };
+    this.#known.delete(key);
+    this.#characters -= characters;
+    return outcomes;
+  }
+}
+
+function charactersOf({ settle: { update } }: EarlyOutcome): number {
+  return update === undefined ? 0 : update.parts.reduce((sum, part) => sum + part.text().length, update.text.length);
 }
 
 /** What a run found when it began. */
@@ -167,9 +183,12 @@ function isObject(value: unknown): value is object {
 
 const NONE: TaskNames = { taskId: undefined, graphId: undefined };
 
+/** More runs than this don't name their tasks at a time. */
+const NAMED = 10_000;
+
 /** What the newest run of each thread was told about its task: the callbacks of its nodes do not carry it. */
 export class RunNames {
-  readonly #of = new Map<string, TaskNames>();
+  readonly #of = new Recent<string, TaskNames>(NAMED);
 
   of(threadId: string): TaskNames {
     return this.#of.get(threadId) ?? NONE;

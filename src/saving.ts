@@ -11,7 +11,16 @@ import {
 import { encode } from "./codec";
 import { TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
-import { type Address, addressOf, checkedId, checkedTaskPath, importedAt, refuseMalformed, refuseNoWrites } from "./run-config";
+import {
+  type Address,
+  addressOf,
+  checkedId,
+  checkedTaskPath,
+  importedAt,
+  refuseMalformed,
+  refuseNoWrites,
+  runAround,
+} from "./run-config";
 import type { ResolvedOptions } from "./options";
 import {
   type PackedWrite,
@@ -41,8 +50,7 @@ import type {
 } from "./store/store";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/node-task";
-import { isRecorded, runAround } from "./turns/attach";
-import type { TurnRecorder } from "./turns/recorder";
+import { isRecorded, type TurnRecorder } from "./turns/recorder";
 import type { Redaction } from "./turns/redaction";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";

@@ -46,6 +46,7 @@ export { renderInto, renderProgress } from "./report/render";
 export type { PrunedEvent } from "./retention/prune";
 export { planToPoint, pointOf } from "./rewind/plan";
 export { type RewindParts, rewindThread } from "./rewind/rewind";
+export { EarlyOutcomes, RunNames } from "./run-starts";
 export {
   createDatabaseSecret,
   encryptedSealing,

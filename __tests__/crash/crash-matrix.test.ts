@@ -97,7 +97,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
   }, 60_000);
 
   test("S1.6 S4.7 a new process resumes at exactly the turn: what was done is not done again, what was in flight once more, the result is the same", async () => {
-    await forEachPoint(points(upTo(last), 9), async (killAt) => {
+    await forEachPoint(points(upTo(last), 7), async (killAt) => {
       const db = tempFile();
       const ledger = new Ledger(`${db}.ledger`);
       expect(await runChild("mixed", db, ledger.path, killAt)).toBe("killed");
@@ -138,7 +138,7 @@ describe("S1.6 S2.8 crash matrix: SIGKILL at every commit and at every body's st
 
   test("S1.6 functional tasks: a finished task() does not run again", async () => {
     const total = await countPoints("functional");
-    await forEachPoint(points(upTo(total), 4), async (killAt) => {
+    await forEachPoint(points(upTo(total), 3), async (killAt) => {
       const db = tempFile();
       const ledger = new Ledger(`${db}.ledger`);
       expect(await runChild("functional", db, ledger.path, killAt)).toBe("killed");

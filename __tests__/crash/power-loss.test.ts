@@ -33,7 +33,7 @@ if (goesWithout) console.warn(`Power loss is not tried here, as TURNS_WITHOUT_ST
   }, 60_000);
 
   it("S3.8 recorded work, the power cut anywhere: no image is corrupt, nothing acknowledged is lost, and runs go on to where they should", async () => {
-    const images = runs(30, 60);
+    const images = runs(15, 60);
     const found = await explore(recorded.turns, { images, seed: SEED, check: checkTurns, goOn, goOnEvery: 15 });
     expect(found).toMatchObject({ images, corrupt: 0, lost: 0, goneOn: images / 15, astray: 0, examples: [] });
   }, 60_000);

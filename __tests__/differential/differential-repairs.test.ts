@@ -5,7 +5,7 @@ import { DURABILITIES, repairPlans, runRepairs, variantsFor } from "./diff-repai
 import { runs } from "../support/lane";
 
 /** In the long lane 300 runs in all, each on MemorySaver, on a saver of ours, and on one that is attached. */
-const NUM_RUNS = runs(8, 100);
+const NUM_RUNS = runs(5, 100);
 
 describe.each(engines)("S6.1 random repairs of graphs with pending tasks, $name", (engine) => {
   test.each(DURABILITIES)(

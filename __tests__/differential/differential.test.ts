@@ -32,12 +32,19 @@ const asks = (name: string) => () => ({ log: [`${name}:${interrupt({ from: name 
 
 let scenarios = 0;
 
-/** One test per way of running it. In the short lane each scenario runs one way, and the next one the next way. */
+/**
+ * One test per way of running it. In the short lane each scenario runs one way, and the next one the next way; four of them attached, the
+ * next four unattached.
+ */
 function same(title: string, scenario: Scenario, all: readonly Mode[] = MODES): void {
-  const modes = LONG ? all : [all[scenarios++ % all.length]!];
+  const modes = LONG ? all : [all[scenarios % all.length]!];
+  const variants: readonly Variant[] = LONG
+    ? ["turns", "attached"]
+    : [Math.floor(scenarios / MODES.length) % 2 === 0 ? "attached" : "turns"];
+  scenarios += 1;
   describe.each(engines)("$name", (engine) => {
     test.each(modes)(`contract: ${title}, %s`, async (mode) => {
-      await expectSame(mode, scenario, undefined, engine);
+      await expectSame(mode, scenario, variants, engine);
     });
   });
 }

@@ -35,8 +35,8 @@ const plain = (): string => files.get("plain")!.path;
 /** A call may lack rows only if they aren't found any more, and then `verify` tells so: see `isLacking`. */
 describe("S3.1 whatever is damaged, nothing that was altered is returned", () => {
   test.each([
-    ["plain", { parts: ["columns"], every: runs(9, 5) }],
-    ["encrypted", { parts: ["columns"], every: runs(19, 11) }],
+    ["plain", { parts: ["columns"], every: runs(17, 5) }],
+    ["encrypted", { parts: ["columns"], every: runs(37, 11) }],
     ["plain", { parts: ["bytes", "log", "foreign"], every: 1 }],
     ["encrypted", { parts: ["log", "foreign"], every: 1 }],
   ] as const)(

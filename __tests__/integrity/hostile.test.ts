@@ -65,7 +65,7 @@ describe("hostile input: mutated valid inputs", () => {
     ["import", 4],
   ])("hostile input: %s: a value or a named error, no code run, nothing told, no prototype changed", async (name, inputs) => {
     const { found, answers } = await tried(await sessionOf(name), new Random(6), {
-      inputs: Math.ceil(inputs / runs(8, 1)) * TIMES,
+      inputs: Math.ceil(inputs / runs(16, 1)) * TIMES,
     });
     expect(found.map(({ what }) => what)).toEqual([]);
     expect(answers).toBeGreaterThan(0);

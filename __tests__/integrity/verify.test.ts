@@ -16,7 +16,7 @@ import { tempFile } from "../support/temp";
 import { flipsOf } from "../../torture/corruption/damage";
 import { changeIndex, copyOf, flip, forget, fullFile, indexesOf, tamper, type TableIndexName, verified } from "./ver-world";
 import { childProgram } from "../support/child-program";
-import { runs } from "../support/lane";
+import { LONG, runs } from "../support/lane";
 
 const ENCRYPTED: TurnSaverOptions = { encryption: { key: KEY } };
 const FILES: [string, TurnSaverOptions][] = [
@@ -78,8 +78,10 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     const [unfound, flipped, told] = [new Set<string>(), new Set<string>(), [] as string[]];
     const flips = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table));
     for (const one of flips) {
-      const copy = copyOf(path());
       const column = `${one.table}.${one.column}`;
+      // In the short lane each column is changed in one way.
+      if (!LONG && flipped.has(column)) continue;
+      const copy = copyOf(path());
       if (flip(copy, one)) {
         flipped.add(column);
         if (!(await found(copy, options, told))) unfound.add(column);
@@ -300,7 +302,7 @@ describe("S2.6 what the report says", () => {
     ]);
   });
 
-  it("what refers to checkpoints that were pruned is a remark, and what refers to none that ever was a problem", async () => {
+  it("what refers to checkpoints that were pruned, or never in the file, is a remark, and what refers to one that was lost a problem", async () => {
     const path = tempFile();
     const saver = openOn(path);
     for (const id of [1, 2, 3]) {
@@ -308,9 +310,20 @@ describe("S2.6 what the report says", () => {
     }
     await saver.prune({ threadId: "thread", keepLast: 1 });
     expect(await saver.verify()).toMatchObject({ ok: true, remarks: [{ kind: "reference", where: { checkpointId: idOf(3) } }] });
-    await put(saver, { thread: "unpruned", id: 9, parent: 8, values: { x: 1 }, versions: { x: 1 } });
-    expect(await saver.verify()).toMatchObject({ ok: false, problems: [{ kind: "reference", threadId: "unpruned" }] });
+    // As on MemorySaver, a config may name any checkpoint.
+    await put(saver, { thread: "unpruned", id: 8, parent: 7, values: { x: 1 }, versions: { x: 1 } });
+    await put(saver, { thread: "unpruned", id: 9, parent: 8, values: { x: 2 }, versions: { x: 2 } });
+    const remark = { kind: "reference", threadId: "unpruned", expected: `checkpoint ${idOf(7)}, its parent` };
+    expect(await saver.verify({ threadId: "unpruned" })).toMatchObject({ ok: true, remarks: [remark] });
     saver.close();
+
+    tamper(path, (db) => db.exec(`DELETE FROM langgraph_snapshots WHERE checkpoint_id = '${idOf(8)}'`));
+    const { ok, problems } = await verified(path, {}, { threadId: "unpruned" });
+    expect(ok).toBe(false);
+    expect(problems).toContainEqual(
+      expect.objectContaining({ kind: "reference", expected: `checkpoint ${idOf(8)}, its parent` }),
+    );
+    expect(problems).toContainEqual(expect.objectContaining({ kind: "thread", expected: "2 rows of snapshots, as on record" }));
   });
 
   it("a file damaged in its pages is reported and not thrown", async () => {

@@ -6,7 +6,7 @@ import { GraphRunner, TurnSaver, type TurnSaverOptions } from "langgraph-checkpo
 import { chain, Log } from "../support/s1-graph";
 import { quiet, rowsOfThread } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
-import { points } from "../support/lane";
+import { pairs, points } from "../support/lane";
 
 let path: string;
 let saver: TurnSaver;
@@ -248,9 +248,7 @@ describe("S3.7 a late run of a deleted thread", () => {
 });
 
 describe("S3.7 a new beginning under a deleted id", () => {
-  const cases = (["async", "sync", "exit"] as const).flatMap((durability) =>
-    [true, false].map((on) => [durability, on] as const),
-  );
+  const cases = pairs(["async", "sync", "exit"] as const, [true, false]);
 
   test.each(cases)("S3.7 is a thread of its own: durability %s, attached %s", async (durability, attached) => {
     const graph = nested(saver, "", gate());

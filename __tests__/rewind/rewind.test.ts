@@ -8,7 +8,7 @@ import { chain } from "../support/s1-graph";
 import { runProgram, startProgram } from "../support/s1-programs";
 import { dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
-import { runs } from "../support/lane";
+import { points, runs } from "../support/lane";
 
 jest.setTimeout(120_000);
 
@@ -146,7 +146,8 @@ describe("S1.5 a rewind is exact", () => {
 
   test.each(NEXT)("S1.5 afterwards the thread goes on as one that never had the later tasks: $do $asks", async (next) => {
     // The rows are equal for every chapter (above), so every other one will do here, alternately.
-    for (const chapter of chapters.filter((_, index) => index % 2 === NEXT.indexOf(next) % 2)) {
+    const some = chapters.filter((_, index) => index % 2 === NEXT.indexOf(next) % 2);
+    for (const chapter of points(some, 2)) {
       const back = copyOf(story);
       await back.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
       const never = world(fileLike(chapter.path));
@@ -286,7 +287,7 @@ describe("S1.5 a rewind is exact, whatever was done", () => {
           for (const made of opened) made.close();
         }
       }),
-      { numRuns: runs(6, 25) },
+      { numRuns: runs(4, 25) },
     );
   });
 });

@@ -88,7 +88,7 @@ describe("I3 round trip", () => {
         const carried = (await get(writer, { thread, id: 2 }))!;
         expect(fingerprint(carried.checkpoint.channel_values)).toBe(expected[0]);
       }),
-      { numRuns: runs(6, 25) * TIMES },
+      { numRuns: runs(4, 25) * TIMES },
     );
     writer.close();
     other.close();
@@ -144,7 +144,7 @@ describe("I3 against a model", () => {
           world.close();
         }
       }),
-      { numRuns: runs(6, 30) * TIMES },
+      { numRuns: runs(4, 30) * TIMES },
     );
   });
 });
@@ -192,7 +192,7 @@ describe("I3 mutation", () => {
         expectApart(state, await get(saver, { thread }), await get(saver, { thread }), await listed(saver, { thread }));
       }),
       // The values are changed, so only the choice of numbers is left to shrink.
-      { numRuns: runs(6, 30) * TIMES },
+      { numRuns: runs(4, 30) * TIMES },
     );
     saver.close();
   });

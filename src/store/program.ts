@@ -20,38 +20,6 @@ export type Execute = (text: string, values: readonly Bound[], returns: Statemen
  */
 export type Program<T = void> = Generator<Statement, T, unknown>;
 
-/** Runs a program whose statements are answered at once. @throws what the program throws */
-export function runNow<T>(program: Program<T>, execute: Execute): T {
-  let step = program.next();
-  while (step.done !== true) {
-    let answer: unknown;
-    try {
-      answer = execute(step.value.text, step.value.values, step.value.returns);
-    } catch (error) {
-      step = program.throw(error);
-      continue;
-    }
-    step = program.next(answer);
-  }
-  return step.value;
-}
-
-/** {@link runNow} for an engine that answers later. */
-export async function runLater<T>(program: Program<T>, execute: (statement: Statement) => Promise<unknown>): Promise<T> {
-  let step = program.next();
-  while (step.done !== true) {
-    let answer: unknown;
-    try {
-      answer = await execute(step.value);
-    } catch (error) {
-      step = program.throw(error);
-      continue;
-    }
-    step = program.next(answer);
-  }
-  return step.value;
-}
-
 /** `Array.map` with a program for each element, one after the other. */
 export function* mapped<A, T>(items: Iterable<A>, work: (item: A) => Program<T>): Program<T[]> {
   const results: T[] = [];

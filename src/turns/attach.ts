@@ -7,7 +7,7 @@ import type { Logger } from "../logger";
 import { checkedOptions } from "../options";
 import { AttachedGraph, pregelOf, type PregelLike } from "./attached-graph";
 import { repairNestedResume } from "./nested-resume";
-import { isRecorderOf, RecorderFace, type TurnRecorder } from "./recorder";
+import { faceIn, isRecorderOf, RecorderFace, type TurnRecorder } from "./recorder";
 
 export interface AttachOptions {
   /** Version labels of nodes, by path (`sub|a`) or name: with one, a node's code counts as changed when its label does (docs/drift.md). */
@@ -69,16 +69,6 @@ export function attachRecorder(
   );
 }
 
-/** Whether a run that carries these callbacks is recorded by this recorder; another saver's, of a graph around this one, is no help. */
-export function isRecorded(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): boolean {
-  return faceIn(callbacks, recorder) !== undefined;
-}
-
-/** The id of the run that a run with these callbacks is a part of. */
-export function runAround(callbacks: RunnableConfig["callbacks"]): string | undefined {
-  return Array.isArray(callbacks) ? undefined : callbacks?.getParentRunId();
-}
-
 /** What is known of a graph that the recorder is attached to. @throws {TurnsError} INVALID_GRAPH for one that it is not attached to */
 export function attachedGraph(graph: unknown, recorder: TurnRecorder): AttachedGraph {
   const face = faceOf(pregelOf(graph), recorder);
@@ -93,11 +83,6 @@ export function attachedGraph(graph: unknown, recorder: TurnRecorder): AttachedG
 
 function faceOf(pregel: PregelLike, recorder: TurnRecorder): RecorderFace | undefined {
   return faceIn(pregel.config?.callbacks, recorder);
-}
-
-function faceIn(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): RecorderFace | undefined {
-  const handlers: unknown[] = Array.isArray(callbacks) ? callbacks : (callbacks?.handlers ?? []);
-  return handlers.find((handler) => isRecorderOf(handler, recorder));
 }
 
 type Callbacks = RunnableConfig["callbacks"];

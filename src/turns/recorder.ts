@@ -1,6 +1,7 @@
 import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
 import type { Serialized } from "@langchain/core/load/serializable";
 import type { LLMResult } from "@langchain/core/outputs";
+import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChainValues } from "@langchain/core/utils/types";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
@@ -396,6 +397,16 @@ export class RecorderFace extends BaseCallbackHandler {
   override handleLLMError(_error: unknown, runId: string): Promise<void> {
     return this.recorder.modelEnds(runId, undefined);
   }
+}
+
+/** Whether a run that carries these callbacks is recorded by this recorder; another saver's, of a graph around this one, is no help. */
+export function isRecorded(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): boolean {
+  return faceIn(callbacks, recorder) !== undefined;
+}
+
+export function faceIn(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): RecorderFace | undefined {
+  const handlers: unknown[] = Array.isArray(callbacks) ? callbacks : (callbacks?.handlers ?? []);
+  return handlers.find((handler) => isRecorderOf(handler, recorder));
 }
 
 export function isRecorderOf(handler: unknown, recorder: TurnRecorder): handler is RecorderFace {

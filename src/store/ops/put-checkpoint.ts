@@ -1,7 +1,17 @@
-import { anyOf, mapped, type Program } from "../program";
+import { anyOf, type Program } from "../program";
 import { SNAPSHOT_ROWS } from "../rows";
 import type { Session } from "../session";
-import type { ChannelEntry, EarlyOutcome, NewCheckpoint, PackedValue, Pointer, SavedCheckpoint, Segment } from "../store";
+import type {
+  ChannelEntry,
+  EarlyOutcome,
+  LostTurn,
+  NewCheckpoint,
+  PackedValue,
+  Pointer,
+  SavedCheckpoint,
+  Segment,
+  TurnRow,
+} from "../store";
 import { type ThreadState, type KnownHead, headKey } from "../thread-state";
 import { runsAreSaved } from "./effect-orphans";
 import { type Manifest, type RawSnapshot, BY_ID, toLiveHead } from "./heads";
@@ -80,12 +90,19 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     turns: known === undefined && writes !== undefined && parent?.isSaved === true ? new Set() : known?.turns,
     isSaved: true,
   });
-  const planned = yield* mapped(checkpoint.planned, (thought) =>
-    turnApart(session, { nodeName: thought.nodeName, turnType: "Thought" }, insertThought(session, thought)),
-  );
-  const settled = yield* mapped(checkpoint.outcomes, (outcome) => settleEarly(session, key, checkpoint, outcome));
-  const lost = [...planned, ...settled].flatMap((saved) => saved?.lost ?? []);
-  return { seq, generation: key.generation, placed, actions: settled.flatMap((saved) => saved?.turn ?? []), lost };
+  const actions: TurnRow[] = [];
+  const lost: LostTurn[] = [];
+  for (const thought of checkpoint.planned) {
+    const of = { nodeName: thought.nodeName, turnType: "Thought" } as const;
+    const saved = yield* turnApart(session, of, insertThought(session, thought));
+    if (saved.lost !== undefined) lost.push(saved.lost);
+  }
+  for (const outcome of checkpoint.outcomes) {
+    const saved = yield* settleEarly(session, key, checkpoint, outcome);
+    if (saved?.turn !== undefined) actions.push(saved.turn);
+    if (saved?.lost !== undefined) lost.push(saved.lost);
+  }
+  return { seq, generation: key.generation, placed, actions, lost };
 }
 
 /**

@@ -12,7 +12,7 @@ import { KEYED_BY_SEQ, type Table } from "../tables";
 import { ThreadState } from "../thread-state";
 import { isBehind } from "./paging";
 import type { References } from "./row-references";
-import type { RawThread } from "./thread-rows";
+import { countedRows, countsOf, type RawThread } from "./thread-rows";
 
 export type Where = IntegrityProblem["where"];
 /** A thread as the rows of the other tables are held against it, damaged or not. */
@@ -32,6 +32,7 @@ export class VerifyContext {
   threads = 0;
   readonly #seqs = new SeqSet();
   readonly #owners = new Map<number, Owner | undefined>();
+  readonly #lacking = new Map<number, boolean>();
   #checked: Partial<VerifyCounts> = {};
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
@@ -42,6 +43,7 @@ export class VerifyContext {
   begin(until: number): void {
     this.until = until;
     this.#owners.clear();
+    this.#lacking.clear();
   }
 
   get isOver(): boolean {
@@ -81,6 +83,17 @@ export class VerifyContext {
   *ownerOf(threadId: string): Program<Owner | undefined> {
     const row = yield* this.session.get<{ thread: number }>(NUMBER, threadId);
     return row && (yield* this.owner(row.thread));
+  }
+
+  /** Whether there are fewer checkpoints of the thread than on record: one was lost. Counted once in a transaction. */
+  *lacksCheckpoints(owner: Owner): Program<boolean> {
+    const known = this.#lacking.get(owner.thread);
+    if (known !== undefined) return known;
+    const recorded = yield* countsOf(this.session, owner);
+    const there = yield* countedRows(this.session, owner);
+    const lacks = (there?.snapshots ?? 0) < (recorded?.snapshots ?? 0);
+    this.#lacking.set(owner.thread, lacks);
+    return lacks;
   }
 
   /** The thread a row belongs to, with the row's number held against the thread's. */

@@ -203,12 +203,15 @@ function* isStored(ctx: VerifyContext, { thread }: Owner, ns: string, checkpoint
   return (yield* ctx.session.get(STORED, thread, ns, checkpointId)) !== undefined;
 }
 
-/** Its parent is there. All its versions have one position, no other checkpoint has it, and it's the seq of the first of them. */
+/**
+ * Its parent is there, unless it was pruned, or never in this file: a config may name any checkpoint. All its versions have one position, no
+ * other checkpoint has it, and it's the seq of the first of them.
+ */
 function* checkSnapshot(ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow): Program {
   const { checkpoint_ns: ns, checkpoint_id: id, parent_checkpoint_id: parent, position, seq } = raw as RawOf<typeof SNAPSHOTS>;
   if (parent !== null && !(yield* isStored(ctx, owner, ns, parent))) {
-    const tell = owner.row.prunedSeq > 0 ? "remark" : "problem";
-    at[tell]("reference", `checkpoint ${parent}, its parent`, "none of that id");
+    const isLost = owner.row.prunedSeq === 0 && (yield* ctx.lacksCheckpoints(owner));
+    at[isLost ? "problem" : "remark"]("reference", `checkpoint ${parent}, its parent`, "none of that id");
   }
   const other = yield* ctx.session.get<{ seq: number }>(ELSEWHERE, owner.thread, ns, id, position);
   if (other === undefined && position > firstSeq(owner.thread) && position <= seq) return;

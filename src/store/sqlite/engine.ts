@@ -3,7 +3,7 @@ import type { Logger } from "../../logger";
 import type { Sealing } from "../../sealing";
 import { uptime } from "../../system";
 import type { Engine } from "../engine";
-import { answered, type Execute, type Program, runNow } from "../program";
+import type { Execute, Program } from "../program";
 import { Session } from "../session";
 import type { Awaitable } from "../store";
 import type { SqliteDatabase, SqliteStatement, SqliteTransaction } from "./driver";
@@ -55,7 +55,8 @@ export class SqliteEngine implements Engine {
   }
 
   /** Asked within a transaction, so that the answer stays true until its end. */
-  hasChanged(): Program<boolean> {
+  // eslint-disable-next-line require-yield -- SQLite answers at once
+  *hasChanged(): Program<boolean> {
     const version = this.#number("PRAGMA data_version");
     let isChanged = version !== this.#version;
     this.#version = version;
@@ -65,7 +66,7 @@ export class SqliteEngine implements Engine {
       this.#counted = undefined;
       this.#changed = counted;
     }
-    return answered(isChanged);
+    return isChanged;
   }
 
   /** What a transaction wrote is gone, or may go: its COMMIT failed, or it lay inside one of the user's. */
@@ -442,4 +443,20 @@ export class LogWatch {
       "the write-ahead log is long and SQLite cannot shorten it: a program has been reading the file in one transaction for a long time; end that transaction, and the log gets shorter by itself",
     );
   }
+}
+
+/** Runs a program whose statements are answered at once. @throws what the program throws */
+function runNow<T>(program: Program<T>, execute: Execute): T {
+  let step = program.next();
+  while (step.done !== true) {
+    let answer: unknown;
+    try {
+      answer = execute(step.value.text, step.value.values, step.value.returns);
+    } catch (error) {
+      step = program.throw(error);
+      continue;
+    }
+    step = program.next(answer);
+  }
+  return step.value;
 }
