@@ -34,12 +34,13 @@ export interface BackupReport {
   verified: VerifyReport | undefined;
 }
 
-const schema = z.strictObject({
-  overwrite: z.boolean().default(false),
-  verify: z.boolean().default(true),
-  signal: signalSchema.optional(),
-  onProgress: functionSchema<NonNullable<BackupOptions["onProgress"]>>().optional(),
-});
+const schema = () =>
+  z.strictObject({
+    overwrite: z.boolean().default(false),
+    verify: z.boolean().default(true),
+    signal: signalSchema.optional(),
+    onProgress: functionSchema<NonNullable<BackupOptions["onProgress"]>>().optional(),
+  });
 
 /** Copies a store to a file while it is in use; see `TurnSaver.backup`. */
 export async function backup(store: Store, path: string, options: BackupOptions): Promise<BackupReport> {

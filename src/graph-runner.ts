@@ -2,7 +2,6 @@ import { describe, TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
 import { nodePathOf, ofNode } from "./guards/fingerprint";
-import { CheckpointFile } from "./report/checkpoint-file";
 import {
   type CompensationReport,
   type FinishRequest,
@@ -219,6 +218,7 @@ export class GraphRunner<G extends RunnableGraph> {
     if (this.#options.checkpointFile === undefined) return release;
     try {
       const path = this.#fileOf(threadId);
+      const { CheckpointFile } = await import("./report/checkpoint-file");
       const follower = CheckpointFile.follow(this.saver, threadId, path);
       return async () => {
         await release();
@@ -244,6 +244,7 @@ export class GraphRunner<G extends RunnableGraph> {
   async #refreshFile(threadId: string, when: string): Promise<void> {
     if (this.#options.checkpointFile === undefined) return;
     try {
+      const { CheckpointFile } = await import("./report/checkpoint-file");
       await new CheckpointFile(this.#fileOf(threadId)).refresh(this.saver, threadId);
     } catch (error) {
       this.saver.logger.warn({ threadId, error: String(error) }, `CHECKPOINT.md could not be written ${when}`);

@@ -67,12 +67,13 @@ import type { Values } from "./values";
 export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./assembly";
 
 const THREADS_PER_PAGE = 100;
-const rewindToTakeBack = z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
-const vacuuming = z.strictObject({ full: z.boolean().default(false) });
-const deletion = z.strictObject({ final: z.boolean().default(false) });
+const rewindToTakeBack = () => z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
+const vacuuming = () => z.strictObject({ full: z.boolean().default(false) });
+const deletion = () => z.strictObject({ final: z.boolean().default(false) });
 /** Not strict: LangGraph may come to pass more. */
-const deltaRequest = z.object({ config: z.unknown().optional(), channels: z.array(z.string()) });
-const turnPage = z.strictObject({ afterSeq: z.number().int().min(0).optional(), limit: z.number().int().min(0).optional() });
+const deltaRequest = () => z.object({ config: z.unknown().optional(), channels: z.array(z.string()) });
+const turnPage = () =>
+  z.strictObject({ afterSeq: z.number().int().min(0).optional(), limit: z.number().int().min(0).optional() });
 
 /**
  * A LangGraph checkpointer on SQLite that also records turns and can rewind: `builder.compile({ checkpointer: saver })`.

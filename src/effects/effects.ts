@@ -35,20 +35,22 @@ export interface EffectsParts {
   events: SaverEmitter;
 }
 
-const page = z.strictObject({
-  status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
-  afterSeq: z.number().int().min(0).optional(),
-  limit: z.number().int().min(0).optional(),
-});
+const page = () =>
+  z.strictObject({
+    status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
+    afterSeq: z.number().int().min(0).optional(),
+    limit: z.number().int().min(0).optional(),
+  });
 
-const resolution = z.union(
-  [
-    z.strictObject({ outcome: z.literal("done"), result: z.unknown().optional() }),
-    z.strictObject({ outcome: z.enum(["not-done", "history"]) }),
-    z.strictObject({ undo: z.enum(["done", "not-done"]) }),
-  ],
-  'must be { outcome: "done", result? }, { outcome: "not-done" }, { outcome: "history" } or { undo: "done" | "not-done" }',
-);
+const resolution = () =>
+  z.union(
+    [
+      z.strictObject({ outcome: z.literal("done"), result: z.unknown().optional() }),
+      z.strictObject({ outcome: z.enum(["not-done", "history"]) }),
+      z.strictObject({ undo: z.enum(["done", "not-done"]) }),
+    ],
+    'must be { outcome: "done", result? }, { outcome: "not-done" }, { outcome: "history" } or { undo: "done" | "not-done" }',
+  );
 
 /** The journal of side effects, for people: `saver.effects`. */
 export class Effects {
@@ -64,7 +66,7 @@ export class Effects {
    * @param options.status only these; of those read, so a page may hold fewer than `limit`
    * @throws {TurnsError} INVALID_OPTION
    */
-  async list(threadId: string, options: z.input<typeof page> = {}): Promise<Effect[]> {
+  async list(threadId: string, options: z.input<ReturnType<typeof page>> = {}): Promise<Effect[]> {
     const { status, ...query } = checkedOptions(page, options);
     const rows = await this.#parts.store.listEffects({ threadId: checkedId(threadId, "thread_id", "effects.list"), ...query });
     const effects = rows.map((row) => toPublicEffect(row));

@@ -19,12 +19,13 @@ export interface NamedCheckpoint {
 }
 
 const isNamespace = (value: unknown): boolean => value === "" || isId(value);
-const schema = z.strictObject({
-  threadId: idSchema,
-  checkpointNs: z.custom<string>(isNamespace, "must be a namespace").default(""),
-  checkpointId: idSchema.optional(),
-  name: idSchema,
-});
+const schema = () =>
+  z.strictObject({
+    threadId: idSchema,
+    checkpointNs: z.custom<string>(isNamespace, "must be a namespace").default(""),
+    checkpointId: idSchema.optional(),
+    name: idSchema,
+  });
 
 /** @throws {TurnsError} INVALID_OPTION, CHECKPOINT_NOT_FOUND */
 export async function nameCheckpoint(store: Store, request: NameRequest, name: string, now: string): Promise<NamedCheckpoint> {

@@ -63,19 +63,21 @@ export interface RewindPlan {
 
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === "string");
 
-export const requestSchema = z.strictObject({
-  threadId: idSchema,
-  toTask: idSchema,
-  tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
-  dryRun: z.boolean().optional(),
-  archive: z.boolean().optional(),
-  allowUncompensated: z.boolean().optional(),
-});
+export const requestSchema = () =>
+  z.strictObject({
+    threadId: idSchema,
+    toTask: idSchema,
+    tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
+    dryRun: z.boolean().optional(),
+    archive: z.boolean().optional(),
+    allowUncompensated: z.boolean().optional(),
+  });
 
-export const checkpointSchema = requestSchema
-  .pick({ threadId: true, archive: true, allowUncompensated: true })
-  .extend({ checkpointNs: z.string().optional(), checkpointId: idSchema, reason: idSchema });
-export const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
+export const checkpointSchema = () =>
+  requestSchema()
+    .pick({ threadId: true, archive: true, allowUncompensated: true })
+    .extend({ checkpointNs: z.string().optional(), checkpointId: idSchema, reason: idSchema });
+export const finishSchema = () => requestSchema().pick({ threadId: true, allowUncompensated: true });
 
 /**
  * The task that owns a point, and the tasks that something goes of: those that began behind it, and the one that is cut.

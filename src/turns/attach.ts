@@ -23,12 +23,13 @@ export interface AttachingSaver {
   logger: Logger;
 }
 
-const attachOptions = z.strictObject({
-  versions: z.record(z.string(), z.string()).optional(),
-  stateVersion: z.string().optional(),
-  // Checked by themselves, so that they are named as everywhere.
-  gates: z.custom<GatesOptions>(() => true).optional(),
-});
+const attachOptions = () =>
+  z.strictObject({
+    versions: z.record(z.string(), z.string()).optional(),
+    stateVersion: z.string().optional(),
+    // Checked by themselves, so that they are named as everywhere.
+    gates: z.custom<GatesOptions>(() => true).optional(),
+  });
 
 /**
  * Puts the recorder into the graph's own config, in place: every later invoke, stream, streamEvents, batch and `withConfig` passes it

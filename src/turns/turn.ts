@@ -1,7 +1,7 @@
 import { describe, TurnsError } from "../errors";
 import { parseValidation, type Validation } from "../guards/gates";
 import { ID_RULE, isId } from "../system";
-import { expectationOf } from "../options";
+import { expectationOf, schemaOf } from "../options";
 import type { TokenCounts, TurnRow, TurnStatus, TurnType } from "../store/store";
 import { z } from "zod";
 
@@ -50,22 +50,23 @@ export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
 
 const text = z.custom<string>(isId, ID_RULE);
 
-const turnSchema = z.object({
-  id: text,
-  graphId: text,
-  nodeName: text,
-  turnType: z.enum(["Thought", "Action"]),
-  state: z.custom<Record<string, unknown>>(
-    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-    "must be an object of named values",
-  ),
-  taskId: text,
-  createdAt: z.date(),
-});
+const turnSchema = () =>
+  z.object({
+    id: text,
+    graphId: text,
+    nodeName: text,
+    turnType: z.enum(["Thought", "Action"]),
+    state: z.custom<Record<string, unknown>>(
+      (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+      "must be an object of named values",
+    ),
+    taskId: text,
+    createdAt: z.date(),
+  });
 
 /** @throws {TurnsError} INVALID_CHECKPOINT naming the first field that is wrong */
 export function checkedTurn(checkpoint: LangGraphCheckpoint): LangGraphCheckpoint {
-  const result = turnSchema.safeParse(checkpoint);
+  const result = schemaOf(turnSchema).safeParse(checkpoint);
   if (result.success) return checkpoint;
   const issue = result.error.issues[0] as z.core.$ZodIssue;
   const field = issue.path.join(".");
