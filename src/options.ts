@@ -192,7 +192,10 @@ export function expectationOf(issue: z.core.$ZodIssue): string {
     case "invalid_type":
       return KINDS[issue.expected] ?? `an instance of ${issue.expected}`;
     case "invalid_value":
-      return issue.values.map((value) => JSON.stringify(value)).join(" or ");
+      return issue.values
+        .map((value) => JSON.stringify(value))
+        .join(", ")
+        .replace(/, (?=[^,]*$)/, " or ");
     case "too_small":
       return bounded(issue.origin, "at least", issue.minimum);
     case "too_big":

@@ -416,7 +416,7 @@ describe("the choice of the driver", () => {
 
   test("an option that names none is refused by name, one beside an open handle too", () => {
     const file = tempFile();
-    expect(() => TurnSaver.fromPath(file, { driver: "sqlite3" as never })).toThrow(/option "driver".*"better-sqlite3"/);
+    expect(() => TurnSaver.fromPath(file, { driver: "sqlite3" as never })).toThrow(/^Option "driver" is "sqlite3"\. Pass "better-sqlite3"/);
     const db = openDatabase(file, { driver: there[0] });
     expect(() => new TurnSaver(db, { driver: there[0] })).toThrow(/option "driver": expected none beside an open database/);
     db.close();
