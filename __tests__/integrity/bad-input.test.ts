@@ -176,7 +176,7 @@ describe("bad input: arguments that are none", () => {
     const { saver, close } = await setup();
     const refused = saver.turnState(turn as Turn);
     await expect(refused).rejects.toMatchObject({ code: "INVALID_CONFIG", data: { key } });
-    await expect(refused).rejects.toThrow(new RegExp(`^${key} of the turn: expected .*; found `));
+    await expect(refused).rejects.toThrow(new RegExp(`^${key} of the turn is .+\\. It must be .+\\. Pass a turn as`));
     close();
   });
 
@@ -190,7 +190,9 @@ describe("bad input: arguments that are none", () => {
       () => saver.putWrites(config, [["a", 1]], TASK),
     ];
     expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "INVALID_CONFIG"));
-    await expect(saver.getTuple(config)).rejects.toThrow(`the config, needed for getTuple: expected an object; found ${config}.`);
+    await expect(saver.getTuple(config)).rejects.toThrow(
+      `The config of getTuple is ${config ?? (config === null ? "null" : "missing")}. It must be an object. Pass e.g. { configurable`,
+    );
     expect(rows()).toEqual(before);
     close();
   });
@@ -221,7 +223,7 @@ describe("bad input: arguments that are none", () => {
     const before = rows();
     const refused = saver.put(thread(), ...(args as [any, any, any]));
     await expect(refused).rejects.toMatchObject({ code: "INVALID_CHECKPOINT", data: { field } });
-    await expect(refused).rejects.toThrow(`${field} to save: expected an object; found `);
+    await expect(refused).rejects.toThrow(new RegExp(`^${field.replace(".", "\\.")} is .+\\. It must be an object\\. `));
     expect(rows()).toEqual(before);
     close();
   });
@@ -388,7 +390,7 @@ describe("bad input: files", () => {
       TurnSaver.fromPath(path as string, { logger: quiet }).close();
       return "no error";
     } catch (error) {
-      expect((error as Error).message).toMatch(/expected .*; found .*/);
+      expect((error as Error).message).toMatch(/^(Database|The path of the database|\/).+\. [A-Z].+\.$/s);
       return (error as TurnsError).code;
     }
   };
@@ -405,6 +407,7 @@ describe("bad input: files", () => {
     const folder = tempFile("folder");
     mkdirSync(folder);
     expect(opened(folder)).toBe("STORE_UNAVAILABLE");
+    expect(() => TurnSaver.fromPath(folder)).toThrow(`${folder} is a directory, not a database file. `);
     expect(opened(join(folder, "missing", "agent.db"))).toBe("STORE_UNAVAILABLE");
     expect(opened("/proc/agent.db")).toBe("STORE_UNAVAILABLE");
     expect(opened(join(dirname(folder), "x".repeat(300)))).toBe("STORE_UNAVAILABLE");
@@ -438,7 +441,7 @@ describe("bad input: files", () => {
   test("bad input: a closed handle, and things that are no handle", () => {
     const db = new Database(":memory:");
     db.close();
-    expect(() => new TurnSaver(db, { logger: quiet })).toThrow(/database: expected .*; found a closed database/);
+    expect(() => new TurnSaver(db, { logger: quiet })).toThrow(/^The database is closed\. /);
     for (const thing of [{}, [], 7, null, undefined]) {
       expect(() => new TurnSaver(thing as never, { logger: quiet })).toThrow(TurnsError);
     }
@@ -647,7 +650,7 @@ describe("bad input: values that cannot be saved", () => {
   ];
 
   test.each(VALUES)(
-    "bad input: %s in put and putWrites names the channel and the path, and nothing is saved",
+    "S8.8 bad input: %s in put and putWrites names the node, the channel and the path, and nothing is saved",
     async (_title, value) => {
       const { saver, rows, close } = await setup();
       const { config } = await save(saver, "t");
@@ -663,9 +666,15 @@ describe("bad input: values that cannot be saved", () => {
           ["state", { list: [0, { bad: value }] }],
         ],
         TASK.replace(/1$/, "2"),
+        "~__pregel_pull, draft",
       );
-      await expect(writes).rejects.toMatchObject({ code: "UNSERIALIZABLE_VALUE", data: { channel: "state" } });
-      await expect(writes).rejects.toThrow(/list\[1\]\.bad/);
+      await expect(writes).rejects.toMatchObject({
+        code: "UNSERIALIZABLE_VALUE",
+        data: { node: "draft", channel: "state", path: "list[1].bad" },
+      });
+      await expect(writes).rejects.toThrow(
+        /^What node "draft" wrote to channel "state" can't be saved: at list\[1\]\.bad there is a/,
+      );
       const inMetadata = saver.put(config, checkpoint(), { ...metadata, bad: value } as any, { channel: 1 });
       await expect(inMetadata).rejects.toMatchObject({ code: "UNSERIALIZABLE_VALUE" });
       expect(rows()).toEqual(before);

@@ -129,9 +129,7 @@ function refuseNoSaver(saver: unknown): void {
   const { reserve, putWrites, listTasks } = (saver ?? {}) as Partial<TurnSaver>;
   if ([reserve, putWrites, listTasks].every((method) => typeof method === "function")) return;
   throw new TurnsError("INVALID_OPTION", {
-    what: "saver",
-    expected: "an open TurnSaver to import into",
-    found: describe(saver),
+    problem: `The target of an import is ${describe(saver)}, not an open TurnSaver.`,
     remedy: "Pass the target, e.g. TurnSaver.fromPath(path).",
   });
 }

@@ -124,9 +124,7 @@ function parse<T>(type: () => z.ZodType<T>, value: unknown, name: string): T {
 
 const providerFailed = (cause: unknown, keyIds: readonly string[]): TurnsError =>
   new TurnsError("KEY_PROVIDER_FAILED", {
-    what: 'option "encryption.provider"',
-    expected: "keys",
-    found: "an error, which is the cause of this one",
+    problem: 'Option "encryption.provider" threw, or rejected; its error is the cause.',
     remedy: "Make the keys available, then open the database again; nothing was written.",
     data: { keyIds: [...keyIds] },
     cause,
@@ -164,16 +162,16 @@ export interface ResolvedKeys {
 function toResolvedKeys(input: Readonly<Record<string, unknown>>, current: string): ResolvedKeys {
   const byId = new Map<string, MasterKey>();
   for (const [id, value] of Object.entries(input)) {
-    if (!isKeyId(id)) throw refused("the id of an encryption key", KEY_ID_RULE, `an id of ${id.length} characters`);
+    if (!isKeyId(id)) throw refused("The id of an encryption key", KEY_ID_RULE, `an id of ${id.length} characters`);
     const key = createSecretKey(keyBytes(value, id));
     const twin = [...byId.values()].find((other) => other.key.equals(key));
-    if (twin !== undefined) throw refused(nameOf(id), "a key of its own", `the same key as ${JSON.stringify(twin.id)}`);
+    if (twin !== undefined) throw refused(nameOf(id), "another key than the rest", `the same key as ${JSON.stringify(twin.id)}`);
     byId.set(id, { id, key });
   }
   const found = byId.get(current);
   if (found === undefined) {
     const ids = [...byId.keys()].map((id) => JSON.stringify(id)).join(", ");
-    throw refused("option `encryption.current`", `one of the key ids given (${ids})`, "an id that is not among them");
+    throw refused("Option `encryption.current`", `one of the key ids given (${ids})`, "an id that is not among them");
   }
   return { current: found, byId };
 }
@@ -229,9 +227,7 @@ function nameOf(id: string): string {
 
 const refused = (what: string, expected: string, found: string, remedy?: string): TurnsError =>
   new TurnsError("INVALID_OPTION", {
-    what,
-    expected,
-    found,
+    problem: `${what} must be ${expected}, and is ${found}.`,
     remedy: remedy ?? "Correct the option `encryption`, or what its provider returns.",
     data: { option: "encryption" },
   });
