@@ -427,7 +427,7 @@ describe("the choice of the driver", () => {
   });
 
   test("a path of blanks is refused: it would be a database that is gone with the process", () => {
-    expect(() => TurnSaver.fromPath("  ")).toThrow(/^The path of the database is "  "\. Pass the path of a file, /);
+    expect(() => TurnSaver.fromPath(" ")).toThrow(/^The path of the database is " "\. Pass the path of a file, /);
   });
 });
 

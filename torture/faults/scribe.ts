@@ -11,7 +11,7 @@ export type Line =
   | { kind: "end" };
 
 /** Every message says what is wrong, in a sentence, and then what to do. */
-const FORM = /^["A-Z/].+\. .+\.$/s;
+const FORM = /^\S.+\. \S.+\.$/s;
 
 export const GAVE_UP = Symbol("gave up");
 

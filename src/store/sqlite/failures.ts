@@ -21,7 +21,7 @@ const PERMISSIONS = "the permissions of the file and of its folder (SQLite write
 
 /** By the beginnings of the codes, the longer ones before the shorter. */
 const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem: string, remedy: string])[] = [
-  ["NOTADB", "NOT_A_DATABASE", "isn't a SQLite database", "Give another path; the file wasn't changed."],
+  ["NOTADB", "NOT_A_DATABASE", "isn't a SQLite database", "Give another path; the file was not changed."],
   [
     "BUSY LOCKED",
     "STORE_BUSY",
@@ -38,7 +38,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "READONLY_DBMOVED",
     "STORE_UNAVAILABLE",
     "was moved, replaced or deleted while it was open",
-    "Nothing was saved. Put the file back, or open a new saver.",
+    "Nothing was saved. Put it back, or open a new saver.",
   ],
   [
     "CANTOPEN",
