@@ -30,12 +30,13 @@ export default defineConfig({
     options.minifyWhitespace = true;
     options.minifySyntax = true;
   },
-  external: [
-    "langgraph-checkpoint-turns",
-    /^@langchain\//,
-    /^@opentelemetry\//,
-    /^better-sqlite3($|\/)/,
-    /^markdown-it($|\/)/,
-    /^zod($|\/)/,
+  // The same module, under the name by which LangGraph has loaded it already.
+  noExternal: [/^zod$/],
+  esbuildPlugins: [
+    {
+      name: "zod-as-langgraph-imports-it",
+      setup: ({ onResolve }) => onResolve({ filter: /^zod$/ }, () => ({ path: "zod/v4", external: true })),
+    },
   ],
+  external: ["langgraph-checkpoint-turns", /^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^markdown-it($|\/)/],
 });

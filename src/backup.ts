@@ -34,12 +34,13 @@ export interface BackupReport {
   verified: VerifyReport | undefined;
 }
 
-const schema = z.strictObject({
-  overwrite: z.boolean().default(false),
-  verify: z.boolean().default(true),
-  signal: signalSchema.optional(),
-  onProgress: functionSchema<NonNullable<BackupOptions["onProgress"]>>().optional(),
-});
+const schema = () =>
+  z.strictObject({
+    overwrite: z.boolean().default(false),
+    verify: z.boolean().default(true),
+    signal: signalSchema.optional(),
+    onProgress: functionSchema<NonNullable<BackupOptions["onProgress"]>>().optional(),
+  });
 
 /** Copies a store to a file while it is in use; see `TurnSaver.backup`. */
 export async function backup(store: Store, path: string, options: BackupOptions): Promise<BackupReport> {
@@ -84,9 +85,7 @@ async function verifiedCopy(
 function notWhole(path: string, { problemCount, problems }: VerifyReport): TurnsError {
   const [first] = problems;
   return new TurnsError("CHECKPOINT_CORRUPTED", {
-    what: `the backup to ${path}`,
-    expected: "a copy in which every row verifies",
-    found: `${problemCount} problems, the first in ${first?.table ?? "the file"}: ${first?.kind ?? "unreadable"}`,
+    problem: `The copy at ${path} has ${problemCount} problems, the first in ${first?.table ?? "the file"}: ${first?.kind ?? "unreadable"}.`,
     remedy:
       "They are in the database itself: call saver.verify() for all of them. To copy it as it is: saver.backup(path, { verify: false }). Nothing was left at the destination.",
     data: { path, problems: problemCount },
@@ -96,9 +95,7 @@ function notWhole(path: string, { problemCount, problems }: VerifyReport): Turns
 function refuseAborted(path: string, signal: AbortSignal | undefined): void {
   if (signal?.aborted !== true) return;
   throw new TurnsError("BACKUP_ABORTED", {
-    what: `the backup to ${path}`,
-    expected: "to be left to its end",
-    found: "a signal that aborted it",
+    problem: `The backup to ${path} was aborted by its signal.`,
     remedy: "Nothing was left at the destination. Call saver.backup() again.",
     data: { path },
     cause: signal.reason,

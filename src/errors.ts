@@ -130,6 +130,7 @@ export function describe(value: unknown): string {
   if (typeof value === "object") {
     const constructor: unknown = (Object.getPrototypeOf(value) as { constructor?: unknown } | null)?.constructor;
     const name = typeof constructor === "function" ? constructor.name : "";
+    if (name === "Object" && Reflect.ownKeys(value).length === 0) return "an empty object";
     return name === "" || name === "Object" ? "an object" : `an instance of ${name}`;
   }
   return `a ${typeof value}`;

@@ -94,19 +94,15 @@ function limitOf(limit: unknown): number {
   if (limit === undefined) return Infinity;
   if (typeof limit === "number" && (Number.isInteger(limit) || limit === Infinity)) return limit;
   throw new TurnsError("INVALID_OPTION", {
-    what: "limit",
-    expected: "a whole number; 0 or less lists nothing",
-    found: describe(limit),
-    remedy: "Leave it out to list everything.",
+    problem: `Option "limit" is ${describe(limit)}.`,
+    remedy: "Pass a whole number; 0 or less lists nothing. Leave it out to list everything.",
   });
 }
 
 function noFilter(filter: unknown): TurnsError {
   return new TurnsError("INVALID_OPTION", {
-    what: 'option "filter"',
-    expected: "an object of metadata to compare",
-    found: describe(filter),
-    remedy: "Leave it out to list everything.",
+    problem: `Option "filter" is ${describe(filter)}.`,
+    remedy: "Pass an object of metadata to compare, or leave it out to list everything.",
     data: { option: "filter" },
   });
 }

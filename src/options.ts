@@ -4,6 +4,7 @@ import { defaultLogger, type Logger } from "./logger";
 import { type EncryptionOption, encryptionSchema } from "./sealing";
 import type { TurnType, TurnStatus } from "./store/store";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import { unknownOption } from "./unknown-option";
 import { z } from "zod";
 
 /** Options of {@link TurnSaver}. All are optional. */
@@ -73,43 +74,45 @@ const isLogger = (value: unknown): boolean =>
   ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
 
 /** At least one of the three: an option that keeps everything would be a mistake. */
-const retention = z
-  .strictObject({
-    keepLast: z.number().int().min(1).optional(),
-    maxAgeMs: z.number().int().min(0).optional(),
-    keepLastWhenDone: z.number().int().min(1).optional(),
-  })
-  .refine(
-    ({ keepLast, maxAgeMs, keepLastWhenDone }) => [keepLast, maxAgeMs, keepLastWhenDone].some((value) => value !== undefined),
-    "must be an object with keepLast, maxAgeMs or keepLastWhenDone",
-  );
+const retention = () =>
+  z
+    .strictObject({
+      keepLast: z.number().int().min(1).optional(),
+      maxAgeMs: z.number().int().min(0).optional(),
+      keepLastWhenDone: z.number().int().min(1).optional(),
+    })
+    .refine(
+      ({ keepLast, maxAgeMs, keepLastWhenDone }) => [keepLast, maxAgeMs, keepLastWhenDone].some((value) => value !== undefined),
+      "must be an object with keepLast, maxAgeMs or keepLastWhenDone",
+    );
 
 const isSerde = (value: unknown): boolean =>
   typeof value === "object" &&
   value !== null &&
   ["dumpsTyped", "loadsTyped"].every((method) => isFunction((value as Record<string, unknown>)[method]));
 
-const schema = z.strictObject({
-  serde: z.custom<SerializerProtocol>(isSerde, "must be an object with the methods dumpsTyped and loadsTyped").optional(),
-  synchronous: z.enum(["full", "normal"]).default("full"),
-  driver: z.enum(["better-sqlite3", "node:sqlite"]).optional(),
-  busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
-  onTurnError: z.enum(["continue", "throw"]).default("continue"),
-  onCheckpointError: z.enum(["continue", "throw"]).default("throw"),
-  classInstances: z.enum(["error", "plain"]).default("error"),
-  immutable: z.boolean().default(false),
-  cacheSize: z.number().int().min(0).default(64_000_000),
-  redact: functionSchema<NonNullable<TurnSaverOptions["redact"]>>(
-    "must be a function that returns an object or undefined",
-  ).optional(),
-  turns: z.enum(["full", "metadata", "off"]).default("full"),
-  encryption: encryptionSchema,
-  // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
-  retention: retention.optional(),
-  logger: z.custom<Logger>(isLogger, "must be an object with the methods debug, info, warn and error").default(defaultLogger),
-  clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => wallClock),
-  createId: functionSchema<() => string>("must be a function that returns a UUID").default(() => newId),
-});
+const schema = () =>
+  z.strictObject({
+    serde: z.custom<SerializerProtocol>(isSerde, "must be an object with the methods dumpsTyped and loadsTyped").optional(),
+    synchronous: z.enum(["full", "normal"]).default("full"),
+    driver: z.enum(["better-sqlite3", "node:sqlite"]).optional(),
+    busyTimeoutMs: z.number().int().min(0).max(86_400_000).default(30_000),
+    onTurnError: z.enum(["continue", "throw"]).default("continue"),
+    onCheckpointError: z.enum(["continue", "throw"]).default("throw"),
+    classInstances: z.enum(["error", "plain"]).default("error"),
+    immutable: z.boolean().default(false),
+    cacheSize: z.number().int().min(0).default(64_000_000),
+    redact: functionSchema<NonNullable<TurnSaverOptions["redact"]>>(
+      "must be a function that returns an object or undefined",
+    ).optional(),
+    turns: z.enum(["full", "metadata", "off"]).default("full"),
+    encryption: encryptionSchema(),
+    // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
+    retention: retention().optional(),
+    logger: z.custom<Logger>(isLogger, "must be an object with the methods debug, info, warn and error").default(defaultLogger),
+    clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => wallClock),
+    createId: functionSchema<() => string>("must be a function that returns a UUID").default(() => newId),
+  });
 
 type Optional = "driver" | "encryption" | "redact" | "retention" | "serde";
 export type ResolvedOptions = Required<Omit<TurnSaverOptions, Optional>> & Pick<TurnSaverOptions, Optional>;
@@ -130,22 +133,52 @@ function refuseFormerName(options: object | null): void {
   });
 }
 
+/**
+ * A schema, or what makes it when it is first needed: importing the package makes none of those that a module declares so.
+ */
+export type Schema<T> = z.ZodType<T> | (() => z.ZodType<T>);
+
+const made = new WeakMap<() => z.ZodType, z.ZodType>();
+
+/** Made once. */
+export function schemaOf<T>(type: Schema<T>): z.ZodType<T> {
+  if (typeof type !== "function") return type;
+  const known = made.get(type) as z.ZodType<T> | undefined;
+  if (known !== undefined) return known;
+  const schema = type();
+  made.set(type, schema);
+  return schema;
+}
+
 /** Parses options, and names the first that is wrong, with its whole path. @throws {TurnsError} INVALID_OPTION */
-export function checkedOptions<T>(type: z.ZodType<T>, options: unknown): T {
-  const result = type.safeParse(options);
+export function checkedOptions<T>(type: Schema<T>, options: unknown): T {
+  let validNames: readonly string[] = [];
+  const result = schemaOf(type).safeParse(options, {
+    error: (issue) => {
+      if (issue.code === "unrecognized_keys") validNames = namesOf(issue.inst);
+      return undefined;
+    },
+  });
   if (result.success) return result.data;
   const issue = result.error.issues[0] as z.core.$ZodIssue;
-  const unknown = issue.code === "unrecognized_keys";
-  const paths = unknown ? issue.keys.map((key) => [...issue.path, key]) : [issue.path];
-  const names = paths.map((path) => path.join(".")).filter((name) => name !== "");
+  const path = issue.path.join(".");
+  if (issue.code === "unrecognized_keys") {
+    const option = issue.keys.map((key) => [...issue.path, key].join(".")).join(", ");
+    throw new TurnsError("INVALID_OPTION", { ...unknownOption(issue.keys, validNames, issue.path), data: { option } });
+  }
+  const value = valueAt(options, issue.path);
+  const found = value === undefined ? "missing" : describe(value);
   throw new TurnsError("INVALID_OPTION", {
-    what: names.length === 0 ? "options" : `option ${names.map((name) => JSON.stringify(name)).join(", ")}`,
-    expected: expectationOf(issue),
-    // The value of an unknown option is not shown: it may be a key whose option was misspelt.
-    found: unknown ? "what is none" : describe(valueAt(options, issue.path)),
-    remedy: "Correct the option; the documentation of its type lists what is allowed.",
-    data: { option: names.join(", ") },
+    problem: path === "" ? `The options are ${found}.` : `Option ${describe(path)} is ${found}.`,
+    remedy: `Pass ${expectationOf(issue)}.`,
+    data: { option: path },
   });
+}
+
+/** The names of the properties that an object's schema has. */
+function namesOf(schema: z.core.$ZodRawIssue["inst"]): readonly string[] {
+  const definition = schema?._zod.def as Partial<z.core.$ZodObjectDef> | undefined;
+  return Object.keys(definition?.shape ?? {});
 }
 
 function valueAt(options: unknown, path: readonly PropertyKey[]): unknown {
@@ -167,12 +200,13 @@ const KINDS: Readonly<Record<string, string>> = {
 /** What follows "expected" in the message about an issue; zod's own texts are whole sentences, which would say "expected" twice. */
 export function expectationOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
-    case "unrecognized_keys":
-      return "only options that exist";
     case "invalid_type":
       return KINDS[issue.expected] ?? `an instance of ${issue.expected}`;
     case "invalid_value":
-      return issue.values.map((value) => JSON.stringify(value)).join(" or ");
+      return issue.values
+        .map((value) => JSON.stringify(value))
+        .join(", ")
+        .replace(/, (?=[^,]*$)/, " or ");
     case "too_small":
       return bounded(issue.origin, "at least", issue.minimum);
     case "too_big":
@@ -194,10 +228,8 @@ function bounded(origin: string, limit: string, count: number | bigint): string 
 export function refuseNoFile(what: string, path: unknown, expected: string): void {
   if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
   throw new TurnsError("INVALID_OPTION", {
-    what,
-    expected,
-    found: describe(path),
-    remedy: "Pass a non-empty string without NUL characters.",
+    problem: `${what} is ${describe(path)}.`,
+    remedy: `Pass ${expected}, as a non-empty string without NUL characters.`,
   });
 }
 

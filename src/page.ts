@@ -14,11 +14,11 @@ export interface Page<T, C extends string | number = number> extends Array<T> {
   readonly cursor: C | undefined;
 }
 
-const limit = z.number().int().min(0).optional();
+const limit = () => z.number().int().min(0).optional();
 /** Of lists whose cursor is a `seq`. */
-export const seqPage = z.strictObject({ after: z.number().int().min(0).optional(), limit });
+export const seqPage = () => z.strictObject({ after: z.number().int().min(0).optional(), limit: limit() });
 /** Of lists whose cursor is an id or a name. */
-export const textPage = z.strictObject({ after: z.string().optional(), limit });
+export const textPage = () => z.strictObject({ after: z.string().optional(), limit: limit() });
 
 /** How many rows to read for a page: one more tells whether there is another page. */
 export function rowsFor(limit: number | undefined): number | undefined {

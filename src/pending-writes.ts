@@ -79,9 +79,7 @@ class JoinedText implements PackedText {
 export function refuseIllFormed(channel: string): void {
   if (channel.isWellFormed()) return;
   throw new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: `the name of channel ${JSON.stringify(channel)}`,
-    expected: "a string without lone surrogates",
-    found: "one with them",
+    problem: `The name of channel ${JSON.stringify(channel)} has lone surrogates.`,
     remedy: "Rename the channel. Nothing was saved.",
     data: { channel },
   });

@@ -27,17 +27,15 @@ const EXAMPLE = '{ configurable: { thread_id: "my-thread" } }';
 
 const invalid = (key: string, what: string, expected: string, found: unknown, remedy: string): TurnsError =>
   new TurnsError("INVALID_CONFIG", {
-    what,
-    expected,
-    found: describe(found),
-    remedy: `${remedy} Nothing was changed.`,
+    problem: `${what} is ${found === undefined ? "missing" : describe(found)}.`,
+    remedy: `It must be ${expected}. ${remedy} Nothing was changed.`,
     data: { key },
   });
 
 /** Empty if the config has none. @throws {TurnsError} INVALID_CONFIG for what is no config */
 export function configurableOf(config: RunnableConfig, doing: string): Record<string, unknown> {
   if (typeof config === "object" && config !== null) return (config.configurable ?? {}) as Record<string, unknown>;
-  throw invalid("config", `the config, needed for ${doing}`, "an object", config, `Pass e.g. ${EXAMPLE}.`);
+  throw invalid("config", `The config of ${doing}`, "an object", config, `Pass e.g. ${EXAMPLE}.`);
 }
 
 /** @throws {TurnsError} INVALID_CONFIG */
@@ -78,7 +76,7 @@ function optionalId(value: unknown, name: string, doing: string): string | undef
 /** @throws {TurnsError} INVALID_CONFIG unless {@link isId} */
 export function checkedId(value: unknown, name: string, doing: string): string {
   if (isId(value)) return value;
-  throw invalid(name, `configurable.${name}, needed for ${doing}`, ID_RULE, value, `Pass it in the config, e.g. ${EXAMPLE}.`);
+  throw invalid(name, `configurable.${name}, which ${doing} needs,`, ID_RULE, value, `Pass it in the config, e.g. ${EXAMPLE}.`);
 }
 
 /**
@@ -91,7 +89,7 @@ export function checkedTaskPath(value: unknown): string {
   if (isId(value)) return value;
   const expected = "a string without NUL characters and lone surrogates, or nothing";
   const remedy = "Pass what LangGraph passes, or leave it out.";
-  throw invalid("taskPath", "taskPath, the fourth argument of putWrites", expected, value, remedy);
+  throw invalid("taskPath", "taskPath, the fourth argument of putWrites,", expected, value, remedy);
 }
 
 /** One symbol for all copies of this package: `/import` and the root may be of different builds. */
@@ -154,19 +152,16 @@ function refuseUnreadable(
 
 /** @throws {TurnsError} INVALID_CHECKPOINT unless these are pairs of a channel and a value */
 export function refuseNoWrites(writes: PendingWrite[]): void {
-  if (!Array.isArray(writes)) throw malformed("writes to save", "an array of [channel, value]", writes, "writes");
+  if (!Array.isArray(writes)) throw malformed("writes", "an array of [channel, value]", writes, "writes");
   const index = writes.findIndex((write: unknown) => !Array.isArray(write) || typeof write[0] !== "string");
-  if (index !== -1) throw malformed(`writes.${index} to save`, "a pair [channel, value]", writes[index], `writes.${index}`);
+  if (index !== -1) throw malformed(`writes.${index}`, "a pair [channel, value]", writes[index], `writes.${index}`);
 }
 
-const unfit = (field: string, expected: string, found: unknown): TurnsError =>
-  malformed(`${field} to save`, expected, found, field);
+const unfit = (field: string, expected: string, found: unknown): TurnsError => malformed(field, expected, found, field);
 
 const malformed = (what: string, expected: string, found: unknown, field: string): TurnsError =>
   new TurnsError("INVALID_CHECKPOINT", {
-    what,
-    expected,
-    found: describe(found),
-    remedy: "Pass what LangGraph passes. Nothing was saved.",
+    problem: `${what} is ${found === undefined ? "missing" : describe(found)}.`,
+    remedy: `It must be ${expected}. Pass what LangGraph passes. Nothing was saved.`,
     data: { field },
   });

@@ -11,7 +11,13 @@ const NULL_TASK_ID = "00000000-0000-0000-0000-000000000000";
 /** How the task path of each of an `updateState`'s updates begins, from LangGraph 1.5 on. */
 const UPDATE_PATH = "~__interrupt__, ";
 /** And that of a node's task. */
-const NODE_PATHS: readonly string[] = ["~__pregel_pull, ", "~__pregel_push, "];
+const PULL_PATH = "~__pregel_pull, ";
+const NODE_PATHS: readonly string[] = [PULL_PATH, "~__pregel_push, "];
+
+/** The node that a task path names. That of a `Send` names none. */
+export function nodeInPath(taskPath: string): string | undefined {
+  return taskPath.startsWith(PULL_PATH) ? taskPath.slice(PULL_PATH.length) : undefined;
+}
 
 /**
  * What a checkpoint says about the user's task (design, *task*): new input and a fork begin one, named after their checkpoint; an

@@ -48,9 +48,9 @@ import type { Values } from "./values";
 
 export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./assembly";
 
-const deletion = z.strictObject({ final: z.boolean().default(false) });
+const deletion = () => z.strictObject({ final: z.boolean().default(false) });
 /** Not strict: LangGraph may come to pass more. */
-const deltaRequest = z.object({ config: z.unknown().optional(), channels: z.array(z.string()) });
+const deltaRequest = () => z.object({ config: z.unknown().optional(), channels: z.array(z.string()) });
 
 /**
  * A LangGraph checkpointer on SQLite that also records turns and can rewind: `builder.compile({ checkpointer: saver })`.

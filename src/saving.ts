@@ -7,6 +7,7 @@ import {
   claimOfCheckpoint,
   claimOfWrites,
   EarlyOutcomes,
+  nodeInPath,
 } from "./run-starts";
 import { encode } from "./codec";
 import { TurnsError } from "./errors";
@@ -240,7 +241,7 @@ export class Saving {
     createdAt: string,
     when: When,
   ): ReturnType<Store["putWrites"]> {
-    const kept = this.#packedWrites(at.threadId, writesToKeep(writes));
+    const kept = this.#packedWrites(at.threadId, writesToKeep(writes), nodeInPath(at.taskPath));
     const settle = settlement && this.#parts.redaction.recordsTurns ? this.#settle(at, writes, kept, settlement) : undefined;
     // One that failed is still to be done: the next run does it, and with durability "exit" tells nobody.
     if (isEarly && settle !== undefined && settle.status !== "error")
@@ -248,13 +249,13 @@ export class Saving {
     return this.#parts.store.putWrites({ ...at, rows: toRows(kept), claim, createdAt, settle }, when);
   }
 
-  #packedWrites(threadId: string, writes: readonly PendingWrite[]): PackedWrite[] {
+  #packedWrites(threadId: string, writes: readonly PendingWrite[], node?: string): PackedWrite[] {
     return writes.map(([channel, value]) => {
       refuseIllFormed(channel);
       try {
         return { channel, packed: this.#parts.values.text(threadId, value) };
       } catch (error) {
-        throw namingChannel(channel, error);
+        throw namingChannel(channel, error, node);
       }
     });
   }

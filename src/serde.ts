@@ -52,9 +52,7 @@ export class UserSerde {
       return new Serialized(type, data);
     } catch (cause) {
       throw new TurnsError("UNSERIALIZABLE_VALUE", {
-        what,
-        expected: "a value that the serde can serialise",
-        found: "one that it refused",
+        problem: `The option "serde" refused ${what}.`,
         remedy: "See the cause. Nothing was saved.",
         cause,
       });
@@ -66,9 +64,7 @@ export class UserSerde {
       return await this.serde.loadsTyped(value.type, value.data);
     } catch (cause) {
       throw new TurnsError("UNDECODABLE_VALUE", {
-        what: "a value that a serde has serialised",
-        expected: "bytes that the serde can read",
-        found: "bytes that it refused",
+        problem: 'The option "serde" can\'t read a value that a serde has serialised.',
         remedy: "Pass the serde that the value was saved with.",
         cause,
       });
@@ -85,9 +81,7 @@ export async function loaded(serde: UserSerde | undefined, value: unknown): Prom
 
 const withoutSerde = (): TurnsError =>
   new TurnsError("UNDECODABLE_VALUE", {
-    what: "a value that a serde has serialised",
-    expected: "a saver with the option `serde`",
-    found: "none",
+    problem: "A value was serialised by a serde, and this saver has none.",
     remedy: "Read it through a saver with the serde that it was saved with.",
   });
 

@@ -10,23 +10,29 @@ const NAME = "langgraph-checkpoint-turns";
 /** `SpanStatusCode.ERROR`: the API itself is there only when it has been loaded. */
 const ERROR = 2;
 
-type Api = Pick<typeof import("@opentelemetry/api"), "trace">;
-
-/** A bundler takes a missing package for an error, unless the import itself says what happens then: with `catch`, on the spot. */
-function installed(): Promise<Api | undefined> {
-  return import("@opentelemetry/api").catch(() => undefined);
+/** What is used of OpenTelemetry's API. */
+interface Api {
+  trace: { getTracerProvider(): TracerProvider | undefined };
 }
 
+/** Where every copy of the API, from 1.0 up to 2, keeps what is registered with it, so that all copies in a process share it. */
+const REGISTRY = Symbol.for("opentelemetry.js.api.1");
+
+/** Asks that registry. The package itself may be missing, and an import of it would be an error or a warning to most bundlers. */
+const registered: Api = {
+  trace: { getTracerProvider: () => (globalThis as { [REGISTRY]?: { trace?: TracerProvider } })[REGISTRY]?.trace },
+};
+
 /**
- * Spans of OpenTelemetry, if its API is installed. It is an optional peer dependency and is loaded in the background; until it is there,
- * and where it is not, the work just runs. Nothing ever waits for it: `put` and `putWrites` commit before their first await.
+ * Spans of OpenTelemetry, if a tracer provider is registered with its API, an optional peer dependency. Where none is, the work just runs.
+ * Nothing ever waits for it: `put` and `putWrites` commit before their first await.
  */
 export class Tracing {
   /** Resolves when the API is loaded, or known to be missing. */
   readonly ready: Promise<void>;
   #api: Api | undefined;
 
-  constructor(load: () => Promise<Api | undefined> = installed) {
+  constructor(load: () => Promise<Api | undefined> = () => Promise.resolve(registered)) {
     this.ready = load().then(
       (api) => {
         this.#api = api;

@@ -10,7 +10,7 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { decode, Serialized } from "./codec";
-import { TurnsError } from "./errors";
+import { describe, TurnsError } from "./errors";
 import type { Address } from "./run-config";
 import { corrupted } from "./store/refusals";
 import { loaded, loadedRecord, type UserSerde } from "./serde";
@@ -203,9 +203,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function notACheckpoint(head: CheckpointHead, expected: string, found: string): TurnsError {
   const { threadId, ns, checkpointId } = head;
   return new TurnsError("STATE_INVARIANT_VIOLATED", {
-    what: `checkpoint ${checkpointId} of thread ${threadId}`,
-    expected,
-    found,
+    problem: `Checkpoint ${checkpointId} of thread ${describe(threadId)} isn't one of LangGraph's: ${expected} expected, ${found} found.`,
     remedy: "It was not written by LangGraph; rewind to an earlier task.",
     data: { threadId, checkpointNs: ns, checkpointId },
   });

@@ -436,7 +436,7 @@ describe("what SQLite says", () => {
   ])("%s is %s, with a remedy that helps", (sqlite, code, remedy) => {
     const error = said(sqlite);
     expect(error).toMatchObject({ code, message: expect.stringMatching(remedy) as string });
-    expect(error.message).toMatch(/^database agent\.db: expected .+; found SQLITE_.+\. .+\.$/);
+    expect(error.message).toMatch(/^Database agent\.db .+ \(SQLITE_.+\)\. .+\.$/);
   });
 
   test("a failure to sync is not told as if nothing had been saved", () => {

@@ -22,6 +22,19 @@ const VERIFICATION = /^src\/(integrity\/|store\/(sqlite|ops)\/verify)/;
 const ROTATION = /^src\/(store\/ops\/rotate|maintenance\/rotate)/;
 const REPORT = /^src\/report\//;
 
+const BUILD = {
+  absWorkingDir: ROOT,
+  outdir: "out",
+  write: false,
+  metafile: true,
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  platform: "node",
+  target: "node20",
+  packages: "external",
+} as const;
+
 interface Output {
   entryPoint?: string;
   inputs: Record<string, { bytesInOutput: number }>;
@@ -34,54 +47,36 @@ interface Loaded {
   atOnce: string[];
   /** Also when `await import()` asks for it. */
   everything: string[];
-  /** Packages that are loaded at once. */
+  /** Other packages that are loaded at once. */
   packages: string[];
 }
 
 let outputs: Record<string, Output>;
 
 beforeAll(() => {
-  outputs = buildSync({
-    absWorkingDir: ROOT,
-    entryPoints: ENTRIES,
-    outdir: "out",
-    write: false,
-    metafile: true,
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    target: "node20",
-    packages: "external",
-  }).metafile.outputs;
+  outputs = buildSync({ ...BUILD, entryPoints: ENTRIES }).metafile.outputs;
 });
 
-function loadedWith(entry: string): Loaded {
-  const start = Object.keys(outputs).find((name) => outputs[name]!.entryPoint === entry)!;
-  const reached = (kinds: readonly string[]): { seen: Set<string>; packages: Set<string> } => {
+function loadedWith(entry: string, built: Record<string, Output> = outputs): Loaded {
+  const start = Object.keys(built).find((name) => built[name]!.entryPoint === entry)!;
+  const chunks = (kinds: readonly string[]): string[] => {
     const seen = new Set<string>();
-    const packages = new Set<string>();
     const visit = (name: string): void => {
       if (seen.has(name)) return;
       seen.add(name);
-      for (const { path, external } of outputs[name]!.imports.filter(({ kind }) => kinds.includes(kind))) {
-        if (external === true) packages.add(path);
-        else visit(path);
-      }
+      for (const { path, kind, external } of built[name]!.imports) if (external !== true && kinds.includes(kind)) visit(path);
     };
     visit(start);
-    return { seen, packages };
+    return [...seen];
   };
   const sources = (kinds: readonly string[]): string[] => {
-    const { seen } = reached(kinds);
-    const inputs = [...seen].flatMap((name) => Object.entries(outputs[name]!.inputs));
+    const inputs = chunks(kinds).flatMap((name) => Object.entries(built[name]!.inputs));
     return inputs.filter(([, { bytesInOutput }]) => bytesInOutput > 0).map(([path]) => path);
   };
-  return {
-    atOnce: sources(["import-statement"]),
-    everything: sources(["import-statement", "dynamic-import"]),
-    packages: [...reached(["import-statement"]).packages],
-  };
+  const packages = chunks(["import-statement"]).flatMap((name) =>
+    built[name]!.imports.filter(({ kind, external }) => external === true && kind === "import-statement").map(({ path }) => path),
+  );
+  return { atOnce: sources(["import-statement"]), everything: sources(["import-statement", "dynamic-import"]), packages };
 }
 
 const of = (files: readonly string[], ...kinds: readonly RegExp[]): string[] =>
@@ -94,6 +89,17 @@ test("S8.1 importing the root loads no code for import, salvage, verification, k
   expect(packages).toContain("@langchain/langgraph-checkpoint");
   expect(packages).not.toContain("markdown-it");
 });
+
+test.each(["src/saver.ts", "src/graph-runner.ts"])(
+  "S8.8 %s loads no Markdown parser and no CheckpointFile before they are used",
+  (entry) => {
+    const { outputs: built } = buildSync({ ...BUILD, entryPoints: [entry] }).metafile;
+    const loaded = loadedWith(entry, built);
+    expect(of(loaded.atOnce, /^src\/report\//)).toEqual([]);
+    expect(loaded.packages).toContain("zod");
+    expect(loaded.packages).not.toContain("markdown-it");
+  },
+);
 
 test("the root reaches verification, key rotation and CHECKPOINT.md when they're called, and never import or salvage", () => {
   const { everything } = loadedWith(ENTRIES.index);

@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -136,6 +137,37 @@ main();
 `;
 const tortureSaw = ["killed", "finished", { receipt: "paid" }, 1, 1, true];
 
+const BUNDLERS = ["esbuild", "rollup", "webpack"] as const;
+type Bundler = (typeof BUNDLERS)[number];
+const BUNDLE = path.join(__dirname, "bundle.mjs");
+/** A checkpointer by itself, and an attached graph with an effect; `verify` and CHECKPOINT.md are loaded on demand. */
+const attachedProgram = `
+import { existsSync } from "node:fs";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+const State = Annotation.Root({ count: Annotation });
+const increment = async ({ count }) => ({ count: await effect("add", () => count + 1) });
+const builder = new StateGraph(State).addNode("increment", increment).addEdge(START, "increment").addEdge("increment", END);
+
+async function main() {
+  const saver = TurnSaver.fromPath("agent.db");
+  const checkpoint = { ...emptyCheckpoint(), channel_values: { kept: new Map([[1, 2n]]) }, channel_versions: { kept: 1 } };
+  const config = await saver.put({ configurable: { thread_id: "plain", checkpoint_ns: "" } }, checkpoint, { source: "input", step: -1, parents: {} }, { kept: 1 });
+  const kept = (await saver.getTuple(config)).checkpoint.channel_values.kept.get(1) === 2n;
+  const runner = new GraphRunner(builder.compile({ checkpointer: saver }), { checkpointFile: "CHECKPOINT.md" });
+  const output = await runner.invoke({ count: 1 }, { threadId: "t" });
+  const { ok } = await saver.verify();
+  saver.close();
+  console.log(JSON.stringify({ kept, output, ok, file: existsSync("CHECKPOINT.md") }));
+}
+main().catch((error) => {
+  console.error(error);
+  process.exitCode = 1;
+});
+`;
+const attachedExpected = { kept: true, output: { count: 2 }, ok: true, file: true };
+
 /** What the compiler says of the program and of our declarations; those of LangChain do not pass every strict setting themselves. */
 function typeErrors(folder: string): string[] {
   const tsc = spawnSync(process.execPath, [require.resolve("typescript/bin/tsc"), "--project", "."], {
@@ -148,7 +180,8 @@ function typeErrors(folder: string): string[] {
     .filter((line) => line.startsWith(`node_modules/${manifest.name}/`) || !/^[^(:]*node_modules\//.test(line));
 }
 const expected = { output: { count: 2 }, values: { count: 2 }, next: [] };
-const lastLine = (text: string) => JSON.parse(text.trim().split("\n").at(-1) ?? "");
+const lastLineOf = (text: string): string => text.trim().split("\n").at(-1) ?? "";
+const lastLine = (text: string) => JSON.parse(lastLineOf(text));
 
 beforeAll(() => {
   mkdirSync(stage);
@@ -225,7 +258,7 @@ describe("the tarball", () => {
 
   it("holds nothing else: no tests, no sources, no databases, no configuration", () => {
     const allowed =
-      /^(dist\/[^/]+\.(js|cjs|d\.ts|d\.cts)(\.map)?|dist\/types\/[\w/-]+\.d\.c?ts|migrations\/\w+\/\d{4}_\w+\.sql|docs\/.+|package\.json|[A-Z]+(\.md)?)$/;
+      /^(dist\/[^/]+\.(js|cjs|d\.ts|d\.cts)(\.map)?|dist\/types\/[\w/-]+\.d\.c?ts|migrations\/\w+\/\d{4}_\w+\.sql|docs\/.+|bench\/RESULTS\.md|torture\/results\/\w[\w-]*\.md|package\.json|[A-Z]+(\.md)?)$/;
     expect(files.filter((file) => !allowed.test(file))).toEqual([]);
   });
 
@@ -242,6 +275,13 @@ describe("the tarball", () => {
 
   it("S8.1 has the public face that etc/ says (else: npm run api)", () => {
     expect(run(stage, "npm", ["run", "--silent", "api", "--", "--check"])).toBe("");
+  });
+
+  it("S8.8 unpacks to at most 2.5 MB", () => {
+    const bytes = files
+      .filter((file) => !file.endsWith("/"))
+      .reduce((sum, file) => sum + statSync(path.join(stage, file)).size, 0);
+    expect(bytes).toBeLessThanOrEqual(2_500_000);
   });
 
   it("names every file that package.json exports, and source maps that stay inside the package", () => {
@@ -531,6 +571,57 @@ console.log(JSON.stringify(seen));
       rmSync(path.join(folder, "node_modules", manifest.name), { recursive: true });
       expect(lastLine(node(folder, out))).toEqual(expected);
     });
+  });
+
+  describe.each(["esm", "cjs"] as const)("bundled to %s by each bundler", (format) => {
+    const OPTIONAL = ["better-sqlite3", "@opentelemetry/api"];
+    const bundled = (bundler: Bundler, name: string, isWithPeers: boolean) => {
+      const folder = project(`${bundler}-${format}-${name}`, "module");
+      const modules = path.join(folder, "node_modules");
+      if (!isWithPeers) for (const peer of OPTIONAL) rmSync(path.join(modules, peer), { recursive: true });
+      writeFileSync(path.join(folder, "main.js"), attachedProgram);
+      const out = `out.${format === "esm" ? "mjs" : "cjs"}`;
+      const told = JSON.parse(
+        lastLineOf(node(root, BUNDLE, bundler, format, path.join(folder, "main.js"), path.join(folder, out))),
+      );
+      return { folder, modules, out, told };
+    };
+
+    it.each(BUNDLERS)(
+      "S8.8 %s tells no warning, and the bundle runs with better-sqlite3 beside it",
+      (bundler) => {
+        const { folder, modules, out, told } = bundled(bundler, "peers", true);
+        expect(told).toEqual([]);
+        for (const name of readdirSync(modules))
+          if (name !== "better-sqlite3") rmSync(path.join(modules, name), { recursive: true });
+        expect(lastLine(node(folder, out))).toEqual(attachedExpected);
+      },
+      120_000,
+    );
+
+    it.each(BUNDLERS)(
+      "S8.8 %s tells no warning without the optional peers; the bundle runs on node:sqlite, or says what is missing",
+      (bundler) => {
+        const { folder, modules, out, told } = bundled(bundler, "alone", false);
+        expect(told).toEqual([]);
+        rmSync(modules, { recursive: true });
+        const ran = (): unknown => lastLine(node(folder, out));
+        if (process.getBuiltinModule?.("node:sqlite") !== undefined) expect(ran()).toEqual(attachedExpected);
+        else expect(ran).toThrow(/better-sqlite3: Cannot find module 'better-sqlite3'; node:sqlite: Node \S+ has none/);
+      },
+      120_000,
+    );
+  });
+
+  it("S8.8 esbuild tells no warning when it makes CommonJS of a linked folder, which is outside node_modules", () => {
+    const folder = project("linked", "module");
+    const modules = path.join(folder, "node_modules");
+    rmSync(path.join(modules, manifest.name), { recursive: true });
+    symlinkSync(stage, path.join(modules, manifest.name), "dir");
+    writeFileSync(path.join(folder, "main.js"), attachedProgram);
+    const [main, out] = [path.join(folder, "main.js"), path.join(folder, "out.cjs")];
+    expect(JSON.parse(lastLineOf(node(root, BUNDLE, "esbuild", "cjs", main, out)))).toEqual([]);
+    expect(lastLine(node(folder, out))).toEqual(attachedExpected);
   });
 
   describe.each([

@@ -462,7 +462,7 @@ describe("the option `encryption`", () => {
   });
 
   test("its schema takes what is an option, and its refusals quote no key", () => {
-    const schema = z.strictObject({ encryption: encryptionSchema });
+    const schema = z.strictObject({ encryption: encryptionSchema() });
     const option = { key: oldKey };
     expect(schema.parse({}).encryption).toBeUndefined();
     expect(schema.parse({ encryption: option }).encryption).toBe(option);

@@ -379,7 +379,7 @@ describe("S5.6 follow", () => {
     writeFileSync(file.path, "# Mine, and no progress\n");
     await runner.invoke({ log: [] }, run("two"));
     await follower.flush();
-    expect(warnings).toContainEqual(expect.objectContaining({ error: expect.stringContaining("line 1") }));
+    expect(warnings).toContainEqual(expect.objectContaining({ error: expect.stringContaining("Line 1 of ") }));
     expect(readFileSync(file.path, "utf8")).toBe("# Mine, and no progress\n");
     rmSync(dirname(file.path), { recursive: true });
     await follower.close();

@@ -157,7 +157,7 @@ describe("S5.2 reading", () => {
   test.each<[string, (text: string) => string, number, string]>([
     ["no progress at all", () => "# My notes\n", 1, "turns:progress"],
     ["an empty file", () => "", 1, "turns:progress"],
-    ["a newer format", (text) => text.replace("progress 1", "progress 2"), 1, 'version 1 of the format; found "2"'],
+    ["a newer format", (text) => text.replace("progress 1", "progress 2"), 1, 'version 1 of the format, and has "2"'],
     ["another title", (text) => text.replace("# Progress of", "# State of"), 3, "# Progress of"],
     ["an unknown status", (text) => text.replace("✅ completed", "✅ done"), 7, "a status, one of pending, in-progress"],
     ["a time that does not exist", (text) => text.replace("2026-11-21 09:50", "2026-02-30 09:50"), 7, "a time in UTC"],
@@ -193,7 +193,9 @@ describe("S5.2 reading", () => {
     writeFileSync(path, changed);
     const error = await file.read().catch((each: unknown) => each);
     expect(TurnsError.is(error, "CHECKPOINT_FILE_MALFORMED")).toBe(true);
-    expect((error as TurnsError).message).toContain(`CHECKPOINT.md, line ${line}: expected `);
+    expect((error as TurnsError).message).toMatch(
+      new RegExp(`^Line ${line} of CHECKPOINT.md can't be read: it should have .+, and has .+\\. Correct the line`),
+    );
     expect((error as TurnsError).message).toContain(problem);
     expect((error as TurnsError).data).toMatchObject({ line });
     await expect(file.logTokens("write", { input: 1 })).rejects.toMatchObject({ code: "CHECKPOINT_FILE_MALFORMED" });

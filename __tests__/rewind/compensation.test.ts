@@ -325,7 +325,7 @@ describe("S3.5 effects in doubt", () => {
     const before = stateRows(path);
     expect(await refusal(saver.rewind(TO_A, undos))).toMatchObject({
       code: "THREAD_RUNNING",
-      message: expect.stringMatching(/effect "slow" .*is doing just now/) as string,
+      message: expect.stringMatching(/^Process \d+ on .+ is still running effect "slow"/) as string,
     });
     expect(await refusal(saver.rewind({ ...TO_A, dryRun: true }, undos))).toMatchObject({ code: "THREAD_RUNNING" });
     expect(await saver.rewinds.compensationReport("t", "a", undos)).toMatchObject({ covered: false, coverage: 0.5 });
@@ -467,11 +467,13 @@ describe("S3.5 an undo that fails", () => {
     ]);
     expect(await refusal(saver.rewind(TO_A, undos))).toMatchObject({
       code: "EFFECT_IN_DOUBT",
-      message: expect.stringMatching(/^undo "back" of effect "two" .*never reported how it ended/) as string,
+      message: expect.stringMatching(
+        /^Undo "back" of effect "two" .* may have run: it began and never reported how it ended/,
+      ) as string,
     });
     expect(await refusal(saver.rewind({ threadId: "t", toTask: "b" }, undos))).toMatchObject({
       code: "REWIND_UNFINISHED",
-      message: expect.stringMatching(/^rewind of thread "t" to another target: /) as string,
+      message: expect.stringMatching(/^A rewind of thread "t" to another target is refused: /) as string,
     });
     expect(undone(ledger)).toEqual(["two"]);
     expect(stateRows(path)).toEqual(before);

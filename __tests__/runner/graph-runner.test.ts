@@ -61,7 +61,9 @@ describe("runner: construction", () => {
     }
     const { saver } = setup();
     const graph = builder.compile({ checkpointer: saver });
-    expect(() => new GraphRunner(graph, { onUnfinished: "maybe" as "refuse" })).toThrow(/option "onUnfinished".*found "maybe"/);
+    expect(() => new GraphRunner(graph, { onUnfinished: "maybe" as "refuse" })).toThrow(
+      /^Option "onUnfinished" is "maybe"\. Pass "refuse", "finish" or "abandon"\.$/,
+    );
     expect(() => new GraphRunner(graph, { undo: {} } as object)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
     saver.close();
   });

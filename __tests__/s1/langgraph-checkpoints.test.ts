@@ -285,12 +285,12 @@ describe("S1.1 save", () => {
   });
 
   test.each<[string, unknown, string]>([
-    ["turnType", "Plan", '"Thought" or "Action"; found "Plan".'],
-    ["state", "{}", 'an object of named values; found "{}".'],
-    ["createdAt", "2030-01-01", 'a valid date; found "2030-01-01".'],
-  ])("S1.1 the message about %s = %j is one sentence", (field, value, sentence) => {
+    ["turnType", "Plan", 'is "Plan". Pass "Thought" or "Action".'],
+    ["state", "{}", 'is "{}". Pass an object of named values.'],
+    ["createdAt", "2030-01-01", 'is "2030-01-01". Pass a valid date.'],
+  ])("S1.1 the message about %s = %j says what it is and what to pass", (field, value, sentence) => {
     const error = refused(() => persister.save({ ...turn("x"), [field]: value }));
-    expect(error.message).toContain(`: expected ${sentence}`);
+    expect(error.message).toContain(`Field "${field}" of the checkpoint to save ${sentence}`);
   });
 
   test.each([[null], [undefined], ["x"], [7]])("S1.1 %j is no checkpoint", (value) => {

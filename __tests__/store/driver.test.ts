@@ -416,14 +416,18 @@ describe("the choice of the driver", () => {
 
   test("an option that names none is refused by name, one beside an open handle too", () => {
     const file = tempFile();
-    expect(() => TurnSaver.fromPath(file, { driver: "sqlite3" as never })).toThrow(/option "driver".*"better-sqlite3"/);
+    expect(() => TurnSaver.fromPath(file, { driver: "sqlite3" as never })).toThrow(
+      /^Option "driver" is "sqlite3"\. Pass "better-sqlite3"/,
+    );
     const db = openDatabase(file, { driver: there[0] });
-    expect(() => new TurnSaver(db, { driver: there[0] })).toThrow(/option "driver": expected none beside an open database/);
+    expect(() => new TurnSaver(db, { driver: there[0] })).toThrow(
+      /^Option "driver" is ".+" beside an open database, which has its own driver\./,
+    );
     db.close();
   });
 
   test("a path of blanks is refused: it would be a database that is gone with the process", () => {
-    expect(() => TurnSaver.fromPath("  ")).toThrow(/INVALID_OPTION|path: expected the path/);
+    expect(() => TurnSaver.fromPath(" ")).toThrow(/^The path of the database is " "\. Pass the path of a file, /);
   });
 });
 
@@ -440,7 +444,7 @@ if (isThere("node:sqlite")) {
       expect(adapted(db)).toMatchObject({ name: file, readonly: false, memory: false, open: true });
       saver.close();
       expect(db.isOpen).toBe(false);
-      expect(() => new TurnSaver(db)).toThrow(/found a closed database/);
+      expect(() => new TurnSaver(db)).toThrow(/^The database is closed\. /);
     });
 
     test("is taken by CheckpointPersister, and stays the caller's", () => {

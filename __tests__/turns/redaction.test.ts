@@ -331,7 +331,7 @@ describe("S4.6 a redact that fails fails closed", () => {
         expect(failures.map(({ error }) => (error as { code: string }).code)).toEqual(Array(4).fill("REDACTION_FAILED"));
         expect(failures.map(({ error }) => String(error)).join()).not.toContain(SECRET);
         for (const { error } of failures) {
-          expect(String(error)).toMatch(/`redact`.*: expected \w.*; found \w.*\. The turn was saved without content/);
+          expect(String(error)).toMatch(/^\w+: The option "redact" (threw|returned).+\. The turn was saved without content/);
         }
       }
     },

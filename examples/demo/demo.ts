@@ -115,7 +115,7 @@ async function summarise(): Promise<void> {
   }
   const saver = TurnSaver.fromPath(path.join(turns, "agent.db"));
   try {
-    const { total, rewound } = await saver.tokenUsage(THREAD);
+    const { total, rewound } = await saver.turns.tokenUsage(THREAD);
     say(`  tokens: ${total.input} in, ${total.output} out, and ${rewound.total} for what was rewound`);
     const { ok, checked, problemCount } = await saver.verify();
     const rows = Object.values(checked).reduce((sum, count) => sum + count, 0);

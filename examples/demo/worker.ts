@@ -113,7 +113,7 @@ async function onTurnSaver(): Promise<void> {
     tell({ type: "rewind", report });
     await tellState("rewind");
   }
-  const begun = new Set((await saver.listTasks(THREAD)).map((task) => task.taskId));
+  const begun = new Set((await saver.turns.tasks(THREAD)).map((task) => task.taskId));
   const due = TASKS.filter((task) => !begun.has(task));
   for (const task of role === "rewind" ? due.slice(0, 1) : due) {
     await told;
@@ -124,7 +124,7 @@ async function onTurnSaver(): Promise<void> {
   saver.close();
 
   async function tellTurn(turn: Turn): Promise<void> {
-    const state = turn.turnType === "Action" ? await saver.turnState(turn) : {};
+    const state = turn.turnType === "Action" ? await saver.turns.state(turn) : {};
     tell({ type: "turn", turn, note: (state["notes"] as string[] | undefined)?.join() ?? "" });
   }
 

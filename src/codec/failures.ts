@@ -12,9 +12,7 @@ export class Unserializable extends TurnsError {
     cause?: unknown,
   ) {
     super("UNSERIALIZABLE_VALUE", {
-      what: path === "" ? "the value to save" : `the value to save at ${path}`,
-      expected: "data that comes back as what it was",
-      found,
+      problem: `A value can't be saved: ${path === "" ? "it is" : `at ${path} there is`} ${found}.`,
       remedy: "Remove it from the state, replace it by plain data, or keep it in an untracked channel.",
       data: { path },
       cause,
@@ -32,9 +30,7 @@ export function unserializable(path: string, found: string, cause?: unknown): Tu
  */
 export function undecodable(reason: string): TurnsError {
   return new TurnsError("UNDECODABLE_VALUE", {
-    what: "a saved value",
-    expected: "text as the codec writes it",
-    found: reason,
+    problem: `A saved value can't be read: ${reason}.`,
     remedy: "The row was changed, is damaged, or comes from a newer version; restore it or delete it.",
   });
 }

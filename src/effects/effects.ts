@@ -37,19 +37,21 @@ export interface EffectsParts {
   events: SaverEmitter;
 }
 
-const listSchema = z.strictObject({
-  ...seqPage.shape,
-  status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
-});
+const listSchema = () =>
+  z.strictObject({
+    ...seqPage().shape,
+    status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
+  });
 
-const resolution = z.union(
-  [
-    z.strictObject({ outcome: z.literal("done"), result: z.unknown().optional() }),
-    z.strictObject({ outcome: z.enum(["not-done", "history"]) }),
-    z.strictObject({ undo: z.enum(["done", "not-done"]) }),
-  ],
-  'must be { outcome: "done", result? }, { outcome: "not-done" }, { outcome: "history" } or { undo: "done" | "not-done" }',
-);
+const resolution = () =>
+  z.union(
+    [
+      z.strictObject({ outcome: z.literal("done"), result: z.unknown().optional() }),
+      z.strictObject({ outcome: z.enum(["not-done", "history"]) }),
+      z.strictObject({ undo: z.enum(["done", "not-done"]) }),
+    ],
+    'must be { outcome: "done", result? }, { outcome: "not-done" }, { outcome: "history" } or { undo: "done" | "not-done" }',
+  );
 
 /** The journal of side effects, for people: `saver.effects`. */
 export class Effects {

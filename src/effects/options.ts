@@ -54,21 +54,22 @@ export interface EffectPlace {
   runId: string | undefined;
 }
 
-const schema = z.strictObject({
-  input: z.unknown().optional(),
-  undo: z.union([idSchema, z.literal(false)], "must be the name of an undo, or false").optional(),
-  idempotent: z.boolean().default(false),
-  probe: functionSchema<CheckedEffect["probe"]>("must be a function of the key").optional(),
-  id: idSchema.optional(),
-  onError: z
-    .custom<CheckedEffect["onError"]>(
-      (value) => isFunction(value) || value === "retryable" || value === "final" || value === "unknown",
-      'must be "retryable", "final", "unknown", or a function that gives one of them',
-    )
-    .optional(),
-  onInputChange: z.enum(["refuse", "accept"]).default("refuse"),
-  config: z.custom<object>((value) => typeof value === "object" && value !== null, "must be the config of the node").optional(),
-});
+const schema = () =>
+  z.strictObject({
+    input: z.unknown().optional(),
+    undo: z.union([idSchema, z.literal(false)], "must be the name of an undo, or false").optional(),
+    idempotent: z.boolean().default(false),
+    probe: functionSchema<CheckedEffect["probe"]>("must be a function of the key").optional(),
+    id: idSchema.optional(),
+    onError: z
+      .custom<CheckedEffect["onError"]>(
+        (value) => isFunction(value) || value === "retryable" || value === "final" || value === "unknown",
+        'must be "retryable", "final", "unknown", or a function that gives one of them',
+      )
+      .optional(),
+    onInputChange: z.enum(["refuse", "accept"]).default("refuse"),
+    config: z.custom<object>((value) => typeof value === "object" && value !== null, "must be the config of the node").optional(),
+  });
 
 /** @throws {TurnsError} INVALID_OPTION */
 export function checkedEffect(name: unknown, fn: unknown, options: unknown): CheckedEffect {

@@ -52,23 +52,23 @@ export type Gate = { [K in keyof GateOptions]-?: NonNullable<GateOptions[K]> };
 export type Gates = Readonly<Record<string, Gate>>;
 
 const DEFAULTS = { minConfidence: 0.7, warnBelow: 0.85, onFailure: "record", maxRollbacks: 3 } as const;
-const confidence = z.number().min(0).max(1).optional();
+const confidence = () => z.number().min(0).max(1).optional();
 
 /** The fields of {@link GateDefaults}, for options that have others beside them. */
-export const gateDefaultFields = {
-  minConfidence: confidence,
-  warnBelow: confidence,
+export const gateDefaultFields = () => ({
+  minConfidence: confidence(),
+  warnBelow: confidence(),
   onFailure: z.enum(["record", "throw", "rollback"]).optional(),
   maxRollbacks: z.number().int().min(0).optional(),
-};
-export const validatorSchema = functionSchema<Validator>();
+});
+export const validatorSchema = () => functionSchema<Validator>();
 
 const ORDERED = "must be from minConfidence (default 0.7) up";
 const ordered = ({ minConfidence, warnBelow }: GateDefaults): boolean =>
   (minConfidence ?? DEFAULTS.minConfidence) <= (warnBelow ?? Math.max(DEFAULTS.warnBelow, minConfidence ?? 0));
 
-const gateDefaultsSchema = z.strictObject(gateDefaultFields).refine(ordered, { path: ["warnBelow"], error: ORDERED });
-const gateSchema = z.strictObject({ ...gateDefaultFields, validate: validatorSchema });
+const gateDefaultsSchema = () => z.strictObject(gateDefaultFields()).refine(ordered, { path: ["warnBelow"], error: ORDERED });
+const gateSchema = () => z.strictObject({ ...gateDefaultFields(), validate: validatorSchema() });
 
 /**
  * Fills in what a node does not say from the run's defaults, and what they do not say from this package's. Where only `minConfidence` is
@@ -191,10 +191,11 @@ export interface GatesOptions {
   defaults?: GateDefaults | undefined;
 }
 
-const gatesSchema = z.strictObject({
-  nodes: z.record(z.string(), gateSchema).optional(),
-  defaults: gateDefaultsSchema.optional(),
-});
+const gatesSchema = () =>
+  z.strictObject({
+    nodes: z.record(z.string(), gateSchema()).optional(),
+    defaults: gateDefaultsSchema().optional(),
+  });
 
 /** @throws {TurnsError} INVALID_OPTION naming the option by its path, e.g. `nodes.draft.warnBelow` */
 export function resolveGates(options: GatesOptions = {}): Gates {

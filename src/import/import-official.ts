@@ -40,15 +40,16 @@ export interface ImportReport {
 }
 
 const THREADS_PER_PIECE = 1_000;
-const schema = z.strictObject({
-  threads: z.array(z.string().min(1)).optional(),
-  verify: z.boolean().default(true),
-  existing: z.enum(["refuse", "skip"]).default("refuse"),
-  onUnreadable: z.enum(["stop", "skip"]).default("stop"),
-  mapThreadId: functionSchema<(threadId: string) => string>().optional(),
-  onThread: functionSchema<(thread: ImportedThread) => void>().optional(),
-  signal: z.instanceof(AbortSignal).optional(),
-});
+const schema = () =>
+  z.strictObject({
+    threads: z.array(z.string().min(1)).optional(),
+    verify: z.boolean().default(true),
+    existing: z.enum(["refuse", "skip"]).default("refuse"),
+    onUnreadable: z.enum(["stop", "skip"]).default("stop"),
+    mapThreadId: functionSchema<(threadId: string) => string>().optional(),
+    onThread: functionSchema<(thread: ImportedThread) => void>().optional(),
+    signal: z.instanceof(AbortSignal).optional(),
+  });
 
 /**
  * Imports what LangGraph's own `SqliteSaver` stored, thread by thread, into a {@link TurnSaver}: checkpoints of all namespaces, their
@@ -127,9 +128,7 @@ function* allThreads(source: OfficialSource): Generator<string> {
 function refuseNoSaver(saver: unknown): void {
   if (isSaver(saver)) return;
   throw new TurnsError("INVALID_OPTION", {
-    what: "saver",
-    expected: "an open TurnSaver to import into",
-    found: describe(saver),
+    problem: `The target of an import is ${describe(saver)}, not an open TurnSaver.`,
     remedy: "Pass the target, e.g. TurnSaver.fromPath(path).",
   });
 }

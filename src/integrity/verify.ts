@@ -39,11 +39,12 @@ export interface VerifyReport {
 
 /** A damaged file may have a problem in every row, and the report has to fit into memory. */
 const TOLD_MAX = 1_000;
-const schema = z.strictObject({
-  threadId: idSchema.optional(),
-  signal: signalSchema.optional(),
-  onProgress: functionSchema<NonNullable<VerifyRequest["onProgress"]>>().optional(),
-});
+const schema = () =>
+  z.strictObject({
+    threadId: idSchema.optional(),
+    signal: signalSchema.optional(),
+    onProgress: functionSchema<NonNullable<VerifyRequest["onProgress"]>>().optional(),
+  });
 
 /**
  * Looks at every row of a file, or of one thread, without changing anything: a moment at a time, each in a transaction of its own, so

@@ -22,7 +22,7 @@ export interface SalvageReport extends SalvagedFile {
 }
 export type { DamagedThread, LostItem };
 
-const schema = z.strictObject({ encryption: encryptionSchema, wal: z.enum(["use", "ignore"]).default("use") });
+const schema = () => z.strictObject({ encryption: encryptionSchema(), wal: z.enum(["use", "ignore"]).default("use") });
 
 /**
  * Rescues what is whole in a damaged file into a new one: each row that can be read and verifies, whatever pages, indexes or tables around

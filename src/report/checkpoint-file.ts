@@ -149,7 +149,7 @@ export class CheckpointFile {
 
   #changePhase(id: string, next: (phase: Phase) => PhaseChange): Promise<Progress> {
     return this.#change((old) => {
-      if (old === null) throw this.#unavailable("a file to update", "none");
+      if (old === null) throw this.#unavailable("doesn't exist");
       return withPhase(old, id, this.#clock(), next);
     }, false);
   }
@@ -172,7 +172,7 @@ export class CheckpointFile {
         const text = old === null ? renderProgress(progress) : renderInto(old, progress, this.#name);
         if (await this.#reaching(() => replaceWhole(target, text, found))) return progress;
       }
-      throw this.#unavailable("a file that nobody else changes all the time", `${TRIES} changes while it was written`);
+      throw this.#unavailable(`was changed by others ${TRIES} times while it was written`);
     });
   }
 
@@ -191,17 +191,15 @@ export class CheckpointFile {
       return await work();
     } catch (error) {
       if (error instanceof NotSynced)
-        throw this.#unavailable("a disk that confirms the new file", error.message, error.cause, NEW);
+        throw this.#unavailable(`may not have reached the disk: ${error.message}`, error.cause, NEW);
       const { code, message } = error as { code?: unknown; message?: unknown };
-      throw this.#unavailable("a file that can be read and written", String(code ?? message), error);
+      throw this.#unavailable(`can't be read or written: ${String(code ?? message)}`, error);
     }
   }
 
-  #unavailable(expected: string, found: string, cause?: unknown, remedy = OLD): TurnsError {
+  #unavailable(problem: string, cause?: unknown, remedy = OLD): TurnsError {
     return new TurnsError("CHECKPOINT_FILE_UNAVAILABLE", {
-      what: `the progress file ${describe(this.#name)}`,
-      expected,
-      found,
+      problem: `The progress file ${describe(this.#name)} ${problem}.`,
       remedy,
       data: { path: this.path },
       cause,

@@ -196,9 +196,7 @@ export class Malformed extends Error {
 
 export const malformedFile = (name: string, { at, expected, found }: Malformed): TurnsError =>
   new TurnsError("CHECKPOINT_FILE_MALFORMED", {
-    what: `${name}, line ${at + 1}`,
-    expected,
-    found,
+    problem: `Line ${at + 1} of ${name} can't be read: it should have ${expected}, and has ${found}.`,
     remedy: "Correct the line, or move the file away to have a new one written; it was not changed.",
     data: { file: name, line: at + 1 },
   });

@@ -43,9 +43,7 @@ function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], u
 
 const unknownPhase = (id: string, threadId: string): TurnsError =>
   new TurnsError("UNKNOWN_PHASE", {
-    what: `phase ${describe(id)}`,
-    expected: "a phase of the file",
-    found: `none of that id in the progress of ${describe(threadId)}`,
+    problem: `The progress of thread ${describe(threadId)} has no phase ${describe(id)}.`,
     remedy: "read() shows which there are; write() adds phases. Nothing was changed.",
     data: { id, threadId },
   });

@@ -21,12 +21,13 @@ export interface NamedCheckpoint {
 }
 
 const isNamespace = (value: unknown): boolean => value === "" || isId(value);
-const schema = z.strictObject({
-  threadId: idSchema,
-  checkpointNs: z.custom<string>(isNamespace, "must be a namespace").default(""),
-  checkpointId: idSchema.optional(),
-  name: idSchema,
-});
+const schema = () =>
+  z.strictObject({
+    threadId: idSchema,
+    checkpointNs: z.custom<string>(isNamespace, "must be a namespace").default(""),
+    checkpointId: idSchema.optional(),
+    name: idSchema,
+  });
 
 /** Names of checkpoints, which keep them from being pruned: `saver.names`. */
 export class Names {

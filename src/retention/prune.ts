@@ -50,16 +50,17 @@ export interface PrunedEvent extends Omit<PruneReport, "bytesFreed" | "dryRun"> 
 
 type CheckedPrune = PruneRequest & { dryRun: boolean; batchSize: number };
 
-const milliseconds = z.number().int().min(0);
-const pruneSchema = z.strictObject({
-  threadId: idSchema.optional(),
-  keepLast: z.number().int().min(1).optional(),
-  maxAgeMs: milliseconds.optional(),
-  idleMs: milliseconds.optional(),
-  dryRun: z.boolean().default(false),
-  batchSize: z.number().int().min(1).max(100_000).default(500),
-  signal: signalSchema.optional(),
-});
+const milliseconds = () => z.number().int().min(0);
+const pruneSchema = () =>
+  z.strictObject({
+    threadId: idSchema.optional(),
+    keepLast: z.number().int().min(1).optional(),
+    maxAgeMs: milliseconds().optional(),
+    idleMs: milliseconds().optional(),
+    dryRun: z.boolean().default(false),
+    batchSize: z.number().int().min(1).max(100_000).default(500),
+    signal: signalSchema.optional(),
+  });
 
 /** @throws {TurnsError} INVALID_OPTION naming what is wrong */
 function checkedPrune(request: PruneRequest): CheckedPrune {
@@ -169,7 +170,7 @@ export interface RunDeletionReport extends PruneCounts {
 }
 
 const BATCH = 500;
-const runsSchema = z.strictObject({ runIds: z.array(idSchema) });
+const runsSchema = () => z.strictObject({ runIds: z.array(idSchema) });
 
 /**
  * Deletes the checkpoints of some runs in all threads, with their writes and turns.

@@ -63,19 +63,21 @@ export interface RewindPlan {
 
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === "string");
 
-export const requestSchema = z.strictObject({
-  threadId: idSchema,
-  toTask: idSchema,
-  tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
-  dryRun: z.boolean().optional(),
-  archive: z.boolean().optional(),
-  allowUncompensated: z.boolean().optional(),
-});
+export const requestSchema = () =>
+  z.strictObject({
+    threadId: idSchema,
+    toTask: idSchema,
+    tasks: z.custom<readonly string[]>(isList, "must be an array of strings").optional(),
+    dryRun: z.boolean().optional(),
+    archive: z.boolean().optional(),
+    allowUncompensated: z.boolean().optional(),
+  });
 
-export const checkpointSchema = requestSchema
-  .pick({ threadId: true, archive: true, allowUncompensated: true })
-  .extend({ checkpointNs: z.string().optional(), checkpointId: idSchema, reason: idSchema });
-export const finishSchema = requestSchema.pick({ threadId: true, allowUncompensated: true });
+export const checkpointSchema = () =>
+  requestSchema()
+    .pick({ threadId: true, archive: true, allowUncompensated: true })
+    .extend({ checkpointNs: z.string().optional(), checkpointId: idSchema, reason: idSchema });
+export const finishSchema = () => requestSchema().pick({ threadId: true, allowUncompensated: true });
 
 /**
  * The task that owns a point, and the tasks that something goes of: those that began behind it, and the one that is cut.
@@ -98,7 +100,7 @@ export function planToPoint(threadId: string, targetSeq: number, intervals: read
 export function planRewind(request: RewindRequest, intervals: readonly TaskRow[]): RewindPlan {
   const spans = taskSpans(intervals);
   const target = spans.find((span) => span.taskId === request.toTask);
-  if (target === undefined) throw unknownTask(request, `one of ${spans.length} tasks of the thread`, spans);
+  if (target === undefined) throw unknownTask(request, `one of its ${spans.length} tasks`, spans);
   const goes = [...new Set(intervals.filter((interval) => interval.seq > target.endSeq).map((interval) => interval.taskId))];
   if (request.tasks !== undefined) checkAgainstList(request, request.tasks, { spans, goes });
   return { targetSeq: target.endSeq, toTask: request.toTask, tasks: goes };
@@ -122,27 +124,21 @@ function checkAgainstList(
 
 const contradiction = (request: RewindRequest, task: string, sides: { listed: string; ran: string }): TurnsError =>
   new TurnsError("STATE_INVARIANT_VIOLATED", {
-    what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
-    expected: `task ${describe(task)} ${sides.listed} the target, as in the list of tasks`,
-    found: `it ran ${sides.ran} the target`,
+    problem: `Thread ${describe(request.threadId)} can't be rewound to task ${describe(request.toTask)}: task ${describe(task)} ran ${sides.ran} the target, and is listed ${sides.listed} it.`,
     remedy: "Pass the tasks in the order in which they ran, or leave the list out. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, task },
   });
 
-const unknownTask = (request: RewindRequest, expected: string, spans: readonly TaskSpan[]): TurnsError =>
+const unknownTask = (request: RewindRequest, among: string, spans: readonly TaskSpan[]): TurnsError =>
   new TurnsError("UNKNOWN_TASK", {
-    what: `rewind of thread ${describe(request.threadId)} to task ${describe(request.toTask)}`,
-    expected,
-    found: "a task that is not among them",
+    problem: `Thread ${describe(request.threadId)} can't be rewound to task ${describe(request.toTask)}, which is not ${among}.`,
     remedy: "saver.turns.tasks(threadId) shows which there are. Nothing was deleted.",
     data: { threadId: request.threadId, toTask: request.toTask, tasks: spans.map((span) => span.taskId) },
   });
 
 const beforeBeginning = (threadId: string, targetSeq: number): TurnsError =>
   new TurnsError("UNKNOWN_TASK", {
-    what: `rewind of thread ${describe(threadId)} to seq ${targetSeq}`,
-    expected: "a point at which the thread was there",
-    found: "one before its first task, or no such thread",
+    problem: `Thread ${describe(threadId)} can't be rewound to seq ${targetSeq}, which is before its first task.`,
     remedy: "saver.turns.tasks(threadId) shows where its tasks begin. Nothing was deleted.",
     data: { threadId, targetSeq },
   });
@@ -152,9 +148,7 @@ export function pointOf(request: CheckpointRewindRequest, seq: number | undefine
   if (seq !== undefined) return seq;
   const { threadId, checkpointNs = "", checkpointId } = request;
   throw new TurnsError("CHECKPOINT_NOT_FOUND", {
-    what: `rewind of thread ${describe(threadId)} to checkpoint ${describe(checkpointId)}`,
-    expected: "a checkpoint that is there",
-    found: "none of that id",
+    problem: `Thread ${describe(threadId)} can't be rewound to checkpoint ${describe(checkpointId)}, which isn't there.`,
     remedy: 'It was pruned or rewound, or it was never saved (durability "exit"). Nothing was deleted.',
     data: { threadId, checkpointNs, checkpointId },
   });
@@ -171,9 +165,7 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
   const nodes = leftBehind === 1 ? "1 node" : `${leftBehind} nodes`;
   const left = leftBehind === 0 ? "" : `, which nobody waits for any more, and ${nodes} of it still working`;
   return new TurnsError("THREAD_RUNNING", {
-    what: `thread ${describe(threadId)}`,
-    expected: "no run on it",
-    found: `a run in process ${pid} on ${host}, started ${startedAt}${left}`,
+    problem: `Thread ${describe(threadId)} is running in process ${pid} on ${host} since ${startedAt}${left}.`,
     remedy: `Wait for ${leftBehind === 0 ? "the run" : nodes} to end, or stop ${leftBehind > 1 ? "them" : "it"}, and try again. Nothing was changed.`,
     data: { threadId, pid, host, startedAt: new Date(startedAt), ...(leftBehind === 0 ? {} : { leftBehind }) },
   });

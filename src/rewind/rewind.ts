@@ -245,7 +245,7 @@ async function behind(store: RewindParts["store"], threadId: string, { targetSeq
 /** The same target goes on with a rewind that was begun, whatever it was asked for by. */
 function refuseOther(unfinished: RewindRow | undefined, { targetSeq }: RewindPlan, { threadId }: Aim): void {
   if (unfinished === undefined || unfinished.targetSeq === targetSeq) return;
-  throw unfinishedRewind(unfinished, `rewind of thread ${describe(threadId)} to another target`);
+  throw unfinishedRewind(unfinished, `a rewind of thread ${describe(threadId)} to another target`);
 }
 
 interface Seen {
@@ -269,7 +269,7 @@ function unchanged(parts: RewindParts, aim: Aim, seen: Seen, found: RewindStandi
   refuseWhileRunning(aim.threadId, others.filter(parts.isAlive));
   const { plan, begun } = seen;
   if (begun === undefined && found.unfinished !== undefined) {
-    throw unfinishedRewind(found.unfinished, `thread ${describe(aim.threadId)}`);
+    throw unfinishedRewind(found.unfinished, `a rewind of thread ${describe(aim.threadId)}`);
   }
   const now = aim.plan(found.tasks);
   if (plan.targetSeq !== now.targetSeq || plan.tasks.length !== now.tasks.length)
@@ -294,9 +294,7 @@ function sameEffects({ effects, begun }: Seen, rows: readonly EffectRow[]): bool
 
 const moved = ({ threadId }: Aim, found: string): TurnsError =>
   new TurnsError("STATE_INVARIANT_VIOLATED", {
-    what: `rewind of thread ${describe(threadId)}`,
-    expected: "the thread as it was when the rewind was planned",
-    found: `${found} meanwhile`,
+    problem: `Thread ${describe(threadId)} changed while its rewind was prepared: ${found}.`,
     remedy: "Look at the thread and rewind again. Nothing was deleted.",
     data: { threadId },
   });

@@ -41,7 +41,7 @@ export interface RewindParts extends Parts {
   space: { later(): void };
 }
 
-const rewindToTakeBack = z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
+const rewindToTakeBack = () => z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
 
 /** The rewinds of threads: those on record, those that were not finished, and those to be taken back: `saver.rewinds`. */
 export class Rewinds {

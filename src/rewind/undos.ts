@@ -44,29 +44,31 @@ export interface KnownUndo {
   whenInDoubt: boolean;
 }
 
-const details = z.strictObject({
-  run: z.custom(isFunction),
-  probe: z.custom(isFunction).optional(),
-  idempotent: z.boolean().optional(),
-  whenInDoubt: z.boolean().optional(),
-});
+const details = () =>
+  z.strictObject({
+    run: z.custom(isFunction),
+    probe: z.custom(isFunction).optional(),
+    idempotent: z.boolean().optional(),
+    whenInDoubt: z.boolean().optional(),
+  });
 const EXPECTED = "must be a function, or { run, probe, idempotent, whenInDoubt } of which only run, a function, has to be there";
 
 /** Handed on as it is: its functions may lean on what else it has. */
-const isUndo = (value: unknown): boolean => isFunction(value) || details.safeParse(value).success;
+const isUndo = (value: unknown): boolean => isFunction(value) || details().safeParse(value).success;
 
 /** No record of zod's, which takes an object with an undo named `constructor` for an instance of it, and leaves `__proto__` out. */
-export const undosSchema: z.ZodType<Undos> = z
-  .custom<Undos>(
-    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-    "must be an object of undos by name",
-  )
-  .superRefine((undos, context) => {
-    for (const [name, given] of Object.entries(Object(undos) as Undos)) {
-      if (!isUndo(given)) context.addIssue({ code: "custom", path: [name], message: EXPECTED });
-    }
-  });
-const argument = z.strictObject({ undos: undosSchema.optional() });
+export const undosSchema = (): z.ZodType<Undos> =>
+  z
+    .custom<Undos>(
+      (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+      "must be an object of undos by name",
+    )
+    .superRefine((undos, context) => {
+      for (const [name, given] of Object.entries(Object(undos) as Undos)) {
+        if (!isUndo(given)) context.addIssue({ code: "custom", path: [name], message: EXPECTED });
+      }
+    });
+const argument = () => z.strictObject({ undos: undosSchema().optional() });
 
 /** @throws {TurnsError} INVALID_OPTION naming what is wrong */
 export function checkedUndos(undos: Undos | undefined): ReadonlyMap<string, KnownUndo> {

@@ -47,43 +47,44 @@ export interface GraphRunnerOptions {
   checkpointFile?: string | ((threadId: string) => string);
 }
 
-const onUnfinished = z.enum(["refuse", "finish", "abandon"]);
-const drift = z.enum(["restart", "refuse", "ignore"]);
-const schema = z.strictObject({
-  onUnfinished: onUnfinished.default("refuse"),
-  nodes: z
-    .record(
-      z.string(),
-      z
-        .strictObject({
-          ...gateDefaultFields,
-          idempotent: z.boolean().optional(),
-          version: z.string().optional(),
-          validate: validatorSchema.optional(),
-        })
-        // Otherwise a gate that was meant would let everything through.
-        .refine(
-          (node) => node.validate !== undefined || Object.keys(gateDefaultFields).every((key) => !Object.hasOwn(node, key)),
-          { path: ["validate"], error: "must be a function, as the node has settings of a gate" },
-        ),
-    )
-    .default({}),
-  stateVersion: z.string().optional(),
-  // Checked where the gates are made, which names what is wrong.
-  gates: z.custom<GateDefaults>(() => true).optional(),
-  undos: undosSchema.default({}),
-  drift: drift.default("restart"),
-  onCorrupted: z.enum(["restart", "refuse"]).default("restart"),
-  graphId: idSchema.optional(),
-  checkpointFile: z
-    .custom<GraphRunnerOptions["checkpointFile"]>(
-      (value) => isFunction(value) || (typeof value === "string" && value !== ""),
-      "must be a path, or a function that makes one of a thread's id",
-    )
-    .optional(),
-});
+const onUnfinished = () => z.enum(["refuse", "finish", "abandon"]);
+const drift = () => z.enum(["restart", "refuse", "ignore"]);
+const schema = () =>
+  z.strictObject({
+    onUnfinished: onUnfinished().default("refuse"),
+    nodes: z
+      .record(
+        z.string(),
+        z
+          .strictObject({
+            ...gateDefaultFields(),
+            idempotent: z.boolean().optional(),
+            version: z.string().optional(),
+            validate: validatorSchema().optional(),
+          })
+          // Otherwise a gate that was meant would let everything through.
+          .refine(
+            (node) => node.validate !== undefined || Object.keys(gateDefaultFields()).every((key) => !Object.hasOwn(node, key)),
+            { path: ["validate"], error: "must be a function, as the node has settings of a gate" },
+          ),
+      )
+      .default({}),
+    stateVersion: z.string().optional(),
+    // Checked where the gates are made, which names what is wrong.
+    gates: z.custom<GateDefaults>(() => true).optional(),
+    undos: undosSchema().default({}),
+    drift: drift().default("restart"),
+    onCorrupted: z.enum(["restart", "refuse"]).default("restart"),
+    graphId: idSchema.optional(),
+    checkpointFile: z
+      .custom<GraphRunnerOptions["checkpointFile"]>(
+        (value) => isFunction(value) || (typeof value === "string" && value !== ""),
+        "must be a path, or a function that makes one of a thread's id",
+      )
+      .optional(),
+  });
 
-export type CheckedRunnerOptions = z.output<typeof schema>;
+export type CheckedRunnerOptions = z.output<ReturnType<typeof schema>>;
 
 /** @throws {TurnsError} INVALID_OPTION */
 export function checkedRunnerOptions(options: GraphRunnerOptions): CheckedRunnerOptions {
@@ -106,7 +107,7 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
 }
 
 /** Not strict: the rest is LangGraph's config. */
-const callSchema = z.looseObject({ onUnfinished: onUnfinished.optional(), drift: drift.optional() });
+const callSchema = () => z.looseObject({ onUnfinished: onUnfinished().optional(), drift: drift().optional() });
 
 /**
  * The thread that a call of the runner names.

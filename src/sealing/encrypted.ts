@@ -73,9 +73,7 @@ function notOpenable(keys: ResolvedKeys, threadId: string, identity: Identity, s
 
 const notEncrypted = (threadId: string, identity: Identity): TurnsError =>
   new TurnsError("NOT_ENCRYPTED", {
-    what: rowName(threadId, identity),
-    expected: "sealed bytes",
-    found: "a plain text in an encrypted database",
+    problem: `${rowName(threadId, identity)} is plain text in an encrypted database.`,
     remedy: "The row was written outside this package, or before the database was encrypted; restore the file from a copy.",
     data: { threadId, identity },
   });

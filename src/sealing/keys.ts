@@ -2,6 +2,7 @@ import { createSecretKey, type KeyObject } from "node:crypto";
 import { types } from "node:util";
 import { z } from "zod";
 import { TurnsError } from "../errors";
+import { unknownOption } from "../unknown-option";
 
 /** Keys by id, and the id of the one that seals from now on. The others open what was sealed under them. */
 export interface KeySet {
@@ -19,21 +20,25 @@ export type KeyProvider = (keyIds: readonly string[]) => KeySet | Promise<KeySet
 export type EncryptionOption = { key: KeyInput; keyId?: string } | KeySet | { provider: KeyProvider };
 
 const DEFAULT_KEY_ID = "default";
+const NAMES: readonly string[] = ["key", "keyId", "keys", "current", "provider"];
+const SHAPES = "{ key, keyId? }, { keys, current } or { provider }";
 const KEY_ID_RULE = "1 to 64 letters, digits, dots, underscores or hyphens";
 
 export function isKeyId(value: string): boolean {
   return /^[A-Za-z0-9._-]{1,64}$/.test(value);
 }
 
-const present = z.unknown().refine((value) => value !== undefined, "a key");
-const single = z.strictObject({ key: present, keyId: z.string("a string").optional() });
-const several = z.strictObject({
-  keys: z.record(z.string(), z.unknown(), "an object of keys by id"),
-  current: z.string("a key id"),
-});
-const provided = z.strictObject({
-  provider: z.custom<KeyProvider>((value) => typeof value === "function", "a function that returns keys"),
-});
+const present = () => z.unknown().refine((value) => value !== undefined, "a key");
+const single = () => z.strictObject({ key: present(), keyId: z.string("a string").optional() });
+const several = () =>
+  z.strictObject({
+    keys: z.record(z.string(), z.unknown(), "an object of keys by id"),
+    current: z.string("a key id"),
+  });
+const provided = () =>
+  z.strictObject({
+    provider: z.custom<KeyProvider>((value) => typeof value === "function", "a function that returns keys"),
+  });
 
 /**
  * For the options of a saver. Only the shape is checked here; the keys are when they are resolved. Refusals are this room's own
@@ -41,13 +46,14 @@ const provided = z.strictObject({
  *
  * @throws {TurnsError} INVALID_OPTION
  */
-export const encryptionSchema = z
-  .unknown()
-  .optional()
-  .transform((option): EncryptionOption | undefined => {
-    if (option !== undefined) parse(shapeOf(option), option, "encryption");
-    return option as EncryptionOption | undefined;
-  });
+export const encryptionSchema = () =>
+  z
+    .unknown()
+    .optional()
+    .transform((option): EncryptionOption | undefined => {
+      if (option !== undefined) parse(shapeOf(option), option, "encryption");
+      return option as EncryptionOption | undefined;
+    });
 
 /**
  * The keys an option names. Answers at once, unless a provider answers with a promise.
@@ -90,31 +96,35 @@ function keysOf(set: unknown, name: string): ResolvedKeys {
   return toResolvedKeys(keys, current);
 }
 
-function shapeOf(option: unknown): z.ZodType {
+function shapeOf(option: unknown): () => z.ZodType {
   if (hasOwn(option, "provider")) return provided;
   return hasOwn(option, "keys") ? several : single;
 }
 
-function parse<T>(type: z.ZodType<T>, value: unknown, name: string): T {
-  const result = type.safeParse(value);
+function parse<T>(type: () => z.ZodType<T>, value: unknown, name: string): T {
+  const result = type().safeParse(value);
   if (result.success) return result.data;
-  const issue = result.error.issues[0];
-  const shapes = "{ key, keyId? }, { keys, current } or { provider }";
-  const path = issue?.path.join(".") ?? "";
+  const { issues } = result.error;
+  const unknown = issues.flatMap((issue) => (issue.code === "unrecognized_keys" ? issue.keys : []));
+  const misspelt = unknown.filter((key) => !NAMES.includes(key));
+  if (misspelt.length > 0) {
+    throw new TurnsError("INVALID_OPTION", { ...unknownOption(misspelt, NAMES, [name]), data: { option: "encryption" } });
+  }
+  const path = unknown.length > 0 ? "" : (issues[0]?.path.join(".") ?? "");
+  const found = value === null ? "null" : Array.isArray(value) ? "an array" : `a value of type ${typeof value}`;
   throw new TurnsError("INVALID_OPTION", {
-    what: `option ${JSON.stringify(path === "" ? name : `${name}.${path}`)}`,
-    expected: issue === undefined || path === "" ? `exactly one of ${shapes}` : issue.message,
-    found: `${value === null ? "null" : Array.isArray(value) ? "an array" : `a value of type ${typeof value}`} that does not fit`,
-    remedy: "Correct the option; docs/encryption.md shows its forms.",
+    problem:
+      path === ""
+        ? `Option ${JSON.stringify(name)} is ${found} that fits none of its forms.`
+        : `Option ${JSON.stringify(`${name}.${path}`)} is missing or of the wrong type.`,
+    remedy: `Pass ${path === "" ? `exactly one of ${SHAPES}` : issues[0]?.message}; docs/encryption.md shows its forms.`,
     data: { option: "encryption" },
   });
 }
 
 const providerFailed = (cause: unknown, keyIds: readonly string[]): TurnsError =>
   new TurnsError("KEY_PROVIDER_FAILED", {
-    what: 'option "encryption.provider"',
-    expected: "keys",
-    found: "an error, which is the cause of this one",
+    problem: 'Option "encryption.provider" threw, or rejected; its error is the cause.',
     remedy: "Make the keys available, then open the database again; nothing was written.",
     data: { keyIds: [...keyIds] },
     cause,
@@ -152,16 +162,16 @@ export interface ResolvedKeys {
 function toResolvedKeys(input: Readonly<Record<string, unknown>>, current: string): ResolvedKeys {
   const byId = new Map<string, MasterKey>();
   for (const [id, value] of Object.entries(input)) {
-    if (!isKeyId(id)) throw refused("the id of an encryption key", KEY_ID_RULE, `an id of ${id.length} characters`);
+    if (!isKeyId(id)) throw refused("The id of an encryption key", KEY_ID_RULE, `an id of ${id.length} characters`);
     const key = createSecretKey(keyBytes(value, id));
     const twin = [...byId.values()].find((other) => other.key.equals(key));
-    if (twin !== undefined) throw refused(nameOf(id), "a key of its own", `the same key as ${JSON.stringify(twin.id)}`);
+    if (twin !== undefined) throw refused(nameOf(id), "another key than the rest", `the same key as ${JSON.stringify(twin.id)}`);
     byId.set(id, { id, key });
   }
   const found = byId.get(current);
   if (found === undefined) {
     const ids = [...byId.keys()].map((id) => JSON.stringify(id)).join(", ");
-    throw refused("option `encryption.current`", `one of the key ids given (${ids})`, "an id that is not among them");
+    throw refused("Option `encryption.current`", `one of the key ids given (${ids})`, "an id that is not among them");
   }
   return { current: found, byId };
 }
@@ -217,9 +227,7 @@ function nameOf(id: string): string {
 
 const refused = (what: string, expected: string, found: string, remedy?: string): TurnsError =>
   new TurnsError("INVALID_OPTION", {
-    what,
-    expected,
-    found,
+    problem: `${what} must be ${expected}, and is ${found}.`,
     remedy: remedy ?? "Correct the option `encryption`, or what its provider returns.",
     data: { option: "encryption" },
   });

@@ -80,9 +80,7 @@ export const plainSealing: Sealing = {
     if (typeof stored === "string") return stored;
     if (!(stored instanceof Uint8Array)) throw corruptedRow(threadId, identity, "nothing");
     throw new TurnsError("ENCRYPTED", {
-      what: rowName(threadId, identity),
-      expected: "a text",
-      found: `${stored.length} bytes`,
+      problem: `${rowName(threadId, identity)} is ${stored.length} sealed bytes, and no keys were given.`,
       remedy: "This database is encrypted; pass the option `encryption` with its keys.",
       data: { threadId, identity },
     });
@@ -110,9 +108,7 @@ function encodePart(part: Part): string {
   if (part === null || part === undefined) return "z;";
   if (Number.isFinite(part)) return `n${part};`;
   throw new TurnsError("STATE_INVARIANT_VIOLATED", {
-    what: "a number in a row's identity or checksum",
-    expected: "a finite number",
-    found: String(part),
+    problem: `A number in a row's identity or checksum is ${String(part)}.`,
     remedy: "This is a bug in the calling code: a database does not give such a number back.",
   });
 }
@@ -128,14 +124,12 @@ export const sha256: (text: string) => string =
 
 /** What a row is called in messages: its identity is ids and versions, never contents. */
 export function rowName(threadId: string, identity: Identity): string {
-  return `row ${JSON.stringify([...identity])} of thread ${JSON.stringify(threadId)}`;
+  return `Row ${JSON.stringify([...identity])} of thread ${JSON.stringify(threadId)}`;
 }
 
 export const corruptedRow = (threadId: string, identity: Identity, found: string): TurnsError =>
   new TurnsError("CHECKPOINT_CORRUPTED", {
-    what: rowName(threadId, identity),
-    expected: "the bytes that were sealed for this row",
-    found,
+    problem: `${rowName(threadId, identity)} is damaged: it holds ${found}, not the bytes that were sealed for it.`,
     remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
     data: { threadId, identity },
   });
@@ -147,9 +141,7 @@ export const unknownKey = (
   data: Record<string, unknown> = {},
 ): TurnsError =>
   new TurnsError("UNKNOWN_KEY", {
-    what,
-    expected: `one of the keys given (${known.map((id) => JSON.stringify(id)).join(", ")})`,
-    found: `data sealed under the key ${JSON.stringify(keyId)}`,
+    problem: `${what} is sealed under the key ${JSON.stringify(keyId)}, which is not among those given (${known.map((id) => JSON.stringify(id)).join(", ")}).`,
     remedy:
       "Add that key to the option `encryption`: old keys are needed for as long as the database holds data sealed under them.",
     data: { ...data, keyId },
@@ -159,9 +151,7 @@ export const unknownKey = (
 export function assertWellFormed(threadId: string, text: string): void {
   if (text.isWellFormed()) return;
   throw new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: `a text of thread ${JSON.stringify(threadId)}`,
-    expected: "well-formed Unicode, as the codec writes it",
-    found: "a lone surrogate",
+    problem: `A text of thread ${JSON.stringify(threadId)} has a lone surrogate.`,
     remedy: "Escape lone surrogates (JSON.stringify does), or store the text as bytes.",
     data: { threadId },
   });

@@ -58,18 +58,14 @@ function unlocked(keys: ResolvedKeys, secret: Buffer, isNew: boolean): Unlocked 
 
 const encrypted = (keyIds: readonly string[]): TurnsError =>
   new TurnsError("ENCRYPTED", {
-    what: "this database",
-    expected: "the option `encryption`, because the database is encrypted",
-    found: "no keys",
+    problem: "This database is encrypted, and no keys were given.",
     remedy: `Pass the option \`encryption\` with the keys ${keyIds.map((id) => JSON.stringify(id)).join(", ")}.`,
     data: { keyIds },
   });
 
 const notEncrypted = (): TurnsError =>
   new TurnsError("NOT_ENCRYPTED", {
-    what: "this database",
-    expected: "an encrypted or an empty one, because the option `encryption` is given",
-    found: "texts stored without encryption",
+    problem: "This database holds texts without encryption, but the option `encryption` is given.",
     remedy: "Open it without `encryption`, or start a new file: a database is encrypted from its first row or not at all.",
   });
 
@@ -103,9 +99,7 @@ export function unwrapSecret(wrapped: Uint8Array, keys: ResolvedKeys): Buffer {
   const secret = openBytes(deriveKey(master.key, NO_SALT, "wrap"), ASSOCIATED, wrapped);
   if (secret !== undefined) return secret;
   throw new TurnsError("WRONG_KEY", {
-    what: `the encryption key ${JSON.stringify(keyId)}`,
-    expected: "the key this database was sealed with under that id",
-    found: "a key that does not open it",
+    problem: `The encryption key ${JSON.stringify(keyId)} isn't the one that sealed this database under that id.`,
     remedy: "Pass the right key. If it is certain to be right, the stored secret was changed: restore the file from a copy.",
     data: { keyId },
   });
@@ -113,8 +107,6 @@ export function unwrapSecret(wrapped: Uint8Array, keys: ResolvedKeys): Buffer {
 
 const corruptedSecret = (found: string): TurnsError =>
   new TurnsError("CHECKPOINT_CORRUPTED", {
-    what: WHAT,
-    expected: "one secret, wrapped under each of its keys",
-    found,
+    problem: `${WHAT} is damaged: it should be one secret, wrapped under each of its keys, and is ${found}.`,
     remedy: "The stored data was changed outside this package. Restore the file from a copy.",
   });

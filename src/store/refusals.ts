@@ -12,20 +12,19 @@ export function verifyChecksum(stored: unknown, computed: string, what: string, 
 
 export function corrupted(what: string, expected: string, found: string, data: Record<string, unknown>): TurnsError {
   return new TurnsError("CHECKPOINT_CORRUPTED", {
-    what,
-    expected,
-    found,
+    problem: `${sentence(what)} is damaged: ${expected} expected, ${found} found.`,
     remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
     data,
   });
 }
 
+/** With a capital letter, as a message begins. */
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
 export function unknownThread(threadId: string): TurnsError {
   return new TurnsError("THREAD_NOT_FOUND", {
-    what: `thread ${JSON.stringify(threadId)}`,
-    expected: "a thread of this database",
-    found: "no such thread",
-    remedy: "saver.listThreads() shows which there are.",
+    problem: `This database has no thread ${JSON.stringify(threadId)}.`,
+    remedy: "saver.listThreads() shows the threads there are.",
     data: { threadId },
   });
 }
@@ -33,9 +32,7 @@ export function unknownThread(threadId: string): TurnsError {
 /** Of a rewind to a point whose checkpoints a prune has removed. */
 export function prunedBehind(threadId: string): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    what: `rewinding thread ${JSON.stringify(threadId)}`,
-    expected: "a task whose checkpoints are still there",
-    found: "one whose checkpoints were pruned",
+    problem: `Thread ${JSON.stringify(threadId)} can't be rewound that far: the checkpoints of that task were pruned.`,
     remedy: "Rewind to a later task. Nothing was deleted.",
     data: { threadId },
   });
@@ -46,10 +43,8 @@ export function unfinishedRewind(rewind: RewindRow, what: string): TurnsError {
   const { id: rewindId, threadId, targetTaskId: toTask } = rewind;
   if (rewind.reason?.startsWith(SALVAGED) === true) return salvaged(rewind, what);
   return new TurnsError("REWIND_UNFINISHED", {
-    what,
-    expected: "no rewind of it that was begun and not finished",
-    found: `one to task ${describe(toTask)} (${rewindId}), begun at ${rewind.createdAt}`,
-    remedy: `Call the same rewind again, or saver.rewinds.finish, which goes on where it was; or give it up with saver.rewinds.abandon(${JSON.stringify(rewindId)}). Nothing was changed.`,
+    problem: `${sentence(what)} is refused: a rewind of the thread to task ${describe(toTask)} (${rewindId}) began at ${rewind.createdAt} and isn't finished.`,
+    remedy: `Call the same rewind again, or saver.rewinds.finish, which continues where it was; or give it up with saver.rewinds.abandon(${JSON.stringify(rewindId)}). Nothing was changed.`,
     data: { threadId, rewindId, toTask, targetSeq: rewind.targetSeq, reason: rewind.reason },
   });
 }
@@ -57,10 +52,8 @@ export function unfinishedRewind(rewind: RewindRow, what: string): TurnsError {
 /** Not a rewind, but what a salvage leaves behind where something is missing that had been done. */
 function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, reason = "" }: RewindRow, what: string): TurnsError {
   return new TurnsError("REWIND_UNFINISHED", {
-    what,
-    expected: "a thread that is whole",
-    found: `one that was rescued from a damaged file, where ${reason.slice(SALVAGED.length)}`,
-    remedy: `What had been done there may be done again. If that is right, saver.rewinds.abandon(${JSON.stringify(rewindId)}) lets the thread go on with what is there.`,
+    problem: `${sentence(what)} is refused: the thread was rescued from a damaged file, where ${reason.slice(SALVAGED.length)}.`,
+    remedy: `What had been done there may be done again. If that is right, saver.rewinds.abandon(${JSON.stringify(rewindId)}) lets the thread continue with what is there.`,
     data: { threadId, rewindId, toTask, targetSeq, reason },
   });
 }
@@ -69,13 +62,9 @@ function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, rea
 export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
   const by = holder && { pid: holder.pid, host: holder.host, startedAt: new Date(holder.startedAt) };
   return new TurnsError("LEASE_LOST", {
-    what: `a run of thread ${describe(threadId)}`,
-    expected: "the thread to be its own still",
-    found: by
-      ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt.toISOString()}`
-      : "somebody who took it over, and is done with it by now",
+    problem: `A run of thread ${describe(threadId)} lost the thread to ${by ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt}` : "another run, which has finished since"}.`,
     remedy:
-      "Nothing was saved. For too long this run gave no sign of life (its process was stopped, or its machine slept), and it counted as dead. Let it end; what goes on with the thread is the other run.",
+      "Nothing was saved. This run gave no sign of life for too long (its process was stopped, or its machine slept), and counted as dead. Let it end; the other run continues the thread.",
     data: { threadId, takenBy: by },
   });
 }

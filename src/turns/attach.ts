@@ -24,12 +24,13 @@ export interface AttachingSaver {
   logger: Logger;
 }
 
-const attachOptions = z.strictObject({
-  versions: z.record(z.string(), z.string()).optional(),
-  stateVersion: z.string().optional(),
-  // Checked by themselves, so that they are named as everywhere.
-  gates: z.custom<GatesOptions>(() => true).optional(),
-});
+const attachOptions = () =>
+  z.strictObject({
+    versions: z.record(z.string(), z.string()).optional(),
+    stateVersion: z.string().optional(),
+    // Checked by themselves, so that they are named as everywhere.
+    gates: z.custom<GatesOptions>(() => true).optional(),
+  });
 
 /**
  * Puts the recorder into the graph's own config, in place: every later invoke, stream, streamEvents, batch and `withConfig` passes it
@@ -48,10 +49,8 @@ export function attachRecorder(
   const pregel = pregelOf(graph);
   if (pregel.checkpointer !== saver) {
     throw new TurnsError("INVALID_GRAPH", {
-      what: "the graph to attach to",
-      expected: "a graph compiled with this saver, compile({ checkpointer: saver })",
-      found: `the checkpointer ${describe(pregel.checkpointer)}`,
-      remedy: "Compile the graph with the saver that attaches to it.",
+      problem: `The graph was compiled with another checkpointer: ${describe(pregel.checkpointer)}.`,
+      remedy: "Compile it with the saver that attaches to it: builder.compile({ checkpointer: saver }).",
     });
   }
   const face = faceOf(pregel, recorder) ?? new RecorderFace(recorder, new AttachedGraph(pregel));
@@ -74,9 +73,7 @@ export function attachedGraph(graph: unknown, recorder: TurnRecorder): AttachedG
   const face = faceOf(pregelOf(graph), recorder);
   if (face !== undefined) return face.graph;
   throw new TurnsError("INVALID_GRAPH", {
-    what: "the graph",
-    expected: "a graph that this saver is attached to",
-    found: "one that it is not attached to",
+    problem: "This saver is not attached to the graph.",
     remedy: "Call saver.attach(graph) first.",
   });
 }

@@ -36,10 +36,9 @@ export function pregelOf(graph: unknown): PregelLike {
     if (isPregel(candidate)) return candidate;
   }
   throw new TurnsError("INVALID_GRAPH", {
-    what: "the graph",
-    expected: "a compiled graph, a functional entrypoint, or an agent that carries one as .graph",
-    found: describe(graph),
-    remedy: "Compile the graph first; a RemoteGraph runs elsewhere and cannot be attached to.",
+    problem: `The graph is ${graph === undefined ? "missing" : describe(graph)}, not a compiled one.`,
+    remedy:
+      "Pass a compiled graph, a functional entrypoint, or an agent that carries one as .graph. A RemoteGraph runs elsewhere and can't be attached to.",
   });
 }
 

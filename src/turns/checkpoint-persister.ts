@@ -128,9 +128,7 @@ export class CheckpointPersister {
 
 function unknownTarget(targetTaskId: string, allTaskIds: readonly string[]): TurnsError {
   return new TurnsError("UNKNOWN_TASK", {
-    what: `target task ${describe(targetTaskId)}`,
-    expected: `one of the ${allTaskIds.length} tasks in the list`,
-    found: "a task that is not in it",
+    problem: `Target task ${describe(targetTaskId)} is not among the ${allTaskIds.length} tasks in the list.`,
     remedy: "Pass the whole ordered list of tasks, the target among them. Nothing was deleted.",
     data: { toTask: targetTaskId },
   });
@@ -138,9 +136,7 @@ function unknownTarget(targetTaskId: string, allTaskIds: readonly string[]): Tur
 
 function invalidKeep(keep: unknown): TurnsError {
   return new TurnsError("INVALID_OPTION", {
-    what: "keep",
-    expected: "a whole number from 0",
-    found: describe(keep),
-    remedy: "Nothing was deleted.",
+    problem: `keep is ${describe(keep)}.`,
+    remedy: "Pass a whole number from 0. Nothing was deleted.",
   });
 }

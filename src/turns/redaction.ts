@@ -176,18 +176,14 @@ function isPlainRecord(value: unknown): boolean {
 
 function notRedacted(value: unknown): TurnsError {
   return new TurnsError("REDACTION_FAILED", {
-    what: "what the option `redact` returned",
-    expected: "an object of named values, or undefined",
-    found: typeof value === "string" ? "a string" : describe(value),
-    remedy: "The turn was saved without content. `redact` must answer at once, not with a promise.",
+    problem: `The option "redact" returned ${typeof value === "string" ? "a string" : describe(value)}.`,
+    remedy: "The turn was saved without content. Return an object of named values, or undefined; not a promise.",
   });
 }
 
 function redactionFailed(cause: unknown): TurnsError {
   return new TurnsError("REDACTION_FAILED", {
-    what: "the option `redact`",
-    expected: "what a turn is to hold",
-    found: "an error, or what cannot be saved",
+    problem: 'The option "redact" threw, or returned what can\'t be saved.',
     remedy: "The turn was saved without content; see the cause.",
     cause,
   });

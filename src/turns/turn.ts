@@ -1,7 +1,7 @@
 import { describe, TurnsError } from "../errors";
 import { parseValidation, type Validation } from "../guards/gates";
 import { ID_RULE, isId } from "../system";
-import { expectationOf } from "../options";
+import { expectationOf, schemaOf } from "../options";
 import type { TokenCounts, TurnRow, TurnStatus, TurnType } from "../store/store";
 import { z } from "zod";
 
@@ -50,30 +50,30 @@ export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
 
 const text = z.custom<string>(isId, ID_RULE);
 
-const turnSchema = z.object({
-  id: text,
-  graphId: text,
-  nodeName: text,
-  turnType: z.enum(["Thought", "Action"]),
-  state: z.custom<Record<string, unknown>>(
-    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-    "must be an object of named values",
-  ),
-  taskId: text,
-  createdAt: z.date(),
-});
+const turnSchema = () =>
+  z.object({
+    id: text,
+    graphId: text,
+    nodeName: text,
+    turnType: z.enum(["Thought", "Action"]),
+    state: z.custom<Record<string, unknown>>(
+      (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+      "must be an object of named values",
+    ),
+    taskId: text,
+    createdAt: z.date(),
+  });
 
 /** @throws {TurnsError} INVALID_CHECKPOINT naming the first field that is wrong */
 export function checkedTurn(checkpoint: LangGraphCheckpoint): LangGraphCheckpoint {
-  const result = turnSchema.safeParse(checkpoint);
+  const result = schemaOf(turnSchema).safeParse(checkpoint);
   if (result.success) return checkpoint;
   const issue = result.error.issues[0] as z.core.$ZodIssue;
   const field = issue.path.join(".");
+  const given: unknown = field === "" ? checkpoint : (checkpoint as unknown as Record<string, unknown>)[field];
   throw new TurnsError("INVALID_CHECKPOINT", {
-    what: field === "" ? "the checkpoint to save" : `field ${JSON.stringify(field)} of the checkpoint to save`,
-    expected: expectationOf(issue),
-    found: describe(field === "" ? checkpoint : (checkpoint as unknown as Record<string, unknown>)[field]),
-    remedy: "Nothing was saved; see the type LangGraphCheckpoint for what each field holds.",
+    problem: `${field === "" ? "The checkpoint to save" : `Field ${JSON.stringify(field)} of the checkpoint to save`} is ${given === undefined ? "missing" : describe(given)}.`,
+    remedy: `Pass ${expectationOf(issue)}. Nothing was saved; the type LangGraphCheckpoint says what each field holds.`,
     data: { field },
   });
 }
@@ -118,10 +118,8 @@ export function refuseNoTurn(turn: Pick<Turn, "threadId" | "seq" | "id">): void 
 
 function noTurn(field: string, expected: string, found: unknown): TurnsError {
   return new TurnsError("INVALID_CONFIG", {
-    what: `${field} of the turn`,
-    expected,
-    found: describe(found),
-    remedy: "Pass a turn as saver.turns.list(threadId) gives it.",
+    problem: `${field} of the turn is ${found === undefined ? "missing" : describe(found)}.`,
+    remedy: `It must be ${expected}. Pass a turn as saver.turns.list(threadId) gives it.`,
     data: { key: field },
   });
 }
@@ -174,19 +172,15 @@ export function asRecord(value: unknown, name: string): Record<string, unknown> 
 
 function checkpointGone(turn: TurnRow): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    what: `the state of turn ${turn.id}`,
-    expected: `checkpoint ${turn.checkpointId ?? ""} that the turn started from`,
-    found: "no such checkpoint",
-    remedy: "It was deleted after the turn was recorded; the turn itself is still there.",
+    problem: `The state of turn ${turn.id} is gone: checkpoint ${turn.checkpointId ?? ""}, which it started from, was deleted.`,
+    remedy: "The turn itself is still there.",
     data: { id: turn.id, checkpointId: turn.checkpointId },
   });
 }
 
 function notKept(turn: TurnRow): TurnsError {
   return new TurnsError("TURN_NOT_KEPT", {
-    what: `the state of turn ${turn.id}, node ${JSON.stringify(turn.nodeName)}`,
-    expected: "a turn that was saved with its content",
-    found: "one that was saved without",
+    problem: `Turn ${turn.id} of node ${JSON.stringify(turn.nodeName)} was saved without its content.`,
     remedy: "The options `redact` and `turns` of the saver that recorded it say what is kept.",
     data: { id: turn.id },
   });
@@ -194,9 +188,7 @@ function notKept(turn: TurnRow): TurnsError {
 
 function inputNotSaved(turn: TurnRow, reason: unknown): TurnsError {
   return new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: `the input of turn ${turn.id}, node ${JSON.stringify(turn.nodeName)}`,
-    expected: "an input that can be saved",
-    found: String(reason),
+    problem: `The input of turn ${turn.id} of node ${JSON.stringify(turn.nodeName)} couldn't be saved: ${String(reason)}.`,
     remedy: "The turn itself was recorded; only what the node was called with is not known.",
     data: { id: turn.id },
   });

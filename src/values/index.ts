@@ -195,20 +195,20 @@ function inChannel<T>(channel: string, work: () => T): T {
   }
 }
 
-/** What packing a channel's value has thrown, as UNSERIALIZABLE_VALUE with the channel's name if it is that. */
-export function namingChannel(channel: string, thrown: unknown): unknown {
+/** What packing a channel's value has thrown, as UNSERIALIZABLE_VALUE with the names of channel and node if it is that. */
+export function namingChannel(channel: string, thrown: unknown, node?: string): unknown {
   const error = readable(thrown);
-  return error instanceof Unserializable ? unserializableChannel(channel, error) : error;
+  return error instanceof Unserializable ? unserializableChannel(channel, error, node) : error;
 }
 
-function unserializableChannel(channel: string, error: Unserializable): TurnsError {
+function unserializableChannel(channel: string, error: Unserializable, node: string | undefined): TurnsError {
+  const what = `channel ${JSON.stringify(channel)}`;
+  const there = error.path === "" ? `it is ${error.found}` : `at ${error.path} there is ${error.found}`;
   return new TurnsError("UNSERIALIZABLE_VALUE", {
-    what: `channel ${JSON.stringify(channel)}${error.path === "" ? "" : ` at ${error.path}`}`,
-    expected: "data that comes back as what it was",
-    found: error.found,
+    problem: `${node === undefined ? `The value of ${what}` : `What node ${JSON.stringify(node)} wrote to ${what}`} can't be saved: ${there}.`,
     remedy:
       "Remove it from the state, replace it by plain data, or keep it in an untracked channel; the previous checkpoint is intact.",
-    data: { ...error.data, channel },
+    data: { ...error.data, channel, ...(node === undefined ? {} : { node }) },
     cause: error,
   });
 }

@@ -1,5 +1,5 @@
 import { chunkAddresses, decode } from "../codec";
-import { TurnsError } from "../errors";
+import { describe, TurnsError } from "../errors";
 import type { ReadParts, StoredValue } from "../store/store";
 import { Element, KnownList, extended, finished, lengthOf, newDigest, REPEATED_READ_MAX, weightOf } from "./known";
 import { type KnownChannel, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
@@ -37,9 +37,7 @@ type StoredList = Extract<StoredValue, { kind: "list" }>;
 export class StaleMemory extends TurnsError {
   constructor(missing: string) {
     super("CHECKPOINT_CORRUPTED", {
-      what: "a value that was read before",
-      expected: `the part ${missing} to be still there`,
-      found: "none",
+      problem: `A part of a value that was read before is gone: ${missing}.`,
       remedy: "Read again; if that fails as well, restore the file from a copy.",
     });
   }
@@ -149,9 +147,7 @@ function listOf(stored: StoredList, unpacking: Unpacking): KnownList {
 
 function overgrown(threadId: string, found: string): TurnsError {
   return new TurnsError("CHECKPOINT_CORRUPTED", {
-    what: `a value of thread ${threadId}`,
-    expected: "parts as they are saved",
-    found,
+    problem: `A value of thread ${describe(threadId)} is damaged: it has ${found}.`,
     remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
     data: { threadId },
   });
@@ -159,9 +155,7 @@ function overgrown(threadId: string, found: string): TurnsError {
 
 function altered(stored: { list: number; length: number }, threadId: string): TurnsError {
   return new TurnsError("CHECKPOINT_CORRUPTED", {
-    what: `a list value of thread ${threadId}`,
-    expected: `the ${stored.length} elements that were saved`,
-    found: "others",
+    problem: `A list of thread ${describe(threadId)} is damaged: its ${stored.length} elements aren't those that were saved.`,
     remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
     data: { threadId, list: stored.list },
   });

@@ -10,8 +10,8 @@ export type Line =
   | { kind: "wrong"; what: string }
   | { kind: "end" };
 
-/** Every message says what was expected, what was found, and what to do. */
-const FORM = /^.+: expected .+; found .+\. .+/s;
+/** Every message says what is wrong, in a sentence, and then what to do. */
+const FORM = /^\S.+\. \S.+\.$/s;
 
 export const GAVE_UP = Symbol("gave up");
 

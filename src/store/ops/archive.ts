@@ -128,9 +128,7 @@ function* columnsOf(session: Session, table: string): Program<string[]> {
   const names = yield* session.engine.columnsOf(table);
   if (names.every((name) => /^\w+$/.test(name))) return names;
   throw new TurnsError("SCHEMA_CONFLICT", {
-    what: `table ${table}`,
-    expected: "columns whose names are letters, digits and underscores",
-    found: "another one, which is not of this package",
+    problem: `Table ${table} has a column that isn't of this package, whose name isn't of letters, digits and underscores.`,
     remedy: "Rename or drop the column; nothing was changed.",
     data: { table },
   });

@@ -29,9 +29,7 @@ export function* storeSecret(session: Session, keyId: string, wrapped: Uint8Arra
 export function* refuseEncrypted(session: Session, what: string): Program {
   if ((yield* session.get(SECRETS)) === undefined) return;
   throw new TurnsError("ENCRYPTED", {
-    what,
-    expected: "a database without encryption",
-    found: "an encrypted one, and no keys",
+    problem: `${what} can't be saved: the database is encrypted, and no keys were given.`,
     remedy: "Nothing was saved. Use a TurnSaver with the option `encryption`, or another file.",
   });
 }
@@ -42,9 +40,7 @@ export function* refuseRetiredKey(session: Session): Program {
   session.isKeyCurrent = keyId === undefined || (yield* session.get(SECRET, `key:${keyId}`)) !== undefined;
   if (session.isKeyCurrent) return;
   throw new TurnsError("UNKNOWN_KEY", {
-    what: `the encryption key ${JSON.stringify(keyId)}`,
-    expected: "a key that this database still uses",
-    found: "one that rotateKeys() has retired",
+    problem: `The encryption key ${JSON.stringify(keyId)} was retired by rotateKeys().`,
     remedy: "Nothing was saved. Open the database again with the key that is current now.",
     data: { keyId },
   });

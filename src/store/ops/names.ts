@@ -58,9 +58,7 @@ export function* unnameCheckpoint(session: Session, threadId: string, name: stri
 
 function unknownCheckpoint(at: { threadId: string; ns: string; checkpointId: string | undefined }): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    what: `naming a checkpoint of thread ${JSON.stringify(at.threadId)}`,
-    expected: at.checkpointId === undefined ? "a namespace with checkpoints" : `checkpoint ${at.checkpointId}`,
-    found: "none",
+    problem: `Thread ${JSON.stringify(at.threadId)} has no ${at.checkpointId === undefined ? "checkpoint" : `checkpoint ${at.checkpointId}`}${at.ns === "" ? "" : ` in ${JSON.stringify(at.ns)}`} to name.`,
     remedy: "saver.list(config) shows which checkpoints there are.",
     data: { ...at },
   });

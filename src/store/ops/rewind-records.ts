@@ -44,9 +44,7 @@ export function* rewindOf(session: Session, rewindId: string): Program<StoredRew
   const row = yield* session.get<RawRewind>(BY_ID, rewindId);
   if (row !== undefined) return toRewind(session, row);
   throw new TurnsError("REWIND_NOT_FOUND", {
-    what: `rewind ${JSON.stringify(rewindId)}`,
-    expected: "the id of a rewind on record",
-    found: "none of that id",
+    problem: `No rewind ${JSON.stringify(rewindId)} is on record.`,
     remedy: "saver.rewinds.list(threadId) shows which there are.",
     data: { rewindId },
   });

@@ -166,9 +166,7 @@ function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: Thread
   else if (top < done.targetSeq) found = "a later rewind that went further back";
   if (found === undefined) return;
   throw new TurnsError("REWIND_CONFLICT", {
-    what: `taking back rewind ${done.id}`,
-    expected: "the thread as that rewind left it",
-    found,
+    problem: `Rewind ${done.id} can't be taken back: since then there was ${found}.`,
     remedy: `Rewind to task ${JSON.stringify(done.targetTaskId)} again (or take back the later rewind), then take this one back.`,
     data: { rewindId: done.id, threadId: done.threadId },
   });

@@ -158,9 +158,7 @@ function currentKey(session: Session): string {
   const { keyId } = session.sealing;
   if (keyId !== undefined) return keyId;
   throw new TurnsError("NOT_ENCRYPTED", {
-    what: "rotateKeys()",
-    expected: "an encrypted database",
-    found: "one without encryption",
-    remedy: "There is no key to change. To encrypt the data, start a new file with the option `encryption`.",
+    problem: "This database isn't encrypted, so rotateKeys() has no keys to change.",
+    remedy: "To encrypt the data, start a new file with the option `encryption`.",
   });
 }

@@ -124,7 +124,7 @@ export function* publishCopy(path: CopyPath): Program {
     const [what, data] = [`thread ${JSON.stringify(source.threadId)}`, { threadId: source.threadId }];
     throw corrupted(what, `${source.row[kind]} rows of ${kind}`, String(counts[kind]), data);
   }
-  if (!to.sealing.encrypted) yield* refuseEncrypted(to, `thread ${JSON.stringify(threadId)}`);
+  if (!to.sealing.encrypted) yield* refuseEncrypted(to, `Thread ${JSON.stringify(threadId)}`);
   yield* allowAgain(to, threadId);
   const { seq, epoch, prunedSeq, unswept } = source.row;
   const place = { seq, epoch, prunedSeq: prunedSeq === 0 ? 0 : copiedSeq(path, prunedSeq), unswept };
@@ -140,9 +140,7 @@ function firstMissing({ row }: ThreadState, found: ThreadCounts | undefined): ke
 export function* refuseTaken(session: Session, threadId: string): Program {
   if ((yield* threadKey(session, threadId)) === undefined) return;
   throw new TurnsError("THREAD_EXISTS", {
-    what: `thread ${JSON.stringify(threadId)}`,
-    expected: "an id that is not in use",
-    found: "a thread of that id",
+    problem: `Thread ${JSON.stringify(threadId)} exists already.`,
     remedy: "Copy to another id, or delete that thread first.",
     data: { threadId },
   });

@@ -70,7 +70,7 @@ export function* threadNumbers(session: Session, threadId: string): Program<numb
 }
 
 export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadState> {
-  if (!session.sealing.encrypted) yield* refuseEncrypted(session, `thread ${JSON.stringify(threadId)}`);
+  if (!session.sealing.encrypted) yield* refuseEncrypted(session, `Thread ${JSON.stringify(threadId)}`);
   return yield* insertThread(session, newThread(session, yield* takeNumber(session), threadId, createdAt));
 }
 
@@ -112,7 +112,7 @@ export function* verifiedThread(session: Session, threadId: string, row: RawThre
   const isOwn = row.thread_id === threadId && row.tag === tagOf(session, threadId);
   if (isOwn && row.checksum === THREAD_ROWS.checksum(session.sealing, threadId, row))
     return THREAD_ROWS.unverified(threadId, row);
-  if (!session.sealing.encrypted) yield* refuseEncrypted(session, `thread ${JSON.stringify(threadId)}`);
+  if (!session.sealing.encrypted) yield* refuseEncrypted(session, `Thread ${JSON.stringify(threadId)}`);
   throw damaged(threadId, "one with another checksum");
 }
 
@@ -232,12 +232,9 @@ export function rewound(threadId: string, checkpointId: string | undefined): Tur
 
 function threadDeleted(threadId: string, deletedAt: number, final: boolean): TurnsError {
   return new TurnsError("THREAD_DELETED", {
-    what: `thread ${JSON.stringify(threadId)}`,
-    expected: final
-      ? "a thread that was not deleted for good"
-      : "a save that starts from scratch, or continues from what is there",
-    found: `a thread deleted at ${new Date(deletedAt).toISOString()}`,
-    remedy: "Nothing was saved. End the run that is still at work; saver.retention.reuseThread(threadId) allows the id again.",
+    problem: `Thread ${JSON.stringify(threadId)} was deleted${final ? " for good" : ""} at ${new Date(deletedAt).toISOString()}.`,
+    remedy:
+      "Nothing was saved. Stop the run that is still working on it; saver.retention.reuseThread(threadId) allows the id again.",
     data: { threadId },
   });
 }

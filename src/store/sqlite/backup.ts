@@ -57,7 +57,7 @@ export async function backUp(source: BackupSource, order: BackupOrder): Promise<
 
 /** Refuses what must not be written to, before anything is. */
 function refuseTarget(db: SqliteDatabase, path: string, overwrite: boolean): void {
-  if (statOf(dirname(path))?.isDirectory() !== true) throw noBackupTarget(path, "no folder of that name");
+  if (statOf(dirname(path))?.isDirectory() !== true) throw noBackupTarget(path, "its folder doesn't exist");
   const own = db.memory ? undefined : resolve(pathOf(db));
   const target = statOf(path);
   if (own !== undefined) {
@@ -65,7 +65,7 @@ function refuseTarget(db: SqliteDatabase, path: string, overwrite: boolean): voi
     const isSame = target !== undefined && source !== undefined && target.ino === source.ino && target.dev === source.dev;
     if (isSame || [own, ...BESIDE.map((suffix) => own + suffix)].includes(path)) throw sourceAsTarget(path);
   }
-  if (target?.isDirectory() === true) throw noBackupTarget(path, "a folder");
+  if (target?.isDirectory() === true) throw noBackupTarget(path, "it is a directory, not a file");
   refuseExisting(path, overwrite);
 }
 
@@ -170,9 +170,7 @@ function isThere(path: string): boolean {
 
 function closedMeanwhile(path: string): TurnsError {
   return new TurnsError("STORE_CLOSED", {
-    what: `the backup to ${path}`,
-    expected: "a saver that stays open until it is complete",
-    found: "one that was closed",
+    problem: `The saver was closed before its backup to ${path} was complete.`,
     remedy: "Await saver.backup() before saver.close(). Nothing was left at the destination.",
     data: { path },
   });
@@ -187,9 +185,7 @@ function failureOf(error: unknown, path: string): unknown {
 
 function noBackupTarget(path: string, found: string): TurnsError {
   return new TurnsError("STORE_UNAVAILABLE", {
-    what: `the backup to ${path}`,
-    expected: "the path of a file in a folder that exists",
-    found,
+    problem: `The backup can't be written to ${path}: ${found}.`,
     remedy: "Create the folder first, or give another path. Nothing was written.",
     data: { path },
   });
@@ -197,9 +193,7 @@ function noBackupTarget(path: string, found: string): TurnsError {
 
 function sourceAsTarget(path: string): TurnsError {
   return new TurnsError("INVALID_OPTION", {
-    what: "path",
-    expected: "another file than the one that is backed up",
-    found: `${path}, which is the open database or belongs to it`,
+    problem: `The backup can't be written to ${path}, which is the open database or belongs to it.`,
     remedy: "Give another path. Nothing was written.",
     data: { path },
   });
@@ -209,9 +203,9 @@ function sourceAsTarget(path: string): TurnsError {
 function backupTargetExists(path: string, there: string): TurnsError {
   const isItself = there === path;
   return new TurnsError("BACKUP_TARGET_EXISTS", {
-    what: `the backup to ${path}`,
-    expected: isItself ? "a path where nothing is yet" : "no file of an open database beside it",
-    found: isItself ? "a file" : there,
+    problem: isItself
+      ? `The backup can't be written to ${path}: the file exists.`
+      : `The backup can't be written to ${path}: beside it is ${there}, of an open database.`,
     remedy: isItself
       ? `Give another path, or replace it: saver.backup(path, { overwrite: true }). Nothing was changed.`
       : "Close what has that database open, or give another path. Nothing was changed.",
@@ -221,9 +215,7 @@ function backupTargetExists(path: string, there: string): TurnsError {
 
 function withoutBackup(path: string): TurnsError {
   return new TurnsError("DRIVER_UNAVAILABLE", {
-    what: `the backup to ${path}`,
-    expected: "a driver that can back up: better-sqlite3, or node:sqlite",
-    found: "a database object without the method backup",
+    problem: "This database object has no method backup.",
     remedy: 'Open the file by its path, TurnSaver.fromPath("agent.db"), and back up from there.',
     data: { path },
   });
@@ -232,9 +224,7 @@ function withoutBackup(path: string): TurnsError {
 function unwritableTarget(path: string, found: string, cause: unknown): TurnsError {
   const isFull = found === "ENOSPC" || found === "EDQUOT" || found === "EIO";
   return new TurnsError(isFull ? "STORE_FAILED" : "STORE_UNAVAILABLE", {
-    what: `the backup to ${path}`,
-    expected: "a folder that this process may write to, on a disk with room",
-    found,
+    problem: `The backup couldn't be written to ${path}: ${found}.`,
     remedy: "Check the permissions of the folder and the room on the disk. Nothing was left at the destination.",
     data: { path },
     cause,

@@ -1,6 +1,6 @@
 import { describe, TurnsError } from "../../errors";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
-import { isBusy, translated } from "./failures";
+import { directoryGiven, isBusy, translated } from "./failures";
 import { checkSchema, isNewest, migrate } from "./migrate";
 import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
@@ -28,10 +28,8 @@ export interface ConnectionOptions {
 export function openFile(path: string, options: ConnectionOptions): SqliteDatabase {
   if (typeof path !== "string" || path.trim() === "" || path.includes("\0")) {
     throw new TurnsError("INVALID_OPTION", {
-      what: "path",
-      expected: 'the path of a database file, or ":memory:"',
-      found: describe(path),
-      remedy: "Pass a non-empty string without NUL characters.",
+      problem: `The path of the database is ${path === undefined ? "missing" : describe(path)}.`,
+      remedy: 'Pass the path of a file, as a non-empty string without NUL characters, or ":memory:".',
     });
   }
   let db: SqliteDatabase;
@@ -54,9 +52,7 @@ export function openFile(path: string, options: ConnectionOptions): SqliteDataba
 export function takeOver(handle: DatabaseHandle, options: ConnectionOptions): SqliteDatabase {
   if (options.driver === undefined) return prepareConnection(handle, options);
   throw new TurnsError("INVALID_OPTION", {
-    what: 'option "driver"',
-    expected: "none beside an open database, which has its own",
-    found: describe(options.driver),
+    problem: `Option "driver" is ${describe(options.driver)} beside an open database, which has its own driver.`,
     remedy: "Leave the option out, or pass the path of the file.",
     data: { option: "driver" },
   });
@@ -91,10 +87,8 @@ function refuseNoHandle(db: unknown): void {
   const isHandle = [prepare, pragma, transaction].every((method) => typeof method === "function");
   if (isHandle && open === true) return;
   throw new TurnsError("INVALID_OPTION", {
-    what: "database",
-    expected: 'the path of a database file, ":memory:", or an open database of better-sqlite3 or of node:sqlite',
-    found: isHandle ? "a closed database" : describe(db),
-    remedy: "Open the database first, or pass its path.",
+    problem: `The database is ${isHandle ? "closed" : db === undefined ? "missing" : describe(db)}.`,
+    remedy: 'Pass the path of a database file, ":memory:", or an open database of better-sqlite3 or of node:sqlite.',
   });
 }
 
@@ -124,12 +118,12 @@ export function waitingForOthers<T>(file: string, work: () => T): T {
 }
 
 function unopened(error: unknown, path: string): unknown {
+  const directory = directoryGiven(path, error);
+  if (directory !== undefined) return directory;
   // A missing folder is refused with a TypeError before SQLite sees the path.
   if (!(error instanceof TypeError)) return translated(error, path);
   return new TurnsError("STORE_UNAVAILABLE", {
-    what: `database ${path}`,
-    expected: "a path in an existing folder",
-    found: error.message,
+    problem: `Database ${path} can't be opened: ${error.message}.`,
     remedy: "Create the folder first, or give another path.",
     data: { file: path },
     cause: error,

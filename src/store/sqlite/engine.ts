@@ -400,10 +400,8 @@ function againIfUnread<T>(work: () => T): T {
 
 function closed(file: string): TurnsError {
   return new TurnsError("STORE_CLOSED", {
-    what: `database ${file}`,
-    expected: "an open saver",
-    found: "a closed one",
-    remedy: "Call close() only after the last run on it has ended; open a new saver to go on.",
+    problem: `The saver of database ${file} is closed.`,
+    remedy: "Call close() only after the last run on it has ended; open a new saver to continue.",
     data: { file },
   });
 }

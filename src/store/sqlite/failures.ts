@@ -1,10 +1,12 @@
+import { statSync } from "node:fs";
 import { TurnsError, type TurnsErrorCode } from "../../errors";
 import { sqliteCodeName } from "./node-failures";
 
 /** What a result code of SQLite means to whoever uses a saver. */
 interface Meaning {
   code: TurnsErrorCode;
-  expected: string;
+  /** What is wrong with the database, after its name. */
+  problem: string;
   remedy: string;
 }
 
@@ -14,122 +16,126 @@ interface Meaning {
  */
 const UNKNOWN =
   "Take it for not saved, and do it again; should the process die before that, it may turn out to be saved. What was saved before is intact.";
-const GOES_ON = "what was saved before is intact, and this saver goes on as soon as it can";
+const GOES_ON = "what was saved before is intact, and this saver continues as soon as it can";
 const PERMISSIONS = "the permissions of the file and of its folder (SQLite writes -wal and -shm files beside it)";
-const ACCESS = "a file that this process may create, read and write";
 
 /** By the beginnings of the codes, the longer ones before the shorter. */
-const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, expected: string, remedy: string])[] = [
-  [
-    "NOTADB",
-    "NOT_A_DATABASE",
-    "a SQLite database file, or a path where none exists yet",
-    "Give another path; the file was not changed.",
-  ],
+const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem: string, remedy: string])[] = [
+  ["NOTADB", "NOT_A_DATABASE", "isn't a SQLite database", "Give another path; the file was not changed."],
   [
     "BUSY LOCKED",
     "STORE_BUSY",
-    "the write lock within busyTimeoutMs",
+    "stayed locked for longer than busyTimeoutMs",
     "Nothing was saved. Find the process that holds the lock, or raise busyTimeoutMs.",
   ],
   [
     "CORRUPT",
     "CHECKPOINT_CORRUPTED",
-    "an intact database file",
+    "is damaged",
     "Check the disk: SQLite says the same of a page that cannot be read. If the file is damaged, restore it from a copy; saver.verify() and `PRAGMA integrity_check` name what is.",
   ],
   [
     "READONLY_DBMOVED",
     "STORE_UNAVAILABLE",
-    "the file that was opened, where it was opened",
-    "The file was moved, replaced or deleted while it was open: nothing was saved. Put it back, or open a new saver.",
+    "was moved, replaced or deleted while it was open",
+    "Nothing was saved. Put it back, or open a new saver.",
   ],
-  ["CANTOPEN", "STORE_UNAVAILABLE", ACCESS, `Check the path, ${PERMISSIONS}, and how many files the process has open.`],
+  [
+    "CANTOPEN",
+    "STORE_UNAVAILABLE",
+    "can't be opened",
+    `Check the path, ${PERMISSIONS}, and how many files the process has open.`,
+  ],
   [
     "READONLY PERM AUTH",
     "STORE_UNAVAILABLE",
-    ACCESS,
+    "can't be written to",
     `Nothing was saved. Check ${PERMISSIONS}, and that the file system is not mounted read-only.`,
   ],
   [
     "FULL",
     "STORE_FAILED",
-    "room on the disk",
+    "has no room left on its disk",
     `Nothing of it was saved. Free space on the disk (or under the quota) of the file, and of the folder for temporary files; ${GOES_ON}.`,
   ],
   [
     "NOLFS",
     "STORE_FAILED",
-    "a file system for files of this size",
+    "is too large for its file system",
     "Nothing of it was saved. Move the file to a file system that holds large files, or prune it.",
   ],
   [
     "IOERR_FSYNC IOERR_DIR_FSYNC IOERR_COMMIT_ATOMIC",
     "STORE_FAILED",
-    "the disk to confirm what was written",
+    "may not have reached the disk, which didn't confirm the write",
     `${UNKNOWN} Check the disk and its file system.`,
   ],
-  ["IOERR_NOMEM NOMEM", "STORE_FAILED", "enough memory", `Nothing of it was saved. Give the process more memory; ${GOES_ON}.`],
+  [
+    "IOERR_NOMEM NOMEM",
+    "STORE_FAILED",
+    "needs more memory than there is",
+    `Nothing of it was saved. Give the process more memory; ${GOES_ON}.`,
+  ],
   [
     "IOERR_SHM",
     "STORE_FAILED",
-    "a -shm file beside the database that can be made, locked and mapped",
+    "can't make, lock or map its -shm file",
     `Nothing of it was saved. Free space on the disk, and keep the file on a local file system; ${GOES_ON}.`,
   ],
   [
     "IOERR_LOCK IOERR_UNLOCK IOERR_RDLOCK IOERR_CHECKRESERVEDLOCK IOERR_BLOCKED PROTOCOL",
     "STORE_FAILED",
-    "file locks that work",
+    "can't be locked reliably",
     "Do it again. If it comes back: keep the file on a local file system; those of networks often cannot lock.",
   ],
   [
     "IOERR_READ IOERR_SHORT_READ IOERR_CORRUPTFS IOERR_DATA IOERR_IN_PAGE",
     "STORE_FAILED",
-    "the disk to give back what is on it",
+    "can't be read from its disk",
     "Nothing was changed. Check the disk and its file system, copy the file while that is possible, and look at saver.verify().",
   ],
   [
     "IOERR_GETTEMPPATH IOERR_CONVPATH IOERR_ACCESS IOERR_FSTAT IOERR_AUTH",
     "STORE_FAILED",
-    "the files beside the database, and a folder for temporary ones",
+    "can't use the files beside it, or the folder for temporary files",
     `Nothing of it was saved. Check the folder of the file, the one for temporary files (SQLITE_TMPDIR, TMPDIR, /tmp), and the disk; ${GOES_ON}.`,
   ],
   [
     "IOERR",
     "STORE_FAILED",
-    "a disk that takes what is written",
+    "can't be written to its disk",
     `${UNKNOWN} Check the disk, its file system, and the limits of the process (ulimit -f).`,
   ],
   [
     "TOOBIG",
     "STORE_FAILED",
-    "a value of less than 1,000,000,000 bytes",
+    "can't take a value of 1,000,000,000 bytes or more",
     "Nothing of it was saved. Keep large data elsewhere, and what leads to it in the state.",
   ],
   [
     "INTERRUPT",
     "STORE_FAILED",
-    "a statement that runs to its end",
+    "was interrupted in a statement",
     "Nothing of it was saved: somebody interrupted the connection. Do it again.",
   ],
   [
     "CONSTRAINT",
     "STORE_FAILED",
-    "rows that fit those in the file",
+    "refused a row that conflicts with another, or with a trigger",
     "Nothing of it was saved. Another row has this id, or a trigger that somebody added refuses it.",
   ],
 ];
 const OTHER = [
   "",
   "STORE_FAILED",
-  "the operation to succeed",
-  "Nothing of it was saved; what was saved before is intact. Check disk space and the file system, then go on.",
+  "reported an error",
+  "Nothing of it was saved; what was saved before is intact. Check disk space and the file system, then try again.",
 ] as const;
 
 export function meaningOf(sqlite: string): Meaning {
   const found = MEANINGS.find(([codes]) => codes.split(" ").some((code) => sqlite.startsWith(`SQLITE_${code}`)));
-  const [, code, expected, remedy] = found ?? OTHER;
-  return { code, expected, remedy };
+  const [, code, problem, remedy] = found ?? OTHER;
+  return { code, problem, remedy };
 }
 
 /** What a driver calls a result code that it has no name for. An extended code has its primary code in its lowest byte. */
@@ -157,13 +163,26 @@ export function translated(error: unknown, file: string): unknown {
   if (TurnsError.is(error)) return error;
   const sqlite = sqliteCode(error);
   if (sqlite === "") return error;
-  const { code, expected, remedy } = meaningOf(sqlite);
+  const { code, problem, remedy } = meaningOf(sqlite);
   return new TurnsError(code, {
-    what: `database ${file}`,
-    expected,
-    found: `${sqlite}: ${(error as Error).message}`,
+    problem: `Database ${file} ${problem} (${sqlite}: ${(error as Error).message}).`,
     remedy,
     data: { file, sqlite },
     cause: error,
+  });
+}
+
+/** SQLite only says that it can't open a directory. @returns undefined if there is none at the path */
+export function directoryGiven(path: string, cause: unknown): TurnsError | undefined {
+  try {
+    if (!statSync(path).isDirectory()) return undefined;
+  } catch {
+    return undefined;
+  }
+  return new TurnsError("STORE_UNAVAILABLE", {
+    problem: `${path} is a directory, not a database file.`,
+    remedy: "Give the path of a file in it. Nothing was changed.",
+    data: { file: path },
+    cause,
   });
 }

@@ -103,9 +103,7 @@ function currentVersion(db: SqliteDatabase): number {
 
 function conflict(file: string, name: string): TurnsError {
   return new TurnsError("SCHEMA_CONFLICT", {
-    what: `database ${file}`,
-    expected: `nothing named ${name} but what this package's migrations created`,
-    found: "a table, view or index of that name from elsewhere",
+    problem: `Database ${file} has a table, view or index named ${name} that this package didn't create.`,
     remedy: "Use another file, or rename it. Nothing was changed.",
     data: { file, table: name },
   });
@@ -113,9 +111,7 @@ function conflict(file: string, name: string): TurnsError {
 
 export function tooNew(file: string, found: number): TurnsError {
   return new TurnsError("SCHEMA_TOO_NEW", {
-    what: `database ${file}`,
-    expected: `schema version ${newest} or older`,
-    found: `schema version ${found}`,
+    problem: `Database ${file} has schema version ${found}, and this version of the package knows versions up to ${newest}.`,
     remedy: "Update langgraph-checkpoint-turns to the version that wrote this file, or newer. Nothing was changed.",
     data: { file, found, newest },
   });

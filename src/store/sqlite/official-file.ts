@@ -1,7 +1,7 @@
 import { describe, TurnsError } from "../../errors";
 import type { OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../official-source";
 import type { SqliteDatabase, SqliteStatement } from "./driver";
-import { translated } from "./failures";
+import { directoryGiven, translated } from "./failures";
 import { openDatabase } from "./open-database";
 
 /** A reader in WAL mode waits for nobody; this is for the moment in which another process opens or closes the file. */
@@ -90,9 +90,7 @@ function refuseOtherTables(db: SqliteDatabase, file: string): void {
     const missing = columns.filter((column) => !found.includes(column));
     if (missing.length === 0) continue;
     throw new TurnsError("SCHEMA_CONFLICT", {
-      what: `database ${file}`,
-      expected: `the table "${table}" of LangGraph's SqliteSaver`,
-      found: found.length === 0 ? "no such table" : `one without ${missing.join(", ")}`,
+      problem: `Database ${file} isn't a file of LangGraph's SqliteSaver: ${found.length === 0 ? `it has no table "${table}"` : `its table "${table}" has no ${missing.join(", ")}`}.`,
       remedy: "Give the path of a file that SqliteSaver wrote; this one was not changed.",
       data: { file, table, missing },
     });
@@ -102,12 +100,12 @@ function refuseOtherTables(db: SqliteDatabase, file: string): void {
 /** A missing folder is refused with a TypeError before SQLite sees the path; a missing file is SQLITE_CANTOPEN. */
 function unopened(error: unknown, file: string): unknown {
   if (TurnsError.is(error, "DRIVER_UNAVAILABLE")) return error;
+  const directory = directoryGiven(file, error);
+  if (directory !== undefined) return directory;
   const known = translated(error, file);
   if (TurnsError.is(known, "NOT_A_DATABASE") || TurnsError.is(known, "STORE_BUSY")) return known;
   return new TurnsError("STORE_UNAVAILABLE", {
-    what: `database ${file}`,
-    expected: "a file that exists and that this process may read",
-    found: error instanceof Error ? error.message : describe(error),
+    problem: `Database ${file} can't be read: ${error instanceof Error ? error.message : describe(error)}.`,
     remedy: "Check the path and the permissions of the file and of its folder (SQLite needs -wal and -shm files beside it).",
     data: { file },
     cause: error,

@@ -125,9 +125,7 @@ function tooOld(): Error {
 function unavailable(wanted: DriverName | undefined, tried: readonly { driver: DriverName; error: unknown }[]): TurnsError {
   const errors = tried.map(({ error }) => error);
   return new TurnsError("DRIVER_UNAVAILABLE", {
-    what: wanted === undefined ? "the SQLite driver" : `the driver ${wanted}`,
-    expected: wanted === undefined ? `better-sqlite3, or node:sqlite of Node ${SUITABLE_NODE} or newer` : "it to be there",
-    found: `none: ${tried.map(({ driver, error }) => `${driver}: ${firstLine(error)}`).join("; ")}`,
+    problem: `${wanted === undefined ? "No SQLite driver can be loaded" : `The driver ${wanted} can't be loaded`}: ${tried.map(({ driver, error }) => `${driver}: ${firstLine(error)}`).join("; ")}.`,
     remedy:
       `Run it on Node ${SUITABLE_NODE} or newer, or install better-sqlite3 so that its binary fits this Node (its install script must be ` +
       "allowed to run; then: npm rebuild better-sqlite3); or open a database yourself and pass it to new TurnSaver(db).",

@@ -67,7 +67,7 @@ export class OpenedFile {
     if (path === undefined) return undefined;
     const found = lookedAt(path);
     const file = identityIn(found);
-    if (file !== this.#file && file !== UNTOLD) throw another(path, file === undefined ? "none" : "another one", FILE_REMEDY);
+    if (file !== this.#file && file !== UNTOLD) throw another(path, file === undefined ? "is gone" : "was replaced", FILE_REMEDY);
     const log = this.#refuseAnotherLog();
     return typeof found === "object" && typeof log === "object" ? { file: found.size, log: log.size } : undefined;
   }
@@ -78,7 +78,7 @@ export class OpenedFile {
     if (log === UNTOLD) return found;
     // A handle that its owner has taken out of WAL mode has no log any more.
     if (this.#log !== undefined && log !== this.#log && this.#db.pragma("journal_mode", { simple: true }) === "wal") {
-      throw another(this.#logPath, log === undefined ? "none" : "another one", LOG_REMEDY);
+      throw another(this.#logPath, log === undefined ? "is gone" : "was replaced", LOG_REMEDY);
     }
     this.#log = log;
     return found;
@@ -118,9 +118,7 @@ function identityOf(path: string): string | undefined {
 
 function another(path: string, found: string, remedy: string): TurnsError {
   return new TurnsError("STORE_UNAVAILABLE", {
-    what: `database file ${path}`,
-    expected: "the file that was opened",
-    found,
+    problem: `Database file ${path} ${found} since it was opened.`,
     remedy,
     data: { file: path },
   });
@@ -350,10 +348,8 @@ function closedAside(db: SqliteDatabase, path: string): void {
 function cutWhileOpen(path: string, { file, expected, found }: Fault, committed: boolean): TurnsError {
   const lost = committed ? "Take this save for not made." : "Nothing of this was saved.";
   return new TurnsError("STORE_UNAVAILABLE", {
-    what: `database file ${file}`,
-    expected,
-    found,
-    remedy: `It was cut while it was open. ${lost} Close this saver, which leaves the file and its log as they are, copy both, and restore a backup or call salvage("${path}", target) of langgraph-checkpoint-turns/maintenance.`,
+    problem: `Database file ${file} was cut while it was open: ${expected} expected, ${found} found.`,
+    remedy: `${lost} Close this saver, which leaves the file and its log as they are, copy both, and restore a backup or call salvage("${path}", target) of langgraph-checkpoint-turns/maintenance.`,
     data: { file },
   });
 }

@@ -1,4 +1,5 @@
-import { createRequire } from "node:module";
+// Not `createRequire` by its name: webpack takes calls of that away.
+import module from "node:module";
 import { isAbsolute } from "node:path";
 
 /**
@@ -12,8 +13,23 @@ import { isAbsolute } from "node:path";
  * @throws if a bundler made ES modules of our CommonJS and gave them no `__filename`
  */
 export function ownRequire(): (id: string) => unknown {
-  // eslint-disable-next-line no-restricted-globals, no-restricted-syntax -- each is asked for in the build that has it
-  const here: string | undefined = typeof __filename === "string" && isAbsolute(__filename) ? __filename : import.meta.url;
+  const here = ownFile();
   if (here === undefined) throw new Error("not found from a bundle without __filename and import.meta.url");
-  return createRequire(here);
+  return module.createRequire(here);
+}
+
+/** Each is asked for in a `try`: webpack takes `__filename` to be there in ES modules, and esbuild warns of an empty `import.meta` elsewhere. */
+function ownFile(): string | undefined {
+  try {
+    // eslint-disable-next-line no-restricted-globals -- in CommonJS
+    if (typeof __filename === "string" && isAbsolute(__filename)) return __filename;
+  } catch {
+    // It isn't there after all.
+  }
+  try {
+    // eslint-disable-next-line no-restricted-syntax -- in ES modules
+    return import.meta.url;
+  } catch {
+    return undefined;
+  }
 }

@@ -68,7 +68,7 @@ export class SqliteTurnLog {
 
   insert(turn: Omit<TurnRow, "seq">): void {
     this.#transaction(() => {
-      this.#session.now(refuseEncrypted(this.#session, `turn ${JSON.stringify(turn.id)}`));
+      this.#session.now(refuseEncrypted(this.#session, `Turn ${JSON.stringify(turn.id)}`));
       this.#session.now(this.#session.run(TURN_ROWS.insert, ...turnValues(this.#session, null, { ...turn, seq: undefined })));
     });
   }

@@ -217,9 +217,7 @@ function refuseNewer(file: string, applied: readonly SourceRow[]): void {
 
 function targetExists(file: string): TurnsError {
   return new TurnsError("SALVAGE_TARGET_EXISTS", {
-    what: `salvaging into ${file}`,
-    expected: "a path where nothing is yet",
-    found: "a file",
+    problem: `The target of the salvage, ${file}, exists already.`,
     remedy: "Give another path. Nothing was changed.",
     data: { file },
   });
@@ -227,9 +225,7 @@ function targetExists(file: string): TurnsError {
 
 function notOurs(file: string, pages: Pages): TurnsError {
   return new TurnsError(pages.hasHeader ? "SCHEMA_CONFLICT" : "NOT_A_DATABASE", {
-    what: `database ${file}`,
-    expected: "a file that this package wrote, damaged or not",
-    found: pages.hasHeader ? "a database without its tables" : "no database",
+    problem: `${file} isn't a file that this package wrote: it is ${pages.hasHeader ? "a database without its tables" : "no database"}.`,
     remedy: "Give the path of the damaged file; this one was not changed.",
     data: { file },
   });
@@ -237,9 +233,7 @@ function notOurs(file: string, pages: Pages): TurnsError {
 
 function keysLost(file: string): TurnsError {
   return new TurnsError("UNKNOWN_KEY", {
-    what: `database ${file}`,
-    expected: "the secret of an encrypted database, wrapped under one of its keys",
-    found: "none: it is damaged, or was never there",
+    problem: `The secret of the encrypted database ${file} is damaged, or was never there.`,
     remedy: "Without it nothing opens. Restore the file from a copy.",
     data: { file },
   });
@@ -248,9 +242,7 @@ function keysLost(file: string): TurnsError {
 function unavailable(file: string, cause: unknown): TurnsError {
   const { code } = cause as { code?: unknown };
   return new TurnsError("STORE_UNAVAILABLE", {
-    what: `database ${file}`,
-    expected: "a file that this process may read",
-    found: typeof code === "string" ? code : "an error",
+    problem: `Database ${file} can't be read: ${code === "EISDIR" ? "it is a directory, not a file" : typeof code === "string" ? code : "an error"}.`,
     remedy: "Check the path and the permissions.",
     data: { file },
     cause,
@@ -259,9 +251,7 @@ function unavailable(file: string, cause: unknown): TurnsError {
 
 function writtenMeanwhile(file: string): TurnsError {
   return new TurnsError("STORE_BUSY", {
-    what: `database ${file}`,
-    expected: "a file that nobody writes to",
-    found: "one that changed while it was read",
+    problem: `Database ${file} changed while it was read.`,
     remedy: "Stop the writers, and salvage again. What had been rescued was removed.",
     data: { file },
   });
