@@ -13,6 +13,7 @@ export {
 } from "./graph-runner";
 export { CheckpointPersister } from "./turns/checkpoint-persister";
 export { effect } from "./effects/effect";
+export { defineEffect, type DefinedEffect, type EffectDefinition, type Undo, type UndoCall } from "./effects/define";
 export type { EffectOptions, ErrorOutcome } from "./effects/options";
 export type { Effect } from "./effects/types";
 export type { EffectDetails, EffectResolution, Effects } from "./effects/effects";
@@ -32,7 +33,7 @@ export type { NamedCheckpoint, NameRequest } from "./retention/names";
 export type { VacuumReport } from "./retention/space";
 export type { FinishRequest, RewindReport, RewindRequest } from "./rewind/plan";
 export type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./rewind/plan";
-export type { Undo, UndoCall, Undos } from "./rewind/undos";
+export type { Undos } from "./rewind/undos";
 export type { UndoStatus } from "./store/effects";
 export type {
   PruneCounts,

@@ -24,6 +24,9 @@ export {
 } from "./codec";
 export { decodeOfficial } from "./codec/official";
 export { READABLE_TAGS, readerOf } from "./codec/table";
+export { madeEffect } from "./effects/define";
+export { journaled } from "./effects/effect";
+export { checkedEffect } from "./effects/options";
 export { TurnsError, type TurnsErrorCode } from "./errors";
 export { type Failpoint, type FailpointDetails, setFailpointHandler } from "./failpoints";
 export { compareFingerprints, differenceInWords } from "./guards/compare";

@@ -35,7 +35,7 @@ import {
   withoutBookkeeping,
 } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
-import { choresOn, config, type Deed, deeds } from "../support/undo-world";
+import { choresOn, config, type Deed, deeds, undosNamed } from "../support/undo-world";
 
 afterEach(closeAll);
 
@@ -285,7 +285,7 @@ describe("the places around users' functions", () => {
     try {
       await graph.invoke({ deeds: given }, config("b"));
       const effects = await saver.effects.list("t");
-      await saver.rewind({ threadId: "t", toTask: "a" }, { back: () => void steps.push("undoing") });
+      await saver.rewind({ threadId: "t", toTask: "a" }, undosNamed({ back: () => void steps.push("undoing") }));
       return { steps, details, keys: effects.map(({ key }) => key), node: effects[0]!.nodeTaskId };
     } finally {
       setFailpointHandler(undefined);

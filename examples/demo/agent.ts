@@ -3,7 +3,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { effect, type TurnSaver, type Undos } from "langgraph-checkpoint-turns";
+import { defineEffect, type TurnSaver } from "langgraph-checkpoint-turns";
 import { contradicts, crossCheck, extractFacts, reportLine, TOPICS, type Fact, type Finding, type TextFile } from "./facts";
 import type { Ledger } from "./ledger";
 import { ScriptedModel } from "./model";
@@ -55,11 +55,6 @@ export interface AgentSettings {
   onPosted?: (node: string, subject: string) => Promise<void>;
 }
 
-/** How to undo what the agent does to the world: the name is the one its effect gives. */
-export function undosFor(outbox: Outbox): Undos {
-  return { retract: ({ key, input }) => outbox.write("retracted", key, (input as { subject: string }).subject) };
-}
-
 /** The agent: plan → (work_a ∥ work_b) → review, once per task. */
 export function createAgent(settings: AgentSettings) {
   const model = new ScriptedModel({});
@@ -80,26 +75,20 @@ export function createAgent(settings: AgentSettings) {
       return { plan: halves, drafts: null, notes: [`${items.length} items, split ${halves.a.length} and ${halves.b.length}`] };
     });
 
-  /** A letter to the lighthouse museum: sent once for each topic, however often the node around it runs. */
-  const inquire = (node: string, subject: string): Promise<string> => {
-    const receipt = `accepted: ${subject}`;
-    const { outbox } = settings;
-    return effect(
-      "letter",
-      async (key) => {
-        outbox.write("sent", key, subject);
-        await settings.onPosted?.(node, subject);
-        return receipt;
-      },
-      {
-        id: subject,
-        input: { subject },
-        undo: "retract",
-        // Asked when nobody knows whether the letter went out.
-        probe: (key) => (outbox.has("sent", key) ? receipt : undefined),
-      },
-    );
-  };
+  /** A letter to the lighthouse museum: sent once for each topic, even if the node around it runs again. */
+  const { outbox } = settings;
+  const receiptFor = (subject: string): string => `accepted: ${subject}`;
+  const inquire = defineEffect("letter", {
+    run: async ({ node, subject }: { node: string; subject: string }, { key }) => {
+      outbox.write("sent", key, subject);
+      await settings.onPosted?.(node, subject);
+      return receiptFor(subject);
+    },
+    // Asked when nobody knows whether the letter went out.
+    probe: ({ key, input }) => (outbox.has("sent", key) ? receiptFor(input.subject) : undefined),
+    // Called by a rewind.
+    undo: ({ key, input }) => outbox.write("retracted", key, input.subject),
+  });
 
   const work = (half: Half) => (state: AgentState) =>
     inLedger(state, `work_${half}`, async () => {
@@ -108,7 +97,8 @@ export function createAgent(settings: AgentSettings) {
       for (const item of items) {
         await sleep(settings.pace);
         merge(draft, workOn(state.task, item, state.material, settings.textsFolder));
-        if (state.task === "4-cross-check") merge(draft, { receipts: [await inquire(`work_${half}`, item)] });
+        if (state.task === "4-cross-check")
+          merge(draft, { receipts: [await inquire({ node: `work_${half}`, subject: item }, { id: item })] });
       }
       return { drafts: { [half]: draft }, notes: [summary(draft)] };
     });

@@ -4,7 +4,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { GraphRunner, TurnsError, TurnSaver, type Turn } from "langgraph-checkpoint-turns";
-import { createAgent, TASKS, THREAD, type TaskId, undosFor } from "./agent";
+import { createAgent, TASKS, THREAD, type TaskId } from "./agent";
 import { Ledger } from "./ledger";
 import { tell } from "./messages";
 import { Outbox } from "./outbox";
@@ -34,7 +34,7 @@ const agent = createAgent({
     await sleep(NOT_KILLED_MS);
   },
 });
-const runner = new GraphRunner(agent, { undos: undosFor(outbox), checkpointFile: path.join(folder, "CHECKPOINT.md") });
+const runner = new GraphRunner(agent, { checkpointFile: path.join(folder, "CHECKPOINT.md") });
 
 // Events come synchronously; a turn's note is read from its state, which is asynchronous, so they queue up.
 let told: Promise<void> = Promise.resolve();

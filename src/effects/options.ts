@@ -10,8 +10,8 @@ export type ErrorOutcome = "retryable" | "final" | "unknown";
 export interface EffectOptions<T> {
   /** What the effect is done with: kept for its undo, and compared when the effect is met again. Anything that the state could hold. */
   input?: unknown;
-  /** The name under which the runner knows its undo; `false`: it needs none (it only reads). */
-  undo?: string | false;
+  /** It needs no undo (it only reads), so a rewind may pass it. An effect that can be undone is defined with `defineEffect`. */
+  undo?: false;
   /** The receiver honours the key: in doubt, the effect runs again with the same one. */
   idempotent?: boolean;
   /**
@@ -36,9 +36,11 @@ export interface EffectOptions<T> {
   config?: object;
 }
 
-export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idempotent"> & {
+export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idempotent" | "undo"> & {
   onInputChange: "refuse" | "accept";
   idempotent: boolean;
+  /** The name of the defined effect that has its undo, which is its own. */
+  undo?: string | false | undefined;
 };
 
 /** Where a call of `effect()` stands, by what LangGraph's config says (internals, section 4). */
@@ -54,9 +56,9 @@ export interface EffectPlace {
   runId: string | undefined;
 }
 
-const schema = z.strictObject({
+export const effectOptions = z.strictObject({
   input: z.unknown().optional(),
-  undo: z.union([idSchema, z.literal(false)], "must be the name of an undo, or false").optional(),
+  undo: z.literal(false, "must be false; an effect with an undo is made by defineEffect(name, { run, undo })").optional(),
   idempotent: z.boolean().default(false),
   probe: functionSchema<CheckedEffect["probe"]>("must be a function of the key").optional(),
   id: idSchema.optional(),
@@ -74,7 +76,7 @@ const schema = z.strictObject({
 export function checkedEffect(name: unknown, fn: unknown, options: unknown): CheckedEffect {
   if (!isId(name)) throw invalid("the name of an effect", ID_RULE, name);
   if (!isFunction(fn)) throw invalid(`what effect ${JSON.stringify(name)} does`, "a function", fn);
-  return checkedOptions(schema, options ?? {});
+  return checkedOptions(effectOptions, options ?? {});
 }
 
 const invalid = (what: string, expected: string, found: unknown): TurnsError =>

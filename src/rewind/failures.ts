@@ -24,24 +24,29 @@ const failure = (code: TurnsErrorCode, row: EffectRow, what: string, details: Fr
   new TurnsError(code, { what, data: dataOf(row), ...details });
 
 export function uncompensated(threadId: string, gaps: readonly EffectSummary[]): TurnsError {
-  const named = firstOf(gaps, ({ id, name, node, undo }) => {
-    const why = undo === undefined ? "names no undo" : `undo ${JSON.stringify(undo)} is not registered`;
+  const named = firstOf(gaps, ({ id, name, node, verdict }) => {
+    const why = verdict === "missing" ? "has no undo" : "not defined in this process";
     return `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id}: ${why})`;
   });
+  const unknown = gaps.find(({ verdict }) => verdict === "unregistered");
+  const define =
+    unknown === undefined
+      ? "Give each an undo, defineEffect(name, { run, undo }), or `undo: false` if there is nothing to undo"
+      : `Import the module that defines it, with defineEffect(${JSON.stringify(unknown.undo)}, …), before you rewind`;
+  const count = gaps.length === 1 ? "1 effect" : `${gaps.length} effects`;
   return new TurnsError("EFFECT_UNCOMPENSATED", {
-    what: `rewind of thread ${describe(threadId)}`,
-    expected: "an undo for every effect behind the target, or `undo: false` where there is nothing to undo",
-    found: `${gaps.length} without: ${named}`,
-    remedy:
-      "Register the undos, undo them by hand and pass allowUncompensated: true, or rewind less far. Nothing was undone or deleted.",
+    problem: `The rewind of thread ${describe(threadId)} can't undo ${count}: ${named}.`,
+    remedy: `${define}. Or undo by hand and pass allowUncompensated: true, or rewind less far. Nothing was undone or deleted.`,
     data: { threadId, effects: gaps },
   });
 }
 
-export const inDoubtBehind = (row: EffectRow): TurnsError =>
+/** @param cause why its probe could not settle it */
+export const inDoubtBehind = (row: EffectRow, cause?: unknown): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, nameOf(row), {
     expected: "an effect of which is known whether it happened, so that it can be undone",
-    found: `one that was begun at ${row.startedAt} and never reported how it ended`,
+    found: `one that was begun at ${row.startedAt} and never reported how it ended${cause === undefined ? "" : ", and whose probe failed"}`,
+    cause,
     remedy: `Find out whether it happened (its key is ${row.key}) and settle it with ${resolve(row, '{ outcome: "done", result }')} or { outcome: "not-done" }; an undo with \`whenInDoubt: true\` is called for such effects too. Nothing more was undone, and nothing was deleted.`,
   });
 
