@@ -24,7 +24,7 @@ export {
 } from "./codec";
 export { decodeOfficial } from "./codec/official";
 export { READABLE_TAGS, readerOf } from "./codec/table";
-export { madeEffect } from "./effects/define";
+export { definitionNamed, madeEffect } from "./effects/define";
 export { journaled } from "./effects/effect";
 export { checkedEffect } from "./effects/options";
 export { TurnsError, type TurnsErrorCode } from "./errors";

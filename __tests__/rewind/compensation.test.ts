@@ -194,7 +194,7 @@ describe("S3.5 coverage", () => {
     const before = rowsOfThread(path, "t");
     const error = await refusal(saver.rewind(TO_A, undos));
     expect(error).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
-    expect(error.message).toMatch(/"strange" in node "chores" .*undo "unheard of" is not registered.*"bare".*names no undo/s);
+    expect(error.message).toMatch(/"strange" in node "chores" .*not defined in this process.*"bare".*has no undo/s);
     expect(error.data!["effects"]).toMatchObject([{ name: "strange" }, { name: "bare" }]);
     expect(undone(ledger)).toEqual([]);
     expect(rowsOfThread(path, "t")).toEqual(before);

@@ -29,14 +29,19 @@ export function uncompensated(threadId: string, gaps: readonly EffectSummary[]):
     return `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id}: ${why})`;
   });
   const unknown = gaps.find(({ verdict }) => verdict === "unregistered");
-  const define =
-    unknown === undefined
-      ? "Give each an undo, defineEffect(name, { run, undo }), or `undo: false` if there is nothing to undo"
-      : `Import the module that defines it, with defineEffect(${JSON.stringify(unknown.undo)}, …), before you rewind`;
-  const count = gaps.length === 1 ? "1 effect" : `${gaps.length} effects`;
+  const missing = gaps.some(({ verdict }) => verdict === "missing");
+  const remedies = [
+    ...(unknown === undefined
+      ? []
+      : [`Import the module that calls defineEffect(${JSON.stringify(unknown.undo)}, …) before you rewind.`]),
+    ...(missing
+      ? ["Give effects an undo, defineEffect(name, { run, undo }), or `undo: false` if there is nothing to undo."]
+      : []),
+    "Or undo by hand and pass allowUncompensated: true, or rewind less far. Nothing was undone or deleted.",
+  ];
   return new TurnsError("EFFECT_UNCOMPENSATED", {
-    problem: `The rewind of thread ${describe(threadId)} can't undo ${count}: ${named}.`,
-    remedy: `${define}. Or undo by hand and pass allowUncompensated: true, or rewind less far. Nothing was undone or deleted.`,
+    problem: `The rewind of thread ${describe(threadId)} can't undo ${gaps.length === 1 ? "1 effect" : `${gaps.length} effects`}: ${named}.`,
+    remedy: remedies.join(" "),
     data: { threadId, effects: gaps },
   });
 }

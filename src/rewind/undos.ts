@@ -39,16 +39,19 @@ export function checkedUndos(undos: Undos | undefined): KnownEffects {
   }
   return (name) => {
     const definition = given.get(name) ?? definitionNamed(name);
-    return definition && { undo: inOneForm(definition.undo), probe: definition.probe?.bind(definition) };
+    return definition && { undo: inOneForm(definition), probe: definition.probe?.bind(definition) };
   };
 }
 
-function inOneForm(given: AnyDefinition["undo"]): KnownEffect["undo"] {
-  if (given === undefined || given === false) return given;
-  if (typeof given === "function") return { run: given, probe: undefined, idempotent: false, whenInDoubt: false };
-  const { probe, idempotent = false, whenInDoubt = false } = given;
-  // Called as methods: an undo may be an instance of a class.
-  return { run: (call) => given.run(call), probe: probe && ((call) => probe.call(given, call)), idempotent, whenInDoubt };
+/** Its functions are called as methods: a definition and an undo may be instances of classes. */
+function inOneForm(definition: AnyDefinition): KnownEffect["undo"] {
+  const { undo } = definition;
+  if (undo === undefined || undo === false) return undo;
+  if (typeof undo === "function") {
+    return { run: (call) => undo.call(definition, call), probe: undefined, idempotent: false, whenInDoubt: false };
+  }
+  const { probe, idempotent = false, whenInDoubt = false } = undo;
+  return { run: (call) => undo.run(call), probe: probe && ((call) => probe.call(undo, call)), idempotent, whenInDoubt };
 }
 
 const invalid = (what: string, found: string): TurnsError =>
