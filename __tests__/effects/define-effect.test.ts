@@ -441,8 +441,12 @@ export function types(tracker: Tracker): unknown {
       whenInDoubt: true,
     },
   });
+  const nothing: Promise<void> = defineEffect("types", {
+    run: () => {},
+    probe: () => (tracker.closed.length > 0 ? true : undefined),
+  })();
   const undos: readonly DefinedEffect[] = [issue, detailed];
   // @ts-expect-error -- a function is no defined effect
   const wrong: readonly DefinedEffect[] = [(_: { title: string }) => Promise.resolve(1)];
-  return [result, none, keyed, undos, wrong];
+  return [result, nothing, none, keyed, undos, wrong];
 }

@@ -31,7 +31,6 @@ export async function effectUndoneBy<T>(
 }
 
 /** How a suite undoes: with a call whose input and result it knows. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- the journal's values have no types
 export type Undoing = ((call: UndoCall<any, any>) => unknown) | Undo<any, any, boolean>;
 
 /** Definitions that only say how effects that name them are undone, found by no name. */

@@ -38,9 +38,13 @@ export interface EffectDefinition<Input, Result, InDoubt extends boolean = boole
   run: (input: Input, call: { key: string }) => Result | Promise<Result>;
   /**
    * Asked when the effect is in doubt, by a resume and by a rewind: what the effect came to, if it happened; undefined if it didn't. `null`
-   * is no answer, and leaves it in doubt. It must be sure: if it says undefined while the call is still on its way, it happens twice.
+   * is no answer, and leaves it in doubt. If `run` returns nothing, anything else, e.g. `true`, says that it happened. The probe must be sure: if
+   * it says undefined while the call is still on its way, it happens twice.
    */
-  probe?: (call: { key: string; input: NoInfer<Input> }) => NoInfer<Result> | undefined | Promise<NoInfer<Result> | undefined>;
+  probe?: (call: {
+    key: string;
+    input: NoInfer<Input>;
+  }) => void extends Result ? unknown : NoInfer<Result> | undefined | Promise<NoInfer<Result> | undefined>;
   /** What a rewind calls. `false`: there is nothing to undo, e.g. because it only reads. Without one, a rewind refuses to pass the effect. */
   undo?: ((call: UndoCall<NoInfer<Input>, NoInfer<Result>>) => unknown) | Undo<NoInfer<Input>, NoInfer<Result>, InDoubt> | false;
 }
@@ -162,7 +166,7 @@ function placeOfCaller(callee: (...args: never[]) => unknown): string {
   const frames = typeof holder.stack === "string" ? holder.stack.split("\n") : [];
   const frame = frames.find((text) => /^\s*at /.test(text)) ?? "";
   return frame
-    .replace(/^\s*at (?:.*\()?/, "")
+    .replace(/^\s*at (?:.*? \()?/, "")
     .replace(/\)$/, "")
     .replace(/[?#][^:]*(?=:\d+:\d+$)/, "");
 }

@@ -16,9 +16,10 @@ export interface EffectOptions<T> {
   idempotent?: boolean;
   /**
    * Asked when the effect is in doubt: what the effect came to, if it happened; undefined if it did not, and the effect then runs. `null`
-   * is no answer, and leaves it in doubt. It must be sure: an answer of undefined while the deed is still on its way lets it happen twice.
+   * is no answer, and leaves it in doubt. Of an effect without a result anything else, e.g. `true`, says that it happened. It must be sure: an
+   * answer of undefined while the deed is still on its way lets it happen twice.
    */
-  probe?: (key: string) => T | undefined | Promise<T | undefined>;
+  probe?: (key: string) => void extends T ? unknown : T | undefined | Promise<T | undefined>;
   /** Tells apart effects of the same name in one node whose order may change. Default: their order. */
   id?: string;
   /**

@@ -7,7 +7,7 @@ import type { EffectSummary } from "./plan";
 /** How many effects a message names. */
 const NAMED = 5;
 
-const undoOf = (row: EffectRow): string => `undo ${JSON.stringify(row.undo ?? "")} of ${nameOf(row)}`;
+const undoOf = (row: EffectRow): string => `the undo of ${nameOf(row)}`;
 const resolve = (row: EffectRow, settlement: string): string => `saver.effects.resolve(${JSON.stringify(row.id)}, ${settlement})`;
 
 function firstOf<T>(effects: readonly T[], inWords: (effect: T) => string): string {

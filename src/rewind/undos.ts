@@ -26,16 +26,17 @@ export interface KnownEffect {
 export type KnownEffects = (name: string) => KnownEffect | undefined;
 
 /** @throws {TurnsError} INVALID_OPTION for what `defineEffect` didn't make, and for two of one name */
-export function checkedUndos(undos: Undos | undefined): KnownEffects {
-  if (undos !== undefined && !Array.isArray(undos)) throw invalid('option "undos"', describe(undos));
+export function checkedUndos(undos: Undos = []): KnownEffects {
+  if (!Array.isArray(undos)) throw invalid('option "undos"', describe(undos));
   const given = new Map<string, AnyDefinition>();
-  for (const [index, effect] of (undos ?? []).entries()) {
+  for (const [index, effect] of (undos as Undos).entries()) {
     const definition = definitionOf(effect);
     if (definition === undefined) throw invalid(`option "undos.${index}"`, describe(effect));
-    const { effectName: name } = effect;
-    if ((given.get(name) ?? definition) !== definition)
-      throw invalid(`option "undos.${index}"`, `another one named ${describe(name)}`);
-    given.set(name, definition);
+    const other = given.get(effect.effectName);
+    if (other !== undefined && other !== definition) {
+      throw invalid(`option "undos.${index}"`, `another one named ${describe(effect.effectName)}`);
+    }
+    given.set(effect.effectName, definition);
   }
   return (name) => {
     const definition = given.get(name) ?? definitionNamed(name);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { Annotation, type BaseCheckpointSaver, START, StateGraph } from "@langchain/langgraph";
-import { type GraphRunnerOptions, type Undos } from "langgraph-checkpoint-turns";
+import type { GraphRunnerOptions, Undos } from "langgraph-checkpoint-turns";
 import { seeded, textOf } from "../../bench/drive/words";
 import { effectUndoneBy, undosNamed } from "../../__tests__/support/undo-world";
 
