@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { effect, type EffectOptions, GraphRunner } from "langgraph-checkpoint-turns";
+import { defineEffect, effect, type EffectOptions, GraphRunner } from "langgraph-checkpoint-turns";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
 import { childProgram } from "../support/child-program";
 import { effectUndoneBy, undosNamed } from "../support/undo-world";
@@ -151,6 +151,9 @@ describe("S3.5 a doubt that is repeated with the same key stands before the targ
     await refusal(resume("two"));
     expect(await refusal(runner.rewind({ threadId: "t", toTask: "one" }))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
     expect((await runner.compensationReport("t", "one")).covered).toBe(false);
+    // A probe can't tell which of the tries did it, and the first one would stay.
+    const found = defineEffect("undo", { run: () => "found", probe: () => "found", undo: () => deeds.do("undo") });
+    expect(await refusal(saver.rewind({ threadId: "t", toTask: "one" }, [found]))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
     expect(await only()).toMatchObject({ seq: first?.seq, status: "in-doubt" });
     await saver.effects.resolve(first?.id ?? "", { outcome: "done", result: "found" });
     await runner.rewind({ threadId: "t", toTask: "one" });

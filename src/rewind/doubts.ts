@@ -19,7 +19,7 @@ type AskingParts = Pick<CompensationParts, "store" | "content" | "now" | "events
  */
 export async function askProbes(
   parts: AskingParts,
-  rows: readonly EffectRow[],
+  { rows, targetSeq }: { rows: readonly EffectRow[]; targetSeq: number },
   known: KnownEffects,
   keeps: boolean,
 ): Promise<Asked> {
@@ -27,20 +27,22 @@ export async function askProbes(
   const asked: EffectRow[] = [];
   for (const row of rows) {
     const effect = row.undo === undefined || row.undo === "" ? undefined : known(row.undo);
-    const isOpen = toPublicEffect(row).status === "in-doubt" && row.undoStatus === undefined && !row.inherited;
-    // Of an effect that needs no undo it doesn't matter.
-    if (effect?.probe === undefined || effect.undo === false || !isOpen) {
+    // Of one that needs no undo it doesn't matter. One that was first tried before the target may have happened there.
+    const isAsked = effect?.undo !== false && row.seq > targetSeq && row.undoStatus === undefined && !row.inherited;
+    if (effect?.probe === undefined || !isAsked || toPublicEffect(row).status !== "in-doubt") {
       asked.push(row);
       continue;
     }
+    let result: unknown;
     try {
-      const found = await effect.probe({ key: row.key, input: await parts.content.inputOf(row) });
-      if (found === null) throw new Error("the probe answered null, which says neither what it came to nor undefined");
-      asked.push(await settled(parts, row, found, keeps));
-    } catch (error) {
-      causes.set(row.id, error);
+      result = await effect.probe({ key: row.key, input: await parts.content.inputOf(row) });
+      if (result === null) throw new Error("the probe answered null, which says neither what it came to nor undefined");
+    } catch (cause) {
+      causes.set(row.id, cause);
       asked.push(row);
+      continue;
     }
+    asked.push(await settled(parts, row, result, keeps));
   }
   return { rows: asked, causes };
 }

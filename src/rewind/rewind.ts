@@ -247,7 +247,7 @@ async function effectsBehind(
   { targetSeq }: RewindPlan,
 ): Promise<Found[]> {
   const rows = targetSeq === Infinity ? [] : await parts.store.effectsBehind(threadId, targetSeq);
-  const asked = await askProbes(parts, rows, known, !dryRun);
+  const asked = await askProbes(parts, { rows, targetSeq }, known, !dryRun);
   return lookedThrough(asked.rows, asked.causes, known);
 }
 
