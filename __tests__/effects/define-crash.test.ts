@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process";
+import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RewindReport } from "langgraph-checkpoint-turns";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { closeAll, Deeds, fresh, open } from "../support/eff-world";
 
 jest.setTimeout(120_000);
-afterEach(closeAll);
+afterAll(closeAll);
 
 let child: string[] = [];
 beforeAll(() => {
@@ -37,7 +38,7 @@ function world() {
     });
   /** What happened outside, without keys. */
   const happened = (): string[] => deeds.lines().map((line) => line.split(" ").slice(0, -1).join(" "));
-  return { path, started, happened };
+  return { path, deeds, started, happened };
 }
 
 describe("S8.2 S2.9 SIGKILL in a defined effect: another process that resumes asks the definition's probe", () => {
@@ -61,22 +62,27 @@ describe("S8.2 S2.9 SIGKILL in a defined effect: another process that resumes as
 });
 
 describe("S8.2 S3.5 a process that only imports the definitions rewinds", () => {
-  /** Tasks a, b and c, each by a process of its own. */
-  async function lived(): Promise<ReturnType<typeof world>> {
+  const template = world();
+  beforeAll(async () => {
+    for (const TASK of ["a", "b", "c"]) expect(await template.started("run", { TASK })).toMatchObject({ value: {} });
+  });
+  /** Tasks a, b and c, each done by a process of its own. */
+  function lived(): ReturnType<typeof world> {
     const one = world();
-    for (const TASK of ["a", "b", "c"]) expect(await one.started("run", { TASK })).toMatchObject({ value: {} });
+    copyFileSync(template.path, one.path);
+    copyFileSync(template.deeds.path, one.deeds.path);
     return one;
   }
   const names = ({ value }: Ended): string[] => (value as RewindReport).effects.undone.map(({ name }) => name);
 
   test.each(["rewind", "rewind by a runner"])("S8.2 the undo is found by its name (%s), with input and result", async (role) => {
-    const { started, happened } = await lived();
+    const { started, happened } = lived();
     expect(names((await started(role)) as Ended)).toEqual(["create issue", "create issue"]);
     expect(happened()).toEqual(["open a", "open b", "open c", "close c 3", "close b 2"]);
   });
 
   test("S8.2 killed in an undo: the next process asks the undo's probe, and goes on", async () => {
-    const { path, started, happened } = await lived();
+    const { path, started, happened } = lived();
     expect(await started("rewind", { DIE_IN: "undo" })).toBe("killed");
     expect(happened().slice(3)).toEqual(["close c 3"]);
     expect(names((await started("rewind by a runner")) as Ended)).toEqual(["create issue", "create issue"]);
@@ -102,7 +108,7 @@ describe("S8.2 S3.5 a process that only imports the definitions rewinds", () => 
   });
 
   test("S8.2 a process without the module is refused, told which effect, and to import it", async () => {
-    const { started, happened } = await lived();
+    const { started, happened } = lived();
     const { code, message } = (await started("blind")) as Ended;
     expect(code).toBe("EFFECT_UNCOMPENSATED");
     expect(message).toContain('can\'t undo 2 effects: "create issue" in node "act"');
