@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { effect, GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { defineEffect, GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 
 const threadId = "bug-12";
 const [role, folder = ""] = process.argv.slice(2);
@@ -24,26 +24,29 @@ function issues(): { key: string; title: string }[] {
 }
 
 async function work(role: string): Promise<void> {
+  // Idempotent: the same bytes in the same place.
+  const writeReport = defineEffect("write report", {
+    run: ({ title }: { title: string }) => writeFileSync(file("report.md"), `# ${title}\n`),
+    idempotent: true,
+    undo: () => rmSync(file("report.md")),
+  });
+  // Not idempotent: each call opens another issue. The tracker can be asked for the key.
+  const openIssue = defineEffect("open issue", {
+    run: ({ title }: { title: string }, { key }) => {
+      appendFileSync(file("issues.txt"), `${JSON.stringify({ key, title })}\n`);
+      if (role === "run") process.kill(process.pid, "SIGKILL");
+      return key;
+    },
+    // The process "look" does without, to show what happens then.
+    probe: role === "look" ? undefined : ({ key }) => issues().find((issue) => issue.key === key)?.key,
+  });
   const State = Annotation.Root({ title: Annotation<string>, issue: Annotation<string> });
   const builder = new StateGraph(State)
     .addNode("report", async ({ title }) => {
-      // Idempotent: the same bytes in the same place.
-      await effect("write report", () => writeFileSync(file("report.md"), `# ${title}\n`), {
-        input: { title },
-        idempotent: true,
-      });
+      await writeReport({ title });
       return {};
     })
-    .addNode("open", async ({ title }) => {
-      // Not idempotent: each call opens another one. The tracker can be asked for the key.
-      const open = (key: string): string => {
-        appendFileSync(file("issues.txt"), `${JSON.stringify({ key, title })}\n`);
-        if (role === "run") process.kill(process.pid, "SIGKILL");
-        return key;
-      };
-      const probe = (key: string): string | undefined => issues().find((issue) => issue.key === key)?.key;
-      return { issue: await effect("open issue", open, { input: { title }, ...(role === "resume" ? { probe } : {}) }) };
-    })
+    .addNode("open", async ({ title }) => ({ issue: await openIssue({ title }) }))
     .addEdge(START, "report")
     .addEdge("report", "open");
   const saver = TurnSaver.fromPath(file("agent.db"));

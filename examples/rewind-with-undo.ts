@@ -2,7 +2,7 @@
 // did in the world, newest first. One of the undos fails at first, and the same call goes on there.
 import assert from "node:assert/strict";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { effect, GraphRunner, TurnsError, TurnSaver, type UndoCall } from "langgraph-checkpoint-turns";
+import { defineEffect, GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 
 /** The world: what is booked there, by the key of the effect, and whether its switchboard answers. */
 const bookings = new Map<string, string>();
@@ -14,37 +14,36 @@ const State = Annotation.Root({
   trip: Annotation<string[]>({ reducer: (old, added) => old.concat(added), default: () => [] }),
 });
 
-async function book({ wanted }: typeof State.State) {
-  const booked = await effect("book", (key) => (bookings.set(key, wanted), `${wanted} booked`), {
-    input: { wanted },
-    undo: "cancel",
-  });
-  return { trip: [booked] };
-}
-
-/** Called with the key, the input and the result of the effect that it undoes. */
-const cancel = {
-  run({ key, input }: UndoCall<{ wanted: string }, string>) {
-    if (input.wanted === "hotel" && lineIsDead) throw new Error("the hotel does not answer");
-    bookings.delete(key);
-    console.log(`  cancelled: ${input.wanted}`);
+const book = defineEffect("book", {
+  run: ({ wanted }: { wanted: string }, { key }) => {
+    bookings.set(key, wanted);
+    return `${wanted} booked`;
   },
-  // After a crash in the middle of a cancellation: was it done? Without a probe a person would have to say.
-  probe: ({ key }: UndoCall) => !bookings.has(key),
-};
+  // A rewind calls it with the key, the input and the result of the effect that it undoes. Found by the effect's name, in any process.
+  undo: {
+    run({ key, input }) {
+      if (input.wanted === "hotel" && lineIsDead) throw new Error("the hotel does not answer");
+      bookings.delete(key);
+      console.log(`  cancelled: ${input.wanted}`);
+    },
+    // After a crash in the middle of a cancellation: was it done? Without a probe a person would have to say.
+    probe: ({ key }) => !bookings.has(key),
+  },
+});
 
-const builder = new StateGraph(State).addNode("book", book).addEdge(START, "book").addEdge("book", END);
+const builder = new StateGraph(State)
+  .addNode("book", async ({ wanted }) => ({ trip: [await book({ wanted })] }))
+  .addEdge(START, "book")
+  .addEdge("book", END);
 const saver = TurnSaver.fromPath(":memory:");
-const runner = new GraphRunner(builder.compile({ checkpointer: saver }), { undos: { cancel } });
+const runner = new GraphRunner(builder.compile({ checkpointer: saver }));
 const threadId = "trip";
 
 for (const wanted of ["train", "hotel", "theatre"]) await runner.invoke({ wanted }, { threadId, taskId: wanted });
 console.log(`in the world: ${world()}`);
 
 const report = await runner.compensationReport(threadId, "train");
-console.log(
-  `covered: ${report.covered}; to undo: ${report.effects.map(({ taskId, undo }) => `${taskId} by ${undo}`).join(", ")}`,
-);
+console.log(`covered: ${report.covered}; to undo: ${report.effects.map(({ taskId }) => taskId).join(", ")}`);
 assert.equal(report.coverage, 1);
 
 console.log("rewind to the end of task train:");

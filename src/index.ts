@@ -23,10 +23,11 @@ export type { GraphRunnerOptions, NodeOptions, ResumeOptions, RunnableGraph, Run
 export type { Validation, Validator } from "./guards/gates";
 
 export { effect } from "./effects/effect";
+export { defineEffect, type DefinedEffect, type EffectDefinition, type Undo, type UndoCall } from "./effects/define";
 export type { EffectOptions } from "./effects/options";
 export type { Effect } from "./effects/types";
 export type { EffectDetails, EffectResolution } from "./effects/effects";
-export type { Undo, UndoCall, Undos } from "./rewind/undos";
+export type { Undos } from "./rewind/undos";
 
 export { CheckpointPersister } from "./turns/checkpoint-persister";
 export type { LangGraphCheckpoint } from "./turns/turn";

@@ -28,7 +28,7 @@ export interface Internals {
   /** Lets a thread be, whatever the option `retention` says, until what is returned is called; see `Retention.hold`. */
   holdRetention(threadId: string): () => void;
   /** `saver.rewinds.toCheckpoint` for a caller that has reserved the thread, and runs nothing on it just now. */
-  rewindToCheckpoint(request: CheckpointRewindRequest, undos: Undos): Promise<RewindReport>;
+  rewindToCheckpoint(request: CheckpointRewindRequest, undos: Undos | undefined): Promise<RewindReport>;
   /** How many rewinds of a thread were done, or begun, for a reason. */
   countRewinds(threadId: string, reason: string): Promise<number>;
 }

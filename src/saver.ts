@@ -287,7 +287,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * later on the thread, in all namespaces, in one transaction. `dryRun` only tells what would go, and what would be undone; it is
    * refused where the real call would be. After a crash or a failure the same call continues; no undo that ran is called again.
    *
-   * @param undos by the names that effects give in their option `undo`
+   * @param undos defined effects whose own undos and probes are used; all others are found by their names
    * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED,
    *   CHECKPOINT_NOT_FOUND, EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED while the undos run; nothing has been deleted
    *   then. THREAD_DELETED, LEASE_LOST if that happened meanwhile

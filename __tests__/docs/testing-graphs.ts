@@ -1,6 +1,7 @@
 import { Annotation, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { effect, type EffectOptions, type EffectResolution, GraphRunner } from "langgraph-checkpoint-turns";
+import { type EffectOptions, type EffectResolution, GraphRunner } from "langgraph-checkpoint-turns";
 import type { FinalState, GraphWorld, Step } from "langgraph-checkpoint-turns/testing";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 /** What is tortured in testing.test.ts: `args.kind` says which graph. */
 export interface Args {
@@ -47,7 +48,7 @@ export function graph(world: World): unknown {
   }
   const compiled = builder.compile({ checkpointer: world.saver });
   const undo = ({ key }: { key: string }): void => world.ledger.append("refunded", key);
-  return kind === "clean" ? compiled : new GraphRunner(compiled, { undos: { refund: undo } });
+  return kind === "clean" ? compiled : new GraphRunner(compiled, { undos: undosNamed({ refund: undo }) });
 }
 
 export const steps = ({ args }: World): Step[] =>
@@ -66,8 +67,8 @@ export const normalise = (final: FinalState): unknown => final;
 
 function nodesOf(world: World): Record<string, Work> {
   const { ledger, args } = world;
-  const pay = (options: EffectOptions<string> = {}): Promise<string> =>
-    effect("charge", (key) => (ledger.append("charged", key), "paid"), options);
+  const pay = (options: EffectOptions<string> = {}, undo?: string): Promise<string> =>
+    effectUndoneBy(undo, "charge", (key) => (ledger.append("charged", key), "paid"), options);
   const probe = (key: string): string | undefined => (ledger.count("charged", key) > 0 ? "paid" : undefined);
   const look: Work = () => "looked";
   switch (args.kind) {
@@ -89,7 +90,7 @@ function nodesOf(world: World): Record<string, Work> {
     case "liar":
       return { pay: () => pay({ probe: () => undefined }) };
     case "undo":
-      return { pay: () => pay({ probe, undo: "refund" }) };
+      return { pay: () => pay({ probe }, "refund") };
     case "hang":
       return { look, wait: () => new Promise<string>(() => setInterval(() => undefined, 1_000)) };
     case "exit":

@@ -68,7 +68,7 @@ export function runner(shape: Shape, { saver, deeds, at, options }: Crash): (inp
     return (input, config) => flow.invoke(input, config);
   }
   const small = (name: string) => async () => {
-    await effect(name, () => deeds.do(name), { probe: () => (deeds.count(name) > 0 ? true : undefined) as never });
+    await effect(name, () => deeds.do(name), { probe: () => (deeds.count(name) > 0 ? true : undefined) });
     return {};
   };
   const retryPolicy = { maxAttempts: 2, initialInterval: 1, jitter: false, retryOn: () => true, logWarning: false };

@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { effect, type EffectOptions, GraphRunner } from "langgraph-checkpoint-turns";
+import { defineEffect, effect, type EffectOptions, GraphRunner } from "langgraph-checkpoint-turns";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
 import { childProgram } from "../support/child-program";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 afterEach(closeAll);
 
@@ -16,7 +17,8 @@ function world(plan: Try[], options: EffectOptions<string> = {}) {
   const keys: string[] = [];
   const saver = open(fresh());
   const deed = (): Promise<string> =>
-    effect(
+    effectUndoneBy(
+      "undo",
       "deed",
       (key) => {
         keys.push(key);
@@ -27,7 +29,6 @@ function world(plan: Try[], options: EffectOptions<string> = {}) {
       },
       {
         input: "deed",
-        undo: "undo",
         onError: (error) => ((error as Error).message === "fails" ? "retryable" : "unknown"),
         ...options,
       },
@@ -35,7 +36,7 @@ function world(plan: Try[], options: EffectOptions<string> = {}) {
   const graph = line({ zero: () => ({ log: ["zero"] }), deed: async () => ({ log: [await deed()] }) }).compile({
     checkpointer: saver,
   });
-  const runner = new GraphRunner(graph, { undos: { undo: () => deeds.do("undo") } });
+  const runner = new GraphRunner(graph, { undos: undosNamed({ undo: () => deeds.do("undo") }) });
   return {
     saver,
     runner,
@@ -81,13 +82,14 @@ describe("S3.5 an effect that is tried again stands where its new try stands", (
     const saver = open(fresh());
     let isFirst = true;
     const act = (name: string, works: () => boolean): Promise<void> =>
-      effect(
+      effectUndoneBy(
+        name,
         name,
         () => {
           if (!works()) throw new Error("503");
           deeds.do(name);
         },
-        { input: name, undo: name },
+        { input: name },
       );
     const graph = line({
       setUp: async ({ log }) => {
@@ -99,7 +101,7 @@ describe("S3.5 an effect that is tried again stands where its new try stands", (
       },
     }).compile({ checkpointer: saver });
     const undos = { attach: () => deeds.do("detach"), create: () => deeds.do("delete") };
-    const runner = new GraphRunner(graph, { undos });
+    const runner = new GraphRunner(graph, { undos: undosNamed(undos) });
     await runner.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
     await refusal(runner.invoke({ log: ["go"] }, { threadId: "t", taskId: "one" }));
     await runner.resume({ threadId: "t", taskId: "one" });
@@ -149,6 +151,9 @@ describe("S3.5 a doubt that is repeated with the same key stands before the targ
     await refusal(resume("two"));
     expect(await refusal(runner.rewind({ threadId: "t", toTask: "one" }))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
     expect((await runner.compensationReport("t", "one")).covered).toBe(false);
+    // A probe can't tell which of the tries did it, and the first one would stay.
+    const found = defineEffect("undo", { run: () => "found", probe: () => "found", undo: () => deeds.do("undo") });
+    expect(await refusal(saver.rewind({ threadId: "t", toTask: "one" }, [found]))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
     expect(await only()).toMatchObject({ seq: first?.seq, status: "in-doubt" });
     await saver.effects.resolve(first?.id ?? "", { outcome: "done", result: "found" });
     await runner.rewind({ threadId: "t", toTask: "one" });

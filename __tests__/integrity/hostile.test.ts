@@ -5,7 +5,7 @@ import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import Database from "better-sqlite3";
-import { effect, GraphRunner, TurnSaver, TurnsError, type UndoCall } from "langgraph-checkpoint-turns";
+import { GraphRunner, TurnSaver, TurnsError, type UndoCall } from "langgraph-checkpoint-turns";
 import { CheckpointFile, type Progress } from "langgraph-checkpoint-turns/checkpoint-file";
 import { importOfficial } from "langgraph-checkpoint-turns/import";
 import { salvage } from "langgraph-checkpoint-turns/maintenance";
@@ -35,6 +35,7 @@ import { KEY } from "../support/enc-graph";
 import { listener } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { runs } from "../support/lane";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 /** How many times more inputs than in CI: `HOSTILE_RUNS=20 npx jest hostile`; for hours there is `npm run torture -- fuzz`. */
 const TIMES = Number(process.env["HOSTILE_RUNS"] ?? 1);
@@ -273,12 +274,12 @@ describe("hostile input: strings that reach SQL", () => {
       const node = text in Object.prototype ? `${text}!` : text;
       const State = Annotation.Root({ note: Annotation<string>() });
       const graph = new StateGraph(State)
-        .addNode(node, async () => ({ note: await effect(text, () => text, { undo: text, input: { [text]: text } }) }))
+        .addNode(node, async () => ({ note: await effectUndoneBy(text, text, () => text, { input: { [text]: text } }) }))
         .addEdge(START, node as never)
         .compile({ checkpointer: saver });
       const undone: unknown[] = [];
       const runner = new GraphRunner(graph, {
-        undos: { [text]: ({ result }: UndoCall) => void undone.push(result) },
+        undos: undosNamed({ [text]: ({ result }: UndoCall) => void undone.push(result) }),
       });
       await runner.invoke({ note: "in" }, { threadId: text, taskId: "first" });
       await runner.invoke({ note: "in" }, { threadId: text, taskId: text });
@@ -300,14 +301,12 @@ describe("hostile input: strings that reach SQL", () => {
     },
   );
 
-  test("hostile input: an undo named __proto__ is registered like any other, and what is none is refused by its name", async () => {
+  test("hostile input: an effect named __proto__ is defined like any other, and what is no undo is refused by its name", async () => {
     const { saver, close } = await setup();
-    const given = (undo: unknown): never => Object.fromEntries([["__proto__", undo]]) as never;
     const rewound = (undos: never): Promise<unknown> => codeOf(() => saver.rewind({ threadId: "t", toTask: "x" }, undos));
-    expect(await rewound(given(() => undefined))).toBe("THREAD_NOT_FOUND");
-    for (const wrong of [given(5), [] as never, 5 as never]) {
-      expect(await rewound(wrong)).toBe("INVALID_OPTION");
-    }
+    expect(await rewound(undosNamed({ ["__proto__"]: () => undefined }) as never)).toBe("THREAD_NOT_FOUND");
+    expect(undosNamed({ ["__proto__"]: () => undefined })[0]?.effectName).toBe("__proto__");
+    for (const wrong of [[5] as never, {} as never, 5 as never]) expect(await rewound(wrong)).toBe("INVALID_OPTION");
     close();
   });
 

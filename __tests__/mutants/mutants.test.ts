@@ -35,7 +35,7 @@ import {
   withoutBookkeeping,
 } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
-import { choresOn, config, type Deed, deeds } from "../support/undo-world";
+import { choresOn, config, type Deed, deeds, undosNamed } from "../support/undo-world";
 
 afterEach(closeAll);
 
@@ -285,7 +285,7 @@ describe("the places around users' functions", () => {
     try {
       await graph.invoke({ deeds: given }, config("b"));
       const effects = await saver.effects.list("t");
-      await saver.rewind({ threadId: "t", toTask: "a" }, { back: () => void steps.push("undoing") });
+      await saver.rewind({ threadId: "t", toTask: "a" }, undosNamed({ back: () => void steps.push("undoing") }));
       return { steps, details, keys: effects.map(({ key }) => key), node: effects[0]!.nodeTaskId };
     } finally {
       setFailpointHandler(undefined);
@@ -427,6 +427,19 @@ describe("errors of effects and rewinds", () => {
     );
   });
 
+  test("uncompensated names the effects first, then what to do about those without an undo and those that aren't defined here", () => {
+    const of = (verdict: string, count = 1): TurnsError =>
+      uncompensated("t", Array<never>(count).fill({ ...(gap as object), undo: "refund", verdict } as never));
+    expect(of("missing").code).toBe("EFFECT_UNCOMPENSATED");
+    expect(of("missing").message).toMatch(
+      /^The rewind of thread "t" can't undo 1 effect: "charge" in node "pay" \(e-1: has no undo\)\. Give effects an undo, defineEffect.* Or undo by hand/,
+    );
+    expect(of("unregistered").message).toMatch(
+      /\(e-1: not defined in this process\)\. Import the module that calls defineEffect\("refund", …\) before you rewind\. Or undo by hand/,
+    );
+    expect(of("missing", 7).message).toMatch(/can't undo 7 effects: .* and 2 more\. /);
+  });
+
   test.each<[string, TurnsError, ...string[]]>([
     ["inDoubt", inDoubt(row), "e-1", "key-1"],
     ["lostRun", lostRun(row), "e-1", "outcome unknown"],
@@ -438,8 +451,6 @@ describe("errors of effects and rewinds", () => {
     ["gone", gone(row), "charge"],
     ["ended", ended("charge", { threadId: "t", nodeTaskId: "n-1" } as never), "charge"],
     ["unknownEffect", unknownEffect("e-1"), "e-1"],
-    ["uncompensated", uncompensated("t", [gap]), "1 without", "(e-1: names no undo)"],
-    ["uncompensated, of many", uncompensated("t", Array<never>(7).fill(gap)), "7 without", " and 2 more"],
     ["inDoubtBehind", inDoubtBehind(row), "e-1", "key-1"],
     ["undoInDoubt", undoInDoubt(row), "e-1", "never reported"],
     ["undoInDoubt, after a probe", undoInDoubt(row, cause), "e-1", "probe failed"],

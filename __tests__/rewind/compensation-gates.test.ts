@@ -2,7 +2,7 @@ import { internalsOf } from "../../src/testing-internal";
 import { START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, type GraphRunnerOptions, type TurnSaver } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, Log, open, refusal, thread } from "../support/eff-world";
-import { choresOn, config, doing, undone, undosOf } from "../support/undo-world";
+import { choresOn, config, doing, undoing, undone, undosNamed, undosOf } from "../support/undo-world";
 
 afterEach(closeAll);
 
@@ -56,7 +56,7 @@ describe("S3.4 S3.5 a gate that rolls back", () => {
   test("S3.4 S3.5 a gap refuses the rollback, and nothing is undone", async () => {
     const ledger = new Deeds();
     const saver = open(fresh());
-    const runner = new GraphRunner(fork(saver, ledger, 0), judging([0.1], {}));
+    const runner = new GraphRunner(fork(saver, ledger, 0), judging([0.1], []));
     expect(await refusal(runner.invoke({ log: [] }, { threadId: "t" }))).toMatchObject({ code: "EFFECT_UNCOMPENSATED" });
     expect(undone(ledger)).toEqual([]);
     expect(await saver.rewinds.unfinished("t")).toBeUndefined();
@@ -67,14 +67,13 @@ describe("S3.4 S3.5 a gate that rolls back", () => {
     const ledger = new Deeds();
     const saver = open(fresh());
     const broken = { now: true };
-    const { back } = undosOf(ledger) as { back: (call: unknown) => void };
-    const undos = {
-      back: (call: { input: { what: string } }) => {
+    const undos = undosNamed({
+      back: (call) => {
         if (broken.now && call.input.what === "judged") throw new Error("no way back");
-        back(call);
+        undoing(ledger)(call);
       },
-    };
-    const runner = new GraphRunner(fork(saver, ledger, 0), judging([0.1], undos as never));
+    });
+    const runner = new GraphRunner(fork(saver, ledger, 0), judging([0.1], undos));
     expect(await refusal(runner.invoke({ log: [] }, { threadId: "t" }))).toMatchObject({ code: "UNDO_FAILED" });
     expect(await saver.turns.isRunning("t")).toBe(false);
     expect(await refusal(runner.resume({ threadId: "t" }))).toMatchObject({ code: "REWIND_UNFINISHED" });

@@ -2,7 +2,7 @@ import { GraphRunner, type TurnSaver, type UndoCall } from "langgraph-checkpoint
 import { OpenWork, TurnRecorder } from "../../src/testing-internal";
 import { attached, closeAll, Deeds, fresh, line, open, refusal, thread } from "../support/eff-world";
 import { rowsOfThread, sqlOn } from "../support/s1-tools";
-import { choresOn, config, deeds, doing, stateRows, undoing, undone, undosOf } from "../support/undo-world";
+import { choresOn, config, deeds, doing, stateRows, undoing, undone, undosOf, undosNamed } from "../support/undo-world";
 
 afterEach(closeAll);
 
@@ -30,7 +30,7 @@ async function lived(path = fresh()) {
 async function stopped(path = fresh()) {
   const world = await lived(path);
   world.broken.add("two");
-  const { data } = await refusal(world.saver.rewind(TO_A, world.undos));
+  const { data } = await refusal(world.saver.rewind(TO_A, undosNamed(world.undos)));
   world.broken.clear();
   return { ...world, rewindId: data!["rewindId"] as string, effectId: data!["effectId"] as string };
 }
@@ -86,13 +86,18 @@ describe("S3.5 while a rewind is unfinished", () => {
   test("S3.5 a rewind to another target is refused, its dry run too, and one that means the same continues", async () => {
     const { saver, undos, rewindId, ledger, path } = await stopped();
     const before = rowsOfThread(path, "t");
-    const error = await refusal(saver.rewind({ threadId: "t", toTask: "b" }, undos));
+    const error = await refusal(saver.rewind({ threadId: "t", toTask: "b" }, undosNamed(undos)));
     expect(error).toMatchObject({ code: "REWIND_UNFINISHED", data: { rewindId, toTask: "a" } });
-    expect(await refusal(saver.rewind({ threadId: "t", toTask: "c" }, undos))).toMatchObject({ code: "REWIND_UNFINISHED" });
+    expect(await refusal(saver.rewind({ threadId: "t", toTask: "c" }, undosNamed(undos)))).toMatchObject({
+      code: "REWIND_UNFINISHED",
+    });
     const dry = { threadId: "t", toTask: "b", dryRun: true };
-    expect(await refusal(saver.rewind(dry, undos))).toMatchObject({ code: "REWIND_UNFINISHED", data: { rewindId, toTask: "a" } });
+    expect(await refusal(saver.rewind(dry, undosNamed(undos)))).toMatchObject({
+      code: "REWIND_UNFINISHED",
+      data: { rewindId, toTask: "a" },
+    });
     expect(rowsOfThread(path, "t")).toEqual(before);
-    expect(await saver.rewind(TO_A, undos)).toMatchObject({ rewindId });
+    expect(await saver.rewind(TO_A, undosNamed(undos))).toMatchObject({ rewindId });
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
   });
 
@@ -110,7 +115,7 @@ describe("S3.5 while a rewind is unfinished", () => {
     expect(report.checkpoints).toBeGreaterThan(0);
     expect((await saver.prune({ idleMs: 0, threadId: "t" })).deletedThreads).toEqual([]);
     expect(rowsOfThread(path, "t")).toEqual(before);
-    await saver.rewind(TO_A, undos);
+    await saver.rewind(TO_A, undosNamed(undos));
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
     expect(await saver.prune({ threadId: "t", keepLast: 1 })).toMatchObject({ done: true });
   });
@@ -124,7 +129,7 @@ describe("S3.5 while a rewind is unfinished", () => {
       },
     };
     const pruned = saver.prune({ threadId: "t", keepLast: 1, batchSize: 1 });
-    const rewound = saver.rewind(TO_A, slow);
+    const rewound = saver.rewind(TO_A, undosNamed(slow));
     const [prune, rewind] = await Promise.allSettled([pruned, rewound]);
     // Whoever came first, the other one was refused: never is an effect undone for a rewind that cannot end any more.
     if (rewind.status === "rejected") {
@@ -148,7 +153,7 @@ describe("S3.5 while a rewind is unfinished", () => {
     const back = () => {
       throw new Error("no");
     };
-    await refusal(saver.rewind(TO_A, { back }));
+    await refusal(saver.rewind(TO_A, undosNamed({ back })));
     const before = rowsOfThread(path, "t");
     expect(await refusal(saver.retention.deleteForRuns(["the run"]))).toMatchObject({ code: "REWIND_UNFINISHED" });
     expect(rowsOfThread(path, "t")).toEqual(before);
@@ -158,17 +163,17 @@ describe("S3.5 while a rewind is unfinished", () => {
     const { saver, graph, undos, rewindId } = await stopped();
     await graph.updateState(thread(), { log: ["by hand"] }, "chores");
     expect((await graph.getState(thread())).values.log.at(-1)).toBe("by hand");
-    const report = await saver.rewind(TO_A, undos);
+    const report = await saver.rewind(TO_A, undosNamed(undos));
     expect(report.rewindId).toBe(rewindId);
     expect((await graph.getState(thread())).values.log).toHaveLength(1);
   });
 
   test("S3.5 a rewind that was done before cannot be taken back meanwhile", async () => {
     const { saver, graph, ledger, undos, broken } = await lived();
-    const { rewindId } = await saver.rewind({ threadId: "t", toTask: "b" }, undos);
+    const { rewindId } = await saver.rewind({ threadId: "t", toTask: "b" }, undosNamed(undos));
     await graph.invoke({ deeds: deeds("five") }, config("d"));
     broken.add("five");
-    await refusal(saver.rewind(TO_A, undos));
+    await refusal(saver.rewind(TO_A, undosNamed(undos)));
     expect(await refusal(saver.rewinds.takeBack(rewindId!, { despiteUndone: true }))).toMatchObject({
       code: "REWIND_UNFINISHED",
     });
@@ -191,7 +196,7 @@ describe("S3.5 while a rewind is unfinished", () => {
     await saver.copyThread("t", "copy");
     expect(await saver.rewinds.unfinished("copy")).toBeUndefined();
     await graph.invoke({ deeds: deeds("more") }, config("d", "copy"));
-    await saver.rewind({ threadId: "copy", toTask: "a" }, undos);
+    await saver.rewind({ threadId: "copy", toTask: "a" }, undosNamed(undos));
     expect(undone(ledger)).toEqual(["four", "three", "more"]);
   });
 });
@@ -209,7 +214,7 @@ describe("S3.5 while undos are at work", () => {
       await waits;
       world.undos.back(call);
     };
-    const rewound = world.saver.rewind(TO_A, { back });
+    const rewound = world.saver.rewind(TO_A, undosNamed({ back }));
     rewound.catch(() => undefined);
     await there;
     return { ...world, go, rewound };
@@ -223,8 +228,8 @@ describe("S3.5 while undos are at work", () => {
     expect(await refusal(graph.invoke({ deeds: [] }, thread()))).toMatchObject({ code: "THREAD_RUNNING" });
     expect(await refusal(otherGraph.invoke({ deeds: [] }, thread()))).toMatchObject({ code: "REWIND_UNFINISHED" });
     for (const one of [saver, other]) {
-      expect(await refusal(one.rewind(TO_A, undos))).toMatchObject({ code: "THREAD_RUNNING" });
-      expect(await refusal(one.rewinds.finish({ threadId: "t" }, undos))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await refusal(one.rewind(TO_A, undosNamed(undos)))).toMatchObject({ code: "THREAD_RUNNING" });
+      expect(await refusal(one.rewinds.finish({ threadId: "t" }, undosNamed(undos)))).toMatchObject({ code: "THREAD_RUNNING" });
       expect(await refusal(one.rewinds.abandon(unfinished.id))).toMatchObject({ code: "THREAD_RUNNING" });
       expect(await one.turns.isRunning("t")).toBe(true);
     }
@@ -260,7 +265,7 @@ describe("S3.5 while undos are at work", () => {
     go();
     expect(await refusal(rewound)).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
     expect((await graph.getState(thread())).values.log.at(-1)).toBe("by hand");
-    const report = await saver.rewind(TO_A, undos);
+    const report = await saver.rewind(TO_A, undosNamed(undos));
     expect(report.tasks).toEqual(["b", "c", "by hand"]);
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
   });
@@ -275,7 +280,7 @@ describe("S3.5 giving a rewind up", () => {
     expect(await saver.rewinds.unfinished("t")).toBeUndefined();
     expect(await saver.rewinds.list("t")).toMatchObject([{ id: rewindId, status: "abandoned" }]);
     await graph.invoke({ deeds: deeds("five") }, config("d"));
-    const report = await saver.rewind(TO_A, undos);
+    const report = await saver.rewind(TO_A, undosNamed(undos));
     expect(report.rewindId).not.toBe(rewindId);
     expect(undone(ledger)).toEqual(["four", "three", "five", "two"]);
     expect(report.effects.undoneBefore.map(({ name }) => name)).toEqual(["four", "three"]);
@@ -305,7 +310,9 @@ describe("S3.5 giving a rewind up", () => {
     const { checkpointId } = (await saver.turns.list("t")).find(({ nodeName }) => nodeName === "work") as {
       checkpointId: string;
     };
-    const { data } = await refusal(saver.rewinds.toCheckpoint({ threadId: "t", checkpointId, reason: "test" }, { back }));
+    const { data } = await refusal(
+      saver.rewinds.toCheckpoint({ threadId: "t", checkpointId, reason: "test" }, undosNamed({ back })),
+    );
     await saver.rewinds.abandon(data!["rewindId"] as string);
     await graph.invoke(null, thread());
     expect(ledger.lines()).toEqual(["do one", "do two", "undo two", "do two"]);
@@ -319,7 +326,7 @@ describe("S3.5 giving a rewind up", () => {
     await saver.rewinds.abandon(rewindId);
     expect(await refusal(saver.rewinds.abandon(rewindId))).toMatchObject({ code: "REWIND_CONFLICT" });
     expect(await refusal(saver.rewinds.takeBack(rewindId))).toMatchObject({ code: "REWIND_CONFLICT" });
-    const done = await saver.rewind(TO_A, undos);
+    const done = await saver.rewind(TO_A, undosNamed(undos));
     expect(await refusal(saver.rewinds.abandon(done.rewindId!))).toMatchObject({ code: "REWIND_CONFLICT" });
   });
 });
@@ -359,7 +366,13 @@ describe("S3.5 somebody who takes a live rewind for dead, as another host may", 
       },
       probe: (call: UndoCall) => undone(ledger).includes((call.input as { what: string }).what),
     };
-    return { saver, path, ledger, undos: { back: undoesOnce }, error: await refusal(saver.rewind(TO_A, { back: undoesOnce })) };
+    return {
+      saver,
+      path,
+      ledger,
+      undos: { back: undoesOnce },
+      error: await refusal(saver.rewind(TO_A, undosNamed({ back: undoesOnce }))),
+    };
   }
 
   test("S3.5 and goes on with it: what that one undid is not undone again", async () => {
@@ -369,11 +382,11 @@ describe("S3.5 somebody who takes a live rewind for dead, as another host may", 
         undoing(deedsDone)(call);
       };
       const probe = () => true;
-      await refusal(other.rewind(TO_A, { back: { run: back, probe } }));
+      await refusal(other.rewind(TO_A, undosNamed({ back: { run: back, probe } })));
     });
     expect(error).toMatchObject({ code: "LEASE_LOST" });
     expect(undone(ledger)).toEqual(["four", "three"]);
-    await saver.rewind(TO_A, undos);
+    await saver.rewind(TO_A, undosNamed(undos));
     expect(undone(ledger)).toEqual(["four", "three", "two"]);
   });
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import type { TurnSaver, UndoCall } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, open, refusal, thread } from "../support/eff-world";
-import { config, type Deed, doing, undoing, undone } from "../support/undo-world";
+import { config, type Deed, doing, undoing, undone, undosNamed } from "../support/undo-world";
 import { runs } from "../support/lane";
 
 jest.setTimeout(300_000);
@@ -71,7 +71,10 @@ test("S3.5 whatever happened, and wherever undos fail: exactly the done effects 
       const toUndo = behind.filter(({ name }) => kindOf(name) === "done").map(({ name }) => name);
       expect(toUndo).toEqual(expected);
 
-      const dry = await saver.rewind({ threadId: "t", toTask: target.taskId, dryRun: true }, { back: undoing(ledger) });
+      const dry = await saver.rewind(
+        { threadId: "t", toTask: target.taskId, dryRun: true },
+        undosNamed({ back: undoing(ledger) }),
+      );
       expect(dry.effects.undone.map(({ name }) => name)).toEqual(toUndo);
       const breaks = new Set(failing.map((at) => toUndo[at]).filter((name) => name !== undefined));
       const stops = breaks.size;
@@ -81,11 +84,11 @@ test("S3.5 whatever happened, and wherever undos fail: exactly the done effects 
         undoing(ledger)(call);
       };
       for (let stop = 0; stop < stops; stop += 1) {
-        const error = await refusal(saver.rewind({ threadId: "t", toTask: target.taskId }, { back }));
+        const error = await refusal(saver.rewind({ threadId: "t", toTask: target.taskId }, undosNamed({ back })));
         expect(error).toMatchObject({ code: "UNDO_FAILED" });
         expect((await saver.effects.list("t")).length).toBe(behind.length + (await kept(saver, endSeq)));
       }
-      await saver.rewind({ threadId: "t", toTask: target.taskId }, { back });
+      await saver.rewind({ threadId: "t", toTask: target.taskId }, undosNamed({ back }));
       expect(undone(ledger)).toEqual(toUndo);
       expect((await saver.effects.list("t")).filter(({ seq }) => seq > endSeq)).toEqual([]);
       expect(await saver.rewinds.unfinished("t")).toBeUndefined();

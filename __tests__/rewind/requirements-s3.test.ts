@@ -1,5 +1,6 @@
-import { effect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, line, open } from "../support/eff-world";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 afterEach(closeAll);
 
@@ -7,12 +8,14 @@ afterEach(closeAll);
 function workflow(saver: TurnSaver, deeds: Deeds, stops: { before: boolean } = { before: false }) {
   const send = async ({ log }: { log: string[] }) => {
     const nth = String(log.length);
-    const receipt = await effect("send", () => (deeds.do(`sent ${nth}`), `receipt ${nth}`), { input: nth, undo: "recall" });
+    const receipt = await effectUndoneBy("recall", "send", () => (deeds.do(`sent ${nth}`), `receipt ${nth}`), { input: nth });
     if (stops.before) throw new Error("stopped");
     return { log: [receipt] };
   };
   const undos = { recall: ({ input }: { input: string }) => deeds.do(`recalled ${input}`) };
-  return new GraphRunner(line({ send, rest: () => ({ log: [] }) }).compile({ checkpointer: saver }), { undos });
+  return new GraphRunner(line({ send, rest: () => ({ log: [] }) }).compile({ checkpointer: saver }), {
+    undos: undosNamed(undos),
+  });
 }
 
 async function rootCheckpoints(saver: TurnSaver): Promise<number> {

@@ -2,7 +2,7 @@ import { internalsOf } from "../../src/testing-internal";
 import fc from "fast-check";
 import { type RewindReport, TurnSaver, type TurnsError } from "langgraph-checkpoint-turns";
 import { closeAll, Deeds, fresh, open } from "../support/eff-world";
-import { choresOn, config, type Deed, undoing } from "../support/undo-world";
+import { choresOn, config, type Deed, undoing, undosNamed } from "../support/undo-world";
 import { dump, quiet } from "../support/s1-tools";
 import { runs } from "../support/lane";
 
@@ -61,12 +61,13 @@ async function lived(saver: TurnSaver, ledger: Deeds, steps: readonly Step[]): P
   for (const one of steps) {
     if (one.do === "task") await graph.invoke({ deeds: one.deeds }, config(one.taskId)).catch(ignored);
     if (one.do === "prune") await saver.prune({ threadId: "t", keepLast: one.keepLast }).catch(ignored);
-    if (one.do === "rewind") await saver.rewind({ threadId: "t", toTask: one.toTask }, { back: undoing(ledger) }).catch(ignored);
+    if (one.do === "rewind")
+      await saver.rewind({ threadId: "t", toTask: one.toTask }, undosNamed({ back: undoing(ledger) })).catch(ignored);
     if (one.do === "stop a rewind") {
       const back = (): never => {
         throw new Error("not now");
       };
-      await saver.rewind({ threadId: "t", toTask: one.toTask }, { back }).catch(ignored);
+      await saver.rewind({ threadId: "t", toTask: one.toTask }, undosNamed({ back })).catch(ignored);
     }
     if (one.do === "settle") {
       for (const { id } of await saver.effects.list("t", { status: "in-doubt" })) {
@@ -119,12 +120,12 @@ test("S3.5 property: a dry run is refused exactly where the real rewind is, with
         const release = await taken(around, saver, path);
         const undos = { back: undoing(ledger) };
         const before = dump(path);
-        const dry = await answerOf(saver.rewind({ ...asked, dryRun: true }, undos));
+        const dry = await answerOf(saver.rewind({ ...asked, dryRun: true }, undosNamed(undos)));
         const report = await saver.rewinds
-          .compensationReport(asked.threadId, asked.toTask, undos)
+          .compensationReport(asked.threadId, asked.toTask, undosNamed(undos))
           .catch((error: TurnsError) => error);
         expect(dump(path)).toEqual(before);
-        const real = await answerOf(saver.rewind(asked, undos));
+        const real = await answerOf(saver.rewind(asked, undosNamed(undos)));
         expect(dry).toEqual(real);
         const code = "code" in real ? real.code : "done";
         seen.set(code, (seen.get(code) ?? 0) + 1);

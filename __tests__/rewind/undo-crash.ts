@@ -1,6 +1,7 @@
 import type { UndoCall, Undos } from "langgraph-checkpoint-turns";
 import type { SqliteDatabase } from "../../src/testing-internal";
 import type { Deeds } from "../support/eff-world";
+import { undosNamed } from "../support/undo-world";
 
 /** How an undo can be asked, or called again, after a crash: not at all, or by a probe, or with the same key. */
 export type Kind = "plain" | "probe" | "idempotent";
@@ -22,7 +23,7 @@ export function crashUndos(kind: Kind, ledger: Deeds, calls: Deeds, point: Point
     point("undone");
   };
   const probe = (call: UndoCall): boolean => ledger.count(lineOf(call)) > 0;
-  return { back: kind === "plain" ? run : kind === "probe" ? { run, probe } : { run, idempotent: true } };
+  return undosNamed({ back: kind === "plain" ? run : kind === "probe" ? { run, probe } : { run, idempotent: true } });
 }
 
 type Work = (...args: unknown[]) => unknown;

@@ -1,5 +1,6 @@
-import { effect, GraphRunner } from "../../src/index";
+import { GraphRunner } from "../../src/index";
 import { lineGraph, SideEffects, world } from "../support/run-world";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 /**
  * `run-gate-child.ts <db> <do> [die in]`: a gate that b never passes, with two rollbacks at most, and an effect in b. Dies by SIGKILL in
@@ -11,7 +12,7 @@ const ledger = new SideEffects(`${path}.ledger`);
 const die = (where: string): void => void (where === dieIn && process.kill(process.pid, "SIGKILL"));
 const graph = lineGraph({ saver, ledger }, ["a", "b", "c"], {
   b: async () => {
-    await effect("mail", () => void ledger.happen("mail"), { undo: "unmail" });
+    await effectUndoneBy("unmail", "mail", () => void ledger.happen("mail"));
     return { log: ["b"] };
   },
 });
@@ -25,12 +26,12 @@ const runner = new GraphRunner(graph, {
       },
     },
   },
-  undos: {
+  undos: undosNamed({
     unmail: () => {
       die("undo");
       ledger.happen("unmail");
     },
-  },
+  }),
 });
 const work = async (): Promise<unknown> => {
   if (what === "finish") return runner.finishRewind({ threadId: "t" });

@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { chain } from "../support/s1-graph";
 import { quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 let path: string;
 let saver: TurnSaver;
@@ -65,10 +66,10 @@ describe("two runners of one graph", () => {
 test("S5.6 CHECKPOINT.md follows a rewind, and its taking back", async () => {
   const checkpointFile = join(dirname(path), "CHECKPOINT.md");
   const undone: string[] = [];
-  const deed = async (node: string): Promise<void> => void (await effect(node, () => node, { undo: "back" }));
+  const deed = async (node: string): Promise<void> => void (await effectUndoneBy("back", node, () => node));
   const runner = new GraphRunner(chain(saver, deed), {
     checkpointFile,
-    undos: { back: ({ result }) => void undone.push(String(result)) },
+    undos: undosNamed({ back: ({ result }) => void undone.push(String(result)) }),
   });
   for (const taskId of ["one", "two"]) await runner.invoke({ log: [] }, { threadId: "t", taskId });
   expect(readFileSync(checkpointFile, "utf8")).toContain("two");

@@ -1,9 +1,10 @@
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, entrypoint, interrupt, MessagesAnnotation, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { effect, GraphRunner } from "langgraph-checkpoint-turns";
-import type { DriftEvent } from "../../src/testing-internal";
+import { GraphRunner } from "langgraph-checkpoint-turns";
+import { type DriftEvent } from "../../src/testing-internal";
 import { breaks, line, type lineGraph, paths, type Runner, State, world, type World } from "../support/run-world";
+import { effectUndoneBy } from "../support/undo-world";
 
 const config = { configurable: { thread_id: "t" } };
 const changed = (what: RegExp): unknown =>
@@ -418,7 +419,7 @@ describe("S4.3 effects of a run that would begin anew", () => {
     new GraphRunner(
       new StateGraph(State)
         .addNode("a", async () => {
-          await effect("reserve", () => at.ledger.happen("reserve"), { input: 1, undo: "cancel" });
+          await effectUndoneBy("cancel", "reserve", () => at.ledger.happen("reserve"), { input: 1 });
           return { log: ["a"] };
         })
         .addNode("w", async () => {
@@ -426,7 +427,7 @@ describe("S4.3 effects of a run that would begin anew", () => {
             at.ledger.happen("pay");
             if (lost.now) throw new Error("timeout");
           };
-          await effect("pay", pay, { input: 1, onError: "unknown", undo: "refund" });
+          await effectUndoneBy("refund", "pay", pay, { input: 1, onError: "unknown" });
           return { log: ["w"] };
         })
         .addNode("end", () => {

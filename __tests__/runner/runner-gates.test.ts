@@ -3,6 +3,7 @@ import { effect, GraphRunner, type GraphRunnerOptions } from "langgraph-checkpoi
 import type { ValidationEvent } from "../../src/testing-internal";
 import { inAnotherProcess, scriptTold } from "./run-process";
 import { line, lineGraph, paths, SideEffects, State, world, type World } from "../support/run-world";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 /** What stops a node reaches the caller, and never the console. */
 beforeEach(() => void jest.spyOn(console, "error").mockImplementation(() => undefined));
@@ -23,13 +24,13 @@ function answers(...given: number[]) {
 const mailing =
   ({ ledger }: World, name: string) =>
   async () => {
-    await effect("mail", () => void ledger.happen(`mail of ${name}`), { input: name, undo: "unmail" });
+    await effectUndoneBy("unmail", "mail", () => void ledger.happen(`mail of ${name}`), { input: name });
     return { log: [name] };
   };
 
 const rollback = (at: World, nodes: GraphRunnerOptions["nodes"]): GraphRunnerOptions => ({
   gates: { onFailure: "rollback" },
-  undos: { unmail: ({ input }) => at.ledger.happen(`unmail of ${String(input)}`) },
+  undos: undosNamed({ unmail: ({ input }) => at.ledger.happen(`unmail of ${String(input)}`) }),
   ...(nodes === undefined ? {} : { nodes }),
 });
 
@@ -190,7 +191,7 @@ describe("S3.4 S4.7 runner: rollbacks over crashes and processes", () => {
     const at = world();
     const ledger = new SideEffects(`${at.path}.ledger`);
     expect(await child(at.path, "invoke", "undo")).toMatchObject({ signal: "SIGKILL" });
-    const runner = new GraphRunner(lineGraph(at, ["a", "b", "c"]), { undos: { unmail: () => undefined } });
+    const runner = new GraphRunner(lineGraph(at, ["a", "b", "c"]), { undos: undosNamed({ unmail: () => undefined }) });
     // Until the rollback is finished nothing runs.
     const refused = expect.objectContaining({ code: "REWIND_UNFINISHED" }) as Error;
     await expect(runner.resume({ threadId: "t" })).rejects.toThrow(refused);
@@ -263,7 +264,7 @@ test("S3.4 options are refused by name", () => {
     [{ graphId: "" }, "graphId"],
     [{ stateVersion: 1 }, "stateVersion"],
     [{ checkpointFile: "" }, "checkpointFile"],
-    [{ undos: { x: 1 } }, "undos.x"],
+    [{ undos: [{ x: 1 }] }, "undos.0"],
   ] as const) {
     expect(() => new GraphRunner(graph, options as never)).toThrow(
       expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringContaining(name) as string }),

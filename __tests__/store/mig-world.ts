@@ -1,7 +1,8 @@
 import { HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { effect, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { type EffectOptions, TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { quiet } from "../support/s1-tools";
+import { effectUndoneBy } from "../support/undo-world";
 
 /** Of the encrypted fixture; it protects nothing. */
 export const FIXTURE_KEY = Buffer.from(Array.from({ length: 32 }, (_, index) => (index * 37 + 11) % 256)).toString("base64");
@@ -15,6 +16,13 @@ const State = Annotation.Root({
   said: Annotation<unknown[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
   facts: Annotation<Record<string, unknown>>(),
 });
+
+/** Called in a node whose source may not change, see below. */
+const effect = <T>(
+  name: string,
+  fn: (key: string) => T,
+  { undo, ...options }: Omit<EffectOptions<T>, "undo"> & { undo: string },
+): Promise<T> => effectUndoneBy(undo, name, fn, options);
 
 /** plan → pay, a deed → ask, an interrupt → end. Later versions of the package resume what this left: it may not change. */
 export function fixtureGraph(saver: TurnSaver, deeds: string[]): any {

@@ -1,6 +1,6 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { effect, type Undo, type UndoCall, type Undos } from "langgraph-checkpoint-turns";
-import type { TurnSaver } from "langgraph-checkpoint-turns";
+import type { EffectOptions, TurnSaver, Undo, UndoCall, Undos } from "langgraph-checkpoint-turns";
+import { checkedEffect, journaled, madeEffect } from "../../src/testing-internal";
 import { type Deeds, Log, thread } from "./eff-world";
 import { dump } from "./s1-tools";
 
@@ -20,11 +20,30 @@ const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
 });
 
+/** An effect in the journal that names another definition than its own for its undo, so that a suite gives many effects one undo. */
+export async function effectUndoneBy<T>(
+  undo: string | false | undefined,
+  name: string,
+  fn: (key: string) => T | Promise<T>,
+  options: EffectOptions<T> = {},
+): Promise<T> {
+  return journaled(name, fn, { ...checkedEffect(name, fn, options), undo });
+}
+
+/** How a suite undoes: with a call whose input and result it knows. */
+export type Undoing = ((call: UndoCall<any, any>) => unknown) | Undo<any, any, boolean>;
+
+/** Definitions that only say how effects that name them are undone, found by no name. */
+export function undosNamed(undos: Readonly<Record<string, Undoing>>): Undos {
+  return Object.entries(undos).map(([name, undo]) => madeEffect(name, { run: () => undefined, undo: undo as never }));
+}
+
 /** Does one deed; the ledger says that it happened. */
 export async function doing(ledger: Deeds, deed: Deed): Promise<string> {
   const { name, doubt = false, fails = false } = deed;
   const undo = "undo" in deed ? deed.undo : "back";
-  return effect(
+  return effectUndoneBy(
+    undo,
     name,
     (key) => {
       if (fails) throw new Error(`${name} did not happen`);
@@ -32,7 +51,7 @@ export async function doing(ledger: Deeds, deed: Deed): Promise<string> {
       if (doubt) throw new Error(`${name} timed out`);
       return `${name} by ${key.slice(0, 6)}`;
     },
-    { input: { what: name }, ...(undo === undefined ? {} : { undo }), onError: doubt ? "unknown" : "retryable" },
+    { input: { what: name }, onError: doubt ? "unknown" : "retryable" },
   );
 }
 
@@ -82,8 +101,8 @@ export function undoing(ledger: Deeds): (call: UndoCall) => void {
   return (call) => ledger.do(`undo ${(call.input as { what: string }).what}`);
 }
 
-export function undosOf(ledger: Deeds, more: Record<string, Undo> = {}): Undos {
-  return { back: undoing(ledger), ...more };
+export function undosOf(ledger: Deeds): Undos {
+  return undosNamed({ back: undoing(ledger) });
 }
 
 export function undone(ledger: Deeds): string[] {

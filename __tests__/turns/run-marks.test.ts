@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { START, StateGraph } from "@langchain/langgraph";
-import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
-import { openSqliteStore, RunRegistry, internalsOf } from "../../src/testing-internal";
+import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { internalsOf, openSqliteStore, RunRegistry } from "../../src/testing-internal";
 import { State, world } from "../support/run-world";
+import { effectUndoneBy, undosNamed } from "../support/undo-world";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const refusal = (work: Promise<unknown> | (() => Promise<unknown>)): Promise<{ code?: string }> =>
@@ -25,7 +26,7 @@ function backingOff(saver: TurnSaver, deeds: string[], initialInterval: number) 
       "pay",
       async () => {
         if (tries++ === 0) throw new Error("flaky");
-        await effect("pay", () => void deeds.push("pay"), { input: 1, undo: "refund" });
+        await effectUndoneBy("refund", "pay", () => void deeds.push("pay"), { input: 1 });
         return { log: ["pay"] };
       },
       { retryPolicy: { initialInterval, maxAttempts: 2, jitter: false, retryOn: () => true, logWarning: false } },
@@ -344,7 +345,7 @@ test("S3.5 S3.7 a thread with an unfinished rewind is not copied: the copy would
   const undone: string[] = [];
   const graph = new StateGraph(State)
     .addNode("book", async ({ log }) => {
-      await effect("book", () => undefined, { input: log.at(-1), undo: "cancel" });
+      await effectUndoneBy("cancel", "book", () => undefined, { input: log.at(-1) });
       return {};
     })
     .addEdge(START, "book")
@@ -353,7 +354,7 @@ test("S3.5 S3.7 a thread with an unfinished rewind is not copied: the copy would
     if (input === "B" && stuck.now) throw new Error("not now");
     undone.push(String(input));
   };
-  const runner = new GraphRunner(graph, { undos: { cancel } });
+  const runner = new GraphRunner(graph, { undos: undosNamed({ cancel }) });
   for (const taskId of ["A", "B", "C"]) await runner.invoke({ log: [taskId] }, { threadId: "t", taskId });
   expect(await refusal(runner.rewind({ threadId: "t", toTask: "A" }))).toMatchObject({ code: "UNDO_FAILED" });
   expect(await refusal(at.saver.copyThread("t", "copy"))).toMatchObject({

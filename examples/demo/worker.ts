@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
-import { effect, GraphRunner, TurnSaver, TurnsError, type Turn } from "langgraph-checkpoint-turns";
-import { type Agent, createAgent, TASKS, type TaskId, THREAD } from "./agent";
+import { defineEffect, GraphRunner, TurnSaver, TurnsError, type Turn } from "langgraph-checkpoint-turns";
+import { createAgent, TASKS, type TaskId, THREAD } from "./agent";
 import { tell } from "./messages";
 import { World } from "./world";
 
@@ -67,24 +67,21 @@ async function onTurnSaver(): Promise<void> {
     logger: { debug: quiet, info: quiet, warn: (_, message) => tell({ type: "warning", message }), error: quiet },
   });
 
-  const post: Agent["post"] = ({ to, text }) =>
-    effect("letter", (key) => postOffice(to, key), {
-      input: { to, text },
-      undo: "recall",
-      // Asked when nobody knows whether the letter went out.
-      probe: (key) => (world.all("letter").some((letter) => letter.key === key) ? `letter to ${to} is out` : undefined),
-    });
-  const pay: Agent["pay"] = ({ to, euros }) =>
-    effect("refund", (key) => bank(to, key, euros), { input: { to, euros }, undo: "charge back" });
-
-  const agent = createAgent({ checkpointer: saver, bodies, post, pay });
-  const runner = new GraphRunner(agent, {
-    undos: {
-      recall: ({ key, input }) => world.record("letter recalled", key, (input as { to: TaskId }).to),
-      "charge back": ({ key, input }) => world.record("refund charged back", key, (input as { to: TaskId }).to),
-    },
-    checkpointFile: path.join(folder, "CHECKPOINT.md"),
+  const letter = defineEffect("letter", {
+    run: ({ to }: { to: TaskId; text: string }, { key }) => postOffice(to, key),
+    // Asked when nobody knows whether the letter went out.
+    probe: ({ key, input: { to } }) =>
+      world.all("letter").some((sent) => sent.key === key) ? `letter to ${to} is out` : undefined,
+    // Called by a rewind.
+    undo: ({ key, input }) => world.record("letter recalled", key, input.to),
   });
+  const refund = defineEffect("refund", {
+    run: ({ to, euros }: { to: TaskId; euros: number }, { key }) => bank(to, key, euros),
+    undo: ({ key, input }) => world.record("refund charged back", key, input.to),
+  });
+
+  const agent = createAgent({ checkpointer: saver, bodies, post: letter, pay: refund });
+  const runner = new GraphRunner(agent, { checkpointFile: path.join(folder, "CHECKPOINT.md") });
 
   // Events are synchronous, and reading a turn's state isn't: so they queue up.
   saver.events.on("turn", (turn) => {

@@ -3,13 +3,13 @@ import { TurnsError } from "../errors";
 import { type SpanAttributes, spanned } from "../tracing";
 import { JOURNAL } from "../turns/recorder";
 import type { EffectJournal } from "./journal";
-import { checkedEffect, type EffectOptions, type EffectPlace } from "./options";
+import { type CheckedEffect, checkedEffect, type EffectOptions, type EffectPlace } from "./options";
 
 /**
  * Does something to the outside world from within a node, a tool or a functional task, so that a re-run never does it twice unnoticed:
  * an intent is committed before `fn`, its result after it. Met again (after a crash, a retry, an interrupt), an effect that is done gives
  * its recorded result without calling `fn`; one whose outcome is unknown is settled as its options say, or else refused. See
- * docs/effects.md.
+ * docs/effects.md. This is the form for one-offs: an effect that a rewind can undo is defined with `defineEffect`.
  *
  * @param name what is done; effects of the same name in one node are told apart by their order, or by `options.id`
  * @param fn is given a key that stays the same over all tries of this effect and is never used for another one
@@ -19,7 +19,11 @@ import { checkedEffect, type EffectOptions, type EffectPlace } from "./options";
  *   called; and what `fn` throws
  */
 export async function effect<T>(name: string, fn: (key: string) => T | Promise<T>, options: EffectOptions<T> = {}): Promise<T> {
-  const checked = checkedEffect(name, fn, options);
+  return journaled(name, fn, checkedEffect(name, fn, options));
+}
+
+/** @throws as effect */
+export async function journaled<T>(name: string, fn: (key: string) => T | Promise<T>, checked: CheckedEffect): Promise<T> {
   const { journal, place } = contextOf<EffectJournal>(name, checked.config);
   // Before the first await: effects that are called side by side are numbered in the order of their calls.
   const call = journal.called(name, checked, place);

@@ -10,15 +10,16 @@ export type ErrorOutcome = "retryable" | "final" | "unknown";
 export interface EffectOptions<T> {
   /** What the effect is done with: kept for its undo, and compared when the effect is met again. Anything that the state could hold. */
   input?: unknown;
-  /** The name under which the runner knows its undo; `false`: it needs none (it only reads). */
-  undo?: string | false;
+  /** It needs no undo (it only reads), so a rewind may pass it. An effect that can be undone is defined with `defineEffect`. */
+  undo?: false;
   /** The receiver honours the key: in doubt, the effect runs again with the same one. */
   idempotent?: boolean;
   /**
    * Asked when the effect is in doubt: what the effect came to, if it happened; undefined if it did not, and the effect then runs. `null`
-   * is no answer, and leaves it in doubt. It must be sure: an answer of undefined while the deed is still on its way lets it happen twice.
+   * is no answer, and leaves it in doubt. Of an effect without a result anything else, e.g. `true`, says that it happened. It must be sure: an
+   * answer of undefined while the deed is still on its way lets it happen twice.
    */
-  probe?: (key: string) => T | undefined | Promise<T | undefined>;
+  probe?: (key: string) => void extends T ? unknown : T | undefined | Promise<T | undefined>;
   /** Tells apart effects of the same name in one node whose order may change. Default: their order. */
   id?: string;
   /**
@@ -36,9 +37,11 @@ export interface EffectOptions<T> {
   config?: object;
 }
 
-export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idempotent"> & {
+export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idempotent" | "undo"> & {
   onInputChange: "refuse" | "accept";
   idempotent: boolean;
+  /** The name of the defined effect that has its undo, which is its own. */
+  undo?: string | false | undefined;
 };
 
 /** Where a call of `effect()` stands, by what LangGraph's config says (internals, section 4). */
@@ -54,10 +57,10 @@ export interface EffectPlace {
   runId: string | undefined;
 }
 
-const schema = () =>
+export const effectOptions = () =>
   z.strictObject({
     input: z.unknown().optional(),
-    undo: z.union([idSchema, z.literal(false)], "must be the name of an undo, or false").optional(),
+    undo: z.literal(false, "must be false; an effect with an undo is made by defineEffect(name, { run, undo })").optional(),
     idempotent: z.boolean().default(false),
     probe: functionSchema<CheckedEffect["probe"]>("must be a function of the key").optional(),
     id: idSchema.optional(),
@@ -75,7 +78,7 @@ const schema = () =>
 export function checkedEffect(name: unknown, fn: unknown, options: unknown): CheckedEffect {
   if (!isId(name)) throw invalid("the name of an effect", ID_RULE, name);
   if (!isFunction(fn)) throw invalid(`what effect ${JSON.stringify(name)} does`, "a function", fn);
-  return checkedOptions(schema, options ?? {});
+  return checkedOptions(effectOptions, options ?? {});
 }
 
 const invalid = (what: string, expected: string, found: unknown): TurnsError =>

@@ -25,7 +25,7 @@ export interface Effect {
   /** How often its function was begun. */
   tries: number;
   idempotent: boolean;
-  /** The name of its undo, `false` if it needs none, undefined if nothing was said. */
+  /** The name of the definition that has its undo, `false` if it needs none, undefined for a one-off without one. */
   undo: string | false | undefined;
   /** What a rewind has come to with its undo. */
   undoStatus: UndoStatus | undefined;

@@ -4,7 +4,8 @@ import type { EffectEvent, SaverEmitter } from "../events";
 import { failpoint, type FailpointDetails } from "../failpoints";
 import type { EffectRow } from "../store/effects";
 import type { Lease, Store, UndoOutcome } from "../store/store";
-import type { Found, KnownUndo, UndoCall } from "./undos";
+import type { UndoCall } from "../effects/define";
+import type { Found, KnownUndo } from "./undos";
 import { goneMeanwhile, takenOver, undoFailed, undoInDoubt, undoNotRecorded } from "./failures";
 
 /** How much of an undo's error is kept with the effect. */

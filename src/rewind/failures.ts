@@ -7,7 +7,7 @@ import type { EffectSummary } from "./plan";
 /** How many effects a message names. */
 const NAMED = 5;
 
-const undoOf = (row: EffectRow): string => `Undo ${JSON.stringify(row.undo ?? "")} of ${nameOf(row)}`;
+const undoOf = (row: EffectRow): string => `The undo of ${nameOf(row)}`;
 const resolve = (row: EffectRow, settlement: string): string => `saver.effects.resolve(${JSON.stringify(row.id)}, ${settlement})`;
 
 function firstOf<T>(effects: readonly T[], inWords: (effect: T) => string): string {
@@ -24,21 +24,33 @@ const failure = (code: TurnsErrorCode, row: EffectRow, details: TurnsErrorDetail
   new TurnsError(code, { data: dataOf(row), ...details });
 
 export function uncompensated(threadId: string, gaps: readonly EffectSummary[]): TurnsError {
-  const named = firstOf(gaps, ({ id, name, nodeName: node, undo }) => {
-    const why = undo === undefined ? "names no undo" : `undo ${JSON.stringify(undo)} is not registered`;
+  const named = firstOf(gaps, ({ id, name, nodeName: node, verdict }) => {
+    const why = verdict === "missing" ? "has no undo" : "not defined in this process";
     return `${JSON.stringify(name)} in node ${JSON.stringify(node)} (${id}: ${why})`;
   });
+  const unknown = gaps.find(({ verdict }) => verdict === "unregistered");
+  const missing = gaps.some(({ verdict }) => verdict === "missing");
+  const remedies = [
+    ...(unknown === undefined
+      ? []
+      : [`Import the module that calls defineEffect(${JSON.stringify(unknown.undo)}, …) before you rewind.`]),
+    ...(missing
+      ? ["Give effects an undo, defineEffect(name, { run, undo }), or `undo: false` if there is nothing to undo."]
+      : []),
+    "Or undo by hand and pass allowUncompensated: true, or rewind less far. Nothing was undone or deleted.",
+  ];
   return new TurnsError("EFFECT_UNCOMPENSATED", {
-    problem: `${gaps.length === 1 ? "1 effect" : `${gaps.length} effects`} behind the target of the rewind of thread ${describe(threadId)} can't be undone: ${named}.`,
-    remedy:
-      "Register the undos, undo them by hand and pass allowUncompensated: true, or rewind less far. Nothing was undone or deleted.",
+    problem: `The rewind of thread ${describe(threadId)} can't undo ${gaps.length === 1 ? "1 effect" : `${gaps.length} effects`}: ${named}.`,
+    remedy: remedies.join(" "),
     data: { threadId, effects: gaps },
   });
 }
 
-export const inDoubtBehind = (row: EffectRow): TurnsError =>
+/** @param cause why its probe could not settle it */
+export const inDoubtBehind = (row: EffectRow, cause?: unknown): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
-    problem: `It isn't known whether ${nameOf(row)} happened, so it can't be undone: it began at ${row.startedAt} and never reported how it ended.`,
+    problem: `It isn't known whether ${nameOf(row)} happened, so it can't be undone: it began at ${row.startedAt} and never reported how it ended${cause === undefined ? "" : ", and its probe failed"}.`,
+    cause,
     remedy: `Find out whether it happened (its key is ${row.key}) and settle it with ${resolve(row, '{ outcome: "done", result }')} or { outcome: "not-done" }; an undo with \`whenInDoubt: true\` is called for such effects too. Nothing more was undone, and nothing was deleted.`,
   });
 

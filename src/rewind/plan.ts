@@ -179,7 +179,7 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
  * - `none-needed`: it says that it needs no undo
  * - `failed`: it did not happen
  * - `inherited`: its thread is a copy, and the deed is the source's
- * - `missing`: it names no undo; `unregistered`: the undo it names is not known here
+ * - `missing`: it has no undo; `unregistered`: this process has not defined it, so its undo is unknown
  * - `in-doubt`: nobody knows whether it happened, and its undo is not for such effects
  * - `undo-in-doubt`: its undo was called, nobody knows how that ended, and it can neither be asked nor called again
  * - `running`: somebody is doing it just now

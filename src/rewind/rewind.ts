@@ -4,12 +4,13 @@ import type { EffectRow } from "../store/effects";
 import { leaseLost, prunedBehind, unfinishedRewind, unknownThread } from "../store/refusals";
 import type { Lease, NewRewind, RewindCounts, RewindRow, RewindStanding, RunRow, TaskRow } from "../store/store";
 import { compensate, type CompensationParts } from "./compensate";
+import { askProbes } from "./doubts";
 import {
   checkedUndos,
   coverageOf,
   effectsReport,
   type Found,
-  type KnownUndo,
+  type KnownEffects,
   lookedThrough,
   refuseGaps,
   type Undos,
@@ -58,7 +59,7 @@ interface Aim {
   reason: string | undefined;
   /** See {@link RewindParts.hold}. */
   within: boolean;
-  undos: ReadonlyMap<string, KnownUndo>;
+  known: KnownEffects;
   plan: (intervals: readonly TaskRow[]) => RewindPlan;
 }
 
@@ -82,7 +83,7 @@ export async function rewindThread(parts: RewindParts, request: RewindRequest, u
     ...{ threadId, dryRun, archived, allowUncompensated },
     reason: undefined,
     within: false,
-    undos: checkedUndos(undos),
+    known: checkedUndos(undos),
     plan: (intervals) => planRewind(checked, intervals),
   });
 }
@@ -108,7 +109,7 @@ export async function rewindToCheckpoint(
   const seq = pointOf(checked, found);
   return rewindTo(parts, {
     ...{ threadId, dryRun: false, archived, allowUncompensated, reason, within },
-    undos: checkedUndos(undos),
+    known: checkedUndos(undos),
     plan: (intervals) => planToPoint(threadId, seq, intervals),
   });
 }
@@ -126,7 +127,7 @@ export async function finishRewind(parts: RewindParts, request: FinishRequest, u
   if (unfinished === undefined) return undefined;
   const { targetSeq, archived, reason } = unfinished;
   return rewindTo(parts, {
-    ...{ threadId, dryRun: false, archived, allowUncompensated, reason, within: false, undos: known },
+    ...{ threadId, dryRun: false, archived, allowUncompensated, reason, within: false, known },
     plan: (intervals) => planToPoint(threadId, targetSeq, intervals),
   });
 }
@@ -138,15 +139,16 @@ export async function finishRewind(parts: RewindParts, request: FinishRequest, u
  *   no undo helps with
  */
 export async function compensationReport(
-  { store }: Pick<RewindParts, "store">,
+  parts: CompensationParts,
   request: Pick<RewindRequest, "threadId" | "toTask">,
   undos?: Undos,
 ): Promise<CompensationReport> {
+  const { store } = parts;
   const { threadId, toTask } = checkedOptions(requestSchema, request);
   const known = checkedUndos(undos);
   const plan = await planned(store, { threadId, plan: (intervals) => planRewind({ threadId, toTask }, intervals) });
   await refuseBehindPruned(store, threadId, plan);
-  return { threadId, toTask, ...coverageOf(lookedThrough(await behind(store, threadId, plan), known)) };
+  return { threadId, toTask, ...coverageOf(await effectsBehind(parts, { threadId, dryRun: true, known }, plan)) };
 }
 
 async function rewindTo(parts: RewindParts, aim: Aim): Promise<RewindReport> {
@@ -159,7 +161,7 @@ async function rewindTo(parts: RewindParts, aim: Aim): Promise<RewindReport> {
   refuseOther(unfinished, plan, aim);
   if (plan.targetSeq === Infinity) return reportOf(aim, plan, undefined, NOTHING, []);
   await refuseBehindPruned(store, threadId, plan);
-  const effects = lookedThrough(await behind(store, threadId, plan), aim.undos);
+  const effects = await effectsBehind(parts, aim, plan);
   refuseGaps(threadId, effects, aim.allowUncompensated);
   if (dryRun) return reportOf(aim, plan, undefined, await store.countBehind(threadId, plan.targetSeq), effects);
   const needsTime = aim.within || unfinished !== undefined || effects.some(({ undo }) => undo !== undefined);
@@ -173,7 +175,7 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
   const hold = await parts.hold(threadId, aim.within);
   try {
     const plan = await planned(store, aim);
-    const effects = lookedThrough(await behind(store, threadId, plan), aim.undos);
+    const effects = await effectsBehind(parts, aim, plan);
     const unfinished = await store.unfinishedRewind(threadId);
     refuseOther(unfinished, plan, aim);
     refuseGaps(threadId, effects, aim.allowUncompensated);
@@ -238,8 +240,15 @@ async function refuseBehindPruned(store: RewindParts["store"], threadId: string,
   if (prunedSeq !== undefined && prunedSeq > targetSeq) throw prunedBehind(threadId);
 }
 
-async function behind(store: RewindParts["store"], threadId: string, { targetSeq }: RewindPlan): Promise<readonly EffectRow[]> {
-  return targetSeq === Infinity ? [] : store.effectsBehind(threadId, targetSeq);
+/** The effects behind the target, newest first, after the probes of those in doubt were asked. */
+async function effectsBehind(
+  parts: CompensationParts,
+  { threadId, dryRun, known }: Pick<Aim, "threadId" | "dryRun" | "known">,
+  { targetSeq }: RewindPlan,
+): Promise<Found[]> {
+  const rows = targetSeq === Infinity ? [] : await parts.store.effectsBehind(threadId, targetSeq);
+  const asked = await askProbes(parts, { rows, targetSeq }, known, !dryRun);
+  return lookedThrough(asked.rows, asked.causes, known);
 }
 
 /** The same target goes on with a rewind that was begun, whatever it was asked for by. */

@@ -1,88 +1,66 @@
-import { z } from "zod";
-import { type Effect, toPublicEffect } from "../effects/types";
-import { checkedOptions, isFunction } from "../options";
+import { type AnyDefinition, type DefinedEffect, definitionNamed, definitionOf, type UndoCall } from "../effects/define";
+import { toPublicEffect } from "../effects/types";
+import { describe, TurnsError } from "../errors";
 import type { EffectRow } from "../store/effects";
 import { inDoubtBehind, runningBehind, uncompensated, undoInDoubt } from "./failures";
 import type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./plan";
 
-/** What an undo gets to know of the effect it undoes. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- what went into an effect and came of it is whatever its node passed
-export interface UndoCall<Input = any, Result = any> {
-  /** The effect's: what its function was called with. */
-  key: string;
-  input: Input;
-  /** What the effect came to; undefined if that is not known, or could not be saved. */
-  result: Result;
-  /** Nobody knows whether the effect happened; only where the undo declares `whenInDoubt`. */
-  inDoubt: boolean;
-  effect: Effect;
-}
-
-type UndoFunction = (call: UndoCall) => unknown;
-
-/** How effects that name it are undone. A throw says that they were not. */
-export type Undo =
-  | UndoFunction
-  | {
-      run: UndoFunction;
-      /** Whether it has been undone already; asked before the undo is called again after a call that did not end well. It must be sure. */
-      probe?: (call: UndoCall) => boolean | Promise<boolean>;
-      /** May be called again with the same key when it is not known whether an earlier call did it. */
-      idempotent?: boolean;
-      /** May be called for an effect of which nobody knows whether it happened. */
-      whenInDoubt?: boolean;
-    };
-
-/** By the name that effects give in their option `undo`. */
-export type Undos = Readonly<Record<string, Undo>>;
+/** Effects whose own undos and probes a rewind uses. All others are found by the names of the effects that this process has defined. */
+export type Undos = readonly DefinedEffect[];
 
 /** An undo in one form. */
 export interface KnownUndo {
-  run: UndoFunction;
+  run: (call: UndoCall) => unknown;
   probe: ((call: UndoCall) => boolean | Promise<boolean>) | undefined;
   idempotent: boolean;
   whenInDoubt: boolean;
 }
 
-const details = () =>
-  z.strictObject({
-    run: z.custom(isFunction),
-    probe: z.custom(isFunction).optional(),
-    idempotent: z.boolean().optional(),
-    whenInDoubt: z.boolean().optional(),
+/** What this process knows of the effects of a name. */
+export interface KnownEffect {
+  /** `false`: there is nothing to undo. Undefined: nothing is said. */
+  undo: KnownUndo | false | undefined;
+  probe: AnyDefinition["probe"];
+}
+
+export type KnownEffects = (name: string) => KnownEffect | undefined;
+
+/** @throws {TurnsError} INVALID_OPTION for what `defineEffect` didn't make, and for two of one name */
+export function checkedUndos(undos: Undos = []): KnownEffects {
+  if (!Array.isArray(undos)) throw invalid('Option "undos"', describe(undos));
+  const given = new Map<string, AnyDefinition>();
+  for (const [index, effect] of (undos as Undos).entries()) {
+    const definition = definitionOf(effect);
+    if (definition === undefined) throw invalid(`Option "undos.${index}"`, describe(effect));
+    const other = given.get(effect.effectName);
+    if (other !== undefined && other !== definition) {
+      throw invalid(`Option "undos.${index}"`, `another one named ${describe(effect.effectName)}`);
+    }
+    given.set(effect.effectName, definition);
+  }
+  return (name) => {
+    const definition = given.get(name) ?? definitionNamed(name);
+    return definition && { undo: inOneForm(definition), probe: definition.probe?.bind(definition) };
+  };
+}
+
+/** Its functions are called as methods: a definition and an undo may be instances of classes. */
+function inOneForm(definition: AnyDefinition): KnownEffect["undo"] {
+  const { undo } = definition;
+  if (undo === undefined || undo === false) return undo;
+  if (typeof undo === "function") {
+    return { run: (call) => undo.call(definition, call), probe: undefined, idempotent: false, whenInDoubt: false };
+  }
+  const { probe, idempotent = false, whenInDoubt = false } = undo;
+  return { run: (call) => undo.run(call), probe: probe && ((call) => probe.call(undo, call)), idempotent, whenInDoubt };
+}
+
+const invalid = (what: string, found: string): TurnsError =>
+  new TurnsError("INVALID_OPTION", {
+    problem: `${what} is ${found}. It must be an array of effects that defineEffect made, each name once.`,
+    remedy: "Pass the effects themselves, e.g. undos: [createIssue]. Leave the option out to have them found by their names.",
+    data: { option: "undos" },
   });
-const EXPECTED = "must be a function, or { run, probe, idempotent, whenInDoubt } of which only run, a function, has to be there";
-
-/** Handed on as it is: its functions may lean on what else it has. */
-const isUndo = (value: unknown): boolean => isFunction(value) || details().safeParse(value).success;
-
-/** No record of zod's, which takes an object with an undo named `constructor` for an instance of it, and leaves `__proto__` out. */
-export const undosSchema = (): z.ZodType<Undos> =>
-  z
-    .custom<Undos>(
-      (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-      "must be an object of undos by name",
-    )
-    .superRefine((undos, context) => {
-      for (const [name, given] of Object.entries(Object(undos) as Undos)) {
-        if (!isUndo(given)) context.addIssue({ code: "custom", path: [name], message: EXPECTED });
-      }
-    });
-const argument = () => z.strictObject({ undos: undosSchema().optional() });
-
-/** @throws {TurnsError} INVALID_OPTION naming what is wrong */
-export function checkedUndos(undos: Undos | undefined): ReadonlyMap<string, KnownUndo> {
-  return new Map(
-    Object.entries(checkedOptions(argument, { undos }).undos ?? {}).map(([name, given]) => [name, inOneForm(given)]),
-  );
-}
-
-function inOneForm(given: Undo): KnownUndo {
-  if (typeof given === "function") return { run: given, probe: undefined, idempotent: false, whenInDoubt: false };
-  const { probe, idempotent = false, whenInDoubt = false } = given;
-  // Called as methods: an undo may be an instance of a class.
-  return { run: (call) => given.run(call), probe: probe && ((call) => probe.call(given, call)), idempotent, whenInDoubt };
-}
 
 /** An effect behind a target, and what is to be done about it. */
 export interface Found {
@@ -90,6 +68,8 @@ export interface Found {
   /** What undoes it, if that is known and it is to be called. */
   undo: KnownUndo | undefined;
   summary: EffectSummary;
+  /** Why a probe could not settle that it is in doubt. */
+  cause: unknown;
 }
 
 const SKIPPED: readonly UndoVerdict[] = ["missing", "unregistered"];
@@ -98,46 +78,44 @@ const REFUSING: readonly UndoVerdict[] = ["in-doubt", "undo-in-doubt", "running"
 const IRRELEVANT: readonly UndoVerdict[] = ["failed", "inherited"];
 
 /** Newest try first: what came later may build on what came before, wherever in the graph either was. */
-export function lookedThrough(rows: readonly EffectRow[], undos: ReadonlyMap<string, KnownUndo>): Found[] {
-  return rows.toSorted((left, right) => lastTry(right) - lastTry(left)).map((row) => found(row, undos));
+export function lookedThrough(rows: readonly EffectRow[], causes: ReadonlyMap<string, unknown>, known: KnownEffects): Found[] {
+  return rows.toSorted((left, right) => lastTry(right) - lastTry(left)).map((row) => found(row, known, causes.get(row.id)));
 }
 
 function lastTry({ seq, triedSeq = seq }: EffectRow): number {
   return triedSeq;
 }
 
-function found(row: EffectRow, undos: ReadonlyMap<string, KnownUndo>): Found {
+function found(row: EffectRow, known: KnownEffects, cause: unknown): Found {
   const { id, name, label, nodeName: node, taskId, status, undo } = toPublicEffect(row);
-  const registered = typeof undo === "string" ? undos.get(undo) : undefined;
-  const verdict = verdictOf(row, status, registered);
-  return {
-    row,
-    undo: verdict === "undo" ? registered : undefined,
-    summary: { id, name, label, nodeName: node, taskId, status, undo, verdict },
-  };
+  const effect = typeof undo === "string" ? known(undo) : undefined;
+  const verdict = verdictOf(row, status, effect);
+  const summary = { id, name, label, nodeName: node, taskId, status, undo, verdict };
+  return { row, undo: verdict === "undo" ? effect?.undo || undefined : undefined, summary, cause };
 }
 
-function verdictOf(row: EffectRow, status: EffectSummary["status"], undo: KnownUndo | undefined): UndoVerdict {
+function verdictOf(row: EffectRow, status: EffectSummary["status"], effect: KnownEffect | undefined): UndoVerdict {
+  const undo = effect?.undo || undefined;
   if (row.inherited) return "inherited";
   if (row.undoStatus === "done") return "done-already";
   if (status === "running") return "running";
   if (status === "failed" || status === "failed-for-good") return "failed";
   if (row.undoStatus === "begun" && undo?.probe === undefined && undo?.idempotent !== true) return "undo-in-doubt";
-  if (row.undo === "") return "none-needed";
-  if (row.undo === undefined) return "missing";
-  if (undo === undefined) return "unregistered";
+  if (row.undo === "" || effect?.undo === false) return "none-needed";
+  if (row.undo !== undefined && effect === undefined) return "unregistered";
+  if (undo === undefined) return "missing";
   return status === "in-doubt" && !undo.whenInDoubt ? "in-doubt" : "undo";
 }
 
 /** @throws {TurnsError} THREAD_RUNNING, EFFECT_IN_DOUBT, EFFECT_UNCOMPENSATED; nothing has happened then */
 export function refuseGaps(threadId: string, effects: readonly Found[], allowUncompensated: boolean): void {
-  const first = (verdict: UndoVerdict): EffectRow | undefined => effects.find(({ summary }) => summary.verdict === verdict)?.row;
+  const first = (verdict: UndoVerdict): Found | undefined => effects.find(({ summary }) => summary.verdict === verdict);
   const running = first("running");
-  if (running !== undefined) throw runningBehind(running);
+  if (running !== undefined) throw runningBehind(running.row);
   const doubtful = first("undo-in-doubt");
-  if (doubtful !== undefined) throw undoInDoubt(doubtful);
+  if (doubtful !== undefined) throw undoInDoubt(doubtful.row);
   const unknown = first("in-doubt");
-  if (unknown !== undefined) throw inDoubtBehind(unknown);
+  if (unknown !== undefined) throw inDoubtBehind(unknown.row, unknown.cause);
   const gaps = summaries(effects, SKIPPED);
   if (gaps.length > 0 && !allowUncompensated) throw uncompensated(threadId, gaps);
 }

@@ -4,7 +4,7 @@ import { fingerprintOf } from "../guards/fingerprint";
 import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
 import { ID_RULE, isId } from "../system";
 import { checkedOptions, idSchema, isFunction } from "../options";
-import { type Undos, undosSchema } from "../rewind/undos";
+import { checkedUndos, type Undos } from "../rewind/undos";
 import type { AttachOptions } from "../turns/attach";
 
 /**
@@ -31,7 +31,10 @@ export interface GraphRunnerOptions {
   stateVersion?: string;
   /** What goes for the gates of all nodes that have one and do not say otherwise. */
   gates?: GateDefaults;
-  /** How the effects of this graph are undone in a rewind, by the name that `effect()` gives; see docs/rewind.md. */
+  /**
+   * Defined effects whose own undos and probes rewinds of this runner use. All others are found by their names, so this is needed only for
+   * effects that a function makes, e.g. for each tenant; see docs/rewind.md.
+   */
   undos?: Undos;
   /**
    * What a resume does when nodes that had ended, or the state, changed since (S4.2, S4.3). `"restart"` (default): it warns, says what
@@ -72,7 +75,8 @@ const schema = () =>
     stateVersion: z.string().optional(),
     // Checked where the gates are made, which names what is wrong.
     gates: z.custom<GateDefaults>(() => true).optional(),
-    undos: undosSchema().default({}),
+    // Checked by `checkedUndos`, which names what is wrong.
+    undos: z.custom<Undos>(() => true).optional(),
     drift: drift().default("restart"),
     onCorrupted: z.enum(["restart", "refuse"]).default("restart"),
     graphId: idSchema.optional(),
@@ -88,7 +92,9 @@ export type CheckedRunnerOptions = z.output<ReturnType<typeof schema>>;
 
 /** @throws {TurnsError} INVALID_OPTION */
 export function checkedRunnerOptions(options: GraphRunnerOptions): CheckedRunnerOptions {
-  return checkedOptions(schema, options);
+  const checked = checkedOptions(schema, options);
+  checkedUndos(checked.undos);
+  return checked;
 }
 
 export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOptions): AttachOptions {

@@ -116,7 +116,7 @@ export function rollbackAsked(error: unknown): FailedGate | undefined {
  * @returns whether it did; false if the node has been rolled back as often as it may, or nobody knows where it started
  * @throws {TurnsError} what the rewind is refused with, EFFECT_UNCOMPENSATED and its like; the run then stands where the node failed
  */
-export async function rollBack(saver: TurnSaver, undos: Undos, gate: FailedGate): Promise<boolean> {
+export async function rollBack(saver: TurnSaver, undos: Undos | undefined, gate: FailedGate): Promise<boolean> {
   const reason = `gate:${gate.nodeTaskId}`;
   const { threadId, nodeName: node, confidence, maxRollbacks } = gate;
   const warn = (data: object, message: string): void =>

@@ -1,6 +1,7 @@
 import { appendFileSync } from "node:fs";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import { effect, type TurnSaver } from "../../src/index";
+import type { TurnSaver } from "../../src/index";
+import { effectUndoneBy } from "../../__tests__/support/undo-world";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
@@ -11,7 +12,7 @@ const State = Annotation.Root({
 export function noting(saver: TurnSaver, ledger: string) {
   return new StateGraph(State)
     .addNode("note", async ({ next }) => {
-      await effect("note", () => appendFileSync(ledger, `+${next}\n`), { input: next, undo: "forget" });
+      await effectUndoneBy("forget", "note", () => appendFileSync(ledger, `+${next}\n`), { input: next });
       return { log: [next] };
     })
     .addNode("rest", () => ({}))

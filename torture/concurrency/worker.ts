@@ -6,6 +6,7 @@ import { GraphRunner, TurnSaver } from "../../src/index";
 import { Random } from "../fuzz/random";
 import { noting, undos, valueOf } from "./graph";
 import { measured, Nap, noFigures, type Spread, spread } from "./measured";
+import { undosNamed } from "../../__tests__/support/undo-world";
 
 /** What one process is told, and what it reports: a line of JSON. */
 export interface Task {
@@ -65,7 +66,7 @@ async function noted(work: () => Promise<void>, allowed: readonly string[] = [])
 /** One thread, run again and again, each time with a value of its own; rewound now and then, and gone on with. */
 async function keepsWriting(saver: TurnSaver, threadId: string, attached: boolean): Promise<void> {
   const graph = noting(saver, ledger);
-  const runner = new GraphRunner(graph, { undos: undos(ledger) });
+  const runner = new GraphRunner(graph, { undos: undosNamed(undos(ledger)) });
   const log: string[] = [];
   report.expected[threadId] = log;
   for (let number = 1; !isOver(); number += 1) {
@@ -90,7 +91,7 @@ async function keepsWriting(saver: TurnSaver, threadId: string, attached: boolea
 
 /** Threads that all writers want: who comes second is told so. */
 async function wantsShared(saver: TurnSaver): Promise<void> {
-  const runner = new GraphRunner(noting(saver, ledger), { undos: undos(ledger) });
+  const runner = new GraphRunner(noting(saver, ledger), { undos: undosNamed(undos(ledger)) });
   for (let number = 1; !isOver(); number += 1) {
     const threadId = task.shared[random.below(task.shared.length)] ?? "";
     const value = valueOf(`${threadId}-${task.name}`, number);

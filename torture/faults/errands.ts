@@ -1,7 +1,8 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { effect, GraphRunner, type TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
+import { GraphRunner, type TurnSaver, TurnsError } from "langgraph-checkpoint-turns";
 import { GAVE_UP, type Scribe } from "./scribe";
+import { effectUndoneBy, undosNamed } from "../../__tests__/support/undo-world";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
@@ -43,7 +44,7 @@ export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => v
   const inner = new StateGraph(State)
     .addNode("s1", () => ({ log: ["s1"] }))
     .addNode("s2", async () => {
-      await effect("sms", (key) => deeds.do("sms", key), { idempotent: true, undo: "back" });
+      await effectUndoneBy("back", "sms", (key) => deeds.do("sms", key), { idempotent: true });
       return { log: ["sms"] };
     })
     .addEdge(START, "s1")
@@ -52,19 +53,15 @@ export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => v
   const graph = new StateGraph(State)
     .addNode("charge", async () => {
       at("charge");
-      await effect(
-        "charge",
-        (key) => {
-          deeds.do("charge", key);
-          at("charged");
-        },
-        { undo: "back" },
-      );
+      await effectUndoneBy("back", "charge", (key) => {
+        deeds.do("charge", key);
+        at("charged");
+      });
       return { log: ["charge"] };
     })
     .addNode("mail", async () => {
       const probe = (key: string) => (deeds.has("mail", key) ? "sent" : undefined);
-      await effect("mail", (key) => (deeds.do("mail", key), "sent"), { probe, undo: "back" });
+      await effectUndoneBy("back", "mail", (key) => (deeds.do("mail", key), "sent"), { probe });
       at("mailed");
       return { log: ["mail"] };
     })
@@ -81,7 +78,7 @@ export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => v
     .compile({ checkpointer: saver });
   const back = ({ effect: { name }, key }: { effect: { name: string }; key: string }) => deeds.do(`undo-${name}`, key);
   // A bundled child and whoever looks after it have the same graph in other words.
-  return new GraphRunner(graph, { undos: { back: back as never }, drift: "ignore" });
+  return new GraphRunner(graph, { undos: undosNamed({ back: back as never }), drift: "ignore" });
 }
 
 /** Runs a task to its end, as a program does that goes on after every refusal. @returns whether it ended */

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { Annotation, type BaseCheckpointSaver, START, StateGraph } from "@langchain/langgraph";
-import { effect, type GraphRunnerOptions, type Undo } from "langgraph-checkpoint-turns";
+import type { GraphRunnerOptions, Undos } from "langgraph-checkpoint-turns";
 import { seeded, textOf } from "../../bench/drive/words";
+import { effectUndoneBy, undosNamed } from "../../__tests__/support/undo-world";
 
 /** What each job does to the world, and the node that does it. */
 export const DEEDS = ["book", "charge", "notify"] as const;
@@ -62,12 +63,12 @@ export function journaled(world: World): Act {
       return receipt(deed, job);
     };
     const probe = (key: string): string | undefined => (world.isDone(key) ? receipt(deed, job) : undefined);
-    return effect(deed, act, { input: { deed, job }, undo: "undo", probe });
+    return effectUndoneBy("undo", deed, act, { input: { deed, job }, probe });
   };
 }
 
-function undosIn(world: World): Record<string, Undo> {
-  return {
+function undosIn(world: World): Undos {
+  return undosNamed({
     undo: {
       run: ({ key, input }) => {
         const { deed, job } = input as { deed: string; job: string };
@@ -76,7 +77,7 @@ function undosIn(world: World): Record<string, Undo> {
       probe: ({ key }) => world.isUndone(key) || !world.isDone(key),
       whenInDoubt: true,
     },
-  };
+  });
 }
 
 /** Labels instead of the nodes' source: whoever goes on may have been compiled in another way than the writer. */
