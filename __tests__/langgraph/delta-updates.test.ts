@@ -52,6 +52,26 @@ describe.each([true, false])(
   },
 );
 
+/** LangGraph 1.4 writes them under one id. */
+describe.each([true, false])("S6.4 several updates at once stay in the delta channel, attached: %s", (attached) => {
+  const update = (item: string): object => ({ values: both(item), asNode: "a0" });
+  test.each([
+    ["at the head", 0],
+    ["at an older checkpoint", 1],
+  ])("S6.4 %s, and those of a second attempt replace none of them", async (_title, back) => {
+    const at = setup(attached);
+    await at.graph.invoke(both("in"), thread());
+    const history: any[] = await collect(at.graph.getStateHistory(thread()));
+    const before: string[] = history[back].values.log;
+    const from = back === 0 ? thread() : history[back].config;
+    await at.graph.bulkUpdateState(from, [{ updates: [update("U1"), update("U2"), update("U3")] }]);
+    expect(await expectAgreement(at)).toEqual([...before, "U1", "U2", "U3"]);
+    await at.graph.bulkUpdateState(history[back].config, [{ updates: [update("V1"), update("V2")] }]);
+    expect(await expectAgreement(at)).toEqual([...before, "V1", "V2"]);
+    at.saver.close();
+  });
+});
+
 describe("S6.4 a checkpoint that is saved again, with itself as parent, reads what it read before", () => {
   const [P, C, D] = [
     "1f000000-0000-6000-8000-000000000001",
