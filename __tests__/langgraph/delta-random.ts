@@ -34,6 +34,9 @@ export const graphs = (kinds: readonly Kind[] = KINDS): fc.Arbitrary<RandomGraph
 /** Without questions, failures and overwritten values: what is applied is what the run applied, at once. */
 export const PARALLEL = ["plain", "plain", "twice", "silent", "sends", "subgraph"] as const;
 
+/** Without overwritten values: which of a checkpoint's writes an edit took can't be told from a MemorySaver then. */
+export const EDITED = KINDS.filter((kind) => kind !== "overwrites");
+
 const DURABILITY = ["async", "async", "sync", "exit"] as const;
 export type Step = { durability: (typeof DURABILITY)[number]; back: number } & {
   do: "input" | "command" | "update" | "update as input" | "replay" | "edit" | "input at";
