@@ -4,7 +4,20 @@ import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { Channel, Pregel } from "@langchain/langgraph/pregel";
 import fc from "fast-check";
 import { TurnSaver } from "langgraph-checkpoint-turns";
-import { append, both, build, edit, EDITED, edits, finish, graphs, PARALLEL, type RandomGraph, steps, take } from "./delta-random";
+import {
+  append,
+  both,
+  build,
+  edit,
+  EDITED,
+  edits,
+  finish,
+  graphs,
+  PARALLEL,
+  type RandomGraph,
+  steps,
+  take,
+} from "./delta-random";
 import { collect, quiet, thread } from "../support/diff-harness";
 import { keepsDeltaOrder, passesTaskPaths } from "../support/langgraph-version";
 import { MemoryMirror } from "./memory-mirror";
@@ -184,12 +197,9 @@ describe("S6.4 delta channels of threads that are edited while something is pend
         saver.close();
         const states = await reloaded(path, ours);
         if (!passesTaskPaths) {
-          await expectAsLangGraphStoredIt(
-            states,
-            mirror,
-            ours,
-            program.some(({ durability }) => durability === "exit"),
-          );
+          // An edit at a checkpoint that is named leaves out what is pending there, too. A MemorySaver reads it back all the same.
+          const isDropping = program.some((one) => one.durability === "exit" || one.do === "update at");
+          await expectAsLangGraphStoredIt(states, mirror, ours, isDropping);
           return;
         }
         const known = await historyOf(other);

@@ -209,9 +209,9 @@ export async function edit(graph: any, { do: what, durability, back, then }: Edi
       ),
     );
   if (what === "input") await settled(graph.invoke(both(`in${n}`), config));
-  // With "exit" LangGraph itself loses the delta writes of a Command that makes no node run.
-  const goto = durability === "exit" ? asNode : undefined;
-  if (what === "command") await settled(graph.invoke(new Command({ update: both(`command${n}`), goto }), config));
+  // With "exit" LangGraph itself loses the delta writes of a Command whose run stops where it began.
+  const ofCommand = { ...config, durability: durability === "exit" ? "sync" : durability };
+  if (what === "command") await settled(graph.invoke(new Command({ update: both(`command${n}`) }), ofCommand));
   if (what === "update") await bulk([one("update")]);
   if (what === "two steps") await bulk([one("first")], [one("second")]);
   if (what === "two at once") await bulk([one("one", taskIds[0]), one("other", taskIds[1])]);
