@@ -49,6 +49,7 @@ import type {
   TurnState,
   When,
 } from "./store/store";
+import { isDerivedId } from "./system";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/node-task";
 import { isRecorded, type TurnRecorder } from "./turns/recorder";
@@ -89,6 +90,7 @@ export class Saving {
   readonly #parts: SavingParts;
   readonly #missing = new MissingCheckpoints();
   readonly #early = new EarlyOutcomes();
+  readonly #updates = new UpdatesAtOnce();
   #warnedOfPlanned = false;
 
   constructor(parts: SavingParts) {
@@ -196,7 +198,8 @@ export class Saving {
     const { nodeTaskId } = task;
     refuseNoWrites(given);
     this.#parts.seen.written(at, nodeTaskId, given);
-    const writes = this.#parts.recorder.endedInDoubt(nodeTaskId) ? withoutHandler(given) : given;
+    const whole = this.#updates.joined(config, at.checkpointId, task, given);
+    const writes = this.#parts.recorder.endedInDoubt(nodeTaskId) ? withoutHandler(whole) : whole;
     const isRun = this.#isRecorded(config);
     const settled = isRun ? this.#parts.failures.saves.began(at.threadId) : undefined;
     try {
@@ -381,6 +384,27 @@ export class Saving {
 
   #encode(value: unknown): string {
     return encode(value, this.#parts.options);
+  }
+}
+
+/**
+ * What several updates at once (`bulkUpdateState`) write. LangGraph 1.4 gives all of them one id, under which the last would replace the
+ * others, and with each of them the same config object. An update that is tried again comes with another one.
+ */
+class UpdatesAtOnce {
+  readonly #written = new WeakMap<RunnableConfig, PendingWrite[]>();
+
+  /** @returns what these updates have written so far, this time included */
+  joined(
+    config: RunnableConfig,
+    checkpointId: string,
+    { nodeTaskId, taskPath }: { nodeTaskId: string; taskPath: string },
+    writes: PendingWrite[],
+  ): PendingWrite[] {
+    if (taskPath !== "" || !isDerivedId(nodeTaskId, "__interrupt__", checkpointId)) return writes;
+    const all = [...(this.#written.get(config) ?? []), ...writes];
+    this.#written.set(config, all);
+    return all;
   }
 }
 

@@ -34,6 +34,9 @@ export const graphs = (kinds: readonly Kind[] = KINDS): fc.Arbitrary<RandomGraph
 /** Without questions, failures and overwritten values: what is applied is what the run applied, at once. */
 export const PARALLEL = ["plain", "plain", "twice", "silent", "sends", "subgraph"] as const;
 
+/** Without overwritten values: which of a checkpoint's writes an edit took can't be told from a MemorySaver then. */
+export const EDITED = KINDS.filter((kind) => kind !== "overwrites");
+
 const DURABILITY = ["async", "async", "sync", "exit"] as const;
 export type Step = { durability: (typeof DURABILITY)[number]; back: number } & {
   do: "input" | "command" | "update" | "update as input" | "replay" | "edit" | "input at";
@@ -45,6 +48,34 @@ export const steps: fc.Arbitrary<Step[]> = fc.array(
     back: fc.nat({ max: 8 }),
   }),
   { minLength: 1, maxLength: 4 },
+);
+
+const EDITS = [
+  "input",
+  "command",
+  "update",
+  "two steps",
+  "two at once",
+  "update at",
+  "update as input",
+  "clear",
+  "copy",
+] as const;
+/** What somebody does to a thread, whatever is pending on it, and what is run then. */
+export interface Edit {
+  do: (typeof EDITS)[number];
+  durability: (typeof DURABILITY)[number];
+  back: number;
+  then: "nothing" | "resume" | "answer" | "finish";
+}
+export const edits: fc.Arbitrary<Edit[]> = fc.array(
+  fc.record({
+    do: fc.constantFrom(...EDITS),
+    durability: fc.constantFrom("async", "sync", "exit", "exit"),
+    back: fc.nat({ max: 8 }),
+    then: fc.constantFrom("nothing", "resume", "answer", "finish"),
+  }),
+  { minLength: 2, maxLength: 5 },
 );
 
 export const both = (...items: string[]): any => ({ log: items, delta: items });
@@ -125,20 +156,23 @@ async function turns(rounds: number): Promise<void> {
 
 /** Answers all questions and repeats what failed, until nothing is left to run. */
 export async function finish(graph: any, durability: string): Promise<void> {
-  for (let round = 0; round < 12; round += 1) {
-    const { next, tasks } = await graph.getState(thread());
-    if (next.length === 0) return;
-    const questions = tasks.flatMap((task: any) => task.interrupts);
-    const answers = Object.fromEntries(questions.map((question: any) => [question.id, `answer ${round}`]));
-    await settled(graph.invoke(questions.length > 0 ? new Command({ resume: answers }) : null, { ...thread(), durability }));
-  }
+  for (let round = 0; round < 12; round += 1) if (!(await answer(graph, durability, round))) return;
+}
+
+/** @returns false if nothing is left to run */
+async function answer(graph: any, durability: string, round: number): Promise<boolean> {
+  const { next, tasks } = await graph.getState(thread());
+  if (next.length === 0) return false;
+  const questions = tasks.flatMap((task: any) => task.interrupts);
+  const answers = Object.fromEntries(questions.map((question: any) => [question.id, `answer ${round}`]));
+  await settled(graph.invoke(questions.length > 0 ? new Command({ resume: answers }) : null, { ...thread(), durability }));
+  return true;
 }
 
 /** Runs one step of a program on a thread that may be in any state. What LangGraph refuses is left out. */
 export async function take(graph: any, { do: what, durability, back }: Step, n: number): Promise<void> {
   const config = { ...thread(), durability };
-  const history: any[] = await collect(graph.getStateHistory(thread()));
-  const past = history[back % Math.max(history.length, 1)]?.config;
+  const past = await pastOf(graph, back);
   const at = past && { ...past, durability };
   const node = Object.keys(graph.nodes).find((name) => name !== "__start__");
   switch (what) {
@@ -157,6 +191,42 @@ export async function take(graph: any, { do: what, durability, back }: Step, n: 
     case "input at":
       return at && settled(graph.invoke(both(`in${n} at`), at));
   }
+}
+
+/** Makes one edit on a thread that may be in any state. What LangGraph refuses is left out. */
+export async function edit(graph: any, { do: what, durability, back, then }: Edit, n: number): Promise<void> {
+  const config = { ...thread(), durability };
+  const past = what === "update at" ? await pastOf(graph, back) : undefined;
+  const nodes = Object.keys(graph.nodes).filter((name) => name !== "__start__" && name !== "worker");
+  const asNode = nodes[back % nodes.length] as string;
+  const one = (item: string, taskId?: string): object => ({ values: both(`${item}${n}`), asNode, taskId });
+  const taskIds = ["a", "b"].map((digit) => `${digit.repeat(8)}-0000-4000-8000-${String(n).padStart(12, "0")}`);
+  const bulk = (...steps: object[][]): Promise<void> =>
+    settled(
+      graph.bulkUpdateState(
+        thread(),
+        steps.map((updates) => ({ updates })),
+      ),
+    );
+  if (what === "input") await settled(graph.invoke(both(`in${n}`), config));
+  // With "exit" LangGraph itself loses the delta writes of a Command whose run stops where it began.
+  const ofCommand = { ...config, durability: durability === "exit" ? "sync" : durability };
+  if (what === "command") await settled(graph.invoke(new Command({ update: both(`command${n}`) }), ofCommand));
+  if (what === "update") await bulk([one("update")]);
+  if (what === "two steps") await bulk([one("first")], [one("second")]);
+  if (what === "two at once") await bulk([one("one", taskIds[0]), one("other", taskIds[1])]);
+  if (what === "update at" && past) await settled(graph.updateState(past, both(`edit${n}`), asNode));
+  if (what === "update as input") await settled(graph.updateState(thread(), both(`input update${n}`), "__input__"));
+  if (what === "clear") await settled(graph.updateState(thread(), null, "__end__"));
+  if (what === "copy") await settled(graph.updateState(thread(), null, "__copy__"));
+  if (then === "resume") await settled(graph.invoke(null, config));
+  if (then === "answer") await answer(graph, durability, n);
+  if (then === "finish") await finish(graph, durability);
+}
+
+async function pastOf(graph: any, back: number): Promise<any> {
+  const history: any[] = await collect(graph.getStateHistory(thread()));
+  return history[back % Math.max(history.length, 1)]?.config;
 }
 
 async function settled(work: Promise<unknown>): Promise<void> {

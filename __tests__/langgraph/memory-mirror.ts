@@ -1,11 +1,12 @@
 import { MemorySaver } from "@langchain/langgraph";
-import { type BaseCheckpointSaver, getCheckpointId } from "@langchain/langgraph-checkpoint";
+import { type BaseCheckpointSaver, type Checkpoint, getCheckpointId } from "@langchain/langgraph-checkpoint";
 
 interface Call {
   kind: "put" | "writes";
   checkpointId: string;
   /** Of a put; '' for none. */
   parentId: string;
+  values: Checkpoint["channel_values"];
   to: (memory: MemorySaver) => Promise<unknown>;
 }
 
@@ -22,24 +23,30 @@ export class MemoryMirror {
     saver.put = (...args) => {
       const [config, checkpoint, metadata] = args;
       const checkpointId = checkpoint.id;
-      const parentId = this.#parentOf(checkpointId, getCheckpointId(config));
+      const { parentId, values } = this.#whatIsMeant(checkpoint, getCheckpointId(config));
       const { thread_id, checkpoint_ns } = config.configurable ?? {};
       const at = { configurable: { thread_id, checkpoint_ns, checkpoint_id: parentId || undefined } };
-      this.#calls.push({ kind: "put", checkpointId, parentId, to: (memory) => memory.put(at, checkpoint, metadata) });
+      const meant = { ...checkpoint, channel_values: values };
+      this.#calls.push({ kind: "put", checkpointId, parentId, values, to: (memory) => memory.put(at, meant, metadata) });
       return put(...args);
     };
     saver.putWrites = (...args) => {
       const [config, writes, taskId] = args;
       const checkpointId = getCheckpointId(config);
-      this.#calls.push({ kind: "writes", checkpointId, parentId: "", to: (memory) => memory.putWrites(config, writes, taskId) });
+      const to = (memory: MemorySaver): Promise<unknown> => memory.putWrites(config, writes, taskId);
+      this.#calls.push({ kind: "writes", checkpointId, parentId: "", values: {}, to });
       return putWrites(...args);
     };
   }
 
-  /** With "exit" LangGraph 1.4 can save a checkpoint as its own parent. A MemorySaver would then read without end. */
-  #parentOf(checkpointId: string, given: string): string {
-    if (given !== checkpointId) return given;
-    return this.#calls.findLast((call) => call.kind === "put" && call.checkpointId === checkpointId)?.parentId ?? "";
+  /**
+   * With "exit" LangGraph 1.4 can save a checkpoint again, as its own parent and without the snapshots of its delta channels. A MemorySaver
+   * would then read without end, or lose the channel.
+   */
+  #whatIsMeant({ id, channel_values: values }: Checkpoint, given: string): Pick<Call, "parentId" | "values"> {
+    if (given !== id) return { parentId: given, values };
+    const earlier = this.#calls.findLast((call) => call.kind === "put" && call.checkpointId === id);
+    return { parentId: earlier?.parentId ?? "", values: { ...earlier?.values, ...values } };
   }
 
   /** A MemorySaver that got every call. */

@@ -207,6 +207,39 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     at.saver.close();
   });
 
+  /** With "exit" LangGraph 1.4 saves the checkpoint that a run began from again when the run stops there. */
+  test("S4.1 a checkpoint that is saved again, with itself as parent, begins its run where it was first saved", async () => {
+    const at = world();
+    let broken = false;
+    const graph = new StateGraph(State)
+      .addNode("ok", () => ({ log: ["ok"] }))
+      .addNode("bad", async () => {
+        while (
+          broken &&
+          (await at.saver.listTurns("t")).filter((turn) => turn.nodeName === "ok" && turn.turnType === "Action").length < 2
+        ) {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+        if (broken) throw new Error("bad is broken");
+        return { log: ["bad"] };
+      })
+      .addEdge(START, "ok")
+      .addEdge(START, "bad")
+      .compile({ checkpointer: at.saver });
+    const runner = new GraphRunner(graph);
+    await runner.invoke({ log: [] }, { threadId: "t" });
+    broken = true;
+    await graph.updateState(config, { log: ["once more"] }, "__start__");
+    await expect(graph.invoke(null, { ...config, durability: "exit" })).rejects.toThrow("bad is broken");
+    const before = await runner.status("t");
+    const { config: head, checkpoint, metadata } = (await at.saver.getTuple(config))!;
+    await at.saver.put({ ...head, callbacks: graph.config?.callbacks }, checkpoint, metadata!, {});
+    for (const status of [before, await runner.status("t")]) {
+      expect([paths(status.completed), paths(status.failed)]).toEqual([["ok"], ["bad"]]);
+    }
+    at.saver.close();
+  });
+
   test("S4.1 without turns the position is still known; drift is not", async () => {
     const at = world(undefined, { turns: "off" });
     const runner = line(at, ["a", "b"], { b: breaks });

@@ -32,11 +32,13 @@ const VERSION = (row: string): string =>
 /**
  * One query for all channels: up the parent chain, per channel until an ancestor that stored a value, and the writes on the way.
  *
- * Each link tells what its child has really consumed. Writes count as they stood when the child was saved, so a branch re-run later
- * from the same checkpoint does not change what the older branch reads. A child in which the channel has its parent's version took
- * nothing (a time travel's fork, langgraphjs#2737), unless it is an `updateState`: LangGraph 1.4.17 applies pending writes there without
- * raising versions. Whether it did, {@link tookPending} tells. New input took what LangGraph wrote for it ({@link isInputs}), and dropped
- * what the parent's tasks had written. An `updateState` on a checkpoint that already had a child took its own write alone.
+ * Each link tells what its child has really consumed. Writes count as they stood when the child was first saved, so a branch re-run later
+ * from the same checkpoint does not change what the older branch reads. (With durability "exit" LangGraph 1.4 saves the checkpoint that a
+ * run began from again if the run stops there. It hasn't consumed more by that, and isn't a sibling of itself.)
+ * A child in which the channel has its parent's version took nothing (a time travel's fork, langgraphjs#2737), unless it is an
+ * `updateState`: LangGraph 1.4.17 applies pending writes there without raising versions. Whether it did, {@link tookPending} tells. New
+ * input took what LangGraph wrote for it ({@link isInputs}), and dropped what the parent's tasks had written. An `updateState` on a
+ * checkpoint that already had a child took its own write alone.
  *
  * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps it from
  * looking writes up by seq, which reads all of the thread's for every link. There cannot be more links than checkpoints, which ends
@@ -44,16 +46,16 @@ const VERSION = (row: string): string =>
  */
 const HISTORY = `WITH RECURSIVE
   wanted(channel) AS (SELECT value FROM json_each(?4)),
-  chain(channel, depth, checkpoint_id, parent_id, seq, source, version, seed, child_id, child_seq, child_source, child_version) AS (
-    SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.seq, s.source,
+  chain(channel, depth, checkpoint_id, parent_id, position, source, version, seed, child_id, child_position, child_source, child_version) AS (
+    SELECT w.channel, 0, s.checkpoint_id, s.parent_checkpoint_id, s.position, s.source,
         ${VERSION("s")} WHERE m.key = w.channel), NULL, NULL, NULL, NULL, NULL
       FROM wanted AS w CROSS JOIN langgraph_snapshots AS s
       WHERE s.thread = ?1 AND s.checkpoint_ns = ?2 AND s.checkpoint_id = ?3 AND s.superseded_by IS NULL
     UNION ALL
-    SELECT c.channel, c.depth + 1, p.checkpoint_id, p.parent_checkpoint_id, p.seq, p.source,
+    SELECT c.channel, c.depth + 1, p.checkpoint_id, p.parent_checkpoint_id, p.position, p.source,
         ${VERSION("p")} WHERE m.key = c.channel),
         (SELECT m.value FROM json_each(p.channels) AS m WHERE m.key = c.channel AND m.type = 'array'),
-        c.checkpoint_id, c.seq, c.source, c.version
+        c.checkpoint_id, c.position, c.source, c.version
       FROM chain AS c CROSS JOIN langgraph_snapshots AS p
       WHERE p.thread = ?1 AND p.checkpoint_ns = ?2 AND p.checkpoint_id = c.parent_id AND p.superseded_by IS NULL
         AND c.seed IS NULL
@@ -64,11 +66,11 @@ const HISTORY = `WITH RECURSIVE
       ${WRITE_ROWS.of("w")}
     FROM chain AS p
     LEFT JOIN langgraph_writes AS w ON w.thread = ?1 AND w.checkpoint_ns = ?2 AND w.checkpoint_id = p.checkpoint_id
-      AND +w.seq < p.child_seq AND (w.superseded_by IS NULL OR w.superseded_by > p.child_seq)
+      AND +w.seq < p.child_position AND (w.superseded_by IS NULL OR w.superseded_by > p.child_position)
       AND (p.child_version IS NULL OR p.child_version IS NOT p.version OR p.child_source = 'update')
-      AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.seq) FROM langgraph_snapshots AS sibling
+      AND (p.child_source <> 'update' OR w.seq > coalesce((SELECT max(sibling.position) FROM langgraph_snapshots AS sibling
         WHERE sibling.thread = ?1 AND sibling.checkpoint_ns = ?2 AND sibling.parent_checkpoint_id = p.checkpoint_id
-          AND sibling.seq < p.child_seq), 0))
+          AND sibling.position < p.child_position), 0))
     WHERE p.depth > 0`;
 
 export function* deltaHistory(

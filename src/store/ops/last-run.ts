@@ -16,16 +16,16 @@ import { countedThread } from "./thread-rows";
  * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
  * A chain of parents that is longer than the thread has no end, or a damaged index gives its links twice.
  */
-const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, seq, depth, next, next_seq) AS (
-  SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, seq, 0, NULL, NULL FROM langgraph_snapshots
+const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, depth, next, next_position) AS (
+  SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, 0, NULL, NULL FROM langgraph_snapshots
     WHERE thread = ?1 AND checkpoint_ns = '' AND ${LIVE} ORDER BY position DESC LIMIT 1)
-  UNION ALL SELECT s.checkpoint_id, s.position, s.parent_checkpoint_id, s.source, s.seq, depth + 1, branch.source, branch.seq
+  UNION ALL SELECT s.checkpoint_id, s.position, s.parent_checkpoint_id, s.source, depth + 1, branch.source, branch.position
     FROM branch CROSS JOIN langgraph_snapshots AS s
     ON s.thread = ?1 AND s.checkpoint_ns = '' AND s.checkpoint_id = branch.parent AND s.${LIVE}
     WHERE branch.source <> 'input' LIMIT (SELECT count(*) FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ''))
-  SELECT id, parent, source, seq, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
+  SELECT id, parent, source, position, next IS NULL OR next = 'loop' OR (next = 'update' AND NOT EXISTS (
       SELECT 1 FROM langgraph_snapshots AS o WHERE o.thread = ?1 AND o.checkpoint_ns = '' AND o.parent_checkpoint_id = branch.id
-        AND o.position > branch.position AND o.seq < next_seq)) AS led
+        AND o.position > branch.position AND o.position < next_position)) AS led
     FROM branch ORDER BY depth`;
 
 /**
@@ -43,7 +43,7 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
   const key = yield* countedThread(session, threadId);
   if (key === undefined) return undefined;
   const task = yield* lastRunTask(session, key);
-  const branch = yield* session.all<{ id: string; parent: string | null; source: string; seq: number; led: number }>(
+  const branch = yield* session.all<{ id: string; parent: string | null; source: string; position: number; led: number }>(
     LAST_BRANCH,
     key.thread,
   );
@@ -52,15 +52,15 @@ export function* lastRun(session: Session, threadId: string): Program<LastRun | 
   const input = first?.source === "input" ? first : undefined;
   if (task === undefined && first === undefined) return undefined;
   let behind = 0;
-  const changes = branch.flatMap(({ id, parent, source, seq, led }) => {
+  const changes = branch.flatMap(({ id, parent, source, position, led }) => {
     behind += led;
-    return source === "update" || source === "fork" ? [{ id, parentId: parent ?? undefined, seq, behind }] : [];
+    return source === "update" || source === "fork" ? [{ id, parentId: parent ?? undefined, seq: position, behind }] : [];
   });
   return {
     taskId: task?.taskId,
     graphId: task?.graphId,
     inputId: input?.id,
-    sinceSeq: input?.seq ?? task?.seq ?? first?.seq ?? 0,
+    sinceSeq: input?.position ?? task?.seq ?? first?.position ?? 0,
     branch: branch.filter(({ led }) => led === 1).map(({ id }) => id),
     changes,
     answered:

@@ -217,9 +217,10 @@ export function* addDeltaAncestors(session: Session, facts: PruneFacts, kept: Se
   };
   for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
     const stored = facts.checkpoints.get(key);
-    for (const version of stored?.versions ?? []) {
-      const { ns } = stored as Stored;
-      for (const channel of yield* needs.of(ns, version)) yield* climb(facts, needs, siblings, ns, version, channel, keep);
+    if (stored === undefined) continue;
+    for (const version of stored.versions) {
+      for (const channel of yield* needs.of(stored.ns, version))
+        yield* climb(facts, needs, siblings, stored, version, channel, keep);
     }
   }
 }
@@ -232,13 +233,14 @@ function* climb(
   { checkpoints }: PruneFacts,
   needs: DeltaNeeds,
   siblings: Siblings,
-  ns: string,
+  { ns, position: firstPosition }: Stored,
   first: Version,
   channel: string,
   keep: (key: string) => void,
 ): Program {
   const seen = new Set<string>();
   let child = first;
+  let position = firstPosition;
   while (child.parentId !== undefined && !seen.has(child.parentId)) {
     seen.add(child.parentId);
     const parentKey = keyOf(ns, child.parentId);
@@ -246,13 +248,13 @@ function* climb(
     if (parent === undefined) return;
     keep(parentKey);
     if (child.source === "update") {
-      const { seq } = child;
-      const before = siblings.get(parentKey)?.findLast((sibling) => sibling.seq < seq);
+      const before = siblings.get(parentKey)?.findLast((sibling) => sibling.position < position);
       if (before !== undefined) keep(before.key);
     }
     const version = liveOrNewest(parent);
     if ((yield* needs.manifestOf(version)).get(channel)?.pointer !== undefined) return;
     child = version;
+    position = parent.position;
   }
 }
 
@@ -308,14 +310,14 @@ class DeltaNeeds {
   }
 }
 
-type Siblings = ReadonlyMap<string, readonly { key: string; seq: number }[]>;
+type Siblings = ReadonlyMap<string, readonly { key: string; position: number }[]>;
 
-/** By parent, the children in all their versions, in the order of their seqs. */
+/** By parent, its children, in the order in which they were first saved. */
 function siblingsOf({ checkpoints }: PruneFacts): Siblings {
-  const siblings = new Map<string, { key: string; seq: number }[]>();
-  const all = [...checkpoints].flatMap(([key, { ns, versions }]) => versions.map((version) => ({ key, ns, version })));
-  for (const { key, ns, version } of all.toSorted((left, right) => left.version.seq - right.version.seq)) {
-    if (version.parentId !== undefined) push(siblings, keyOf(ns, version.parentId), { key, seq: version.seq });
+  const siblings = new Map<string, { key: string; position: number }[]>();
+  const inOrder = [...checkpoints].toSorted(([, left], [, right]) => left.position - right.position);
+  for (const [key, { ns, position, versions }] of inOrder) {
+    for (const { parentId } of versions) if (parentId !== undefined) push(siblings, keyOf(ns, parentId), { key, position });
   }
   return siblings;
 }
