@@ -129,7 +129,7 @@ describe("examples", () => {
   test("S4.4 S4.7 examples: repair-from-outside mends node 3 and resumes in another process, nodes 1 and 2 did what they do once", async () => {
     const output = await outputOf("repair-from-outside/repair.ts");
     expect(output).toContain("completed create_issue, send_message; failed publish; resumable: true");
-    expect(output).toContain('node "send_message", which had ended, changed: its source');
+    expect(output).toContain('node "send_message", which had completed, changed: its source');
     expect(output.match(/^side effect ".*": 1$/gm)).toHaveLength(3);
   });
 

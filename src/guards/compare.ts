@@ -52,8 +52,22 @@ export function compareFingerprints(
     channels,
     blind: completed.filter((path) => !gone.has(path) && isBlind(before.nodes[path], now.nodes[path])),
     sameGraph,
-    drifted: changed.length > 0 || channels.removed.length > 0 || channels.changed.length > 0 || !sameGraph,
+    drifted: isDrift({ changed, channels, sameGraph }),
   };
+}
+
+/** The difference without the changes of nodes that the user builds on all the same, given by name or path. */
+export function accepting(difference: GraphDifference, nodes: readonly string[]): GraphDifference {
+  if (nodes.length === 0) return difference;
+  const accepted = new Set(nodes);
+  const changed = difference.changed.filter(
+    ({ node }) => !accepted.has(node) && !accepted.has(node.slice(node.lastIndexOf("|") + 1)),
+  );
+  return { ...difference, changed, drifted: isDrift({ ...difference, changed }) };
+}
+
+function isDrift({ changed, channels, sameGraph }: Pick<GraphDifference, "changed" | "channels" | "sameGraph">): boolean {
+  return changed.length > 0 || channels.removed.length > 0 || channels.changed.length > 0 || !sameGraph;
 }
 
 /** The differences in words, one line each; those that are drift first. */
@@ -64,16 +78,16 @@ export function differenceInWords(difference: GraphDifference): string[] {
     ...changed.map(changeInWords),
     ...channels.removed.map((name) => `channel ${JSON.stringify(name)} of the state is gone`),
     ...channels.changed.map((name) => `channel ${JSON.stringify(name)} of the state joins values in another way`),
-    ...removed.map((node) => `node ${JSON.stringify(node)}, which had not ended, is gone`),
+    ...removed.map((node) => `node ${JSON.stringify(node)}, which hadn't completed, is gone`),
     ...added.map((node) => `node ${JSON.stringify(node)} is new`),
     ...channels.added.map((name) => `channel ${JSON.stringify(name)} of the state is new`),
   ];
 }
 
 function changeInWords({ node, what, from, to }: GraphDifference["changed"][number]): string {
-  if (what.includes("removed")) return `node ${JSON.stringify(node)}, which had ended, is gone`;
+  if (what.includes("removed")) return `node ${JSON.stringify(node)}, which had completed, is gone`;
   const words = what.map((part) => (part === "label" ? `its version, from ${from ?? "?"} to ${to ?? "?"}` : IN_WORDS[part]));
-  return `node ${JSON.stringify(node)}, which had ended, changed: ${words.join(", and ")}`;
+  return `node ${JSON.stringify(node)}, which had completed, changed: ${words.join(", and ")}`;
 }
 
 const IN_WORDS = { source: "its source", edges: "the edges that leave it", removed: "it is gone" } as const;
