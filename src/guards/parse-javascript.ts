@@ -799,6 +799,7 @@ const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", b
 
 /** What a string means. @throws {SyntaxError} for escapes that only templates may have, and for octal ones */
 function cooked(text: string): string {
+  if (/(?:^|[^\\])(?:\\\\)*\\0\d/.test(text)) throw new SyntaxError("an octal escape");
   return text.replace(
     /\\(?:u\{([\da-fA-F]+)\}|u([\da-fA-F]{4})|x([\da-fA-F]{2})|(\r\n|[^]))/g,
     (_, point?: string, unit?: string, byte?: string, char = "") => {
@@ -814,7 +815,7 @@ function cooked(text: string): string {
 /** Null for what only a tagged template may hold. */
 function cookedOrNull(raw: string): string | null {
   try {
-    return /\\0\d/.test(raw) ? null : cooked(raw);
+    return cooked(raw);
   } catch {
     return null;
   }

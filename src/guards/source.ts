@@ -2,6 +2,8 @@ import { types } from "node:util";
 import { tool } from "@langchain/core/tools";
 import { entrypoint, messagesStateReducer } from "@langchain/langgraph";
 import { z } from "zod";
+import { sha256 } from "../sealing/sealing";
+import { canonicalSource } from "./canonical-source";
 import { normalised } from "./normalise";
 
 /** What a value is made of, as JSON; `blind` says that there is a part which cannot be seen. */
@@ -24,9 +26,11 @@ const MAX_VALUES = 10_000;
  * Describes a runnable by the source of every function that can be reached in it, without calling any: neither functions nor accessors
  * nor the traps of proxies. What cannot be seen (proxies, bound and native functions, functions in a library's closure) is described by
  * its kind and name.
+ *
+ * @param anyNames takes the names that functions use from outside for equal, as a minifier renames them
  */
-export function shapeOf(value: unknown): Shape {
-  const walk = new Walk();
+export function shapeOf(value: unknown, anyNames = false): Shape {
+  const walk = new Walk(anyNames);
   try {
     return { shape: walk.of(value), blind: walk.blind };
   } catch {
@@ -45,10 +49,27 @@ export function originalOf(runnable: unknown): unknown {
   return found;
 }
 
+const hashes = new Map<string, string>();
+const MAX_HASHES = 2000;
+
+/** The same for every way to write the same function. Parsing is remembered: graphs are often built per request, of the same functions. */
+function sourceHash(source: string, anyNames: boolean): string {
+  const key = `${anyNames}${source}`;
+  let hash = hashes.get(key);
+  if (hash === undefined) {
+    hash = sha256(JSON.stringify(canonicalSource(source, anyNames) ?? normalised(source)));
+    if (hashes.size >= MAX_HASHES) hashes.clear();
+    hashes.set(key, hash);
+  }
+  return hash;
+}
+
 class Walk {
   blind = false;
   readonly #above = new Set<object>();
   #left = MAX_VALUES;
+
+  constructor(private readonly anyNames: boolean) {}
 
   of(value: unknown): unknown {
     if (typeof value === "function") return this.#function(value);
@@ -74,7 +95,7 @@ class Walk {
     // Bound and native functions have no source; of a bound one the name is what is left.
     if (source === "" || /\{\s*\[native code\]\s*\}\s*$/.test(source))
       return this.#unseen(`function ${typeof name === "string" ? name : ""}`);
-    return { source: normalised(source) };
+    return { source: sourceHash(source, this.anyNames) };
   }
 
   #object(target: object): unknown {
