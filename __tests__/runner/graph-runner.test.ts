@@ -288,7 +288,9 @@ describe("S2.5 runner: unfinished work", () => {
       now = false;
       const later = TurnSaver.fromPath(copy, { logger: saver.logger });
       await later.copyThread("t", "u");
-      await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "continue" }).resume({ threadId: "u" });
+      await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "continue" }).resume({
+        threadId: "u",
+      });
       expect({ name, warned: warnings.some((line) => line.includes('node "inner" was at work')) }).toEqual({
         name,
         warned: warns,

@@ -90,7 +90,9 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
   test("S2.7 ignore goes on with what was done, and warns", async () => {
     const at = world();
     await failedAtC(at);
-    expect(await line(at, ["a@2", "b", "c"]).resume({ threadId: "t", drift: "continue" })).toEqual({ log: ["in", "a", "b", "c"] });
+    expect(await line(at, ["a@2", "b", "c"]).resume({ threadId: "t", drift: "continue" })).toEqual({
+      log: ["in", "a", "b", "c"],
+    });
     expect(at.ledger.count("a")).toBe(1);
     expect(at.warnings.join()).toMatch(/the graph changed .* continues/);
     at.saver.close();

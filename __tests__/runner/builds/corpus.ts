@@ -50,7 +50,12 @@ export const optional = (state: State) => {
   return { meta: { city, first, name: state.user?.name } };
 };
 
-export const defaults = ({ topic = "none", items: [head, ...tail] = [], meta: { limit = 10, ...rest } = {}, count = 1 }: Partial<State>) => {
+export const defaults = ({
+  topic = "none",
+  items: [head, ...tail] = [],
+  meta: { limit = 10, ...rest } = {},
+  count = 1,
+}: Partial<State>) => {
   return { topic: `${topic}:${head}`, items: tail, meta: { ...rest, limit, count } };
 };
 
@@ -117,8 +122,15 @@ export const strings = (state: State) => {
   const quoted = 'it\'s "quoted"';
   const escapes = "tab\t newline\n unicode \u00e9 \x41 \u{1F600} é";
   const long = "one " + "two " + "three";
-  return { items: [quoted, escapes, long, `line one
-line two ${state.topic} \`tick\``] };
+  return {
+    items: [
+      quoted,
+      escapes,
+      long,
+      `line one
+line two ${state.topic} \`tick\``,
+    ],
+  };
 };
 
 export const regexes = (state: State) => {
@@ -265,7 +277,7 @@ export const objects = (state: State) => {
     meta: {
       [key]: 1,
       "quoted-key": 2,
-      "plain": 3,
+      plain: 3,
       method() {
         return this;
       },

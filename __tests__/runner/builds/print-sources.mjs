@@ -7,7 +7,9 @@ for (const file of process.argv.slice(2)) {
   const { nodes, Agent, ...functions } = module.research === undefined ? module.default : module;
   const all = { ...functions, ...nodes, respond: Agent.prototype.respond, Agent };
   printed[file] = Object.fromEntries(
-    Object.entries(all).filter(([, value]) => typeof value === "function").map(([name, value]) => [name, Function.prototype.toString.call(value)]),
+    Object.entries(all)
+      .filter(([, value]) => typeof value === "function")
+      .map(([name, value]) => [name, Function.prototype.toString.call(value)]),
   );
 }
 process.stdout.write(JSON.stringify(printed));
