@@ -1,9 +1,31 @@
+import {
+  bindingsIn,
+  isLiteral,
+  isNamed,
+  isUndefined,
+  isUnused,
+  keepsName,
+  operandsOf,
+  statementOf,
+  statementsOf,
+} from "./canonical-statements";
+import {
+  type Canonical,
+  conditional,
+  equal,
+  FOLDED,
+  ifTrees,
+  isConstant,
+  isOf,
+  literal,
+  logical,
+  not,
+  NOTHING,
+  number,
+  sum,
+} from "./canonical-values";
 import { parseFunction, type Syntax } from "./parse-javascript";
 import { type Binding, resolveNames } from "./resolve-names";
-import { withoutSingleUse } from "./single-use";
-
-/** A part of a program in its canonical form: a word or a list of parts, as JSON. */
-export type Canonical = string | number | boolean | null | Canonical[];
 
 /**
  * A function's source in a form that it shares with every other way to write the same program: without formatting and comments, with its
@@ -29,8 +51,6 @@ export function canonicalSource(source: string, blind = false): Canonical | unde
 /** What comes after a statement by itself, so that saying so changes nothing. */
 type Tail = "return" | "continue" | undefined;
 
-const NOTHING: Canonical = ["undefined"];
-
 class Writer {
   readonly #locals = new Map<Binding, number>();
   /** Constants, once they have been declared: each use is the value. */
@@ -54,7 +74,7 @@ class Writer {
 
   /** @param tail what happens behind the last of these statements anyway */
   #block(statements: readonly Syntax[], tail: Tail): Canonical[] {
-    const list = arranged(withoutSingleUse(simple(statements), (statement) => simple([statement])));
+    const list = statementsOf(statements);
     return list.flatMap((statement, at) => this.#statement(statement, at === list.length - 1 ? tail : undefined));
   }
 
@@ -462,273 +482,4 @@ class Writer {
         throw new SyntaxError(`unknown syntax ${node.type}`);
     }
   }
-}
-
-// Statements, before they are written
-
-/** One thing per statement: without blocks, lists of declarations, and expressions that stand for statements. */
-function simple(statements: readonly Syntax[]): Syntax[] {
-  return statements.flatMap((node): Syntax[] => {
-    switch (node.type) {
-      case "EmptyStatement":
-        return [];
-      case "BlockStatement":
-        return simple(node["body"] as Syntax[]);
-      case "VariableDeclaration":
-        return (node["declarations"] as unknown[]).map((declaration) => ({ ...node, declarations: [declaration] }));
-      case "ExpressionStatement":
-        return simpleExpression(node["expression"] as Syntax);
-      case "ReturnStatement":
-        return node["argument"] === null ? [node] : returned(node["argument"] as Syntax);
-      case "ThrowStatement":
-      case "IfStatement":
-      case "SwitchStatement": {
-        const key = node.type === "ThrowStatement" ? "argument" : node.type === "IfStatement" ? "test" : "discriminant";
-        const { before, last } = lastOf(node[key] as Syntax);
-        return [...before, { ...node, [key]: last }];
-      }
-      case "WhileStatement":
-        return [{ ...node, type: "ForStatement", init: null, update: null }];
-      case "ForStatement": {
-        const init = node["init"] as Syntax | null;
-        if (init === null || (init.type === "VariableDeclaration" && init["kind"] !== "var")) return [node];
-        return [...simple([init.type === "VariableDeclaration" ? init : statementOf(init)]), { ...node, init: null }];
-      }
-      default:
-        return [node];
-    }
-  });
-}
-
-function statementOf(expression: Syntax): Syntax {
-  return { type: "ExpressionStatement", expression };
-}
-
-function lastOf(node: Syntax): { before: Syntax[]; last: Syntax } {
-  if (node.type !== "SequenceExpression") return { before: [], last: node };
-  const expressions = node["expressions"] as Syntax[];
-  return { before: simple(expressions.slice(0, -1).map(statementOf)), last: expressions.at(-1) as Syntax };
-}
-
-function returned(argument: Syntax): Syntax[] {
-  const { before, last } = lastOf(argument);
-  if (before.length > 0) return [...before, ...returned(last)];
-  const of = (value: unknown): Syntax => ({ type: "ReturnStatement", argument: value });
-  if (last.type === "ConditionalExpression")
-    return simple([
-      { type: "IfStatement", test: last["test"], consequent: of(last["consequent"]), alternate: of(last["alternate"]) },
-    ]);
-  if (last.type === "UnaryExpression" && last["operator"] === "void" && (last["argument"] as Syntax).type !== "Literal")
-    return [...simpleExpression(last["argument"] as Syntax), { type: "ReturnStatement", argument: null }];
-  return [of(last)];
-}
-
-/** Of an expression whose value nobody sees. */
-function simpleExpression(node: Syntax): Syntax[] {
-  const branch = (test: unknown, consequent: Syntax, alternate: Syntax | null): Syntax[] =>
-    simple([{ type: "IfStatement", test, consequent, alternate }]);
-  const statement = (key: string): Syntax => statementOf(node[key] as Syntax);
-  switch (node.type) {
-    case "SequenceExpression":
-      return simple((node["expressions"] as Syntax[]).map(statementOf));
-    case "ConditionalExpression":
-      return branch(node["test"], statement("consequent"), statement("alternate"));
-    case "LogicalExpression":
-      if (node["operator"] === "&&") return branch(node["left"], statement("right"), null);
-      if (node["operator"] === "||") return branch(node["left"], { type: "EmptyStatement" }, statement("right"));
-      return [statementOf(node)];
-    case "UnaryExpression":
-      return ["!", "void"].includes(node["operator"] as string)
-        ? simpleExpression(node["argument"] as Syntax)
-        : [statementOf(node)];
-    case "AssignmentExpression": {
-      const { operator, left, right } = node as Syntax & { operator: string; left: Syntax };
-      const short = operator.slice(0, -1);
-      if (!["&&", "||"].includes(short) || (left.type !== "Local" && left.type !== "Free")) return [statementOf(node)];
-      return simpleExpression({
-        type: "LogicalExpression",
-        operator: short,
-        left,
-        right: { type: "AssignmentExpression", operator: "=", left, right },
-      });
-    }
-    case "CallExpression": {
-      // `__name(helper, "helper")` behind a declaration.
-      const [named] = node["arguments"] as Syntax[];
-      const keeps = (node["callee"] as Syntax)["name"] === "__name" && (node["callee"] as Syntax).type === "Free";
-      return keeps && named?.type === "Local" && isNamed(named) ? [] : [statementOf(node)];
-    }
-    default:
-      return [statementOf(node)];
-  }
-}
-
-/** What follows a branch that leaves is the other branch. */
-function arranged(statements: Syntax[]): Syntax[] {
-  const block = (body: readonly Syntax[]): Syntax => ({ type: "BlockStatement", body });
-  for (const [at, node] of statements.entries()) {
-    const rest = statements.slice(at + 1);
-    if (leaves([node])) return [...statements.slice(0, at + 1), ...rest.filter(({ type }) => type.endsWith("Declaration"))];
-    if (node.type !== "IfStatement" || rest.length === 0) continue;
-    const [then, otherwise] = [
-      simple([node["consequent"] as Syntax]),
-      node["alternate"] === null ? [] : simple([node["alternate"] as Syntax]),
-    ];
-    if (!leaves(then) && !leaves(otherwise)) continue;
-    const consequent = block(leaves(then) ? then : [...then, ...rest]);
-    const alternate = block(leaves(then) ? [...otherwise, ...rest] : otherwise);
-    return [...statements.slice(0, at), { ...node, consequent, alternate }];
-  }
-  return statements;
-}
-
-/** Whether nothing that follows is reached. */
-function leaves(statements: readonly Syntax[]): boolean {
-  return simple(statements).some((node) => {
-    if (/^(?:Return|Throw|Break|Continue)Statement$/.test(node.type)) return true;
-    return (
-      node.type === "IfStatement" &&
-      node["alternate"] !== null &&
-      leaves([node["consequent"] as Syntax]) &&
-      leaves([node["alternate"] as Syntax])
-    );
-  });
-}
-
-function ifTrees(test: Canonical, then: Canonical[], otherwise: Canonical[]): Canonical[] {
-  if (isOf(test, "!")) return ifTrees(test[1] as Canonical, otherwise, then);
-  if (isOf(test, "&&") && otherwise.length === 0)
-    return (test[1] as Canonical[]).reduceRight<Canonical[]>((inner, operand) => ifTrees(operand, inner, []), then);
-  if (isOf(test, "||") && then.length === 0)
-    return (test[1] as Canonical[]).reduceRight<Canonical[]>((inner, operand) => ifTrees(operand, [], inner), otherwise);
-  return then.length === 0 && otherwise.length === 0 ? [["do", test]] : [["if", test, then, otherwise]];
-}
-
-// Expressions
-
-function literal({ value, regex }: Syntax & { regex?: { pattern: string; flags: string } }): Canonical {
-  if (regex !== undefined) return ["regex", regex.pattern, regex.flags];
-  if (typeof value === "string") return ["string", value];
-  if (typeof value === "number") return number(value);
-  if (typeof value === "bigint") return ["bigint", String(value)];
-  return value as boolean | null;
-}
-
-function number(value: number): Canonical {
-  return ["number", Object.is(value, -0) ? "-0" : String(value)];
-}
-
-const FOLDED: Readonly<Record<string, ((left: number, right: number) => number) | undefined>> = {
-  "-": (left, right) => left - right,
-  "*": (left, right) => left * right,
-  "/": (left, right) => left / right,
-  "%": (left, right) => left % right,
-  "|": (left, right) => left | right,
-  "<<": (left, right) => left << right,
-};
-
-function sum(left: Canonical, right: Canonical): Canonical {
-  if (isOf(left, "number") && isOf(right, "number")) return number(Number(left[1]) + Number(right[1]));
-  if (isOf(left, "string") && isOf(right, "string")) return ["string", String(left[1]) + String(right[1])];
-  // What ends in a string was one before.
-  if (isOf(left, "+") && isOf(left[2], "string") && isOf(right, "string"))
-    return ["+", left[1] as Canonical, sum(left[2], right)];
-  return ["+", left, right];
-}
-
-/** Whether only literals and operators are in it. */
-function isLiteral(node: Syntax): boolean {
-  if (node.type === "UnaryExpression") return isLiteral(node["argument"] as Syntax);
-  if (node.type === "BinaryExpression") return isLiteral(node["left"] as Syntax) && isLiteral(node["right"] as Syntax);
-  return (
-    node.type === "Literal" ||
-    (node.type === "TemplateLiteral" && (node["expressions"] as unknown[]).length === 0) ||
-    isUndefined(node)
-  );
-}
-
-/** Literals to the right. */
-function equal(operator: string, left: Canonical, right: Canonical): Canonical {
-  return isConstant(left) && !isConstant(right) ? [operator, right, left] : [operator, left, right];
-}
-
-function isConstant(value: Canonical): boolean {
-  return !Array.isArray(value) || ["string", "number", "bigint", "undefined"].includes(value[0] as string);
-}
-
-/** `a && (b && c)` is `(a && b) && c`. */
-function operandsOf(node: Syntax): Syntax[] {
-  const operator = node["operator"] as string;
-  return ["left", "right"].flatMap((key) => {
-    const operand = node[key] as Syntax;
-    return operand.type === "LogicalExpression" && operand["operator"] === operator ? operandsOf(operand) : [operand];
-  });
-}
-
-function logical(operator: string, operands: Canonical[]): Canonical {
-  const flat = operands.flatMap((operand) => (isOf(operand, operator) ? (operand[1] as Canonical[]) : [operand]));
-  if (operator === "??" || !flat.every((operand) => isOf(operand, "!"))) return [operator, flat];
-  // `!a || !b` is `!(a && b)`.
-  return ["!", [operator === "&&" ? "||" : "&&", flat.map((operand) => (operand as Canonical[])[1] as Canonical)]];
-}
-
-function not(value: Canonical): Canonical {
-  if (typeof value === "boolean") return !value;
-  if (isOf(value, "number")) return Number(value[1]) === 0 || value[1] === "NaN";
-  return isOf(value, "!") && isBoolean(value[1] as Canonical) ? (value[1] as Canonical) : ["!", value];
-}
-
-const COMPARISONS = new Set(["!", "===", "==", "<", ">", "<=", ">=", "in", "instanceof"]);
-
-function isBoolean(value: Canonical): boolean {
-  if (typeof value === "boolean") return true;
-  if (!Array.isArray(value)) return false;
-  if (value[0] === "&&" || value[0] === "||") return (value[1] as Canonical[]).every(isBoolean);
-  return COMPARISONS.has(value[0] as string);
-}
-
-function conditional(test: Canonical, then: Canonical, otherwise: Canonical): Canonical {
-  if (isOf(test, "!")) return conditional(test[1] as Canonical, otherwise, then);
-  if (then === true && otherwise === false) return isBoolean(test) ? test : ["!", ["!", test]];
-  if (then === false && otherwise === true) return not(test);
-  return ["?", test, then, otherwise];
-}
-
-function isOf(value: Canonical | undefined, kind: string): value is Canonical[] {
-  return Array.isArray(value) && value[0] === kind;
-}
-
-function isUndefined(node: Syntax | null): boolean {
-  if (node === null) return true;
-  const isVoid =
-    node.type === "UnaryExpression" && node["operator"] === "void" && (node["argument"] as Syntax).type === "Literal";
-  return isVoid || (node.type === "Free" && node["name"] === "undefined");
-}
-
-function isUnused({ reads, writes }: Binding): boolean {
-  return reads + writes === 0;
-}
-
-/** A function or class whose name esbuild keeps by `__name`. */
-function isNamed(node: Syntax): boolean {
-  return (
-    /Function|Class/.test(node.type) ||
-    (node.type === "Local" && ["function", "class"].includes((node["binding"] as Binding).kind))
-  );
-}
-
-/** `static { __name(this, "Name") }` */
-function keepsName(member: Syntax): boolean {
-  if (member.type !== "StaticBlock") return false;
-  const [only, more] = member["body"] as Syntax[];
-  const call = only?.["expression"] as Syntax | undefined;
-  const callee = call?.["callee"] as Syntax | undefined;
-  return more === undefined && callee?.["name"] === "__name" && (call?.["arguments"] as Syntax[])[0]?.type === "ThisExpression";
-}
-
-function bindingsIn(node: unknown): Binding[] {
-  if (typeof node !== "object" || node === null) return [];
-  if ((node as Syntax).type === "Local") return [(node as Syntax)["binding"] as Binding];
-  const parts = (node as Syntax).type === "VariableDeclarator" ? [(node as Syntax)["id"]] : Object.values(node);
-  return parts.flatMap(bindingsIn);
 }

@@ -802,7 +802,7 @@ function cooked(text: string): string {
   if (/(?:^|[^\\])(?:\\\\)*\\0\d/.test(text)) throw new SyntaxError("an octal escape");
   return text.replace(
     /\\(?:u\{([\da-fA-F]+)\}|u([\da-fA-F]{4})|x([\da-fA-F]{2})|(\r\n|[^]))/g,
-    (_, point?: string, unit?: string, byte?: string, char = "") => {
+    (_, point?: string, unit?: string, byte?: string, char: string = "") => {
       const code = point ?? unit ?? byte;
       if (code !== undefined) return String.fromCodePoint(Number.parseInt(code, 16));
       if (/^[\n\r\u2028\u2029]/.test(char)) return "";
