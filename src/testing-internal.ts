@@ -27,6 +27,7 @@ export { READABLE_TAGS, readerOf } from "./codec/table";
 export { TurnsError, type TurnsErrorCode } from "./errors";
 export { type Failpoint, type FailpointDetails, setFailpointHandler } from "./failpoints";
 export { canonicalSource } from "./guards/canonical-source";
+export { withoutNames } from "./guards/canonical-values";
 export { compareFingerprints, differenceInWords } from "./guards/compare";
 export { documentText, fingerprintOf, type GraphDocument, parseDocument, type Versions } from "./guards/fingerprint";
 export type { Gate, GateOptions, ValidationContext, Validity } from "./guards/gates";

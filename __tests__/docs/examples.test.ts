@@ -135,7 +135,7 @@ describe("examples", () => {
 
   test("S3.3 examples: drift shows each policy, and a version label that answers for source", async () => {
     const output = await outputOf("drift.ts");
-    expect(output).toContain("ignore: fetched on monday, summarised");
+    expect(output).toContain("continue: fetched on monday, summarised");
     expect(output).toContain("restart: fetched on tuesday, in another way, summarised");
     expect(output).toContain("its version, from 1 to 2");
   });

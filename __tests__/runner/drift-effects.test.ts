@@ -46,18 +46,14 @@ const plans = fc.array(fc.record({ after: fc.nat(5), deeds: fc.nat(2) }), { minL
 }));
 type Change = (plan: Plan) => Plan;
 const changes = fc.oneof(
-  fc
-    .nat(4)
-    .map((at): Change => (plan) => ({
-      ...plan,
-      nodes: plan.nodes.map((node, index) => (index === at ? { ...node, version: 2 } : node)),
-    })),
-  fc
-    .nat(4)
-    .map((at): Change => (plan) => ({
-      ...plan,
-      nodes: plan.nodes.map((node, index) => (index === at ? { ...node, name: `renamed${at}` } : node)),
-    })),
+  fc.nat(4).map((at): Change => (plan) => ({
+    ...plan,
+    nodes: plan.nodes.map((node, index) => (index === at ? { ...node, version: 2 } : node)),
+  })),
+  fc.nat(4).map((at): Change => (plan) => ({
+    ...plan,
+    nodes: plan.nodes.map((node, index) => (index === at ? { ...node, name: `renamed${at}` } : node)),
+  })),
   fc.nat(4).map((at): Change => (plan) => ({
     ...plan,
     nodes:
@@ -67,18 +63,17 @@ const changes = fc.oneof(
             .filter((_, index) => index !== at)
             .map((node) => ({ ...node, after: node.after === at ? -1 : node.after > at ? node.after - 1 : node.after })),
   })),
-  fc
-    .nat(4)
-    .map((at): Change => (plan) => ({
-      ...plan,
-      nodes: [...plan.nodes, { name: `added${plan.nodes.length}`, after: Math.min(at, plan.nodes.length - 1), version: 1, deeds: 1 }],
-    })),
-  fc
-    .nat(4)
-    .map((at): Change => (plan) => ({
-      ...plan,
-      nodes: plan.nodes.map((node, index) => (index === at ? { ...node, after: -1 } : node)),
-    })),
+  fc.nat(4).map((at): Change => (plan) => ({
+    ...plan,
+    nodes: [
+      ...plan.nodes,
+      { name: `added${plan.nodes.length}`, after: Math.min(at, plan.nodes.length - 1), version: 1, deeds: 1 },
+    ],
+  })),
+  fc.nat(4).map((at): Change => (plan) => ({
+    ...plan,
+    nodes: plan.nodes.map((node, index) => (index === at ? { ...node, after: -1 } : node)),
+  })),
   fc.constant<Change>((plan) => ({ ...plan, state: 2 })),
   fc.constant<Change>((plan) => plan),
 );

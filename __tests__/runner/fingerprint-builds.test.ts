@@ -1,4 +1,4 @@
-import { canonicalSource, normalised } from "../../src/testing-internal";
+import { canonicalSource, normalised, withoutNames } from "../../src/testing-internal";
 import { builtCorpus, type Format, type Target, TOOLS } from "./builds/build";
 
 type Build = [tool: string, target: Target, format: Format];
@@ -17,8 +17,10 @@ const sourcesOf = (tool: string, target: Target, format: Format) =>
 const tsx = corpus[0]!;
 const NAMES = Object.keys(tsx);
 
-const text = (source: string, anyNames = false): string =>
-  JSON.stringify(canonicalSource(source, anyNames) ?? normalised(source));
+const text = (source: string, anyNames = false): string => {
+  const canonical = canonicalSource(source) ?? normalised(source);
+  return JSON.stringify(anyNames ? withoutNames(canonical) : canonical);
+};
 /** How the functions of one build compare with tsx's: the same, but for names from outside, otherwise. */
 function compared(tool: string, target: Target, format: Format) {
   const built = sourcesOf(tool, target, format);

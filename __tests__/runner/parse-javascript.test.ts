@@ -58,6 +58,7 @@ describe("S8.5 the parser of node functions", () => {
     "var of = 1, let_ = of, get = 2, yield_ = typeof void delete a.b",
     "import('x').then(); import('x', { with: {} })",
     "return\na",
+    "const é = 1, aé = é, ñandú = { é }; class A { #é = aé }",
     "/[/\\]]+/gu.test(x) ? /=/ : a /= 2",
   ])("S8.5 reads %j as acorn does", expectAsAcorn);
 

@@ -57,7 +57,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     ["the failed node is gone", ["a", "b"], /node "c", which is due, is gone/],
     ["the failed node was renamed", ["a", "b", "see"], /node "c", which is due, is gone/],
   ];
-  test.each(drifted)("S4.2 S4.3 %s: restart begins anew on a new branch, refuse refuses", async (_, labels, what) => {
+  test.each(drifted)("S4.2 S4.3 %s: restart starts again on a new branch, refuse refuses", async (_, labels, what) => {
     const at = world();
     await failedAtC(at);
     const before = await messagesOf(at);
@@ -87,7 +87,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S2.7 ignore goes on with what was done, and warns", async () => {
+  test("S2.7 continue builds on what was done, and warns", async () => {
     const at = world();
     await failedAtC(at);
     expect(await line(at, ["a@2", "b", "c"]).resume({ threadId: "t", drift: "continue" })).toEqual({
@@ -98,7 +98,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S4.2 S2.7 ignore, where the due node is gone: LangGraph has nothing left to do, and that is warned of", async () => {
+  test("S4.2 S2.7 continue, where the due node is gone: LangGraph has nothing left to do, and that is warned of", async () => {
     const at = world();
     await failedAtC(at);
     const runner = line(at, ["a", "b"], {}, { drift: "continue" });

@@ -33,14 +33,13 @@ import { type Binding, resolveNames } from "./resolve-names";
  * `"a" + "b"`, `!0`, `void 0`, names kept by esbuild, `(0, module.name)()`). Each rewrite here keeps the meaning: two sources with one
  * canonical form do the same.
  *
- * @param blind takes names from outside the function for equal, as a minifier renames those too; what they name can then be told no more
  * @returns undefined for a source that can't be parsed with certainty
  */
-export function canonicalSource(source: string, blind = false): Canonical | undefined {
+export function canonicalSource(source: string): Canonical | undefined {
   try {
     const root = parseFunction(source);
     resolveNames(root);
-    return new Writer(blind).root(root);
+    return new Writer().root(root);
   } catch (error) {
     // A text that nests too deeply for the stack is one more that isn't understood.
     if (error instanceof SyntaxError || error instanceof RangeError) return undefined;
@@ -55,12 +54,9 @@ class Writer {
   readonly #locals = new Map<Binding, number>();
   /** Constants, once they have been declared: each use is the value. */
   readonly #constants = new Map<Binding, Canonical>();
-  readonly #free = new Map<string, number>();
   /** Of the classes around, the innermost last. */
   readonly #privates: string[][] = [];
   readonly #labels: string[] = [];
-
-  constructor(private readonly blind: boolean) {}
 
   root(node: Syntax): Canonical {
     // A method goes by the name it is called by, as a function does by its own.
@@ -242,7 +238,7 @@ class Writer {
         return [
           "tagged",
           part("tag"),
-          quasis.map(({ value }) => value.raw),
+          quasis.map(({ value }): Canonical => ["string", value.raw]),
           expressions.map((expression) => this.value(expression)),
         ];
       }
@@ -321,10 +317,7 @@ class Writer {
   #freeName(name: string): Canonical {
     if (name === "undefined") return NOTHING;
     if (name === "NaN" || name === "Infinity") return ["number", name];
-    if (!this.blind) return ["free", name];
-    const known = this.#free.get(name) ?? this.#free.size;
-    this.#free.set(name, known);
-    return ["free", known];
+    return ["free", name];
   }
 
   /** Of the innermost class that declares it. */
@@ -377,9 +370,6 @@ class Writer {
       return [type, this.value(object), isOf(key, "number") ? ["string", String(key[1])] : key];
     }
     const name = property["name"] as string;
-    // What a module in CommonJS is called differs between compilers.
-    if (this.blind && object.type === "Free" && /^(?:import)?_|_\d+$/.test(object["name"] as string))
-      return this.#freeName(`${String(object["name"])}.${name}`);
     return [type, this.value(object), property.type === "PrivateIdentifier" ? this.#private(property) : ["string", name]];
   }
 

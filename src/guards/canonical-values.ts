@@ -49,7 +49,7 @@ export function logical(operator: string, operands: Canonical[]): Canonical {
   const flat = operands.flatMap((operand) => (isOf(operand, operator) ? (operand[1] as Canonical[]) : [operand]));
   if (operator === "??" || !flat.every((operand) => isOf(operand, "!"))) return [operator, flat];
   // `!a || !b` is `!(a && b)`.
-  return ["!", [operator === "&&" ? "||" : "&&", flat.map((operand) => (operand)[1] as Canonical)]];
+  return ["!", [operator === "&&" ? "||" : "&&", flat.map((operand) => operand[1] as Canonical)]];
 }
 
 export function not(value: Canonical): Canonical {
@@ -86,4 +86,23 @@ export function ifTrees(test: Canonical, then: Canonical[], otherwise: Canonical
   if (isOf(test, "||") && then.length === 0)
     return (test[1] as Canonical[]).reduceRight<Canonical[]>((inner, operand) => ifTrees(operand, [], inner), otherwise);
   return then.length === 0 && otherwise.length === 0 ? [["do", test]] : [["if", test, then, otherwise]];
+}
+
+/** The same program with the names from outside numbered, as a minifier renames them: what they name can then be told no more. */
+export function withoutNames(program: Canonical): Canonical {
+  const known = new Map<string, number>();
+  const numbered = (name: string): Canonical => {
+    const number = known.get(name) ?? known.size;
+    known.set(name, number);
+    return ["free", number];
+  };
+  const walk = (part: Canonical): Canonical => {
+    if (!Array.isArray(part)) return part;
+    const [kind, name, key] = part;
+    if (kind === "free" && part.length === 2) return numbered(String(name));
+    // What a module in CommonJS is called differs between compilers: `services_1.log`.
+    const isImported = kind === "." && isOf(name, "free") && isOf(key, "string") && /^(?:import)?_|_\d+$/.test(String(name[1]));
+    return isImported ? numbered(`${String(name[1])}.${String(key[1])}`) : part.map(walk);
+  };
+  return walk(program);
 }

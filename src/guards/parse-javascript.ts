@@ -39,7 +39,9 @@ interface Token {
 }
 
 const BLANK = /(?:[\s\uFEFF]|\/\/[^\n\r\u2028\u2029]*|\/\*[^]*?\*\/)*/y;
-const NAME = /#?[\p{ID_Start}$_][\p{ID_Continue}$\u200C\u200D]*/uy;
+const NAME = /#?[A-Za-z$_][\w$]*/y;
+/** It takes the engine milliseconds to compile, so only sources that need it do. */
+const UNICODE_NAME = /#?[\p{ID_Start}$_][\p{ID_Continue}$\u200C\u200D]*/uy;
 const NUMBER = /(?:0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*)?\.?\d[\d_]*\.?(?:[eE][+-]?\d[\d_]*)?)n?/y;
 const STRING = /"(?:[^"\\\n\r]|\\(?:\r\n|[^]))*"|'(?:[^'\\\n\r]|\\(?:\r\n|[^]))*'/y;
 const REGEX = /\/((?:[^\\/[\n\r]|\\[^\n\r]|\[(?:[^\]\\\n\r]|\\[^\n\r])*\])+)\/([a-z]*)/y;
@@ -149,7 +151,9 @@ class Parser {
 
   #tokenAt(start: number): Omit<Token, "start" | "newline"> {
     if (start >= this.text.length) return { kind: "end", text: "", end: start };
-    const name = this.#match(NAME, start)?.[0];
+    const ascii = this.#match(NAME, start)?.[0];
+    const isAscii = this.text.charCodeAt(start + (ascii?.length ?? 0)) < 128;
+    const name = isAscii || start + (ascii?.length ?? 0) === this.text.length ? ascii : this.#match(UNICODE_NAME, start)?.[0];
     if (name !== undefined) return { kind: name.startsWith("#") ? "private" : "name", text: name, end: start + name.length };
     const first = this.text[start] as string;
     if (/\d/.test(first) || (first === "." && /\d/.test(this.text[start + 1] ?? ""))) return this.#number(start);

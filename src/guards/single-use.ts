@@ -49,7 +49,7 @@ function firstOf(node: Syntax): Syntax | undefined {
     case "SwitchStatement":
       return node["discriminant"] as Syntax;
     case "VariableDeclaration":
-      return ((node["declarations"] as { init: Syntax | null }[])[0]?.init ?? undefined);
+      return (node["declarations"] as { init: Syntax | null }[])[0]?.init ?? undefined;
     case "ForOfStatement":
     case "ForInStatement":
       return node["right"] as Syntax;

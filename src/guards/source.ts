@@ -4,6 +4,7 @@ import { entrypoint, messagesStateReducer } from "@langchain/langgraph";
 import { z } from "zod";
 import { sha256 } from "../sealing/sealing";
 import { canonicalSource } from "./canonical-source";
+import { type Canonical, withoutNames } from "./canonical-values";
 import { normalised } from "./normalise";
 
 /** What a value is made of, as JSON; `blind` says that there is a part which cannot be seen. */
@@ -49,19 +50,24 @@ export function originalOf(runnable: unknown): unknown {
   return found;
 }
 
-const hashes = new Map<string, string>();
+interface SourceHashes {
+  source: string;
+  unnamed: string;
+}
+
+const hashes = new Map<string, SourceHashes>();
 const MAX_HASHES = 2000;
 
-/** The same for every way to write the same function. Parsing is remembered: graphs are often built per request, of the same functions. */
-function sourceHash(source: string, anyNames: boolean): string {
-  const key = `${anyNames}${source}`;
-  let hash = hashes.get(key);
-  if (hash === undefined) {
-    hash = sha256(JSON.stringify(canonicalSource(source, anyNames) ?? normalised(source)));
-    if (hashes.size >= MAX_HASHES) hashes.clear();
-    hashes.set(key, hash);
-  }
-  return hash;
+/** The same for every way to write the same function. Remembered: graphs are often built per request, of the same functions. */
+function hashesOf(source: string): SourceHashes {
+  const known = hashes.get(source);
+  if (known !== undefined) return known;
+  const canonical = canonicalSource(source) ?? normalised(source);
+  const of = (program: Canonical): string => sha256(JSON.stringify(program));
+  const found = { source: of(canonical), unnamed: of(withoutNames(canonical)) };
+  if (hashes.size >= MAX_HASHES) hashes.clear();
+  hashes.set(source, found);
+  return found;
 }
 
 class Walk {
@@ -95,7 +101,8 @@ class Walk {
     // Bound and native functions have no source; of a bound one the name is what is left.
     if (source === "" || /\{\s*\[native code\]\s*\}\s*$/.test(source))
       return this.#unseen(`function ${typeof name === "string" ? name : ""}`);
-    return { source: sourceHash(source, this.anyNames) };
+    const found = hashesOf(source);
+    return { source: this.anyNames ? found.unnamed : found.source };
   }
 
   #object(target: object): unknown {
