@@ -152,8 +152,8 @@ class Parser {
   #tokenAt(start: number): Omit<Token, "start" | "newline"> {
     if (start >= this.text.length) return { kind: "end", text: "", end: start };
     const ascii = this.#match(NAME, start)?.[0];
-    const isAscii = this.text.charCodeAt(start + (ascii?.length ?? 0)) < 128;
-    const name = isAscii || start + (ascii?.length ?? 0) === this.text.length ? ascii : this.#match(UNICODE_NAME, start)?.[0];
+    const behind = start + (ascii?.length ?? (this.text[start] === "#" ? 1 : 0));
+    const name = behind < this.text.length && this.text.charCodeAt(behind) > 127 ? this.#match(UNICODE_NAME, start)?.[0] : ascii;
     if (name !== undefined) return { kind: name.startsWith("#") ? "private" : "name", text: name, end: start + name.length };
     const first = this.text[start] as string;
     if (/\d/.test(first) || (first === "." && /\d/.test(this.text[start + 1] ?? ""))) return this.#number(start);
