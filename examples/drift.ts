@@ -28,7 +28,7 @@ const tuesday: Node = () => ({ log: ["fetched on tuesday, in another way"] });
 const works: Node = () => ({ log: ["summarised"] });
 
 // Without labels: fetch ended in Monday's version, summarise failed.
-for (const threadId of ["refuse", "ignore", "restart"] as const) {
+for (const threadId of ["refuse", "continue", "restart"] as const) {
   await assert.rejects(deployed(monday, fails).invoke({ log: [] }, { threadId }), /no model today/);
 }
 saver.events.on("drift", ({ changes, policy }) => console.log(`drift, policy ${policy}: ${changes.join("; ")}`));
@@ -38,9 +38,9 @@ const mended = await deployed(monday, works, { drift: "refuse" }).resume({ threa
 console.log(`only the failed node changed: ${mended.log.join(", ")}`);
 assert.deepEqual(mended.log, ["fetched on monday", "summarised"]);
 
-const ignored = await deployed(tuesday, works, { drift: "ignore" }).resume({ threadId: "ignore" });
-console.log(`ignore: ${ignored.log.join(", ")}`);
-assert.deepEqual(ignored.log, ["fetched on monday", "summarised"]);
+const continued = await deployed(tuesday, works, { drift: "continue" }).resume({ threadId: "continue" });
+console.log(`continue: ${continued.log.join(", ")}`);
+assert.deepEqual(continued.log, ["fetched on monday", "summarised"]);
 
 const anew = await deployed(tuesday, works).resume({ threadId: "restart" });
 console.log(`restart: ${anew.log.join(", ")}`);

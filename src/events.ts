@@ -27,8 +27,8 @@ export interface DriftEvent {
   changes: readonly string[];
   /** Undefined where turns were recorded without their graph. */
   report: GraphDifference | undefined;
-  policy: "restart" | "refuse" | "ignore";
-  /** What the run has done: a new branch of it would do it again. */
+  policy: "restart" | "refuse" | "continue";
+  /** What the run did: starting it again would repeat that. */
   effects: readonly Pick<Effect, "name" | "label" | "key">[];
 }
 

@@ -20,9 +20,26 @@ import {
   refuseUnknownNodes,
 } from "./runner/options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
-import { inWords, repeatedBy, restarted, restartInDoubt, rollBack, rollbackAsked, type Start } from "./runner/restart";
+import {
+  inWords,
+  restarted,
+  restartInDoubt,
+  rollBack,
+  rollbackAsked,
+  type Start,
+  unreadableAfterEffects,
+} from "./runner/restart";
 import { statusOf, type ThreadStatus } from "./runner/status";
-import { isResume, repeats, isUnreadable, unfinishedOf, unfinishedWork } from "./runner/last-run";
+import {
+  didEffects,
+  effectsOfRun,
+  type EffectsOfRun,
+  isResume,
+  repeats,
+  isUnreadable,
+  unfinishedOf,
+  unfinishedWork,
+} from "./runner/last-run";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
@@ -143,7 +160,7 @@ export class GraphRunner<G extends RunnableGraph> {
   /**
    * Goes on where the thread stopped: after a crash, an error, a repair, or with a `command` after an interrupt. Node tasks that
    * durably ended do not run again; a thread that is finished gives its result. If nodes that had ended changed since, or the thread
-   * cannot be read, the run begins anew or is refused, as the options `drift` and `onCorrupted` say (S4.2, S4.3).
+   * cannot be read, the run starts again or is refused, as the options `drift` and `onCorrupted` say (S4.2, S4.3).
    *
    * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint and no `input` is given; GRAPH_CHANGED, WRONG_GRAPH,
    *   SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING, REWIND_UNFINISHED, INVALID_CONFIG; EFFECT_IN_DOUBT from an effect,
@@ -305,26 +322,29 @@ export class GraphRunner<G extends RunnableGraph> {
     await this.#refuseUnfinishedRewind(threadId);
     const found = await assess(this.#assessed(options), threadId);
     const { obstacle } = found;
-    if (obstacle === undefined) return this.#goesOn(threadId, input, found);
+    if (obstacle === undefined) {
+      if (found.accepted.length > 0) await this.#tellAccepted(threadId, found);
+      return this.#goesOn(threadId, input, found);
+    }
     if (obstacle.code === "NOTHING_TO_RESUME") {
       if (instead === undefined || instead === null) throw nothingToResume(threadId);
       return { input: instead, checkpointId: undefined };
     }
-    const policy = this.#policyFor(obstacle, options);
-    if (obstacle.code === "GRAPH_CHANGED") {
-      const { done } = await repeatedBy(this.saver, threadId, found.run);
-      this.events.emit("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: done });
-    }
-    if (policy === "refuse") throw obstacle;
-    if (policy === "ignore") {
+    const effects = await effectsOfRun(this.saver, threadId, found.run);
+    const policy = this.#policyFor(obstacle, options, didEffects(effects));
+    if (obstacle.code === "GRAPH_CHANGED")
+      this.events.emit("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: effects.done });
+    if (policy === "refuse")
+      throw isUnreadable(obstacle) && didEffects(effects) ? unreadableAfterEffects(threadId, obstacle, effects) : obstacle;
+    if (policy === "continue") {
       const told = { threadId, changes: found.drift };
       internalsOf(this.saver).logger.warn(
         told,
-        "the graph changed since its completed nodes ran; the run goes on with what they did",
+        "the graph changed since its completed nodes ran; the run continues with what they did",
       );
       return this.#goesOn(threadId, input, found);
     }
-    return this.#begunAnew(threadId, found, instead);
+    return this.#begunAnew(threadId, found, effects, instead);
   }
 
   /** An answer to a question that was answered before a crash is left out: LangGraph would give it to the next question. */
@@ -338,20 +358,32 @@ export class GraphRunner<G extends RunnableGraph> {
     return { input: null, checkpointId: undefined };
   }
 
-  #policyFor(obstacle: TurnsError, options: RunOptions<G>): "restart" | "refuse" | "ignore" {
-    if (obstacle.code === "GRAPH_CHANGED") return options.drift ?? this.#options.drift;
-    return isUnreadable(obstacle) ? this.#options.onCorrupted : "refuse";
+  async #tellAccepted(threadId: string, { accepted: changes, difference: report, run }: Assessment): Promise<void> {
+    const { done: effects } = await effectsOfRun(this.saver, threadId, run);
+    this.events.emit("drift", { threadId, changes, report, policy: "continue", effects });
+    internalsOf(this.saver).logger.warn(
+      { threadId, changes },
+      "completed nodes changed, and the run continues with what they did: drift.accept names them",
+    );
   }
 
-  async #begunAnew(threadId: string, found: Assessment, instead: unknown): Promise<Start> {
+  /** What nobody chose depends on what would be repeated (S8.4). */
+  #policyFor(obstacle: TurnsError, options: RunOptions<G>, didEffects: boolean): "restart" | "refuse" | "continue" {
+    const isDrift = obstacle.code === "GRAPH_CHANGED";
+    if (!isDrift && !isUnreadable(obstacle)) return "refuse";
+    const chosen = isDrift ? (options.drift ?? this.#options.drift) : this.#options.onCorrupted;
+    if (typeof chosen === "string") return chosen;
+    return didEffects ? "refuse" : "restart";
+  }
+
+  async #begunAnew(threadId: string, found: Assessment, { done, open }: EffectsOfRun, instead: unknown): Promise<Start> {
     const obstacle = found.obstacle as TurnsError;
-    const { done, open } = await repeatedBy(this.saver, threadId, found.run);
     if (open.length > 0) throw restartInDoubt(threadId, open, obstacle);
     const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
     if (start === undefined) throw obstacle;
     internalsOf(this.saver).logger.warn(
       { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId, effects: done },
-      `the run begins anew as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}${inWords(done)}`,
+      `the run starts again as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}${inWords(done)}`,
     );
     return start;
   }
@@ -371,8 +403,9 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  #assessed({ graphId }: RunOptions<G>): Parameters<typeof assess>[0] {
-    return { saver: this.saver, graph: this.#pregel, graphId: graphId ?? this.#options.graphId };
+  #assessed({ graphId, drift = this.#options.drift }: RunOptions<G>): Parameters<typeof assess>[0] {
+    const accept = typeof drift === "object" ? drift.accept : [];
+    return { saver: this.saver, graph: this.#pregel, graphId: graphId ?? this.#options.graphId, accept };
   }
 }
 

@@ -20,7 +20,7 @@ export class Ledger {
 }
 
 /** The child that is killed compiled the same source another way, which a source hash takes for a change. */
-const OTHER_COMPILER = { drift: "ignore" } as const;
+const OTHER_COMPILER = { drift: "continue" } as const;
 
 /** Called at every point at which a process could die. */
 export type Point = (name: string) => void;

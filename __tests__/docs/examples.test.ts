@@ -132,13 +132,13 @@ describe("examples", () => {
   test("S4.4 S4.7 examples: repair-from-outside mends node 3 and resumes in another process, nodes 1 and 2 did what they do once", async () => {
     const output = await outputOf("repair-from-outside/repair.ts");
     expect(output).toContain("completed create_issue, send_message; failed publish; resumable: true");
-    expect(output).toContain('node "send_message", which had ended, changed: its source');
+    expect(output).toContain('node "send_message", which had completed, changed: its source');
     expect(output.match(/^side effect ".*": 1$/gm)).toHaveLength(3);
   });
 
   test("S3.3 examples: drift shows each policy, and a version label that answers for source", async () => {
     const output = await outputOf("drift.ts");
-    expect(output).toContain("ignore: fetched on monday, summarised");
+    expect(output).toContain("continue: fetched on monday, summarised");
     expect(output).toContain("restart: fetched on tuesday, in another way, summarised");
     expect(output).toContain("its version, from 1 to 2");
   });

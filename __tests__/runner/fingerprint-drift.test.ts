@@ -66,14 +66,14 @@ describe("S2.7 the comparison of graphs", () => {
       drifted: true,
     });
     expect(differenceInWords(found)).toEqual([
-      'node "a", which had ended, changed: its source',
-      'node "b", which had ended, is gone',
-      'node "sub", which had ended, changed: the edges that leave it',
-      'node "sub|s1", which had ended, changed: its source',
+      'node "a", which had completed, changed: its source',
+      'node "b", which had completed, is gone',
+      'node "sub", which had completed, changed: the edges that leave it',
+      'node "sub|s1", which had completed, changed: its source',
     ]);
     const unreached = compareFingerprints(before, now, { completed: ["c"] });
     expect(unreached).toMatchObject({ changed: [], removed: ["b"], drifted: false });
-    expect(differenceInWords(unreached)).toEqual(['node "b", which had not ended, is gone']);
+    expect(differenceInWords(unreached)).toEqual([`node "b", which hadn't completed, is gone`]);
   });
 
   test("S3.3 labels: other labels are a change whatever the source, the same label is none; a label given to an unchanged node is none", () => {
@@ -88,7 +88,7 @@ describe("S2.7 the comparison of graphs", () => {
     expect(compare(plain, document({ a: "other" }, { a: "1" }))).toMatchObject([{ node: "a", what: ["source"] }]);
     const relabelled = compareFingerprints(labelled, document({ a: "a", b: "b" }, { a: "2" }), ran);
     expect(differenceInWords(relabelled)[0]).toBe(
-      'node "a", which had ended, changed: its version, from 1 to 2, and the edges that leave it',
+      'node "a", which had completed, changed: its version, from 1 to 2, and the edges that leave it',
     );
   });
 

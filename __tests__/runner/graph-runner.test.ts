@@ -187,7 +187,7 @@ describe("S2.5 runner: unfinished work", () => {
       expect.objectContaining({ code: "UNFINISHED_WORK" }),
     );
     // The other process compiled the same source another way, which a source hash takes for a change.
-    expect(await runner.resume({ threadId: "t", drift: "ignore" })).toEqual({ log: ["in", "a", "b", "c"] });
+    expect(await runner.resume({ threadId: "t", drift: "continue" })).toEqual({ log: ["in", "a", "b", "c"] });
     saver.close();
   });
 
@@ -211,7 +211,7 @@ describe("S2.5 runner: unfinished work", () => {
     expect((await saver.turns.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
     await saver.copyThread("t", "u");
     // The other process compiled the same source another way, which a source hash takes for a change.
-    const drift = "ignore";
+    const drift = "continue";
     const repeats = (): string[] => warnings.filter((message) => message.includes("was at work when the run stopped"));
     const declared = new GraphRunner(fragileGraph(saver, { now: false }), { nodes: { b: { idempotent: true } }, drift });
     await declared.resume({ threadId: "u" });
@@ -291,7 +291,9 @@ describe("S2.5 runner: unfinished work", () => {
       now = false;
       const later = TurnSaver.fromPath(copy, { logger: internalsOf(saver).logger });
       await later.copyThread("t", "u");
-      await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "ignore" }).resume({ threadId: "u" });
+      await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "continue" }).resume({
+        threadId: "u",
+      });
       expect({ name, warned: warnings.some((line) => line.includes('node "inner" was at work')) }).toEqual({
         name,
         warned: warns,

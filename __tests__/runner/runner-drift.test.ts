@@ -51,15 +51,15 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
   });
 
   const drifted: [string, string[], RegExp][] = [
-    ["a completed node changed", ["a@2", "b", "c"], /node "a", which had ended, changed: its version, from 1 to 2/],
-    ["a completed node is gone", ["a", "c"], /node "b", which had ended, is gone/],
-    ["a completed node was renamed", ["a", "bee", "c"], /node "b", which had ended, is gone/],
-    ["completed nodes changed places", ["b", "a", "c"], /node "a", which had ended, changed: the edges that leave it/],
-    ["a node was put between them", ["a", "b", "x", "c"], /node "b", which had ended, changed: the edges that leave it/],
+    ["a completed node changed", ["a@2", "b", "c"], /node "a", which had completed, changed: its version, from 1 to 2/],
+    ["a completed node is gone", ["a", "c"], /node "b", which had completed, is gone/],
+    ["a completed node was renamed", ["a", "bee", "c"], /node "b", which had completed, is gone/],
+    ["completed nodes changed places", ["b", "a", "c"], /node "a", which had completed, changed: the edges that leave it/],
+    ["a node was put between them", ["a", "b", "x", "c"], /node "b", which had completed, changed: the edges that leave it/],
     ["the failed node is gone", ["a", "b"], /node "c", which is due, is gone/],
     ["the failed node was renamed", ["a", "b", "see"], /node "c", which is due, is gone/],
   ];
-  test.each(drifted)("S4.2 S4.3 %s: restart begins anew on a new branch, refuse refuses", async (_, labels, what) => {
+  test.each(drifted)("S4.2 S4.3 %s: restart starts again on a new branch, refuse refuses", async (_, labels, what) => {
     const at = world();
     await failedAtC(at);
     const before = await messagesOf(at);
@@ -79,7 +79,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
       ["restart", "t"],
     ]);
     expect(events[1]?.changes.join()).toMatch(what);
-    expect(at.warnings.find((warning) => warning.includes("begins anew"))).toMatch(what);
+    expect(at.warnings.find((warning) => warning.includes("starts again"))).toMatch(what);
     // Nothing is destroyed: the old branch can still be read.
     expect(await messagesOf(at)).toEqual(expect.arrayContaining(before));
     for (const checkpoint_id of before) {
@@ -89,23 +89,25 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S2.7 ignore goes on with what was done, and warns", async () => {
+  test("S2.7 continue builds on what was done, and warns", async () => {
     const at = world();
     await failedAtC(at);
-    expect(await line(at, ["a@2", "b", "c"]).resume({ threadId: "t", drift: "ignore" })).toEqual({ log: ["in", "a", "b", "c"] });
+    expect(await line(at, ["a@2", "b", "c"]).resume({ threadId: "t", drift: "continue" })).toEqual({
+      log: ["in", "a", "b", "c"],
+    });
     expect(at.ledger.count("a")).toBe(1);
-    expect(at.warnings.join()).toMatch(/the graph changed .* goes on/);
+    expect(at.warnings.join()).toMatch(/the graph changed .* continues/);
     at.saver.close();
   });
 
-  test("S4.2 S2.7 ignore, where the due node is gone: LangGraph has nothing left to do, and that is warned of", async () => {
+  test("S4.2 S2.7 continue, where the due node is gone: LangGraph has nothing left to do, and that is warned of", async () => {
     const at = world();
     await failedAtC(at);
-    const runner = line(at, ["a", "b"], {}, { drift: "ignore" });
+    const runner = line(at, ["a", "b"], {}, { drift: "continue" });
     expect(await runner.status("t")).toMatchObject({ next: ["c"], finished: false, reason: { code: "GRAPH_CHANGED" } });
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["in", "a", "b"] });
     expect(at.ledger.all).toEqual(["a", "b", "c"]);
-    expect(at.warnings.join()).toMatch(/the graph changed .* goes on/);
+    expect(at.warnings.join()).toMatch(/the graph changed .* continues/);
     at.saver.close();
   });
 
@@ -168,7 +170,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
       { drift: "refuse" },
     );
     await expect(other.resume({ threadId: "t" })).rejects.toThrow(
-      changed(/node "a", which had ended, changed: its source/) as Error,
+      changed(/node "a", which had completed, changed: its source/) as Error,
     );
     expect(await new GraphRunner(graph(one, false), { drift: "refuse" }).resume({ threadId: "t" })).toEqual({ log: ["one"] });
     at.saver.close();
@@ -332,7 +334,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     const runner = line(at, ["a@2", "b", "c"]);
     const given = { threadId: "t", onUnfinished: "finish" as const };
     await expect(runner.invoke({ log: ["new"] }, { ...given, drift: "refuse" })).rejects.toThrow(changed(/node "a"/) as Error);
-    const result = await runner.invoke({ log: ["new"] }, { ...given, drift: "ignore", taskId: "second" });
+    const result = await runner.invoke({ log: ["new"] }, { ...given, drift: "continue", taskId: "second" });
     expect(result).toEqual({ log: ["in", "a", "b", "c", "new", "a", "b", "c"] });
     expect((await at.saver.turns.list("t")).filter(({ taskId }) => taskId === "second")).toHaveLength(6);
     at.saver.close();
@@ -415,7 +417,7 @@ describe("S4.3 where a run begins", () => {
 
 describe("S4.3 effects of a run that would begin anew", () => {
   /** a does its deed and ends; w does one of which nobody knows how it ended, as long as `lost.now`. */
-  const paying = (at: World, version: string, lost: { now: boolean }, drift: "restart" | "ignore" = "restart") =>
+  const paying = (at: World, version: string, lost: { now: boolean }, drift: "restart" | "continue" = "restart") =>
     new GraphRunner(
       new StateGraph(State)
         .addNode("a", async () => {
@@ -467,7 +469,7 @@ describe("S4.3 effects of a run that would begin anew", () => {
     expect(at.ledger.all).toEqual(["reserve", "pay", "reserve", "pay"]);
     const done = { name: "reserve", label: reserve!.label, key: reserve!.key };
     expect(events.map(({ effects }) => effects)).toEqual([[done], [done], [done]]);
-    expect(at.warnings.find((warning) => warning.includes("begins anew"))).toContain(reserve!.key);
+    expect(at.warnings.find((warning) => warning.includes("starts again"))).toContain(reserve!.key);
     at.saver.close();
   });
 
@@ -553,7 +555,7 @@ describe("S4.3 nothing to resume, or nothing that can be read", () => {
     const runner = line(at, ["a", "b", "c"]);
     await expect(line(at, ["a", "b", "c"], {}, { onCorrupted: "refuse" }).resume({ threadId: "t" })).rejects.toThrow(corrupted);
     expect(await resume(runner)).toEqual({ log });
-    expect(at.warnings.join()).toMatch(/begins anew/);
+    expect(at.warnings.join()).toMatch(/starts again/);
     expect(await runner.status("t")).toMatchObject({ finished: true });
     expect(await runner.invoke({ log: ["next"] }, { threadId: "t" })).toEqual({ log: [...log, "next", "a", "b", "c"] });
     at.saver.close();

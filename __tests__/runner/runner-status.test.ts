@@ -216,7 +216,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
       .addNode("bad", async () => {
         while (
           broken &&
-          (await at.saver.listTurns("t")).filter((turn) => turn.nodeName === "ok" && turn.turnType === "Action").length < 2
+          (await at.saver.turns.list("t")).filter((turn) => turn.nodeName === "ok" && turn.turnType === "Action").length < 2
         ) {
           await new Promise((resolve) => setTimeout(resolve, 5));
         }

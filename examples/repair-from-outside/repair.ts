@@ -70,7 +70,7 @@ try {
   await edit(status);
   const refused = workflow("resume");
   console.log(`resume: ${refused.error}`);
-  assert.match(refused.error ?? "", /node "send_message", which had ended, changed: its source/);
+  assert.match(refused.error ?? "", /node "send_message", which had completed, changed: its source/);
   assert.equal(deeds().length, 2, "a refused resume does nothing");
 
   await edit(refused);

@@ -5,7 +5,14 @@ export type NodeChange = "label" | "source" | "edges" | "removed";
 
 export interface GraphDifference {
   /** Of the nodes that had ended and are relied upon: what changed. A resume would build on what these nodes did as they were. */
-  changed: { node: string; what: NodeChange[]; from?: string | undefined; to?: string | undefined }[];
+  changed: {
+    node: string;
+    what: NodeChange[];
+    from?: string | undefined;
+    to?: string | undefined;
+    /** Of its source only names from outside the node's functions differ: another build's, or a call of something else. */
+    onlyNames?: true;
+  }[];
   /** Nodes that are new, and nodes that are gone and never ended; neither is drift. */
   added: string[];
   removed: string[];
@@ -39,7 +46,10 @@ export function compareFingerprints(
     const was = before.nodes[path] as NodeFingerprint;
     const is = Object.hasOwn(now.nodes, path) ? now.nodes[path] : undefined;
     const what: NodeChange[] = is === undefined ? ["removed"] : changesOf(was, is);
-    return what.length === 0 ? [] : [{ node: path, what, ...(what.includes("label") ? { from: was.label, to: is?.label } : {}) }];
+    if (what.length === 0) return [];
+    const labels = what.includes("label") ? { from: was.label, to: is?.label } : {};
+    const isNames = what.includes("source") && (was.unnamed ?? was.source) === (is?.unnamed ?? is?.source);
+    return [{ node: path, what, ...labels, ...(isNames ? { onlyNames: true as const } : {}) }];
   });
   const channels = channelChanges(before, now);
   const names = nodesOf(before);
@@ -52,8 +62,22 @@ export function compareFingerprints(
     channels,
     blind: completed.filter((path) => !gone.has(path) && isBlind(before.nodes[path], now.nodes[path])),
     sameGraph,
-    drifted: changed.length > 0 || channels.removed.length > 0 || channels.changed.length > 0 || !sameGraph,
+    drifted: isDrift({ changed, channels, sameGraph }),
   };
+}
+
+/** The difference without the changes of nodes that the user builds on all the same, given by name or path. */
+export function accepting(difference: GraphDifference, nodes: readonly string[]): GraphDifference {
+  if (nodes.length === 0) return difference;
+  const accepted = new Set(nodes);
+  const changed = difference.changed.filter(
+    ({ node }) => !accepted.has(node) && !accepted.has(node.slice(node.lastIndexOf("|") + 1)),
+  );
+  return { ...difference, changed, drifted: isDrift({ ...difference, changed }) };
+}
+
+function isDrift({ changed, channels, sameGraph }: Pick<GraphDifference, "changed" | "channels" | "sameGraph">): boolean {
+  return changed.length > 0 || channels.removed.length > 0 || channels.changed.length > 0 || !sameGraph;
 }
 
 /** The differences in words, one line each; those that are drift first. */
@@ -64,17 +88,21 @@ export function differenceInWords(difference: GraphDifference): string[] {
     ...changed.map(changeInWords),
     ...channels.removed.map((name) => `channel ${JSON.stringify(name)} of the state is gone`),
     ...channels.changed.map((name) => `channel ${JSON.stringify(name)} of the state joins values in another way`),
-    ...removed.map((node) => `node ${JSON.stringify(node)}, which had not ended, is gone`),
+    ...removed.map((node) => `node ${JSON.stringify(node)}, which hadn't completed, is gone`),
     ...added.map((node) => `node ${JSON.stringify(node)} is new`),
     ...channels.added.map((name) => `channel ${JSON.stringify(name)} of the state is new`),
   ];
 }
 
-function changeInWords({ node, what, from, to }: GraphDifference["changed"][number]): string {
-  if (what.includes("removed")) return `node ${JSON.stringify(node)}, which had ended, is gone`;
+function changeInWords({ node, what, from, to, onlyNames }: GraphDifference["changed"][number]): string {
+  if (what.includes("removed")) return `node ${JSON.stringify(node)}, which had completed, is gone`;
   const words = what.map((part) => (part === "label" ? `its version, from ${from ?? "?"} to ${to ?? "?"}` : IN_WORDS[part]));
-  return `node ${JSON.stringify(node)}, which had ended, changed: ${words.join(", and ")}`;
+  const hint = onlyNames === true ? NAMES_HINT : "";
+  return `node ${JSON.stringify(node)}, which had completed, changed: ${words.join(", and ")}${hint}`;
 }
+
+const NAMES_HINT =
+  " (only names of what it uses from outside differ, as after another build or minifier; give it a version label if it is the same)";
 
 const IN_WORDS = { source: "its source", edges: "the edges that leave it", removed: "it is gone" } as const;
 

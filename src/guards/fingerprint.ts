@@ -7,6 +7,8 @@ export interface NodeFingerprint {
   fingerprint: string;
   label?: string;
   source: string;
+  /** As `source`, with all names from outside the functions taken for equal: what a minifier renames. Absent where that is no other. */
+  unnamed?: string;
   /** Hash of the source that decides at its conditional edges. */
   conditions?: string;
   /** The edges that leave it, readably. */
@@ -35,8 +37,8 @@ export type Versions = Readonly<Record<string, string>>;
  *   and, without a label, the source of the conditions. A label says "the code is this version", so it stands for all code, while the
  *   edges are what LangGraph will do, and count either way.
  *
- * Comments, indentation and line endings do not count, nor do retry, cache and defer policies. Nothing of the user's is called. What a
- * source hash cannot see, and what it sees although nothing changed, docs/drift.md says; a version label is the answer to both.
+ * How a function is written doesn't count: formatting, comments, names of its own variables, what compilers and minifiers rewrite. Nor do
+ * retry, cache and defer policies. Nothing of the user's is called. What a source hash cannot see, and what it sees although nothing changed, docs/drift.md says; a version label is the answer to both.
  *
  * @returns the same for the same graph, in every process
  */
@@ -108,12 +110,14 @@ function collect(
 function nodeFingerprint(bound: unknown, outgoing: Outgoing, label: string | undefined): NodeFingerprint {
   const { shape, blind } = shapeOf(bound);
   const source = hashOf(shape);
+  const unnamed = hashOf(shapeOf(bound, true).shape);
   const { edges } = outgoing;
   const conditions = outgoing.conditions.length === 0 ? undefined : hashOf(outgoing.conditions);
   return {
     fingerprint: hashOf(label === undefined ? { source, edges, conditions } : { label, edges }),
     ...(label === undefined ? {} : { label }),
     source,
+    ...(unnamed === source ? {} : { unnamed }),
     ...(conditions === undefined ? {} : { conditions }),
     edges,
     ...(blind ? { blind: true as const } : {}),

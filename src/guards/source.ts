@@ -2,6 +2,9 @@ import { types } from "node:util";
 import { tool } from "@langchain/core/tools";
 import { entrypoint, messagesStateReducer } from "@langchain/langgraph";
 import { z } from "zod";
+import { sha256 } from "../sealing/sealing";
+import { canonicalSource } from "./canonical-source";
+import { type Canonical, withoutNames } from "./canonical-values";
 import { normalised } from "./normalise";
 
 /** What a value is made of, as JSON; `blind` says that there is a part which cannot be seen. */
@@ -24,9 +27,11 @@ const MAX_VALUES = 10_000;
  * Describes a runnable by the source of every function that can be reached in it, without calling any: neither functions nor accessors
  * nor the traps of proxies. What cannot be seen (proxies, bound and native functions, functions in a library's closure) is described by
  * its kind and name.
+ *
+ * @param anyNames takes the names that functions use from outside for equal, as a minifier renames them
  */
-export function shapeOf(value: unknown): Shape {
-  const walk = new Walk();
+export function shapeOf(value: unknown, anyNames = false): Shape {
+  const walk = new Walk(anyNames);
   try {
     return { shape: walk.of(value), blind: walk.blind };
   } catch {
@@ -45,10 +50,32 @@ export function originalOf(runnable: unknown): unknown {
   return found;
 }
 
+interface SourceHashes {
+  source: string;
+  unnamed: string;
+}
+
+const hashes = new Map<string, SourceHashes>();
+const MAX_HASHES = 2000;
+
+/** The same for every way to write the same function. Remembered: graphs are often built per request, of the same functions. */
+function hashesOf(source: string): SourceHashes {
+  const known = hashes.get(source);
+  if (known !== undefined) return known;
+  const canonical = canonicalSource(source) ?? normalised(source);
+  const of = (program: Canonical): string => sha256(JSON.stringify(program));
+  const found = { source: of(canonical), unnamed: of(withoutNames(canonical)) };
+  if (hashes.size >= MAX_HASHES) hashes.clear();
+  hashes.set(source, found);
+  return found;
+}
+
 class Walk {
   blind = false;
   readonly #above = new Set<object>();
   #left = MAX_VALUES;
+
+  constructor(private readonly anyNames: boolean) {}
 
   of(value: unknown): unknown {
     if (typeof value === "function") return this.#function(value);
@@ -74,7 +101,8 @@ class Walk {
     // Bound and native functions have no source; of a bound one the name is what is left.
     if (source === "" || /\{\s*\[native code\]\s*\}\s*$/.test(source))
       return this.#unseen(`function ${typeof name === "string" ? name : ""}`);
-    return { source: normalised(source) };
+    const found = hashesOf(source);
+    return { source: this.anyNames ? found.unnamed : found.source };
   }
 
   #object(target: object): unknown {

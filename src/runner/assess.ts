@@ -1,11 +1,20 @@
 import { internalsOf } from "../internals";
 import { describe, TurnsError } from "../errors";
-import { compareFingerprints, differenceInWords, type GraphDifference, recordedGraph } from "../guards/compare";
+import { accepting, compareFingerprints, differenceInWords, type GraphDifference, recordedGraph } from "../guards/compare";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
 import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
-import { isUnreadable, lastRunOf, type Unfinished, unfinishedOf } from "./last-run";
+import {
+  didEffects,
+  effectList,
+  type EffectsOfRun,
+  effectsOfRun,
+  isUnreadable,
+  lastRunOf,
+  type Unfinished,
+  unfinishedOf,
+} from "./last-run";
 import { type RunNodes, runNodesOf } from "./run-nodes";
 
 /** The newest checkpoint format that LangGraph has, of those this package was tested with. */
@@ -21,6 +30,8 @@ export interface Assessment {
   difference: GraphDifference | undefined;
   /** In words, why a resume must not simply go on; empty if it may. */
   drift: readonly string[];
+  /** In words, what would be drift but for `accept`; empty if the run is over. */
+  accepted: readonly string[];
   /** What speaks against going on. The most serious one. */
   obstacle: TurnsError | undefined;
 }
@@ -29,16 +40,18 @@ export interface AssessParts {
   saver: TurnSaver;
   graph: PregelLike;
   graphId: string | undefined;
+  /** Completed nodes that are built on although they changed, by name or path. */
+  accept: readonly string[];
 }
 
 /**
  * Looks at a thread as a resume does (S3.2, S4.2, S4.3): is there anything, can it be read, is it of this graph, did the graph change.
  * It changes nothing, and throws only what the database itself throws.
  */
-export async function assess({ saver, graph, graphId }: AssessParts, threadId: string): Promise<Assessment> {
+export async function assess({ saver, graph, graphId, accept }: AssessParts, threadId: string): Promise<Assessment> {
   const run = await lastRunOf(saver, threadId);
   const nodes = await runNodesOf(saver, threadId, run);
-  const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [] };
+  const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [], accepted: [] };
   if (run?.damage !== undefined) return { ...none, obstacle: run.damage };
   let due: string[];
   try {
@@ -63,13 +76,17 @@ export async function assess({ saver, graph, graphId }: AssessParts, threadId: s
     return { ...none, difference, obstacle };
   }
   const gone = goneOf(graph, nodes, run?.branch[0], due);
-  const drift = [...(difference?.drifted === true ? differenceInWords(difference) : []), ...gone];
+  const open = difference && accepting(difference, accept);
+  const drift = [...(open?.drifted === true ? differenceInWords(open) : []), ...gone];
   // What is due in nodes that are gone, LangGraph takes for finished.
   const unfinished = gone.length > 0 ? { nodes: due, waits: false } : await unfinishedOf(saver, graph, threadId);
   // What is over does not build on anything any more.
   const isOver = unfinished === undefined;
-  const obstacle = drift.length > 0 && !isOver ? graphChanged(threadId, drift) : undefined;
-  return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, obstacle };
+  const changed = open?.changed.map(({ node }) => node) ?? [];
+  const obstacle = drift.length > 0 && !isOver ? await graphChanged({ saver, threadId, run, drift, changed }) : undefined;
+  const accepted =
+    isOver || difference === undefined || difference.changed === open?.changed ? [] : differenceInWords(difference);
+  return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, accepted, obstacle };
 }
 
 /** Nodes that are to run from the newest checkpoint on, and are not in the graph any more. */
@@ -98,15 +115,51 @@ export const nothingToResume = (threadId: string): TurnsError =>
     data: { threadId },
   });
 
-const graphChanged = (threadId: string, drift: readonly string[]): TurnsError =>
-  new TurnsError("GRAPH_CHANGED", {
-    what: `resume of thread ${describe(threadId)}`,
-    expected: "the graph as it was when its completed nodes ran",
-    found: drift.join("; "),
+interface Changed {
+  saver: TurnSaver;
+  threadId: string;
+  run: LastRun | undefined;
+  drift: readonly string[];
+  /** The completed nodes that changed. */
+  changed: readonly string[];
+}
+
+/** Says what changed, what starting again would repeat, and the ways on with their calls. */
+async function graphChanged({ saver, threadId, run, drift, changed }: Changed): Promise<TurnsError> {
+  const did = await effectsOfRun(saver, threadId, run);
+  const effects = [...did.done, ...did.open.map(({ name, label, key }) => ({ name, label, key }))];
+  const call = (drift: string): string => `runner.resume({ threadId: ${JSON.stringify(threadId)}${drift} })`;
+  const accept = changed.length === 0 ? "" : ` For these nodes alone: drift: { accept: ${JSON.stringify(changed)} }.`;
+  return new TurnsError("GRAPH_CHANGED", {
+    problem:
+      `The graph changed since thread ${describe(threadId)} ran: ${drift.join("; ")}.` +
+      (didEffects(did) ? ` The run did effects: ${effectList(effects)}.` : ""),
     remedy:
-      'Put the nodes back as they were; give them the version label they had if only their source text changed; or pass drift: "restart" to begin the run anew, or "ignore" to go on with what was done.',
-    data: { threadId, changes: drift },
+      `Nothing was changed. Choose one. 1. Repair: put the graph back as it was, or give the changed nodes the version label they had, and call ${call("")}. ` +
+      `2. Continue with what the completed nodes did: ${call(', drift: "continue"')}.${accept} ` +
+      `3. Start again: ${await startAgain(saver, threadId, run, did, call)}`,
+    data: { threadId, changes: drift, nodes: changed, effects },
   });
+}
+
+/** Without effects a restart is harmless; with effects, a rewind undoes them first. */
+async function startAgain(
+  saver: TurnSaver,
+  threadId: string,
+  run: LastRun | undefined,
+  did: EffectsOfRun,
+  call: (drift: string) => string,
+): Promise<string> {
+  const restart = call(', drift: "restart"');
+  if (!didEffects(did)) return `${restart}.`;
+  const tasks = (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);
+  const before = tasks[tasks.indexOf(run?.taskId ?? "") - 1];
+  const undo =
+    before === undefined
+      ? "run it on a new thread, as there is no earlier task to rewind to"
+      : `undo them with runner.rewind({ threadId: ${JSON.stringify(threadId)}, toTask: ${JSON.stringify(before)} }) and invoke it again`;
+  return `${undo}; or repeat them with ${restart}.`;
+}
 
 const wrongGraph = (threadId: string, expected: string, found: string): TurnsError =>
   new TurnsError("WRONG_GRAPH", {

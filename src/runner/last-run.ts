@@ -1,5 +1,6 @@
 import { internalsOf } from "../internals";
 import { type CheckpointTuple, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
@@ -49,6 +50,30 @@ export async function readTuple(
     if (!isUnreadable(error)) throw error;
     return UNREADABLE;
   }
+}
+
+/** What a run that starts again would repeat. */
+export interface EffectsOfRun {
+  done: readonly Pick<Effect, "name" | "label" | "key">[];
+  /** Those that nobody knows the outcome of. */
+  open: readonly Effect[];
+}
+
+export async function effectsOfRun(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<EffectsOfRun> {
+  const effects = run === undefined ? [] : await saver.effects.list(threadId, { after: Math.max(0, run.sinceSeq - 1) });
+  const done = effects.filter(({ status, undoStatus }) => status === "done" && undoStatus !== "done");
+  return {
+    done: done.map(({ name, label, key }) => ({ name, label, key })),
+    open: effects.filter(({ status }) => status === "in-doubt" || status === "running"),
+  };
+}
+
+export function didEffects({ done, open }: EffectsOfRun): boolean {
+  return done.length + open.length > 0;
+}
+
+export function effectList(effects: EffectsOfRun["done"]): string {
+  return effects.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ");
 }
 
 /** What stands between a thread and new input. */

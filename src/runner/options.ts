@@ -37,12 +37,15 @@ export interface GraphRunnerOptions {
    */
   undos?: Undos;
   /**
-   * What a resume does when nodes that had ended, or the state, changed since (S4.2, S4.3). `"restart"` (default): it warns, says what
-   * changed, and begins the run anew from its input, as a new branch of the thread's history. `"refuse"`: GRAPH_CHANGED.
-   * `"ignore"`: it goes on with what was done.
+   * What a resume does when completed nodes, or the state, changed since (S4.2, S4.3). By default a run that did effects is refused with
+   * GRAPH_CHANGED, and one that did none restarts (S8.4).
+   * - `"restart"`: warns and starts the run again from its input, as a new branch of the thread's history. Its effects happen again.
+   * - `"refuse"`: GRAPH_CHANGED.
+   * - `"continue"`: warns and builds on what the completed nodes did.
+   * - `{ accept: ["fetch"] }`: accepts what these completed nodes did, by name or path; any other change follows the default.
    */
-  drift?: "restart" | "refuse" | "ignore";
-  /** What a resume does when the thread's newest checkpoint cannot be read: as `drift`. Default `"restart"`. */
+  drift?: "restart" | "refuse" | "continue" | { accept: readonly string[] };
+  /** What a resume does when the thread's newest checkpoint can't be read. Default: as for `drift`, by what the run did. */
   onCorrupted?: "restart" | "refuse";
   /** The graph's id; a thread that another graph ran on is refused with WRONG_GRAPH. Default: the thread's id. */
   graphId?: string;
@@ -51,7 +54,10 @@ export interface GraphRunnerOptions {
 }
 
 const onUnfinished = () => z.enum(["refuse", "finish", "abandon"]);
-const drift = () => z.enum(["restart", "refuse", "ignore"]);
+const drift = () =>
+  z.union([z.enum(["restart", "refuse", "continue"]), z.strictObject({ accept: z.array(z.string()) })], {
+    error: 'must be "restart", "refuse", "continue", or { accept: [names of nodes] }',
+  });
 const schema = () =>
   z.strictObject({
     onUnfinished: onUnfinished().default("refuse"),
@@ -77,8 +83,8 @@ const schema = () =>
     gates: z.custom<GateDefaults>(() => true).optional(),
     // Checked by `checkedUndos`, which names what is wrong.
     undos: z.custom<Undos>(() => true).optional(),
-    drift: drift().default("restart"),
-    onCorrupted: z.enum(["restart", "refuse"]).default("restart"),
+    drift: drift().optional(),
+    onCorrupted: z.enum(["restart", "refuse"]).optional(),
     graphId: idSchema.optional(),
     checkpointFile: z
       .custom<GraphRunnerOptions["checkpointFile"]>(

@@ -5,9 +5,8 @@ import { describe, TurnsError } from "../errors";
 import type { Gate, Validation, validationFailed } from "../guards/gates";
 import type { Undos } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
-import type { LastRun } from "../store/store";
 import type { AssessParts } from "./assess";
-import { readTuple, UNREADABLE } from "./last-run";
+import { effectList, type EffectsOfRun, readTuple, UNREADABLE } from "./last-run";
 
 export interface Start {
   input: unknown;
@@ -65,16 +64,15 @@ async function readable(
   return found === UNREADABLE ? undefined : found;
 }
 
-type DoneEffect = Pick<Effect, "name" | "label" | "key">;
-
-/** The effects of a thread's last run that a run that starts from scratch would repeat: those that are done, and those that may be. */
-export async function repeatedBy(saver: TurnSaver, threadId: string, run: LastRun | undefined) {
-  const effects = run === undefined ? [] : await saver.effects.list(threadId, { after: Math.max(0, run.sinceSeq - 1) });
-  const done = effects.filter(({ status, undoStatus }) => status === "done" && undoStatus !== "done");
-  return {
-    done: done.map(({ name, label, key }): DoneEffect => ({ name, label, key })),
-    open: effects.filter(({ status }) => status === "in-doubt" || status === "running"),
-  };
+/** What a checkpoint that can't be read is refused with when its run did effects: starting again would repeat them (S8.4). */
+export function unreadableAfterEffects(threadId: string, obstacle: TurnsError, { done, open }: EffectsOfRun): TurnsError {
+  const effects = [...done, ...open.map(({ name, label, key }) => ({ name, label, key }))];
+  return new TurnsError(obstacle.code, {
+    problem: `${obstacle.message} The run did effects, so it doesn't start again by itself: ${effectList(effects)}.`,
+    remedy: `Restore a backup, or choose to repeat them: new GraphRunner(graph, { onCorrupted: "restart" }).resume({ threadId: ${JSON.stringify(threadId)} }).`,
+    data: { ...obstacle.data, effects },
+    cause: obstacle,
+  });
 }
 
 /** On a new branch an effect has another key: nobody would find out that it is the same deed, not even a probe. */
@@ -89,15 +87,14 @@ export function restartInDoubt(threadId: string, open: readonly Effect[], obstac
     found: effects
       .map(({ name, label, key, nodeName }) => `${describe(name)} (${label}, key ${key}) of node ${describe(nodeName)}`)
       .join(", "),
-    remedy: `The run was not begun anew. Find out whether each happened, and settle it with saver.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }; or pass drift: "ignore" to go on with what was done.`,
+    remedy: `The run was not begun anew. Find out whether each happened, and settle it with saver.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }; or pass drift: "continue" to build on what was done.`,
     data: { threadId, effectId: first.id, effects, reason: obstacle.code },
     cause: obstacle,
   });
 }
 
-export function inWords(done: readonly DoneEffect[]): string {
-  if (done.length === 0) return "";
-  return ` Effects that were done, and are done again where it comes to them: ${done.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ")}.`;
+export function inWords(done: EffectsOfRun["done"]): string {
+  return done.length === 0 ? "" : ` Effects that were done, and happen again when their nodes run: ${effectList(done)}.`;
 }
 
 /** What a gate's VALIDATION_FAILED says about itself. */

@@ -78,7 +78,7 @@ export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => v
     .compile({ checkpointer: saver });
   const back = ({ effect: { name }, key }: { effect: { name: string }; key: string }) => deeds.do(`undo-${name}`, key);
   // A bundled child and whoever looks after it have the same graph in other words.
-  return new GraphRunner(graph, { undos: undosNamed({ back: back as never }), drift: "ignore" });
+  return new GraphRunner(graph, { undos: undosNamed({ back: back as never }), drift: "continue" });
 }
 
 /** Runs a task to its end, as a program does that goes on after every refusal. @returns whether it ended */
