@@ -572,7 +572,7 @@ describe("bad input: options", () => {
   );
 
   test("bad input: the option that was called durability is refused with the name that it has", () => {
-    const refused = expect(() => TurnSaver.fromPath(":memory:", { synchronous: "normal" } as object));
+    const refused = expect(() => TurnSaver.fromPath(":memory:", { durability: "sync" } as object));
     refused.toThrow('Unknown option "durability". Did you mean "synchronous"?');
     refused.toThrow(expect.objectContaining({ code: "INVALID_OPTION", data: { option: "durability", nearest: "synchronous" } }));
   });

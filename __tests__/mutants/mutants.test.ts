@@ -409,7 +409,7 @@ describe("errors of effects and rewinds", () => {
     ...{ taskId: "a", undo: "refund", status: "intent", tries: 1, process: "12 host 7", startedAt: "2026-01-01T00:00:00.000Z" },
   } as unknown as EffectRow;
   const rewind = { id: "r-1", threadId: "t", status: "done", createdAt: "2026-01-01T00:00:00.000Z" } as RewindRow;
-  const gap = { id: "e-1", name: "charge", node: "pay", undo: undefined } as never;
+  const gap = { id: "e-1", name: "charge", nodeName: "pay", undo: undefined } as never;
   const cause = new Error("cause");
   const { inDoubt, lostRun, changed, unclear, notRecorded, overruled, resultNotSaved, gone, ended, unknownEffect } =
     effectFailures;

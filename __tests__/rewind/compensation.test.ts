@@ -529,7 +529,17 @@ describe("S3.5 how the archive, the serde and the keys meet undos", () => {
     await task("b", "one", "two");
     const { rewindId } = await saver.rewind(TO_A, undos);
     const error = await refusal(saver.rewinds.takeBack(rewindId!));
-    expect(error).toMatchObject({ code: "REWIND_CONFLICT", data: { effects: [{ name: "two" }, { name: "one" }] } });
+    const nodeName = "chores";
+    expect(error).toMatchObject({
+      code: "REWIND_CONFLICT",
+      data: {
+        effects: [
+          { name: "two", nodeName },
+          { name: "one", nodeName },
+        ],
+      },
+    });
+    expect(error.message).toContain(`"two" in node "${nodeName}"`);
     await saver.rewinds.takeBack(rewindId!, { despiteUndone: true });
     expect((await graph.getState(thread())).values.log).toHaveLength(2);
     expect((await saver.effects.list("t")).map(({ undoStatus }) => undoStatus)).toEqual(["done", "done"]);

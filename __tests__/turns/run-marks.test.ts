@@ -286,7 +286,7 @@ describe("a run that counted as over, and was not", () => {
 
   test.concurrent.each(["of this saver", "of another"])("S3.5 does not start a node beside another run, %s", async (whose) => {
     const { at, runs, others } = await lapsed();
-    const release = await internalsOf(whose === "of another" ? others : runs).reserve("t");
+    const release = await (whose === "of another" ? internalsOf(others) : runs).reserve("t");
     expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({
       code: "LEASE_LOST",
       data: { threadId: "t", takenBy: { pid: process.pid } },
@@ -304,7 +304,7 @@ describe("a run that counted as over, and was not", () => {
     async (whose) => {
       const { at, runs, others } = await lapsed();
       await (
-        await internalsOf(whose === "of another" ? others : runs).reserve("t")
+        await (whose === "of another" ? internalsOf(others) : runs).reserve("t")
       )();
       expect(await refusal(async () => runs.nodeStarted("t", "", "run"))).toMatchObject({
         code: "LEASE_LOST",

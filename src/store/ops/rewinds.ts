@@ -15,7 +15,7 @@ import { listTasks } from "./tasks";
 const NAMES_NOTHING = `NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
 const DROP_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND ${NAMES_NOTHING}`;
-const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.name') AS name, json_extract(row, '$.node_name') AS node
+const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.name') AS name, json_extract(row, '$.node_name') AS nodeName
   FROM langgraph_archive WHERE rewind_id = ? AND tbl = 'langgraph_effects' AND json_extract(row, '$.undo_status') = 'done'
   ORDER BY ordinal DESC`;
 
