@@ -38,11 +38,5 @@ export default defineConfig({
       },
     },
   ],
-  external: [
-    "langgraph-checkpoint-turns",
-    /^@langchain\//,
-    /^@opentelemetry\//,
-    /^better-sqlite3($|\/)/,
-    /^markdown-it($|\/)/,
-  ],
+  external: ["langgraph-checkpoint-turns", /^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^markdown-it($|\/)/],
 });
