@@ -35,7 +35,9 @@ export default defineConfig({
   esbuildPlugins: [
     {
       name: "zod-as-langgraph-imports-it",
-      setup: ({ onResolve }) => onResolve({ filter: /^zod$/ }, () => ({ path: "zod/v4", external: true })),
+      setup: (build) => {
+        build.onResolve({ filter: /^zod$/ }, () => ({ path: "zod/v4", external: true }));
+      },
     },
   ],
   external: ["langgraph-checkpoint-turns", /^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^markdown-it($|\/)/],

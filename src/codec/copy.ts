@@ -1,10 +1,9 @@
 import { types } from "node:util";
 import { argumentsOf, propertyOf, type Arguments } from "./instances";
-import { INSTANCE_CLASSES, type InstanceClass } from "./instances";
+import { freshOf, INSTANCE_CLASSES, type InstanceClass } from "./instances";
 import { encode } from "./encode";
 import { elementType, innerKind, innerKindOfPlain } from "./inspect";
 import { define, put, type JsonRecord } from "./kind";
-import { parentOf } from "./inspect";
 import { isPartOf } from "./inspect";
 import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray } from "./inspect";
 
@@ -157,16 +156,13 @@ function copySet(value: object, part: CopyPart): unknown {
 
 /** Copies instances that have all properties of a fresh one, in its order; what else there is the codec can order. */
 function instanceCopier(type: InstanceClass): [object, Copier] {
-  const fresh = type.make() as Instance;
-  const prototype = parentOf(fresh) as object;
-  const expected = Object.keys(fresh);
-  const known: ReadonlySet<string> = new Set(expected);
-  const place = type.args;
+  const { prototype, args: place } = type;
 
   const copyInstance = (value: Instance, part: CopyPart): unknown => {
+    const { names: expected, known, atSymbol } = freshOf(type);
     const keys = Object.keys(value);
     // Two further properties would come back in the order of the arguments.
-    if (keys.length > expected.length + 1 || !isUsual(value, keys) || innerKind(value) !== undefined) return NO_COPY;
+    if (keys.length > expected.length + 1 || !isUsual(value, keys, expected) || innerKind(value) !== undefined) return NO_COPY;
     const args = argumentsOf(value, type);
     if (args === undefined && place !== undefined) return NO_COPY;
     const copy = Object.create(prototype) as Instance;
@@ -183,7 +179,7 @@ function instanceCopier(type: InstanceClass): [object, Copier] {
       if (own === NO_COPY) return NO_COPY;
       define(copy, further, own);
     }
-    if (type.symbol !== undefined) copy[type.symbol] = fresh[type.symbol];
+    if (type.symbol !== undefined) copy[type.symbol] = atSymbol;
     if (args === undefined) return copy;
     const ownArgs = copyArguments(args, value, copy, type, known, part);
     if (ownArgs === NO_COPY) return NO_COPY;
@@ -193,7 +189,7 @@ function instanceCopier(type: InstanceClass): [object, Copier] {
   return [prototype, copyInstance as Copier];
 
   /** True if the instance has the properties of a fresh one first, and its symbol. */
-  function isUsual(value: Instance, keys: readonly string[]): boolean {
+  function isUsual(value: Instance, keys: readonly string[], expected: readonly string[]): boolean {
     if (keys.length < expected.length) return false;
     for (let i = 0; i < expected.length; i++) if (keys[i] !== expected[i]) return false;
     const symbols = symbolsOf(value);

@@ -2,6 +2,9 @@ import { TurnsError } from "../errors";
 
 /** The error for a value that cannot be saved. It keeps its parts, for who knows more about where the value is. */
 export class Unserializable extends TurnsError {
+  /** By which Node prints the error. */
+  static override readonly name = "TurnsError";
+
   /**
    * @param path where the value is, as {@link renderPath} writes it; the empty text is the value itself
    * @param found what is there, without payload

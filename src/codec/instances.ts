@@ -16,7 +16,7 @@ import {
 } from "@langchain/core/messages";
 import { Command, COMMAND_SYMBOL, Overwrite, Send } from "@langchain/langgraph";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
-import { isPartOf, parentOf, sameDefault } from "./inspect";
+import { isPartOf, sameDefault } from "./inspect";
 import {
   define,
   type JsonRecord,
@@ -37,6 +37,7 @@ export const MESSAGE = Symbol.for("langchain.message");
 /** A library class whose instances are their own enumerable properties. */
 export interface InstanceClass {
   readonly tag: string;
+  readonly prototype: object;
   /** A fresh instance with nothing in it. What it has, and the saved value has too, is not written. */
   readonly make: () => object;
   /** True for an instance of another copy of the class. */
@@ -82,6 +83,7 @@ const REQUIRED: Readonly<Record<string, object>> = {
 function messageClass(tag: string, type: new (fields: never) => object): InstanceClass {
   return {
     tag,
+    prototype: type.prototype as object,
     make:
       tag === "RemoveMessage" ? () => new RemoveMessage({ id: "" }) : () => new type({ content: "", ...REQUIRED[tag] } as never),
     marks: (value) => (value as Record<symbol, unknown>)[MESSAGE] === true,
@@ -91,21 +93,31 @@ function messageClass(tag: string, type: new (fields: never) => object): Instanc
   };
 }
 
-function langGraphClass(tag: string, make: () => object, rest: Partial<InstanceClass> = {}): InstanceClass {
-  return { tag, make, marks: (value) => (value as { lg_name?: unknown }).lg_name === tag, ...rest };
+function langGraphClass(
+  tag: string,
+  { prototype }: { prototype: object },
+  make: () => object,
+  rest: Partial<InstanceClass> = {},
+): InstanceClass {
+  return { tag, prototype, make, marks: (value) => (value as { lg_name?: unknown }).lg_name === tag, ...rest };
 }
 
 export const INSTANCE_CLASSES: readonly InstanceClass[] = [
   ...Object.entries(MESSAGE_CLASSES).map(([tag, type]) => messageClass(tag, type)),
   {
     tag: "Document",
+    prototype: Document.prototype,
     make: () => new Document({ pageContent: "", metadata: {} }),
     marks: (value) => typeof (value as Document).pageContent === "string" && Object.hasOwn(value, "metadata"),
   },
-  langGraphClass("Send", () => new Send("", undefined)),
-  langGraphClass("Command", () => new Command({}), { symbol: COMMAND_SYMBOL, args: COMMAND_SYMBOL, keepStaleArgs: true }),
-  langGraphClass("Overwrite", () => new Overwrite(undefined)),
-  langGraphClass("DeltaSnapshot", () => new DeltaSnapshot(undefined)),
+  langGraphClass("Send", Send, () => new Send("", undefined)),
+  langGraphClass("Command", Command, () => new Command({}), {
+    symbol: COMMAND_SYMBOL,
+    args: COMMAND_SYMBOL,
+    keepStaleArgs: true,
+  }),
+  langGraphClass("Overwrite", Overwrite, () => new Overwrite(undefined)),
+  langGraphClass("DeltaSnapshot", DeltaSnapshot, () => new DeltaSnapshot(undefined)),
 ];
 
 /*
@@ -251,23 +263,17 @@ function differs(key: string, args: Arguments, value: JsonRecord, type: Instance
  * one without its constructor: constructors derive, warn and rename, and would not give back what was edited later.
  */
 function instanceKind(type: InstanceClass): Kind {
-  const fresh = type.make() as JsonRecord;
-  const defaults: ReadonlyMap<string, unknown> = new Map(Object.entries(fresh).filter(([key]) => key !== type.args));
-  const freshArguments = Object.keys(argumentsOf(fresh, type) ?? {});
-
-  const prototype = parentOf(fresh);
-  const names = Object.keys(fresh);
-  const known = new Set(names);
-  // What the constructor would set; the arguments are set last.
-  const usual = names.map((name) => (name === type.args ? undefined : fresh[name]));
+  const prototype = type.prototype as JsonRecord;
+  const fresh = (): Fresh => freshOf(type);
 
   return kindOf<JsonRecord>({
     tag: type.tag,
-    prototype: prototype as JsonRecord,
+    prototype,
     levels: 4,
     accepts: type.marks,
 
     write(value, writer) {
+      const { defaults, freshArguments, known } = fresh();
       writer.refuseInnerKind(value);
       writer.refuseSymbols(value, type.symbol);
       const args = argumentsOf(value, type);
@@ -296,6 +302,7 @@ function instanceKind(type: InstanceClass): Kind {
     },
 
     read(node, reader) {
+      const { names, known, usual, freshArguments } = fresh();
       onlyKeys(node, "v", "d", "a");
       const fields = reader.fields(node, "v");
       const value = Object.create(prototype) as JsonRecord;
@@ -317,14 +324,48 @@ function instanceKind(type: InstanceClass): Kind {
   });
 
   function isDefault(key: string, part: unknown): boolean {
+    const { defaults } = fresh();
     const usual = defaults.get(key);
     return sameDefault(part, usual) && (usual !== undefined || defaults.has(key));
   }
 
   function missing(value: object): string[] {
-    const keys = [...defaults.keys()].filter((key) => !Object.hasOwn(value, key));
+    const keys = [...fresh().defaults.keys()].filter((key) => !Object.hasOwn(value, key));
     return type.args === undefined || Object.hasOwn(value, type.args) ? keys : [...keys, ARGUMENTS];
   }
+}
+
+/** What an instance has that nobody has put anything into. */
+export interface Fresh {
+  readonly names: readonly string[];
+  readonly known: ReadonlySet<string>;
+  /** Without the arguments of the constructor. */
+  readonly defaults: ReadonlyMap<string, unknown>;
+  /** By position in `names`: what the constructor would set. The arguments are set last. */
+  readonly usual: readonly unknown[];
+  readonly freshArguments: readonly string[];
+  /** What it keeps under the symbol of its class. */
+  readonly atSymbol: unknown;
+}
+
+const made = new WeakMap<InstanceClass, Fresh>();
+
+/** Made when it is first needed: constructors of messages are slow then, and most programs need few of them. */
+export function freshOf(type: InstanceClass): Fresh {
+  const known = made.get(type);
+  if (known !== undefined) return known;
+  const fresh = type.make() as JsonRecord;
+  const names = Object.keys(fresh);
+  const described = {
+    names,
+    known: new Set(names),
+    defaults: new Map(Object.entries(fresh).filter(([key]) => key !== type.args)),
+    usual: names.map((name) => (name === type.args ? undefined : fresh[name])),
+    freshArguments: Object.keys(argumentsOf(fresh, type) ?? {}),
+    atSymbol: type.symbol === undefined ? undefined : (fresh as Record<symbol, unknown>)[type.symbol],
+  };
+  made.set(type, described);
+  return described;
 }
 
 /** As of any object, what is not enumerable is not saved, but what every instance has. */

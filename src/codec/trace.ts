@@ -2,7 +2,6 @@ import { types } from "node:util";
 import { INSTANCE_CLASSES, MESSAGE } from "./instances";
 import { bytesOf, copyOf, isBare, isBareDate, isBareList, NO_COPY } from "./copy";
 import { elementType, mayHideContent } from "./inspect";
-import { parentOf } from "./inspect";
 import { TYPED_ARRAYS } from "./inspect";
 
 /*
@@ -14,10 +13,10 @@ const ARGUMENTS = "lc_kwargs";
 /** The classes whose instances are their own enumerable properties and at most one symbol, arguments included. */
 const RECORDS: ReadonlySet<unknown> = new Set<unknown>([
   Object.prototype,
-  ...INSTANCE_CLASSES.filter(({ args }) => args === undefined || args === ARGUMENTS).map(({ make }) => parentOf(make())),
+  ...INSTANCE_CLASSES.filter(({ args }) => args === undefined || args === ARGUMENTS).map(({ prototype }) => prototype),
 ]);
 const OWNING_SYMBOL: ReadonlySet<unknown> = new Set<unknown>(
-  INSTANCE_CLASSES.filter(({ symbol }) => symbol !== undefined).map(({ make }) => parentOf(make())),
+  INSTANCE_CLASSES.filter(({ symbol }) => symbol !== undefined).map(({ prototype }) => prototype),
 );
 const symbolsOf = Object.getOwnPropertySymbols;
 /** Each is one slot: the private copy itself. */

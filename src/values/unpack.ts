@@ -35,6 +35,9 @@ type StoredList = Extract<StoredValue, { kind: "list" }>;
 
 /** What was remembered when the store was asked is not there any more, or no longer true: ask again without it. */
 export class StaleMemory extends TurnsError {
+  /** By which Node prints the error. */
+  static override readonly name = "TurnsError";
+
   constructor(missing: string) {
     super("CHECKPOINT_CORRUPTED", {
       problem: `A part of a value that was read before is gone: ${missing}.`,
