@@ -10,6 +10,7 @@ export {
   type RunnableGraph,
   type RunOptions,
   type ThreadStatus,
+  type WaitingInterrupt,
 } from "./graph-runner";
 export { CheckpointPersister } from "./turns/checkpoint-persister";
 export { effect } from "./effects/effect";

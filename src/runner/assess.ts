@@ -64,7 +64,8 @@ export async function assess({ saver, graph, graphId }: AssessParts, threadId: s
   const gone = goneOf(graph, nodes, run?.branch[0], due);
   const drift = [...(difference?.drifted === true ? differenceInWords(difference) : []), ...gone];
   // What is due in nodes that are gone, LangGraph takes for finished.
-  const unfinished = gone.length > 0 ? { nodes: due, waits: false } : await unfinishedOf(saver, graph, threadId);
+  const unfinished =
+    gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : await unfinishedOf(saver, graph, threadId);
   // What is over does not build on anything any more.
   const isOver = unfinished === undefined;
   const obstacle = drift.length > 0 && !isOver ? graphChanged(threadId, drift) : undefined;

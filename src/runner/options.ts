@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { describe, TurnsError } from "../errors";
+import { TurnsError } from "../errors";
 import { fingerprintOf } from "../guards/fingerprint";
 import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
-import { ID_RULE, isId } from "../system";
 import { checkedOptions, idSchema, isFunction } from "../options";
 import { type Undos, undosSchema } from "../rewind/undos";
 import type { AttachOptions } from "../turns/attach";
@@ -47,8 +46,9 @@ export interface GraphRunnerOptions {
   checkpointFile?: string | ((threadId: string) => string);
 }
 
-const onUnfinished = z.enum(["refuse", "finish", "abandon"]);
-const drift = z.enum(["restart", "refuse", "ignore"]);
+/** What a call of the runner may say too. */
+export const onUnfinished = z.enum(["refuse", "finish", "abandon"]);
+export const drift = z.enum(["restart", "refuse", "ignore"]);
 const schema = z.strictObject({
   onUnfinished: onUnfinished.default("refuse"),
   nodes: z
@@ -105,34 +105,6 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
   };
 }
 
-/** Not strict: the rest is LangGraph's config. */
-const callSchema = z.looseObject({ onUnfinished: onUnfinished.optional(), drift: drift.optional() });
-
-/**
- * The thread that a call of the runner names.
- *
- * @throws {TurnsError} INVALID_CONFIG without a thread id; INVALID_OPTION for a policy that is none: it must not stand for another one
- */
-export function checkedCall(options: unknown, doing: string): string {
-  const { threadId } = (typeof options === "object" && options !== null ? options : {}) as { threadId?: unknown };
-  checkThread(threadId, doing);
-  checkedOptions(callSchema, options);
-  return threadId;
-}
-
-/** @throws {TurnsError} INVALID_CONFIG */
-export function checkThread(threadId: unknown, doing: string): asserts threadId is string {
-  if (isId(threadId)) return;
-  throw new TurnsError("INVALID_CONFIG", {
-    what: `threadId, needed for ${doing}`,
-    expected: ID_RULE,
-    found: describe(threadId),
-    remedy:
-      'A GraphRunner takes the thread\'s id as an option of its own, e.g. runner.invoke(input, { threadId: "my-thread" }). Nothing was changed.',
-    data: { key: "threadId" },
-  });
-}
-
 const NAMES_MAX = 30;
 
 /**
@@ -169,7 +141,7 @@ export function refuseUnknownNodes(graph: object, names: readonly string[]): voi
 }
 
 /** The most similar of the names, if it is similar at all. */
-function nearestOf(name: string, known: readonly string[]): string | undefined {
+export function nearestOf(name: string, known: readonly string[]): string | undefined {
   const near = known
     .map((each) => ({ each, edits: editsBetween(name.toLowerCase(), each.toLowerCase()) }))
     .filter(({ each, edits }) => edits <= Math.max(1, Math.floor(Math.max(name.length, each.length) / 3)))
