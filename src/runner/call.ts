@@ -39,14 +39,14 @@ export interface RunCall {
   threadId: string;
   taskId: string | undefined;
   graphId: string | undefined;
-  onUnfinished: GraphRunnerOptions["onUnfinished"];
-  drift: GraphRunnerOptions["drift"];
+  onUnfinished?: GraphRunnerOptions["onUnfinished"];
+  drift?: GraphRunnerOptions["drift"];
   config: Readonly<Record<string, unknown>> & { configurable: Readonly<Record<string, unknown>> };
 }
 
 /** The runner's names and LangGraph's for the same. */
 const NAMES = { threadId: "thread_id", taskId: "task_id", graphId: "graph_id" } as const;
-const POLICIES = z.looseObject({ onUnfinished: onUnfinished.optional(), drift: drift.optional() });
+const POLICIES = z.object({ onUnfinished: onUnfinished.optional(), drift: drift.optional() });
 const OWN: readonly string[] = [...Object.keys(NAMES), "onUnfinished", "drift"];
 const OWN_OF_RESUME: readonly string[] = [...OWN, "command", "input"];
 /** What LangGraph's config has, so that nothing of it is taken for a misspelt option of ours. */
@@ -66,34 +66,34 @@ const LANGGRAPHS: ReadonlySet<string> = new Set(
 export function checkedCall(options: unknown, doing: string): RunCall {
   const given = isRecord(options) ? options : {};
   refuseMisspelt(given, doing === "runner.resume" ? OWN_OF_RESUME : OWN, doing);
-  const { threadId: _, taskId: __, graphId: ___, onUnfinished: ____, drift: _____, configurable, ...config } = given;
-  const { thread_id: a, task_id: b, graph_id: c, ...rest } = isRecord(configurable) ? configurable : {};
-  const ids = {
-    threadId: one("threadId", given, a, doing),
-    taskId: one("taskId", given, b, doing),
-    graphId: one("graphId", given, c, doing),
-  };
-  checkThread(ids.threadId, doing);
-  const policies = checkedOptions(POLICIES, { onUnfinished: given["onUnfinished"], drift: given["drift"] });
+  const configurable = isRecord(given["configurable"]) ? given["configurable"] : {};
+  const threadId = one("threadId", given, configurable, doing);
+  checkThread(threadId, doing);
   return {
-    ...ids,
-    threadId: ids.threadId,
-    onUnfinished: policies.onUnfinished,
-    drift: policies.drift,
-    config: { ...config, configurable: rest },
+    threadId,
+    taskId: one("taskId", given, configurable, doing),
+    graphId: one("graphId", given, configurable, doing),
+    ...checkedOptions(POLICIES, { onUnfinished: given["onUnfinished"], drift: given["drift"] }),
+    config: { ...without(given, OWN), configurable: without(configurable, Object.values(NAMES)) },
   };
 }
 
 /** The id that a call names, one way or the other. */
-function one(name: keyof typeof NAMES, given: Record<string, unknown>, configured: unknown, doing: string): string | undefined {
+function one(
+  name: keyof typeof NAMES,
+  given: Record<string, unknown>,
+  configurable: Record<string, unknown>,
+  doing: string,
+): string | undefined {
   const ours = given[name] ?? undefined;
-  const found = ours ?? configured ?? undefined;
+  const theirs = configurable[NAMES[name]] ?? undefined;
+  const found = ours ?? theirs;
   if (found === undefined) return undefined;
   const langGraphs = `configurable.${NAMES[name]}`;
   if (!isId(found)) throw noId(ours === undefined ? langGraphs : name, found, doing);
-  if (ours !== undefined && configured !== undefined && configured !== null && ours !== configured) {
+  if (theirs !== undefined && theirs !== found) {
     throw new TurnsError("INVALID_CONFIG", {
-      problem: `${name} is ${describe(ours)}, but ${langGraphs} is ${describe(configured)}.`,
+      problem: `${name} is ${describe(ours)}, but ${langGraphs} is ${describe(theirs)}.`,
       remedy: "Pass one of the two, or the same in both. Nothing was changed.",
       data: { key: name },
     });
@@ -142,6 +142,12 @@ export function configOf({ threadId, taskId, graphId, config }: RunCall, start: 
   const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graph === undefined ? {} : { graph_id: graph }) };
   const from = start.checkpointId === undefined ? {} : { checkpoint_id: start.checkpointId };
   return { ...config, configurable: { ...config.configurable, ...names, ...from, thread_id: threadId } };
+}
+
+function without(record: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  const rest = { ...record };
+  for (const name of names) delete rest[name];
+  return rest;
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>

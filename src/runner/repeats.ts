@@ -1,4 +1,5 @@
 import { nodePathOf, ofNode } from "../guards/fingerprint";
+import { originalOf } from "../guards/source";
 import type { TurnSaver } from "../saver";
 import { isPregel, type PregelLike } from "../turns/attached-graph";
 import type { Turn } from "../turns/turn";
@@ -39,8 +40,8 @@ function isGraph(graph: PregelLike, path: string): boolean {
   let isOne = false;
   for (const name of path.split("|")) {
     const nodes = graphs.flatMap((each) => (Object.hasOwn(each.nodes, name) ? [each.nodes[name] as GraphNode] : []));
-    isOne = nodes.length > 0 && nodes.every(({ bound }) => isPregel(bound));
-    graphs = nodes.flatMap(({ bound, subgraphs = [] }) => [...subgraphs, bound].filter(isPregel));
+    isOne = nodes.length > 0 && nodes.every(({ bound }) => isPregel(originalOf(bound)));
+    graphs = nodes.flatMap(({ bound, subgraphs = [] }) => [...subgraphs, bound].map(originalOf).filter(isPregel));
   }
   return isOne;
 }
