@@ -28,7 +28,7 @@ import { assess, type Assessment, nothingToResume } from "./runner/assess";
 import { inWords, repeatedBy, restarted, restartInDoubt, rollBack, rollbackAsked, type Start } from "./runner/restart";
 import { warnOfRepeats } from "./runner/repeats";
 import { statusOf, type ThreadStatus } from "./runner/status";
-import { readable } from "./runner/streams";
+import { readable, stopped } from "./runner/streams";
 import { isResume, repeats, isUnreadable, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
@@ -109,10 +109,14 @@ export class GraphRunner<G extends RunnableGraph> {
     const call = checkedCall(options, "runner.stream");
     const release = await this.#taken(call);
     try {
+      let current: AsyncIterable<unknown> | undefined;
       const run = async (start: Start): Promise<AsyncIterable<unknown>> =>
-        (await this.graph.stream(start.input as never, this.#configOf(call, start) as never)) as AsyncIterable<unknown>;
+        (current = (await this.graph.stream(
+          start.input as never,
+          this.#configOf(call, start) as never,
+        )) as AsyncIterable<unknown>);
       const first = await run(await this.#admitted(input, call));
-      const chunks = readable(thenRelease(this.#streamed(first, run), release));
+      const chunks = readable(thenRelease(this.#streamed(first, run), release), () => stopped(current));
       this.#unread.register(chunks, release);
       return chunks as IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>;
     } catch (error) {
@@ -144,18 +148,20 @@ export class GraphRunner<G extends RunnableGraph> {
   ): IterableReadableStream<StreamEvent | Uint8Array> {
     const call = checkedCall(options, "runner.streamEvents");
     refuseOtherEvents(call.config["version"]);
-    return readable(this.#events(input, call, streamOptions));
+    let current: AsyncIterable<StreamEvent> | undefined;
+    const run = (start: Start): AsyncIterable<StreamEvent> =>
+      (current = eventSourceOf(this.graph, this.#pregel).streamEvents(
+        start.input,
+        this.#configOf(call, start) as never,
+        streamOptions,
+      ));
+    return readable(this.#events(input, call, run), () => stopped(current));
   }
 
-  async *#events(input: unknown, call: RunCall, streamOptions: EventStreamOptions): AsyncGenerator<StreamEvent | Uint8Array> {
+  /** The run begins with the first look at its events. */
+  async *#events<T>(input: unknown, call: RunCall, run: (start: Start) => AsyncIterable<T>): AsyncGenerator<T> {
     const release = await this.#taken(call);
     try {
-      const run = ({ input: given, checkpointId }: Start): AsyncIterable<StreamEvent> =>
-        eventSourceOf(this.graph, this.#pregel).streamEvents(
-          given,
-          this.#configOf(call, { input: given, checkpointId }) as never,
-          streamOptions,
-        );
       yield* this.#streamed(run(await this.#admitted(input, call)), run);
     } finally {
       await release();

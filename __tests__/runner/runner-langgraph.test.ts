@@ -236,6 +236,34 @@ describe("S8.3 streams are LangGraph's", () => {
     at.saver.close();
   });
 
+  test("S8.3 who stops reading stops the run at once, also while a node has nothing to give, and the thread is free", async () => {
+    const at = world();
+    let calls = 0;
+    const aborted = (signal: AbortSignal): Promise<never> =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))));
+    const graph = new StateGraph(State)
+      .addNode("slow", async (_, config) => {
+        if (++calls === 1) await aborted((config as LangGraphRunnableConfig).signal!);
+        return { log: ["slow"] };
+      })
+      .addEdge(START, "slow")
+      .compile({ checkpointer: at.saver });
+    const runner = new GraphRunner(graph);
+    const options = { threadId: "t", streamMode: "values", encoding: "text/event-stream" } as const;
+    const response = new Response(await runner.stream({ log: [] }, options));
+    const reader = response.body!.getReader();
+    await reader.read();
+    const pending = reader.read();
+    while ((await at.saver.inFlight("t")).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await reader.cancel();
+    expect(await pending).toMatchObject({ done: true });
+    while (await at.saver.isRunning("t")) await new Promise((resolve) => setTimeout(resolve, 5));
+    for await (const { name } of runner.streamEvents(null, { threadId: "t", version: "v2" })) if (name === "slow") break;
+    while (await at.saver.isRunning("t")) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["slow"] });
+    at.saver.close();
+  });
+
   test("S8.3 an agent that carries its graph, and a functional graph", async () => {
     const at = world();
     const graph = lineGraph(at, ["a"]);
