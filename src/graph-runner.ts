@@ -27,8 +27,9 @@ import {
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
 import { inWords, repeatedBy, restarted, restartInDoubt, rollBack, rollbackAsked, type Start } from "./runner/restart";
 import { warnOfRepeats } from "./runner/repeats";
-import { statusOf, type ThreadStatus } from "./runner/status";
+import { statusOf } from "./runner/status";
 import { readable, stopped } from "./runner/streams";
+import type { ThreadStatus } from "./runner/thread-status";
 import { isResume, repeats, isUnreadable, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
@@ -38,7 +39,8 @@ import type { Turn } from "./turns/turn";
 export type { ResumeOptions, RunOptions } from "./runner/call";
 export type { LangGraphConfig, Result, RunnableGraph } from "./runner/graph-types";
 export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
-export type { ThreadStatus, NodeOutcome, WaitingInterrupt } from "./runner/status";
+export type { NodeOutcome } from "./runner/run-nodes";
+export type { ThreadStatus, WaitingInterrupt } from "./runner/thread-status";
 
 type EventStreamOptions = Parameters<Runnable["streamEvents"]>[2];
 

@@ -1,63 +1,12 @@
 import { inspect } from "node:util";
-import type { GraphDifference } from "../guards/compare";
 import type { Effect } from "../effects/types";
 import type { TurnSaver } from "../saver";
-import type { LastRun, TokenCounts } from "../store/store";
+import type { LastRun } from "../store/store";
 import type { Turn } from "../turns/turn";
 import { assess, type AssessParts } from "./assess";
 import type { Question } from "./last-run";
-import { type NodeOutcome, outcomeOf, type RunNodes } from "./run-nodes";
-import { statusInWords } from "./status-words";
-
-/** A question that a node asked with `interrupt()` and that nobody has answered. */
-export interface WaitingInterrupt {
-  /** LangGraph's id of it, by which it is answered: `new Command({ resume: { [id]: answer } })`. Undefined in threads of an older LangGraph. */
-  id: string | undefined;
-  /** What the node gave to `interrupt()`. */
-  value: unknown;
-  /** The innermost node that asks. */
-  node: string;
-  /** Its place in the graph: `sub|ask`. */
-  path: string;
-  /** Namespace of the checkpoint that the node started from; empty in the outermost graph. */
-  checkpointNs: string;
-  nodeTaskId: string;
-  /** The user's task. */
-  taskId: string | undefined;
-}
-
-/**
- * How a thread stands (S4.1), for whoever wants to repair it from outside. `String(status)`, `console.log(status)` and `util.inspect` give
- * five lines for a person to read.
- */
-export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "inFlight"> {
-  threadId: string;
-  graphId: string | undefined;
-  /** The user's task that the last run belongs to. */
-  taskId: string | undefined;
-  /** Whether some live process is running it. */
-  running: boolean;
-  /** Whether nothing is left to do. */
-  finished: boolean;
-  /** Nodes that come next or wait for an answer, as LangGraph sees it. */
-  next: readonly string[];
-  /** The questions that wait for a person's answer. */
-  waiting: readonly WaitingInterrupt[];
-  /** Whether `resume` would continue where the run stopped. */
-  resumable: boolean;
-  /** Why not; the codes are those of the errors in docs/errors.md, and `FINISHED`. */
-  reason: { code: string; message: string } | undefined;
-  /** What speaks against going on (`changes`, in words), and all that differs; undefined if the graph of the run is not known. */
-  drift: { changes: readonly string[]; report: GraphDifference } | undefined;
-  /** Effects of the last run that somebody has to settle, unless they are retried or probed by themselves. */
-  inDoubt: readonly Effect[];
-  /** What the models of the last run's nodes reported. */
-  tokens: TokenCounts;
-  /** Five lines: the thread, how far it is, what it waits for or what was running, how it can be resumed, what it used and left in doubt. */
-  toString(): string;
-}
-
-export type { NodeOutcome };
+import { outcomeOf, type RunNodes } from "./run-nodes";
+import { statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
 
 export async function statusOf(parts: AssessParts, threadId: string): Promise<ThreadStatus> {
   const { saver } = parts;

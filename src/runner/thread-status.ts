@@ -1,6 +1,56 @@
 import { inspect } from "node:util";
-import type { NodeOutcome } from "./run-nodes";
-import type { ThreadStatus } from "./status";
+import type { Effect } from "../effects/types";
+import type { GraphDifference } from "../guards/compare";
+import type { TokenCounts } from "../store/store";
+import type { NodeOutcome, RunNodes } from "./run-nodes";
+
+/** A question that a node asked with `interrupt()` and that nobody has answered. */
+export interface WaitingInterrupt {
+  /** LangGraph's id of it, by which it is answered: `new Command({ resume: { [id]: answer } })`. Undefined in threads of an older LangGraph. */
+  id: string | undefined;
+  /** What the node gave to `interrupt()`. */
+  value: unknown;
+  /** The innermost node that asks. */
+  node: string;
+  /** Its place in the graph: `sub|ask`. */
+  path: string;
+  /** Namespace of the checkpoint that the node started from; empty in the outermost graph. */
+  checkpointNs: string;
+  nodeTaskId: string;
+  /** The user's task. */
+  taskId: string | undefined;
+}
+
+/**
+ * How a thread stands (S4.1), for whoever wants to repair it from outside. `String(status)`, `console.log(status)` and `util.inspect` give
+ * five lines for a person to read.
+ */
+export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "inFlight"> {
+  threadId: string;
+  graphId: string | undefined;
+  /** The user's task that the last run belongs to. */
+  taskId: string | undefined;
+  /** Whether some live process is running it. */
+  running: boolean;
+  /** Whether nothing is left to do. */
+  finished: boolean;
+  /** Nodes that come next or wait for an answer, as LangGraph sees it. */
+  next: readonly string[];
+  /** The questions that wait for a person's answer. */
+  waiting: readonly WaitingInterrupt[];
+  /** Whether `resume` would continue where the run stopped. */
+  resumable: boolean;
+  /** Why not; the codes are those of the errors in docs/errors.md, and `FINISHED`. */
+  reason: { code: string; message: string } | undefined;
+  /** What speaks against going on (`changes`, in words), and all that differs; undefined if the graph of the run is not known. */
+  drift: { changes: readonly string[]; report: GraphDifference } | undefined;
+  /** Effects of the last run that somebody has to settle, unless they are retried or probed by themselves. */
+  inDoubt: readonly Effect[];
+  /** What the models of the last run's nodes reported. */
+  tokens: TokenCounts;
+  /** Five lines: the thread, how far it is, what it waits for or what was running, how it can be resumed, what it used and left in doubt. */
+  toString(): string;
+}
 
 /** How many of a kind are named, and how long a line may be. */
 const NAMED_MAX = 5;
@@ -35,13 +85,14 @@ function nodes({ completed, next }: ThreadStatus): string {
 }
 
 function course({ waiting, failed, inFlight, running }: ThreadStatus): string {
-  if (waiting.length > 0)
-    return `Waiting: ${list(waiting.map(({ path, value, id }) => `${path} asks ${shown(value)} (interrupt ${id ?? "without id"})`))}`;
-  if (failed.length > 0)
-    return `Failed: ${list(failed.map(({ path, attempt, error }) => `${path}, attempt ${attempt}${error === undefined ? "" : `: ${error.name}: ${error.message}`}`))}`;
-  if (inFlight.length > 0)
-    return `${running ? "Running" : "In flight"}: ${list(inFlight.map(({ path, attempt, at }) => `${path}, attempt ${attempt}, since ${at.toISOString()}`))}`;
-  return "Waiting: nothing. In flight: nothing.";
+  const asks = waiting.map(({ path, value, id }) => `${path} asks ${shown(value)} (interrupt ${id ?? "without id"})`);
+  const broken = failed.map(({ path, attempt, error }) => {
+    return `${path}, attempt ${attempt}${error === undefined ? "" : `: ${error.name}: ${error.message}`}`;
+  });
+  const open = inFlight.map(({ path, attempt, at }) => `${path}, attempt ${attempt}, since ${at.toISOString()}`);
+  const parts = Object.entries({ Waiting: asks, Failed: broken, [running ? "Running" : "In flight"]: open });
+  const told = parts.filter(([, those]) => those.length > 0).map(([kind, those]) => `${kind}: ${list(those)}`);
+  return told.length === 0 ? "Waiting: nothing. In flight: nothing." : told.join(". ");
 }
 
 /** The call that gets the thread on. */
