@@ -1,3 +1,4 @@
+/* eslint @typescript-eslint/no-unused-vars: off -- what is compiled only is used as types */
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { StreamEvent } from "@langchain/core/tracers/log_stream";
 import { FakeListChatModel } from "@langchain/core/utils/testing";

@@ -11,9 +11,9 @@ export function readable<T>(chunks: AsyncGenerator<T>, stop: () => unknown): Ite
   return new IterableReadableStream<T>(
     {
       async pull(controller: ReadableStreamDefaultController<T>) {
-        const { value, done } = await chunks.next();
-        if (done === true) controller.close();
-        else controller.enqueue(value);
+        const next = await chunks.next();
+        if (next.done === true) controller.close();
+        else controller.enqueue(next.value);
       },
       async cancel(reason: unknown) {
         await stop();
