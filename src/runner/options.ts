@@ -22,7 +22,8 @@ export interface NodeOptions extends GateDefaults {
 export interface GraphRunnerOptions {
   /**
    * What happens to new input on a thread whose last run is unfinished. `"refuse"` (default) with UNFINISHED_WORK; `"finish"` resumes
-   * it first, and refuses if it then waits for a person; `"abandon"` lets the new input replace it, as LangGraph does by itself.
+   * it first, and refuses if it then waits for a person: right for most chats; `"abandon"` lets the new input replace it, as LangGraph does
+   * by itself. See docs/runner.md.
    */
   onUnfinished?: "refuse" | "finish" | "abandon";
   nodes?: Readonly<Record<string, NodeOptions>>;
