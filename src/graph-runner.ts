@@ -1,7 +1,10 @@
+import type { Runnable } from "@langchain/core/runnables";
+import type { StreamEvent } from "@langchain/core/tracers/log_stream";
+import type { IterableReadableStream } from "@langchain/core/utils/stream";
+import type { StreamMode } from "@langchain/langgraph";
 import { internalsOf } from "./internals";
 import { describe, TurnsError } from "./errors";
 import type { Effects } from "./effects/effects";
-import { nodePathOf, ofNode } from "./guards/fingerprint";
 import {
   type CompensationReport,
   type FinishRequest,
@@ -10,12 +13,13 @@ import {
   type TakeBackReport,
   unfinishedRewind,
 } from "./rewind/plan";
+import { refuseUnasked } from "./runner/answers";
+import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions } from "./runner/call";
+import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
   attachOptionsOf,
-  checkedCall,
   type CheckedRunnerOptions,
   checkedRunnerOptions,
-  checkThread,
   type GraphRunnerOptions,
   refuseUnknownNodes,
 } from "./runner/options";
@@ -29,7 +33,10 @@ import {
   type Start,
   unreadableAfterEffects,
 } from "./runner/restart";
-import { statusOf, type ThreadStatus } from "./runner/status";
+import { warnOfRepeats } from "./runner/repeats";
+import { statusOf } from "./runner/status";
+import { readable, stopped } from "./runner/streams";
+import type { ThreadStatus } from "./runner/thread-status";
 import {
   didEffects,
   effectsOfRun,
@@ -45,46 +52,13 @@ import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
 import type { Turn } from "./turns/turn";
 
+export type { ResumeOptions, RunOptions } from "./runner/call";
+export type { LangGraphConfig, Result, RunnableGraph } from "./runner/graph-types";
 export type { GraphRunnerOptions, NodeOptions } from "./runner/options";
-export type { ThreadStatus, NodeOutcome } from "./runner/status";
+export type { NodeOutcome } from "./runner/run-nodes";
+export type { ThreadStatus, WaitingInterrupt } from "./runner/thread-status";
 
-/** What a {@link GraphRunner} runs: a compiled graph, a functional entrypoint, or an agent that carries its graph as `.graph`. */
-export interface RunnableGraph {
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the graph's own input, output and config types are kept by inference
-  invoke(input: any, config?: any): Promise<any>;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as above
-  stream(input: any, config?: any): Promise<any>;
-}
-
-/** Where a run belongs, beside LangGraph's own config, which is passed on. */
-export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraphConfig<G>, "configurable"> & {
-  threadId: string;
-  /** The user's task this input belongs to. Not given: the input starts one, named after its checkpoint. */
-  taskId?: string;
-  graphId?: string;
-  /** Overrides the runner's `onUnfinished` for this call. */
-  onUnfinished?: GraphRunnerOptions["onUnfinished"];
-  /** Overrides the runner's `drift` for this call. */
-  drift?: GraphRunnerOptions["drift"];
-  configurable?: Record<string, unknown>;
-};
-
-export type Result<G extends RunnableGraph> = Awaited<ReturnType<G["invoke"]>>;
-
-export type LangGraphConfig<G extends RunnableGraph> = NonNullable<Parameters<G["invoke"]>[1]> &
-  NonNullable<Parameters<G["stream"]>[1]>;
-
-export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOptions<G>, "onUnfinished" | "threadId"> & {
-  threadId: string;
-  /**
-   * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run continues where it stopped. After a
-   * crash the question on record may have been answered already. Then the run continues without the command, and a warning says so.
-   * The result, or the thread's state, says which question is open.
-   */
-  command?: object;
-  /** What to begin with if there is nothing to resume, or if the run has to begin anew and its own input is not wanted or not readable. */
-  input?: Parameters<G["invoke"]>[0];
-};
+type EventStreamOptions = Parameters<Runnable["streamEvents"]>[2];
 
 /**
  * Runs, resumes and rewinds one graph on its {@link TurnSaver}, and keeps the saver's promises where LangGraph by itself would not: new
@@ -125,32 +99,44 @@ export class GraphRunner<G extends RunnableGraph> {
   /**
    * Runs the graph on a thread, to its end or to an interrupt.
    *
-   * @param input new input, a Command, or null to go on as {@link resume} does
+   * @param input new input, a Command, or null to continue as {@link resume} does
+   * @param options the thread, as `{ threadId }` or as LangGraph's `{ configurable: { thread_id } }`, and anything else that LangGraph takes
    * @throws {TurnsError} THREAD_RUNNING, UNFINISHED_WORK, REWIND_UNFINISHED, INVALID_CONFIG, and as {@link resume}; VALIDATION_FAILED
    *   from a gate; and what the graph throws
    */
-  async invoke(input: Parameters<G["invoke"]>[0], options: RunOptions<G>): Promise<Result<G>> {
-    return this.#alone(options, async () => this.#invoked(await this.#admitted(input, options), options));
+  async invoke(input: GraphInput<G>, options: RunOptions<G>): Promise<Result<G>> {
+    const call = checkedCall(options, "runner.invoke");
+    return this.#alone(call, async () => this.#invoked(await this.#admitted(input, call), call));
   }
 
   /**
-   * {@link invoke} as LangGraph's stream; every stream mode passes through. The chunks have the type that the graph's own `stream`
-   * gives for the mode. After a rollback the stream goes on with the chunks of the new attempt; those of the failed one were given already.
+   * {@link invoke} as LangGraph's stream; every stream mode passes through, and the chunks have LangGraph's types for it. With `null` or an
+   * answer for input it is {@link resume} as a stream. After a rollback the stream continues with the chunks of the new attempt; those of the
+   * failed one were given already. With `onUnfinished: "finish"` only the new input's chunks are given.
    *
    * @throws as invoke
    */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what a chunk is depends on the stream modes
-  async stream(input: Parameters<G["stream"]>[0], options: RunOptions<G>): Promise<AsyncIterable<any>> {
-    const release = await this.#taken(options);
+  async stream<
+    Mode extends StreamMode | StreamMode[] | undefined = undefined,
+    Subgraphs extends boolean = false,
+    Encoding extends "text/event-stream" | undefined = undefined,
+  >(
+    input: GraphInput<G>,
+    options: RunOptions<G> & { streamMode?: Mode; subgraphs?: Subgraphs; encoding?: Encoding },
+  ): Promise<IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>> {
+    const call = checkedCall(options, "runner.stream");
+    const release = await this.#taken(call);
     try {
-      const start = await this.#admitted(input, options);
-      const first = (await this.graph.stream(
-        start.input,
-        configOf(options, start, this.#options.graphId),
-      )) as AsyncIterable<unknown>;
-      const chunks = thenRelease(this.#streamed(first, options), release);
+      let current: AsyncIterable<unknown> | undefined;
+      const run = async (start: Start): Promise<AsyncIterable<unknown>> =>
+        (current = (await this.graph.stream(
+          start.input as never,
+          this.#configOf(call, start) as never,
+        )) as AsyncIterable<unknown>);
+      const first = await run(await this.#admitted(input, call));
+      const chunks = readable(thenRelease(this.#streamed(first, run), release), () => stopped(current));
       this.#unread.register(chunks, release);
-      return chunks;
+      return chunks as IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>;
     } catch (error) {
       await release();
       throw error;
@@ -158,19 +144,62 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /**
-   * Goes on where the thread stopped: after a crash, an error, a repair, or with a `command` after an interrupt. Node tasks that
+   * {@link invoke} as LangChain's events (`version: "v2"`). As with LangGraph the stream is there at once; the run begins when somebody reads
+   * it, and a refusal reaches the reader.
+   *
+   * @throws as invoke, when it is read
+   */
+  streamEvents(
+    input: GraphInput<G>,
+    options: RunOptions<G> & { version: "v1" | "v2"; encoding: "text/event-stream" },
+    streamOptions?: EventStreamOptions,
+  ): IterableReadableStream<Uint8Array>;
+  streamEvents(
+    input: GraphInput<G>,
+    options: RunOptions<G> & { version: "v1" | "v2"; encoding?: undefined },
+    streamOptions?: EventStreamOptions,
+  ): IterableReadableStream<StreamEvent>;
+  streamEvents(
+    input: GraphInput<G>,
+    options: RunOptions<G> & { version: "v1" | "v2" },
+    streamOptions?: EventStreamOptions,
+  ): IterableReadableStream<StreamEvent | Uint8Array> {
+    const call = checkedCall(options, "runner.streamEvents");
+    refuseOtherEvents(call.config["version"]);
+    let current: AsyncIterable<StreamEvent> | undefined;
+    const run = (start: Start): AsyncIterable<StreamEvent> =>
+      (current = eventSourceOf(this.graph, this.#pregel).streamEvents(
+        start.input,
+        this.#configOf(call, start) as never,
+        streamOptions,
+      ));
+    return readable(this.#events(input, call, run), () => stopped(current));
+  }
+
+  /** The run begins with the first look at its events. */
+  async *#events<T>(input: unknown, call: RunCall, run: (start: Start) => AsyncIterable<T>): AsyncGenerator<T> {
+    const release = await this.#taken(call);
+    try {
+      yield* this.#streamed(run(await this.#admitted(input, call)), run);
+    } finally {
+      await release();
+    }
+  }
+
+  /**
+   * Continues where the thread stopped: after a crash, an error, a repair, or with a `command` after an interrupt. Node tasks that
    * durably ended do not run again; a thread that is finished gives its result. If nodes that had ended changed since, or the thread
    * cannot be read, the run starts again or is refused, as the options `drift` and `onCorrupted` say (S4.2, S4.3).
    *
-   * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint and no `input` is given; GRAPH_CHANGED, WRONG_GRAPH,
-   *   SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING, REWIND_UNFINISHED, INVALID_CONFIG; EFFECT_IN_DOUBT from an effect,
-   *   and if a run would begin anew with effects in doubt; and what the graph throws
+   * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint and no `input` is given; UNKNOWN_INTERRUPT for an answer to
+   *   a question that nobody asked; GRAPH_CHANGED, WRONG_GRAPH, SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING, REWIND_UNFINISHED,
+   *   INVALID_CONFIG; EFFECT_IN_DOUBT from an effect, and if a run would start again with effects in doubt; and what the graph throws
    */
   async resume(options: ResumeOptions<G>): Promise<Result<G>> {
-    checkedCall(options, "resume");
-    const { command, input, ...run } = options as ResumeOptions<G> & { input?: unknown };
-    const given = run as unknown as RunOptions<G>;
-    return this.#alone(given, async () => this.#invoked(await this.#resumed(command ?? null, given, input), given));
+    const call = checkedCall(options, "runner.resume");
+    const { command, input, ...config } = call.config;
+    const run = { ...call, config: { ...config, configurable: call.config.configurable } };
+    return this.#alone(run, async () => this.#invoked(await this.#resumed(command ?? null, run, input), run));
   }
 
   /**
@@ -178,8 +207,8 @@ export class GraphRunner<G extends RunnableGraph> {
    * Nothing is changed.
    */
   async status(threadId: string): Promise<ThreadStatus> {
-    checkThread(threadId, "status");
-    return statusOf(this.#assessed({ threadId } as RunOptions<G>), threadId);
+    checkThread(threadId, "runner.status");
+    return statusOf(this.#assessed({}), threadId);
   }
 
   /** {@link TurnSaver.rewind}, with the runner's undos. @throws as there */
@@ -219,8 +248,8 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** Nobody else runs the thread meanwhile. @throws {TurnsError} THREAD_RUNNING */
-  async #alone(options: RunOptions<G>, work: () => Promise<unknown>): Promise<Result<G>> {
-    const release = await this.#taken(options);
+  async #alone(call: RunCall, work: () => Promise<unknown>): Promise<Result<G>> {
+    const release = await this.#taken(call);
     try {
       return (await work()) as Result<G>;
     } finally {
@@ -229,8 +258,7 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** @returns what gives the thread back, and brings its CHECKPOINT.md to an end */
-  async #taken(options: RunOptions<G>): Promise<() => Promise<void>> {
-    const threadId = checkedCall(options, "a run");
+  async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
     const release = await internalsOf(this.saver).reserve(threadId);
     if (this.#options.checkpointFile === undefined) return release;
     try {
@@ -268,10 +296,10 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  async #invoked(start: Start, options: RunOptions<G>): Promise<unknown> {
+  async #invoked(start: Start, call: RunCall): Promise<unknown> {
     for (let at = start; ;) {
       try {
-        return await this.graph.invoke(at.input, configOf(options, at, this.#options.graphId));
+        return await this.graph.invoke(at.input as never, this.#configOf(call, at) as never);
       } catch (error) {
         if (!(await this.#rolledBack(error))) throw error;
         at = { input: null, checkpointId: undefined };
@@ -279,17 +307,23 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  async *#streamed(first: AsyncIterable<unknown>, options: RunOptions<G>): AsyncGenerator<unknown> {
+  async *#streamed<T>(
+    first: AsyncIterable<T>,
+    run: (start: Start) => AsyncIterable<T> | Promise<AsyncIterable<T>>,
+  ): AsyncGenerator<T> {
     for (let chunks = first; ;) {
       try {
         yield* chunks;
         return;
       } catch (error) {
         if (!(await this.#rolledBack(error))) throw error;
-        const again = configOf(options, { input: null, checkpointId: undefined }, this.#options.graphId);
-        chunks = (await this.graph.stream(null, again)) as AsyncIterable<unknown>;
+        chunks = await run({ input: null, checkpointId: undefined });
       }
     }
+  }
+
+  #configOf(call: RunCall, start: Start): object {
+    return configOf(call, start, this.#options.graphId);
   }
 
   async #rolledBack(error: unknown): Promise<boolean> {
@@ -298,18 +332,18 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** New input is refused while something on the thread is unfinished; a resume or a time travel is not. */
-  async #admitted(input: unknown, options: RunOptions<G>): Promise<Start> {
-    const { threadId } = options;
-    const policy = options.onUnfinished ?? this.#options.onUnfinished;
-    const isTimeTravel = options.configurable?.["checkpoint_id"] !== undefined;
-    if (isResume(input) && !isTimeTravel) return this.#resumed(input, options, undefined);
+  async #admitted(input: unknown, call: RunCall): Promise<Start> {
+    const { threadId } = call;
+    const policy = call.onUnfinished ?? this.#options.onUnfinished;
+    const isTimeTravel = call.config.configurable["checkpoint_id"] !== undefined;
+    if (isResume(input) && !isTimeTravel) return this.#resumed(input, call, undefined);
     await this.#refuseUnfinishedRewind(threadId);
     const start = { input, checkpointId: undefined };
     if (isTimeTravel || policy === "abandon") return start;
     let unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
     if (policy === "finish" && unfinished?.waits === false) {
       // All but what names the new input's own task.
-      const again = { ...options, taskId: undefined, configurable: { ...options.configurable, task_id: undefined } };
+      const again = { ...call, taskId: undefined };
       await this.#invoked(await this.#resumed(null, again, undefined), again);
       unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
     }
@@ -317,21 +351,21 @@ export class GraphRunner<G extends RunnableGraph> {
     return start;
   }
 
-  async #resumed(input: unknown, options: RunOptions<G>, instead: unknown): Promise<Start> {
-    const { threadId } = options;
+  async #resumed(input: unknown, call: RunCall, instead: unknown): Promise<Start> {
+    const { threadId } = call;
     await this.#refuseUnfinishedRewind(threadId);
-    const found = await assess(this.#assessed(options), threadId);
+    const found = await assess(this.#assessed(call), threadId);
     const { obstacle } = found;
     if (obstacle === undefined) {
       if (found.accepted.length > 0) await this.#tellAccepted(threadId, found);
-      return this.#goesOn(threadId, input, found);
+      return this.#goesOn(call, input, found);
     }
     if (obstacle.code === "NOTHING_TO_RESUME") {
       if (instead === undefined || instead === null) throw nothingToResume(threadId);
       return { input: instead, checkpointId: undefined };
     }
     const effects = await effectsOfRun(this.saver, threadId, found.run);
-    const policy = this.#policyFor(obstacle, options, didEffects(effects));
+    const policy = this.#policyFor(obstacle, call, didEffects(effects));
     if (obstacle.code === "GRAPH_CHANGED")
       this.events.emit("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: effects.done });
     if (policy === "refuse")
@@ -342,15 +376,17 @@ export class GraphRunner<G extends RunnableGraph> {
         told,
         "the graph changed since its completed nodes ran; the run continues with what they did",
       );
-      return this.#goesOn(threadId, input, found);
+      return this.#goesOn(call, input, found);
     }
     return this.#begunAnew(threadId, found, effects, instead);
   }
 
   /** An answer to a question that was answered before a crash is left out: LangGraph would give it to the next question. */
-  async #goesOn(threadId: string, input: unknown, { run }: Assessment): Promise<Start> {
-    await this.#warnOfRepeats(threadId);
-    if (!repeats(input, run?.answered ?? [])) return { input, checkpointId: undefined };
+  async #goesOn({ threadId, config }: RunCall, input: unknown, found: Assessment): Promise<Start> {
+    const isRepeated = repeats(input, found.run?.answered ?? []);
+    if (!isRepeated) refuseUnasked(threadId, input, found, this.#pregel, config);
+    await warnOfRepeats(this.saver, this.#pregel, threadId, this.#options.nodes);
+    if (!isRepeated) return { input, checkpointId: undefined };
     const why =
       "the question on record was answered before the run stopped, so the answer given now is not used: the run continues without it. " +
       "Look which question is open, and answer that one";
@@ -368,10 +404,10 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /** What nobody chose depends on what would be repeated (S8.4). */
-  #policyFor(obstacle: TurnsError, options: RunOptions<G>, didEffects: boolean): "restart" | "refuse" | "continue" {
+  #policyFor(obstacle: TurnsError, call: RunCall, didEffects: boolean): "restart" | "refuse" | "continue" {
     const isDrift = obstacle.code === "GRAPH_CHANGED";
     if (!isDrift && !isUnreadable(obstacle)) return "refuse";
-    const chosen = isDrift ? (options.drift ?? this.#options.drift) : this.#options.onCorrupted;
+    const chosen = isDrift ? (call.drift ?? this.#options.drift) : this.#options.onCorrupted;
     if (typeof chosen === "string") return chosen;
     return didEffects ? "refuse" : "restart";
   }
@@ -393,17 +429,7 @@ export class GraphRunner<G extends RunnableGraph> {
     if (rewind !== undefined) throw unfinishedRewind(rewind, `a run of thread ${describe(threadId)}`);
   }
 
-  async #warnOfRepeats(threadId: string): Promise<void> {
-    for (const turn of await this.saver.turns.inFlight(threadId)) {
-      if (ofNode(this.#options.nodes, nodePathOf(turn.nodeNs))?.idempotent === true) continue;
-      internalsOf(this.saver).logger.warn(
-        { threadId, node: turn.nodeName, nodeTaskId: turn.nodeTaskId, attempt: turn.attempt, since: turn.createdAt },
-        `node ${JSON.stringify(turn.nodeName)} was at work when the run stopped and runs again; declare it idempotent if that is harmless`,
-      );
-    }
-  }
-
-  #assessed({ graphId, drift = this.#options.drift }: RunOptions<G>): Parameters<typeof assess>[0] {
+  #assessed({ graphId, drift = this.#options.drift }: Partial<Pick<RunCall, "graphId" | "drift">>): Parameters<typeof assess>[0] {
     const accept = typeof drift === "object" ? drift.accept : [];
     return { saver: this.saver, graph: this.#pregel, graphId: graphId ?? this.#options.graphId, accept };
   }
@@ -428,18 +454,20 @@ async function* thenRelease<T>(chunks: AsyncIterable<T>, release: () => Promise<
   }
 }
 
-function configOf(options: RunOptions, start: Start, ownGraphId: string | undefined): Record<string, unknown> {
-  const {
-    threadId,
-    taskId,
-    graphId,
-    onUnfinished: _,
-    drift: __,
-    configurable,
-    ...config
-  } = options as RunOptions & Record<string, unknown>;
-  const graph = graphId ?? ownGraphId;
-  const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graph === undefined ? {} : { graph_id: graph }) };
-  const from = start.checkpointId === undefined ? {} : { checkpoint_id: start.checkpointId };
-  return { ...config, configurable: { ...configurable, ...names, ...from, thread_id: threadId } };
+interface EventSource {
+  streamEvents(input: unknown, config: never, streamOptions: EventStreamOptions): AsyncIterable<StreamEvent>;
+}
+
+/** An agent that carries its graph may have no events of its own. */
+function eventSourceOf(graph: object, pregel: PregelLike): EventSource {
+  return ("streamEvents" in graph ? graph : pregel) as EventSource;
+}
+
+function refuseOtherEvents(version: unknown): void {
+  if (version === "v1" || version === "v2") return;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: `Option "version" of runner.streamEvents is ${describe(version)}, and the runner knows "v2" and "v1".`,
+    remedy: 'Pass version: "v2", or call runner.stream with subgraphs: true and all the modes you need.',
+    data: { option: "version" },
+  });
 }

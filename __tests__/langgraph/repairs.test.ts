@@ -552,8 +552,9 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
       const again = { threadId: "t", command: new Command({ resume: by(id, "A again") }) };
       expect(question(await graph.getState(thread()))).toBe("one?");
       expect((await call(runner, again)).__interrupt__).toMatchObject([{ value: "two?" }]);
-      expect(question(await graph.getState(thread()))).toBe("two?");
-      const command = new Command({ resume: by(id, "B") });
+      const open = await graph.getState(thread());
+      expect(question(open)).toBe("two?");
+      const command = new Command({ resume: by(open.tasks[0].interrupts[0].id, "B") });
       expect((await runner.resume({ threadId: "t", command })).log).toEqual(["A", "B"]);
     },
   );

@@ -212,12 +212,15 @@ describe("S2.5 runner: unfinished work", () => {
     await saver.copyThread("t", "u");
     // The other process compiled the same source another way, which a source hash takes for a change.
     const drift = "continue";
-    const repeats = (): string[] => warnings.filter((message) => message.includes("was at work when the run stopped"));
+    const repeats = (): string[] => warnings.filter((message) => message.startsWith("Re-running"));
     const declared = new GraphRunner(fragileGraph(saver, { now: false }), { nodes: { b: { idempotent: true } }, drift });
     await declared.resume({ threadId: "u" });
     expect(repeats()).toEqual([]);
     await new GraphRunner(fragileGraph(saver, { now: false }), { drift }).resume({ threadId: "t" });
-    expect(repeats()).toEqual([expect.stringContaining('node "b" was at work when the run stopped')]);
+    expect(repeats()).toEqual([
+      'Re-running node "b" of thread "t": the process stopped while it was running. Anything it did outside effect() may happen twice. ' +
+        "To silence this: new GraphRunner(graph, { nodes: { b: { idempotent: true } } })",
+    ]);
     saver.close();
   });
 
@@ -294,7 +297,7 @@ describe("S2.5 runner: unfinished work", () => {
       await new GraphRunner(build(later), { nodes: { [name]: { idempotent: true } }, drift: "continue" }).resume({
         threadId: "u",
       });
-      expect({ name, warned: warnings.some((line) => line.includes('node "inner" was at work')) }).toEqual({
+      expect({ name, warned: warnings.some((line) => line.startsWith('Re-running node "outer|inner"')) }).toEqual({
         name,
         warned: warns,
       });

@@ -61,7 +61,7 @@ describe("S2.8 chaos: crashes in the first, a middle and the last layer", () => 
       const result = await runner.resume({ threadId: "t" });
       expect(result).toEqual(await line(world(), names).invoke({ log: ["in"] }, { threadId: "t" }));
       for (const name of names) expect([name, at.ledger.count(name)]).toEqual([name, name === layer ? 2 : 1]);
-      expect(at.warnings).toEqual([expect.stringContaining(`node "${layer}" was at work when the run stopped`)]);
+      expect(at.warnings).toEqual([expect.stringContaining(`Re-running node "${layer}"`)]);
       at.saver.close();
     },
   );

@@ -19,16 +19,17 @@ afterEach(() => {
 const bad = (value: unknown): never => value as never;
 
 describe("what a call of the runner says", () => {
-  test.each([undefined, null, "t", {}, { configurable: { thread_id: "t" } }])(
+  test.each([undefined, null, "t", {}, { configurable: {} }, { configurable: { thread_id: "" } }, { threadId: 7 }])(
     "S3.2 %j names no thread: refused with the words of the runner, nothing runs",
     async (options) => {
       const runner = new GraphRunner(chain(saver));
-      for (const call of [() => runner.invoke({ log: [] }, bad(options)), () => runner.stream({ log: [] }, bad(options))]) {
-        await expect(call()).rejects.toMatchObject({
+      for (const call of ["invoke", "stream"] as const) {
+        await expect(runner[call]({ log: [] }, bad(options))).rejects.toMatchObject({
           code: "INVALID_CONFIG",
-          message: expect.stringContaining("runner.invoke(input"),
+          message: expect.stringContaining(`runner.${call}(input, { threadId: "my-thread" })`),
         });
       }
+      expect(() => runner.streamEvents({ log: [] }, bad(options))).toThrow(expect.objectContaining({ code: "INVALID_CONFIG" }));
       await expect(runner.resume(bad(options))).rejects.toMatchObject({ code: "INVALID_CONFIG" });
       await expect(runner.status(bad(undefined))).rejects.toMatchObject({ code: "INVALID_CONFIG" });
     },

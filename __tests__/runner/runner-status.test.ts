@@ -1,5 +1,6 @@
 import { internalsOf } from "../../src/testing-internal";
 import { Annotation, Command, entrypoint, interrupt, START, StateGraph, task } from "@langchain/langgraph";
+import { inspect } from "node:util";
 import Database from "better-sqlite3";
 import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import { inAnotherProcess } from "./run-process";
@@ -286,6 +287,115 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     const read = await Promise.all(list.mock.results.map(({ value }) => value as Promise<unknown[]>));
     expect(read.map((turns) => turns.length)).toEqual([4]);
     expect(tasks).not.toHaveBeenCalled();
+    at.saver.close();
+  });
+});
+
+describe("S8.3 status: the questions that wait, and how it reads", () => {
+  test("S8.3 each waiting interrupt has its id, value, innermost node, namespace and task", async () => {
+    const at = world();
+    const inner = new StateGraph(State)
+      .addNode("ask", () => ({ log: [interrupt<object, string>({ question: "inner?" })] }))
+      .addEdge(START, "ask")
+      .compile();
+    const graph = new StateGraph(State)
+      .addNode("sub", inner)
+      .addNode("calls", async () => ({ log: (await inner.invoke({ log: [] })).log }))
+      .addNode("beside", () => ({ log: [interrupt<string, string>("beside?")] }))
+      .addEdge(START, "sub")
+      .addEdge(START, "calls")
+      .addEdge(START, "beside")
+      .compile({ checkpointer: at.saver });
+    const runner = new GraphRunner(graph);
+    const told = await runner.invoke({ log: [] }, { threadId: "t", taskId: "T" });
+    const asked = (told as { __interrupt__?: { id: string; value: unknown }[] }).__interrupt__!;
+    const { waiting } = await runner.status("t");
+    expect(waiting.map(({ id, value }) => ({ id, value }))).toEqual(expect.arrayContaining(asked));
+    expect(waiting).toHaveLength(3);
+    const at_ = (path: string) => waiting.find((each) => each.path === path);
+    const common = {
+      id: expect.stringMatching(/^[0-9a-f]{32}$/) as string,
+      taskId: "T",
+      nodeTaskId: expect.any(String) as string,
+    };
+    const nested = { ...common, node: "ask", value: { question: "inner?" } };
+    expect(at_("sub|ask")).toEqual({ ...nested, path: "sub|ask", checkpointNs: expect.stringMatching(/^sub:/) as string });
+    expect(at_("calls|ask")).toEqual({ ...nested, path: "calls|ask", checkpointNs: expect.stringMatching(/^calls:/) as string });
+    expect(at_("beside")).toEqual({ ...common, node: "beside", value: "beside?", path: "beside", checkpointNs: "" });
+    const answered = new Command({ resume: { [at_("sub|ask")!.id!]: "yes" } });
+    await runner.resume({ threadId: "t", command: answered });
+    expect(paths((await runner.status("t")).waiting).sort()).toEqual(["beside", "calls|ask"]);
+    at.saver.close();
+  });
+
+  test("S8.3 a functional task that asks; without turns the node of the outermost graph is named", async () => {
+    for (const [turns, node] of [
+      ["full", "one"],
+      ["metadata", "flow"],
+      ["off", "flow"],
+    ] as const) {
+      const at = world(undefined, { turns });
+      const one = task("one", async () => interrupt<string, string>("sure?"));
+      const flow = new GraphRunner(entrypoint({ name: "flow", checkpointer: at.saver }, async (_: number) => one()));
+      await flow.invoke(1, { threadId: "t" });
+      expect((await flow.status("t")).waiting).toMatchObject([{ node, value: "sure?" }]);
+      at.saver.close();
+    }
+  });
+
+  test("S8.3 as text and in the console a status has five lines, of which one is the call that gets the thread on", async () => {
+    const at = world();
+    const bodies: Record<string, typeof breaks> = { ask: () => ({ log: [interrupt<object, string>({ send: "it?" })] }) };
+    const runner = line(at, ["a", "ask", "z"], bodies, { graphId: "flow" });
+    const lines = async (threadId: string): Promise<string[]> => {
+      const status = await runner.status(threadId);
+      const text = String(status);
+      expect(inspect(status)).toBe(text);
+      expect(text.split("\n")).toHaveLength(5);
+      expect(JSON.parse(JSON.stringify(status))).toMatchObject({ threadId });
+      return text.split("\n");
+    };
+    expect(await lines("t")).toEqual([
+      'Thread "t" has no checkpoint.',
+      "Completed: none.",
+      "Waiting: nothing. In flight: nothing.",
+      'Nothing to resume. New input: await runner.invoke(input, { threadId: "t" })',
+      "Tokens: 0 in, 0 out. Effects in doubt: none.",
+    ]);
+    await runner.invoke({ log: [] }, { threadId: "t", taskId: "T" });
+    const id = (await runner.status("t")).waiting[0]!.id!;
+    expect(await lines("t")).toEqual([
+      'Thread "t" (task "T", graph "flow") waits for an answer.',
+      "Completed: a. Next: ask.",
+      `Waiting: ask asks { send: 'it?' } (interrupt ${id})`,
+      `Resume: await runner.resume({ threadId: "t", command: new Command({ resume: { "${id}": answer } }) })`,
+      "Tokens: 0 in, 0 out. Effects in doubt: none.",
+    ]);
+    bodies["z"] = breaks;
+    await expect(runner.resume({ threadId: "t", command: new Command({ resume: "yes" }) })).rejects.toThrow();
+    expect((await lines("t")).slice(0, 4)).toEqual([
+      'Thread "t" (task "T", graph "flow") stopped: "z" failed.',
+      "Completed: a, ask. Next: z.",
+      "Failed: z, attempt 1: Error: it is broken",
+      'Resume: await runner.resume({ threadId: "t" })',
+    ]);
+    bodies["z"] = async () => void (await effect("mail", () => Promise.reject(new Error("timeout")), { onError: "unknown" }));
+    await expect(runner.resume({ threadId: "t" })).rejects.toThrow();
+    const effectId = (await runner.status("t")).inDoubt[0]!.id;
+    expect((await lines("t")).at(-1)).toBe(
+      `Tokens: 0 in, 0 out. Effects in doubt: "mail" of z. Settle: await runner.effects.resolve("${effectId}", { outcome: "done", result })`,
+    );
+    await runner.effects.resolve(effectId, { outcome: "done", result: "sent" });
+    await runner.resume({ threadId: "t" });
+    expect((await lines("t")).slice(0, 4)).toEqual([
+      'Thread "t" (task "T", graph "flow") is finished.',
+      "Completed: a, ask, z.",
+      "Waiting: nothing. In flight: nothing.",
+      'Nothing to resume. New input: await runner.invoke(input, { threadId: "t" })',
+    ]);
+    const release = await internalsOf(at.saver).reserve("t");
+    expect((await lines("t"))[3]).toBe("Not now: a live process is running the thread.");
+    await release();
     at.saver.close();
   });
 });

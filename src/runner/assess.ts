@@ -79,7 +79,8 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
   const open = difference && accepting(difference, accept);
   const drift = [...(open?.drifted === true ? differenceInWords(open) : []), ...gone];
   // What is due in nodes that are gone, LangGraph takes for finished.
-  const unfinished = gone.length > 0 ? { nodes: due, waits: false } : await unfinishedOf(saver, graph, threadId);
+  const unfinished =
+    gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : await unfinishedOf(saver, graph, threadId);
   // What is over does not build on anything any more.
   const isOver = unfinished === undefined;
   const changed = open?.changed.map(({ node }) => node) ?? [];

@@ -76,16 +76,33 @@ export function effectList(effects: EffectsOfRun["done"]): string {
   return effects.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ");
 }
 
+/** What a node asked with `interrupt()`, as the outermost graph sees it. */
+export interface Question {
+  /** Undefined only for questions of an older LangGraph. */
+  id: string | undefined;
+  value: unknown;
+  /** The node of the outermost graph in which it was asked. */
+  node: string;
+  nodeTaskId: string;
+}
+
 /** What stands between a thread and new input. */
 export interface Unfinished {
   /** Nodes that are due, or wait for an answer. */
   nodes: readonly string[];
   /** Whether only a person's answer can finish it. */
   waits: boolean;
+  /** Those that are open; undefined if nobody can tell. */
+  questions: readonly Question[] | undefined;
 }
 
 interface GraphWithState {
-  getState(config: object): Promise<{ next: string[]; tasks: { name: string; interrupts: unknown[] }[] }>;
+  getState(config: object): Promise<{ next: string[]; tasks: { id: string; name: string; interrupts: Interrupts }[] }>;
+}
+type Interrupts = readonly (Interrupt | readonly Interrupt[])[];
+interface Interrupt {
+  id?: string;
+  value?: unknown;
 }
 
 /**
@@ -97,24 +114,34 @@ export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId
   const head = await saver.getTuple(config);
   if (head === undefined) return undefined;
   const state = await (graph as unknown as GraphWithState).getState(config);
-  const taken = (head.pendingWrites ?? []).filter(([, channel]) => channel === RESUME || !Object.hasOwn(WRITES_IDX_MAP, channel));
-  if (state.next.length === 0 && taken.length === 0) return undefined;
+  const pending = head.pendingWrites ?? [];
+  const results = pending.filter(([, channel]) => !Object.hasOwn(WRITES_IDX_MAP, channel));
+  if (state.next.length === 0 && results.length === 0 && !pending.some(([, channel]) => channel === RESUME)) return undefined;
   const due = state.tasks.filter((task) => state.next.includes(task.name));
-  return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0) };
+  // A task that has written its result keeps the question that it asked on its way.
+  const ended = new Set(results.map(([taskId]) => taskId));
+  const questions = state.tasks
+    .filter(({ id }) => !ended.has(id))
+    .flatMap(({ id: nodeTaskId, name: node, interrupts }) =>
+      interrupts.flat().map(({ id, value }): Question => ({ id, value, node, nodeTaskId })),
+    );
+  return { nodes: state.next, waits: due.length > 0 && due.every((task) => task.interrupts.length > 0), questions };
 }
 
-export function unfinishedWork(threadId: string, unfinished: Unfinished): TurnsError {
-  const nodes = unfinished.nodes.map((name) => JSON.stringify(name)).join(", ");
+export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished): TurnsError {
+  const at = nodes.length === 0 ? "" : ` at ${nodes.map((name) => JSON.stringify(name)).join(", ")}`;
+  const thread = JSON.stringify(threadId);
   return new TurnsError("UNFINISHED_WORK", {
-    what: `new input for thread ${describe(threadId)}`,
-    expected: "a thread whose last run is finished",
-    found: unfinished.waits
-      ? `a run that waits for an answer at ${nodes}`
-      : `unfinished work${nodes === "" ? "" : ` at ${nodes}`}`,
-    remedy: unfinished.waits
-      ? 'Answer with resume({ threadId, command: new Command({ resume }) }), or pass onUnfinished: "abandon" to drop it.'
-      : 'Call resume({ threadId }) first, or pass onUnfinished: "finish" (or "abandon" to drop it).',
-    data: { threadId, nodes: unfinished.nodes, waits: unfinished.waits },
+    problem: waits
+      ? `Thread ${describe(threadId)} waits for an answer${at}, so new input is refused: it would drop the question.`
+      : `The last run of thread ${describe(threadId)} stopped${at}, so new input is refused: it would drop that work.`,
+    remedy: waits
+      ? `Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: answer }) }). ` +
+        `Or drop the question: await runner.invoke(input, { threadId: ${thread}, onUnfinished: "abandon" }).`
+      : `Continue it first: await runner.resume({ threadId: ${thread} }). Or let the call do that: ` +
+        `await runner.invoke(input, { threadId: ${thread}, onUnfinished: "finish" }); "abandon" drops the work instead. ` +
+        'For a chat, say it once: new GraphRunner(graph, { onUnfinished: "finish" }).',
+    data: { threadId, nodes, waits },
   });
 }
 
@@ -123,7 +150,7 @@ export function isResume(input: unknown): boolean {
   return input === null || input === undefined || isAnswer(input);
 }
 
-function isAnswer(input: unknown): input is { resume: unknown } {
+export function isAnswer(input: unknown): input is { resume: unknown } {
   const { lg_name: name, resume } = (input ?? {}) as { lg_name?: unknown; resume?: unknown };
   return name === "Command" && resume !== undefined && resume !== null;
 }
@@ -135,9 +162,13 @@ function isAnswer(input: unknown): input is { resume: unknown } {
  */
 export function repeats(input: unknown, answered: readonly string[]): boolean {
   if (answered.length === 0 || !isAnswer(input)) return false;
-  const { resume } = input;
-  const ids = typeof resume === "object" && resume !== null ? Object.keys(resume) : [];
-  const isById = ids.length > 0 && ids.every((id) => /^[0-9a-f]{32}$/.test(id));
+  const ids = questionIds(input);
   // Nobody knows which question an answer without an id was given to.
-  return !isById || answered.some((id) => ids.includes(id) || id.includes("-"));
+  return ids === undefined || answered.some((id) => ids.includes(id) || id.includes("-"));
+}
+
+/** The questions that an answer is for; undefined for an answer to whoever asks. LangGraph tells them apart by the same look. */
+export function questionIds({ resume }: { resume: unknown }): string[] | undefined {
+  const ids = typeof resume === "object" && resume !== null ? Object.keys(resume) : [];
+  return ids.length > 0 && ids.every((id) => /^[0-9a-f]{32}$/.test(id)) ? ids : undefined;
 }

@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { describe, TurnsError } from "../errors";
+import { TurnsError } from "../errors";
 import { fingerprintOf } from "../guards/fingerprint";
 import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
-import { ID_RULE, isId } from "../system";
 import { checkedOptions, idSchema, isFunction } from "../options";
 import { checkedUndos, type Undos } from "../rewind/undos";
 import type { AttachOptions } from "../turns/attach";
@@ -23,7 +22,8 @@ export interface NodeOptions extends GateDefaults {
 export interface GraphRunnerOptions {
   /**
    * What happens to new input on a thread whose last run is unfinished. `"refuse"` (default) with UNFINISHED_WORK; `"finish"` resumes
-   * it first, and refuses if it then waits for a person; `"abandon"` lets the new input replace it, as LangGraph does by itself.
+   * it first, and refuses if it then waits for a person: right for most chats; `"abandon"` lets the new input replace it, as LangGraph does
+   * by itself. See docs/runner.md.
    */
   onUnfinished?: "refuse" | "finish" | "abandon";
   nodes?: Readonly<Record<string, NodeOptions>>;
@@ -53,8 +53,9 @@ export interface GraphRunnerOptions {
   checkpointFile?: string | ((threadId: string) => string);
 }
 
-const onUnfinished = () => z.enum(["refuse", "finish", "abandon"]);
-const drift = () =>
+/** What a call of the runner may say too. */
+export const onUnfinished = () => z.enum(["refuse", "finish", "abandon"]);
+export const drift = () =>
   z.union([z.enum(["restart", "refuse", "continue"]), z.strictObject({ accept: z.array(z.string()) })], {
     error: 'must be "restart", "refuse", "continue", or { accept: [names of nodes] }',
   });
@@ -118,34 +119,6 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
   };
 }
 
-/** Not strict: the rest is LangGraph's config. */
-const callSchema = () => z.looseObject({ onUnfinished: onUnfinished().optional(), drift: drift().optional() });
-
-/**
- * The thread that a call of the runner names.
- *
- * @throws {TurnsError} INVALID_CONFIG without a thread id; INVALID_OPTION for a policy that is none: it must not stand for another one
- */
-export function checkedCall(options: unknown, doing: string): string {
-  const { threadId } = (typeof options === "object" && options !== null ? options : {}) as { threadId?: unknown };
-  checkThread(threadId, doing);
-  checkedOptions(callSchema, options);
-  return threadId;
-}
-
-/** @throws {TurnsError} INVALID_CONFIG */
-export function checkThread(threadId: unknown, doing: string): asserts threadId is string {
-  if (isId(threadId)) return;
-  throw new TurnsError("INVALID_CONFIG", {
-    what: `threadId, needed for ${doing}`,
-    expected: ID_RULE,
-    found: describe(threadId),
-    remedy:
-      'A GraphRunner takes the thread\'s id as an option of its own, e.g. runner.invoke(input, { threadId: "my-thread" }). Nothing was changed.',
-    data: { key: "threadId" },
-  });
-}
-
 const NAMES_MAX = 30;
 
 /**
@@ -168,7 +141,7 @@ export function refuseUnknownNodes(graph: object, names: readonly string[]): voi
   };
   const unknown = names.find((name) => !isKnown(name));
   if (unknown === undefined) return;
-  const nearest = nearestOf(unknown, [...shown]);
+  const nearest = nearestName(unknown, [...shown]);
   const listed = paths.slice(0, NAMES_MAX).join(", ");
   const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : "";
   throw new TurnsError("INVALID_OPTION", {
@@ -179,27 +152,4 @@ export function refuseUnknownNodes(graph: object, names: readonly string[]): voi
       `nodes: { ${JSON.stringify(`${paths[0] ?? "caller"}|${unknown}`)}: … }.`,
     data: { option: `nodes.${unknown}`, nearest, nodes: paths },
   });
-}
-
-/** The most similar of the names, if it is similar at all. */
-function nearestOf(name: string, known: readonly string[]): string | undefined {
-  const near = known
-    .map((each) => ({ each, edits: editsBetween(name.toLowerCase(), each.toLowerCase()) }))
-    .filter(({ each, edits }) => edits <= Math.max(1, Math.floor(Math.max(name.length, each.length) / 3)))
-    .sort((left, right) => left.edits - right.edits);
-  return near[0]?.each;
-}
-
-/** How many letters have to be put in, taken out or replaced (Levenshtein). */
-function editsBetween(left: string, right: string): number {
-  let row = Array.from({ length: right.length + 1 }, (_, at) => at);
-  for (let at = 1; at <= left.length; at += 1) {
-    const next = [at];
-    for (let to = 1; to <= right.length; to += 1) {
-      const replaced = (row[to - 1] as number) + (left[at - 1] === right[to - 1] ? 0 : 1);
-      next.push(Math.min((row[to] as number) + 1, (next[to - 1] as number) + 1, replaced));
-    }
-    row = next;
-  }
-  return row[right.length] as number;
 }

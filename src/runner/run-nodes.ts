@@ -1,7 +1,7 @@
 import { nodePathOf } from "../guards/fingerprint";
 import type { Validation } from "../guards/gates";
 import type { TurnSaver } from "../saver";
-import type { LastRun, TurnStatus } from "../store/store";
+import type { LastRun, TokenCounts, TurnStatus } from "../store/store";
 import type { Turn } from "../turns/turn";
 
 /** What is known of the last attempt of a node task. */
@@ -32,16 +32,24 @@ export interface RunNodes {
   /** Those whose last attempt failed, also where an error handler or the node around them has dealt with it. */
   failed: NodeOutcome[];
   inFlight: NodeOutcome[];
-  /** They wait for a person's answer. */
+  /** They wait for a person's answer, the nodes around them included. */
   waiting: NodeOutcome[];
+  /** The turns of those that wait. */
+  waitingTurns: Turn[];
+  /** What the models of the run's nodes reported. */
+  tokens: TokenCounts;
 }
 
 /** @param run undefined: nothing has run */
 export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<RunNodes> {
-  const nodes: RunNodes = { completed: [], failed: [], inFlight: [], waiting: [] };
+  const tokens = { input: 0, output: 0, cached: 0, reasoning: 0 };
+  const nodes: RunNodes = { completed: [], failed: [], inFlight: [], waiting: [], waitingTurns: [], tokens };
   if (run === undefined) return nodes;
   const latest = new Map<string, Turn>();
-  for (const turn of await turnsOf(saver, threadId, run)) latest.set(turn.nodeTaskId, turn);
+  for (const turn of await turnsOf(saver, threadId, run)) {
+    latest.set(turn.nodeTaskId, turn);
+    for (const kind of Object.keys(tokens) as (keyof TokenCounts)[]) tokens[kind] += turn.tokens[kind];
+  }
   for (const turn of await saver.turns.inFlight(threadId)) {
     nodes.inFlight.push(outcomeOf(turn));
     latest.delete(turn.nodeTaskId);
@@ -49,8 +57,10 @@ export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRu
   for (const turn of latest.values()) {
     if (turn.turnType === "Thought") continue;
     if (turn.durable && (turn.status === "ok" || turn.status === "handoff")) nodes.completed.push(outcomeOf(turn));
-    else if (turn.status === "interrupted") nodes.waiting.push(outcomeOf(turn));
-    else if (turn.status === "error") nodes.failed.push({ ...outcomeOf(turn), error: await inspectableError(saver, turn) });
+    else if (turn.status === "interrupted") {
+      nodes.waiting.push(outcomeOf(turn));
+      nodes.waitingTurns.push(turn);
+    } else if (turn.status === "error") nodes.failed.push({ ...outcomeOf(turn), error: await inspectableError(saver, turn) });
   }
   return nodes;
 }
@@ -74,7 +84,7 @@ async function turnsOf(saver: TurnSaver, threadId: string, { sinceSeq, inputId, 
   });
 }
 
-function outcomeOf(turn: Turn): NodeOutcome {
+export function outcomeOf(turn: Turn): NodeOutcome {
   return {
     nodeName: turn.nodeName,
     path: nodePathOf(turn.nodeNs),

@@ -1,32 +1,12 @@
-import type { GraphDifference } from "../guards/compare";
+import { inspect } from "node:util";
 import type { Effect } from "../effects/types";
 import type { TurnSaver } from "../saver";
+import type { LastRun } from "../store/store";
+import type { Turn } from "../turns/turn";
 import { assess, type AssessParts } from "./assess";
-import type { NodeOutcome, RunNodes } from "./run-nodes";
-
-/** How a thread stands (S4.1), for whoever wants to repair it from outside. */
-export interface ThreadStatus extends RunNodes {
-  threadId: string;
-  graphId: string | undefined;
-  /** The user's task that the last run belongs to. */
-  taskId: string | undefined;
-  /** Whether some live process is running it. */
-  running: boolean;
-  /** Whether nothing is left to do. */
-  finished: boolean;
-  /** Nodes that come next or wait for an answer, as LangGraph sees it. */
-  next: readonly string[];
-  /** Whether `resume` would go on where the run stopped. */
-  resumable: boolean;
-  /** Why not; the codes are those of the errors in docs/errors.md, and `FINISHED`. */
-  reason: { code: string; message: string } | undefined;
-  /** What speaks against going on (`changes`, in words), and all that differs; undefined if the graph of the run is not known. */
-  drift: { changes: readonly string[]; report: GraphDifference } | undefined;
-  /** Effects of the last run that somebody has to settle, unless they are retried or probed by themselves. */
-  inDoubt: readonly Effect[];
-}
-
-export type { NodeOutcome };
+import type { Question } from "./last-run";
+import { outcomeOf, type RunNodes } from "./run-nodes";
+import { statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
 
 export async function statusOf(parts: AssessParts, threadId: string): Promise<ThreadStatus> {
   const { saver } = parts;
@@ -40,19 +20,71 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
       ? { code: "REWIND_UNFINISHED", message: `rewind ${rewind.id} was begun and has not ended` }
       : obstacle && { code: obstacle.code, message: obstacle.message };
   const reason = stops ?? (finished ? { code: "FINISHED", message: "nothing is left to do" } : undefined);
-  return {
+  const { completed, failed, inFlight, tokens } = nodes;
+  return forPeople({
     threadId,
     graphId: run?.graphId,
     taskId: run?.taskId,
     running,
     finished,
-    ...nodes,
+    completed,
+    failed,
+    inFlight,
     next: unfinished?.nodes ?? [],
+    waiting: await waitingIn(saver, nodes, run, unfinished?.questions ?? []),
     resumable: reason === undefined,
     reason,
     drift: difference === undefined ? undefined : { changes: drift, report: difference },
     inDoubt: run === undefined ? [] : await inDoubt(saver, threadId, Math.min(run.sinceSeq - 1, rewind?.targetSeq ?? Infinity)),
-  };
+    tokens,
+  });
+}
+
+/** Its data, and how it shows itself, which is no data. */
+function forPeople(status: ThreadStatus): ThreadStatus {
+  const words = (): string => statusInWords(status);
+  return Object.defineProperties(status, {
+    toString: { value: words },
+    [inspect.custom]: { value: words },
+  });
+}
+
+/** The open questions, each with the innermost node that asks, as far as turns tell it. */
+async function waitingIn(
+  saver: TurnSaver,
+  { failed, inFlight, waitingTurns }: RunNodes,
+  run: LastRun | undefined,
+  questions: readonly Question[],
+): Promise<WaitingInterrupt[]> {
+  if (questions.length === 0) return [];
+  const asking = new Map<string, Turn>();
+  for (const turn of [...waitingTurns].sort((left, right) => left.nodeNs.length - right.nodeNs.length)) {
+    for (const id of await askedIn(saver, turn)) asking.set(id, turn);
+  }
+  const answered = run?.answered ?? [];
+  // A node that failed has its answer, and so has one that was running, if it was given any.
+  const isOver = ({ id, nodeTaskId }: Question): boolean =>
+    (id !== undefined && answered.includes(id)) ||
+    failed.some((one) => one.nodeTaskId === nodeTaskId) ||
+    (answered.length > 0 && inFlight.some((one) => one.nodeTaskId === nodeTaskId));
+  return questions.flatMap((question): WaitingInterrupt[] => {
+    if (isOver(question)) return [];
+    const { id, value, node, nodeTaskId } = question;
+    const turn = id === undefined ? undefined : asking.get(id);
+    if (turn === undefined) return [{ id, value, node, path: node, checkpointNs: "", nodeTaskId, taskId: run?.taskId }];
+    const { path, taskId, ...asked } = outcomeOf(turn);
+    return [{ id, value, nodeName: asked.node, path, checkpointNs: turn.checkpointNs, nodeTaskId: asked.nodeTaskId, taskId }];
+  });
+}
+
+/** The ids of what a node asked in a turn; none where turns are kept without their content. */
+async function askedIn(saver: TurnSaver, turn: Turn): Promise<string[]> {
+  try {
+    const { interrupts } = (await saver.turns.state(turn)) as { interrupts?: readonly { id?: string }[] };
+    return (interrupts ?? []).flatMap(({ id }) => id ?? []);
+  } catch {
+    return [];
+  }
 }
 
 async function inDoubt(saver: TurnSaver, threadId: string, afterSeq: number): Promise<Effect[]> {

@@ -1,0 +1,60 @@
+import { describe, TurnsError } from "../errors";
+import type { PregelLike } from "../turns/attached-graph";
+import type { Assessment } from "./assess";
+import { isAnswer, type Question, questionIds } from "./last-run";
+
+/**
+ * Refuses an answer that nobody asked for: LangGraph would keep it, and give it to whoever asks next. At a breakpoint LangGraph takes a
+ * Command for "continue", so there it passes.
+ *
+ * @param config LangGraph's, of the call
+ * @throws {TurnsError} UNKNOWN_INTERRUPT with what waits, and the call that answers it
+ */
+export function refuseUnasked(
+  threadId: string,
+  input: unknown,
+  { unfinished, run }: Assessment,
+  graph: PregelLike,
+  config: Readonly<Record<string, unknown>>,
+): void {
+  // After a crash in an answered node the outermost graph may not know yet what is asked inside it.
+  if (!isAnswer(input) || (run !== undefined && run.answered.length > 0)) return;
+  const questions = unfinished === undefined ? [] : unfinished.questions;
+  if (questions === undefined) return;
+  const thread = JSON.stringify(threadId);
+  const waiting = questions.map(({ id, node }) => ({ id, node }));
+  if (questions.length === 0) {
+    if (unfinished !== undefined && hasBreakpoints(graph, config)) return;
+    const at = unfinished?.nodes.map((name) => JSON.stringify(name)).join(", ") ?? "";
+    throw new TurnsError("UNKNOWN_INTERRUPT", {
+      problem: `Thread ${describe(threadId)} waits for no answer: ${unfinished === undefined ? "it is finished" : `it stopped${at === "" ? "" : ` at ${at}`} without a question`}.`,
+      remedy:
+        unfinished === undefined
+          ? `For new input call await runner.invoke(input, { threadId: ${thread} }). Nothing was changed.`
+          : `Continue it without an answer: await runner.resume({ threadId: ${thread} }). Nothing was changed.`,
+      data: { threadId, waiting, unknown: questionIds(input) ?? [] },
+    });
+  }
+  const known = new Set(questions.map(({ id }) => id));
+  const unknown = (questionIds(input) ?? []).filter((id) => !known.has(id));
+  // A question without an id, of an older LangGraph, may be any.
+  if (unknown.length === 0 || known.has(undefined)) return;
+  const answered = questionIds(input)?.length ?? 0;
+  const more = answered > questions.length ? ` These are ${answered} answers, and ${questions.length} waiting.` : "";
+  throw new TurnsError("UNKNOWN_INTERRUPT", {
+    problem: `Thread ${describe(threadId)} has no open question ${unknown.map((id) => JSON.stringify(id)).join(", ")}.${more}`,
+    remedy: `Waiting: ${questions.map(told).join(", ")}. Answer: await runner.resume({ threadId: ${thread}, command: new Command({ resume: { ${answersTo(questions)} } }) }). Nothing was changed.`,
+    data: { threadId, waiting, unknown },
+  });
+}
+
+const told = ({ node, id }: Question): string => `${JSON.stringify(node)} (interrupt ${id ?? "without id"})`;
+
+const answersTo = (questions: readonly Question[]): string =>
+  questions.map(({ id }) => `${JSON.stringify(id)}: answer`).join(", ");
+
+function hasBreakpoints(graph: PregelLike, config: Readonly<Record<string, unknown>>): boolean {
+  const own = graph as { interruptBefore?: unknown; interruptAfter?: unknown };
+  const all = [own.interruptBefore, own.interruptAfter, config["interruptBefore"], config["interruptAfter"]];
+  return all.some((nodes) => nodes === "*" || (Array.isArray(nodes) && nodes.length > 0));
+}

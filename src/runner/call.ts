@@ -1,0 +1,155 @@
+import { z } from "zod";
+import { describe, TurnsError } from "../errors";
+import { checkedOptions } from "../options";
+import { ID_RULE, isId } from "../system";
+import type { Answer, GraphInput, LangGraphConfig, RunnableGraph } from "./graph-types";
+import { drift, type GraphRunnerOptions, onUnfinished } from "./options";
+import { nearestName } from "../unknown-option";
+import type { Start } from "./restart";
+
+/**
+ * Where a run belongs, and LangGraph's own config, which is passed on. A thread, a task and a graph id can be given either way:
+ * `{ threadId, taskId, graphId }`, or LangGraph's `{ configurable: { thread_id, task_id, graph_id } }`.
+ */
+export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraphConfig<G>, "configurable"> & {
+  /** The thread to run. The call is refused if neither this nor `configurable.thread_id` is given. */
+  threadId?: string;
+  /** The user's task that this input belongs to. Not given: the input starts one, named after its checkpoint. */
+  taskId?: string;
+  graphId?: string;
+  /** Overrides the runner's `onUnfinished` for this call. */
+  onUnfinished?: GraphRunnerOptions["onUnfinished"];
+  /** Overrides the runner's `drift` for this call. */
+  drift?: GraphRunnerOptions["drift"];
+  configurable?: Record<string, unknown> & { thread_id?: string; task_id?: string; graph_id?: string };
+};
+
+export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOptions<G>, "onUnfinished"> & {
+  /**
+   * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run continues where it stopped. After a
+   * crash the question on record may have been answered already. Then the run continues without the command, and a warning says so.
+   * An answer to a question that nobody asked is refused; `status()` says which questions are open.
+   */
+  command?: Answer;
+  /** What to start with if there is nothing to resume, or if the run has to start again and its own input is not wanted or not readable. */
+  input?: GraphInput<G>;
+};
+
+/** A call of the runner, checked: who is meant, and LangGraph's config without these names. */
+export interface RunCall {
+  threadId: string;
+  taskId: string | undefined;
+  graphId: string | undefined;
+  onUnfinished?: GraphRunnerOptions["onUnfinished"];
+  drift?: GraphRunnerOptions["drift"];
+  config: Readonly<Record<string, unknown>> & { configurable: Readonly<Record<string, unknown>> };
+}
+
+/** The runner's names and LangGraph's for the same. */
+const NAMES = { threadId: "thread_id", taskId: "task_id", graphId: "graph_id" } as const;
+const POLICIES = () => z.object({ onUnfinished: onUnfinished().optional(), drift: drift().optional() });
+const OWN: readonly string[] = [...Object.keys(NAMES), "onUnfinished", "drift"];
+const OWN_OF_RESUME: readonly string[] = [...OWN, "command", "input"];
+/** What LangGraph's config has, so that nothing of it is taken for a misspelt option of ours. */
+const LANGGRAPHS: ReadonlySet<string> = new Set(
+  (
+    "cache callbacks checkpointDuring configurable context control debug durability encoding inputKeys interrupt interruptAfter " +
+    "interruptBefore maxConcurrency metadata outputKeys recursionLimit runId runName signal store streamMode subgraphs tags timeout " +
+    "transformers version writer"
+  ).split(" "),
+);
+
+/**
+ * @param doing what the call is, as it stands in an error: `runner.invoke`
+ * @throws {TurnsError} INVALID_CONFIG without a thread id, for an id that is none, and if both forms contradict each other; INVALID_OPTION
+ *   for a misspelt option, and for a policy that is none: it must not stand for another one
+ */
+export function checkedCall(options: unknown, doing: string): RunCall {
+  const given = isRecord(options) ? options : {};
+  refuseMisspelt(given, doing === "runner.resume" ? OWN_OF_RESUME : OWN, doing);
+  const configurable = isRecord(given["configurable"]) ? given["configurable"] : {};
+  const threadId = one("threadId", given, configurable, doing);
+  checkThread(threadId, doing);
+  return {
+    threadId,
+    taskId: one("taskId", given, configurable, doing),
+    graphId: one("graphId", given, configurable, doing),
+    ...checkedOptions(POLICIES, { onUnfinished: given["onUnfinished"], drift: given["drift"] }),
+    config: { ...without(given, OWN), configurable: without(configurable, Object.values(NAMES)) },
+  };
+}
+
+/** The id that a call names, one way or the other. */
+function one(
+  name: keyof typeof NAMES,
+  given: Record<string, unknown>,
+  configurable: Record<string, unknown>,
+  doing: string,
+): string | undefined {
+  const ours = given[name] ?? undefined;
+  const theirs = configurable[NAMES[name]] ?? undefined;
+  const found = ours ?? theirs;
+  if (found === undefined) return undefined;
+  const langGraphs = `configurable.${NAMES[name]}`;
+  if (!isId(found)) throw noId(ours === undefined ? langGraphs : name, found, doing);
+  if (theirs !== undefined && theirs !== found) {
+    throw new TurnsError("INVALID_CONFIG", {
+      problem: `${name} is ${describe(ours)}, but ${langGraphs} is ${describe(theirs)}.`,
+      remedy: "Pass one of the two, or the same in both. Nothing was changed.",
+      data: { key: name },
+    });
+  }
+  return found;
+}
+
+/** How each call names its thread. */
+const EXAMPLES: Readonly<Record<string, string>> = {
+  "runner.invoke": 'runner.invoke(input, { threadId: "my-thread" })',
+  "runner.stream": 'runner.stream(input, { threadId: "my-thread" })',
+  "runner.streamEvents": 'runner.streamEvents(input, { threadId: "my-thread", version: "v2" })',
+  "runner.resume": 'runner.resume({ threadId: "my-thread" })',
+  "runner.status": 'runner.status("my-thread")',
+};
+
+/** @throws {TurnsError} INVALID_CONFIG */
+export function checkThread(threadId: unknown, doing: string): asserts threadId is string {
+  if (!isId(threadId)) throw noId("threadId", threadId, doing);
+}
+
+const noId = (key: string, found: unknown, doing: string): TurnsError =>
+  new TurnsError("INVALID_CONFIG", {
+    problem: found === undefined ? `${doing} was told no thread.` : `${key} of ${doing} is ${describe(found)}, which is no id.`,
+    remedy: `Pass ${ID_RULE}, e.g. ${EXAMPLES[doing] ?? doing}, or LangGraph's { configurable: { thread_id } }. Nothing was changed.`,
+    data: { key },
+  });
+
+/** LangGraph ignores what it doesn't know, so a misspelt name would be lost without a word. */
+function refuseMisspelt(given: Record<string, unknown>, own: readonly string[], doing: string): void {
+  for (const name of Object.keys(given)) {
+    if (own.includes(name) || LANGGRAPHS.has(name)) continue;
+    const nearest = nearestName(name, own);
+    if (nearest === undefined) continue;
+    throw new TurnsError("INVALID_OPTION", {
+      problem: `Unknown option ${JSON.stringify(name)} of ${doing}.`,
+      remedy: `Did you mean ${JSON.stringify(nearest)}? Its options: ${own.join(", ")}, and those of LangGraph's config.`,
+      data: { option: name, nearest },
+    });
+  }
+}
+
+/** LangGraph's config for a run of the call. */
+export function configOf({ threadId, taskId, graphId, config }: RunCall, start: Start, ownGraphId: string | undefined): object {
+  const graph = graphId ?? ownGraphId;
+  const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graph === undefined ? {} : { graph_id: graph }) };
+  const from = start.checkpointId === undefined ? {} : { checkpoint_id: start.checkpointId };
+  return { ...config, configurable: { ...config.configurable, ...names, ...from, thread_id: threadId } };
+}
+
+function without(record: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  const rest = { ...record };
+  for (const name of names) delete rest[name];
+  return rest;
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

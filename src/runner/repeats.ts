@@ -1,0 +1,53 @@
+import { internalsOf } from "../internals";
+import { nodePathOf, ofNode } from "../guards/fingerprint";
+import { originalOf } from "../guards/source";
+import type { TurnSaver } from "../saver";
+import { isPregel, type PregelLike } from "../turns/attached-graph";
+import type { Turn } from "../turns/turn";
+import type { NodeOptions } from "./options";
+
+/**
+ * Warns, once for each node, of what runs again although a process stopped while it was running: what it did outside effects may happen
+ * twice. A node that is a graph by itself does nothing outside of its nodes, so it gives no warning; nor does one declared idempotent.
+ */
+export async function warnOfRepeats(
+  saver: TurnSaver,
+  graph: PregelLike,
+  threadId: string,
+  nodes: Readonly<Record<string, NodeOptions>>,
+): Promise<void> {
+  const again = new Map<string, Turn[]>();
+  for (const turn of await saver.turns.inFlight(threadId)) {
+    const path = nodePathOf(turn.nodeNs);
+    if (ofNode(nodes, path)?.idempotent === true || isGraph(graph, path)) continue;
+    again.set(path, [...(again.get(path) ?? []), turn]);
+  }
+  for (const [path, turns] of again) {
+    const [{ nodeName: node, attempt, createdAt: since }] = turns as [Turn, ...Turn[]];
+    const several = turns.length > 1;
+    const key = /^[A-Za-z_$][\w$]*$/.test(path) ? path : JSON.stringify(path);
+    internalsOf(saver).logger.warn(
+      { threadId, node, path, nodeTaskIds: turns.map(({ nodeTaskId }) => nodeTaskId), attempt, since },
+      `Re-running ${several ? `${turns.length} tasks of ` : ""}node ${JSON.stringify(path)} of thread ${JSON.stringify(threadId)}: ` +
+        `the process stopped while ${several ? "they were" : "it was"} running. Anything ${several ? "they" : "it"} did outside effect() may happen twice. ` +
+        `To silence this: new GraphRunner(graph, { nodes: { ${key}: { idempotent: true } } })`,
+    );
+  }
+}
+
+/** Whether a node is nothing but a compiled graph. What the graph doesn't show, a graph that a node calls by itself, isn't known to be one. */
+function isGraph(graph: PregelLike, path: string): boolean {
+  let graphs: readonly PregelLike[] = [graph];
+  let isOne = false;
+  for (const name of path.split("|")) {
+    const nodes = graphs.flatMap((each) => (Object.hasOwn(each.nodes, name) ? [each.nodes[name] as GraphNode] : []));
+    isOne = nodes.length > 0 && nodes.every(({ bound }) => isPregel(originalOf(bound)));
+    graphs = nodes.flatMap(({ bound, subgraphs = [] }) => [...subgraphs, bound].map(originalOf).filter(isPregel));
+  }
+  return isOne;
+}
+
+interface GraphNode {
+  bound?: unknown;
+  subgraphs?: readonly unknown[];
+}
