@@ -380,7 +380,7 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   /**
    * What the models of a thread's nodes reported, summed up by task and by node; each turn has its own in `tokens`. It is committed as
-   * it is reported, so a crash keeps it. Pruned turns are not in it any more.
+   * it is reported, so a crash keeps it. Turns that were pruned since are in it.
    */
   async tokenUsage(threadId: string): Promise<TokenUsage> {
     return tokenUsageOf(await this.#store.tokenUsage(checkedId(threadId, "thread_id", "tokenUsage")));
@@ -527,7 +527,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * Removes old checkpoints of one thread or of all, with their writes and turns, and the values nobody needs any more; the file gets
    * smaller. What stays reads exactly as before; see docs/retention.md for what always stays. The event `pruned` tells the report.
    *
-   * @throws {TurnsError} INVALID_OPTION if none of `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND, REWIND_UNFINISHED
+   * @throws {TurnsError} INVALID_OPTION if none of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND, REWIND_UNFINISHED
    */
   async prune(request: PruneRequest): Promise<PruneReport> {
     const report = await prune(this.#pruneParts(), request);
