@@ -10,6 +10,7 @@ import { Saving } from "./saving";
 import { UserSerde } from "./serde";
 import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
+import { Draining } from "./turns/draining";
 import { isAlive } from "./turns/process-identity";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
@@ -37,6 +38,7 @@ export interface Assembly {
   beginnings: Beginnings;
   saving: Saving;
   seen: SeenCheckpoints;
+  draining: Draining;
 }
 
 /** Opens the database and puts a saver together: the one place where every room meets every other. @throws what opening throws */
@@ -46,7 +48,8 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const events = new SaverEmitter(logger);
   const store = openSqliteStore(source, options);
   const values = new Values(options, store);
-  const runs = new RunRegistry({ store, log: logger, createId, clock });
+  const draining = new Draining();
+  const runs = new RunRegistry({ store, log: logger, createId, clock, draining });
   const failures = new PendingFailures(runs);
   const space = new SpaceKeeper(store, logger, (run) => isAlive(run));
   const now = (): number => clock().getTime();
@@ -59,7 +62,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => names.of(threadId);
   const seen = new SeenCheckpoints();
   const common = { store, options, events, runs, failures, redaction, seen };
-  const recorder = new TurnRecorder(new TurnLog({ ...common, names }), runs.bodies);
+  const recorder = new TurnRecorder(new TurnLog({ ...common, names }), runs.bodies, draining);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
@@ -76,7 +79,24 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     retention,
     recorder,
     names,
+    draining,
   });
   const effects = new Effects(journaled);
-  return { events, store, values, serde, content, effects, runs, recorder, space, retention, names, beginnings, saving, seen };
+  return {
+    events,
+    store,
+    values,
+    serde,
+    content,
+    effects,
+    runs,
+    recorder,
+    space,
+    retention,
+    names,
+    beginnings,
+    saving,
+    seen,
+    draining,
+  };
 }

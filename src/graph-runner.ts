@@ -1,3 +1,4 @@
+import type { DrainOptions, DrainReport } from "./drain";
 import { describe, TurnsError } from "./errors";
 import type { SaverEmitter } from "./events";
 import type { Effects } from "./effects/effects";
@@ -197,6 +198,11 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.saver.compensationReport(threadId, toTask, this.#options.undos);
   }
 
+  /** {@link TurnSaver.drain}: ends the runs of all graphs on the saver at their node boundaries, and closes it. @throws as there */
+  async drain(options: DrainOptions = {}): Promise<DrainReport> {
+    return this.saver.drain(options);
+  }
+
   /** {@link TurnSaver.inFlight} */
   async inFlight(threadId: string): Promise<Turn[]> {
     return this.saver.inFlight(threadId);
@@ -217,14 +223,17 @@ export class GraphRunner<G extends RunnableGraph> {
     const threadId = checkedCall(options, "a run");
     const release = await this.saver.reserve(threadId);
     if (this.#options.checkpointFile === undefined) return release;
+    const written = this.saver.keepOpen();
     try {
       const path = this.#fileOf(threadId);
       const follower = CheckpointFile.follow(this.saver, threadId, path);
       return async () => {
         await release();
         await follower.close();
+        written();
       };
     } catch (error) {
+      written();
       await release();
       throw error;
     }

@@ -18,6 +18,7 @@ export type { Effect } from "./effects/types";
 export type { EffectDetails, EffectResolution, Effects } from "./effects/effects";
 export { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "./errors";
 export type { TurnSaverOptions } from "./options";
+export type { DrainOptions, DrainReport } from "./drain";
 export type { BackupOptions, BackupProgress, BackupReport } from "./backup";
 export type { VerifyProgress, VerifyReport, VerifyRequest } from "./integrity/verify";
 export type { IntegrityProblem, ProblemKind, VerifyCounts } from "./store/integrity";

@@ -14,6 +14,7 @@ import { assembled, type DatabaseHandle } from "./assembly";
 import { backup, type BackupOptions, type BackupReport } from "./backup";
 import type { Beginnings, RunNames } from "./run-starts";
 import { chunkAddresses } from "./codec";
+import { drain, type DrainOptions, type DrainParts, type DrainReport } from "./drain";
 import type { EffectContent } from "./effects/content";
 import type { Effects } from "./effects/effects";
 import { describe, TurnsError } from "./errors";
@@ -54,9 +55,10 @@ import { taskSpans, type TaskSpan } from "./store/ownership";
 import type { LastRun, RewindCounts, RewindRow, RunRow, Store, ThreadRow } from "./store/store";
 import { beginTracing, checkpointAttributes, configAttributes, rewindAttributes, storeSpan } from "./tracing";
 import { deltaHistoryOf, freshly, readTuple, type TupleParts } from "./tuples";
-import { attachedGraph, attachRecorder, runAround, type AttachOptions } from "./turns/attach";
+import { attachedGraph, attachRecorder, isRecorded, runAround, type AttachOptions } from "./turns/attach";
 import { type RecordedGraph, recordedGraphsOf } from "./turns/attached-graph";
 import { isAlive } from "./turns/process-identity";
+import type { Draining } from "./turns/draining";
 import type { TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
@@ -102,6 +104,8 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #beginnings: Beginnings;
   readonly #saving: Saving;
   readonly #seen: SeenCheckpoints;
+  readonly #draining: Draining;
+  #drained: Promise<DrainReport> | undefined;
 
   static {
     // LangGraph's base class has it from checkpoint 1.2 on, so that a saver in a config isn't written out; older versions write it out.
@@ -137,6 +141,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#beginnings = parts.beginnings;
     this.#saving = parts.saving;
     this.#seen = parts.seen;
+    this.#draining = parts.draining;
     this.#space.tidy();
   }
 
@@ -219,6 +224,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#names.remember(config, at);
     if (this.#beginnings.isOne(config, at)) {
+      if (!isRecorded(config.callbacks, this.#recorder)) this.#draining.refuseRun(at.threadId);
       const lease = this.#runs.leaseOf(at.threadId);
       const found = this.#store.foundBy(at.threadId);
       this.#beginnings.began(config, at, { ...(found instanceof Promise ? await found : found), lease });
@@ -611,7 +617,29 @@ export class TurnSaver extends BaseCheckpointSaver {
     return backup(this.#store, path, options);
   }
 
-  /** Closes the database. Call it after the last run has ended; what comes later fails with STORE_CLOSED. Closing twice is fine. */
+  /**
+   * Ends a server's work: refuses new runs (STORE_DRAINING), lets each running node reach its end, commits and closes. Runs end with
+   * STORE_DRAINING before their next node, and can be resumed there. When the time is up it closes all the same, logs a warning and
+   * reports what was still running. Draining again gives the same promise. See docs/servers.md.
+   *
+   * Nodes of attached graphs are waited for; of others only the saves that are under way.
+   *
+   * @throws {TurnsError} INVALID_OPTION; nothing has been refused or closed then
+   */
+  // eslint-disable-next-line @typescript-eslint/promise-function-async -- the same promise each time
+  drain(options: DrainOptions = {}): Promise<DrainReport> {
+    if (this.#drained !== undefined) return this.#drained;
+    const drained = drain(this.#drainParts(), options);
+    this.#drained = drained;
+    // What failed can be tried again.
+    drained.catch(() => (this.#drained = undefined));
+    return drained;
+  }
+
+  /**
+   * Closes the database at once; what comes later fails with STORE_CLOSED. Nodes that are running lose what they would return: await
+   * {@link drain} where runs may be going on. Closing twice is fine.
+   */
   close(): void {
     if (!this.#store.open) return;
     this.#runs.close();
@@ -624,6 +652,26 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.close();
+  }
+
+  #drainParts(): DrainParts {
+    return {
+      draining: this.#draining,
+      runs: this.#runs,
+      recorder: this.#recorder,
+      store: this.#store,
+      log: this.#options.logger,
+      close: () => this.close(),
+    };
+  }
+
+  /**
+   * A drain leaves the database open until what is returned is called.
+   *
+   * @internal for GraphRunner
+   */
+  keepOpen(): () => void {
+    return this.#draining.keepOpen();
   }
 
   async #rewound<R extends RewindReport | undefined>(request: object, work: () => Promise<R>): Promise<R> {

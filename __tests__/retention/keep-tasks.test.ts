@@ -289,9 +289,10 @@ test("S8.7 property: pruned or not, a thread tells the same token sums, also whe
           const { do: _, ...request } = one;
           // What can be travelled to is not the same any more.
           mayTravel = false;
+          const before = await targets(pruned);
           await pruned.prune(request);
-          const tasks = [...(await pruned.listTasks("t"))].map((task) => task.taskId);
-          const expected = request.keepTasks === undefined ? tasks.slice(-1) : tasks.slice(-request.keepTasks);
+          // The newest tasks and the one before, as far as an earlier prune has left them.
+          const expected = before.slice(request.keepTasks === undefined ? -1 : -request.keepTasks - 1);
           expect(await targets(pruned)).toEqual(expect.arrayContaining(expected));
         } else if (one.do === "rewind") {
           const { do: _, ...request } = one;

@@ -840,6 +840,8 @@ export interface Store {
    */
   backUp(order: BackupOrder): Promise<UnpublishedBackup<Store>>;
 
+  /** Resolves when all that was handed in is committed, or has failed. */
+  committed(): Awaitable<void>;
   close(): void;
   readonly open: boolean;
 }
