@@ -626,7 +626,6 @@ export class TurnSaver extends BaseCheckpointSaver {
    *
    * @throws {TurnsError} INVALID_OPTION; nothing has been refused or closed then
    */
-  // eslint-disable-next-line @typescript-eslint/promise-function-async -- the same promise each time
   drain(options: DrainOptions = {}): Promise<DrainReport> {
     if (this.#drained !== undefined) return this.#drained;
     const drained = drain(this.#drainParts(), options);

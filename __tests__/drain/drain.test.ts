@@ -116,7 +116,7 @@ describe("S8.6 drain", () => {
       runner.invoke({ log: [] }, { threadId: "other" }),
       runner.stream({ log: [] }, { threadId: "other" }),
       runner.resume({ threadId: "t" }),
-      runner.graph.invoke({ log: [] } as never, on("other")),
+      runner.graph.invoke({ log: [] }, on("other")),
       plain.invoke({ log: [] }, on("other")),
     ];
     for (const work of refused) expect(await failure(work)).toMatchObject({ code: "STORE_DRAINING" });
@@ -163,7 +163,7 @@ describe("S8.6 drain", () => {
           .compile({ checkpointer: saver }) as never,
       ) as ReturnType<ReturnType<typeof line>["graph"]["withConfig"]>;
     const graph = make(at.saver, async (part) => (part === "p" ? gate.pass() : gate.isReached));
-    const run = failure(graph.invoke({ log: [] } as never, { ...on("t"), maxConcurrency: 2 }));
+    const run = failure(graph.invoke({ log: [] }, { ...on("t"), maxConcurrency: 2 }));
     await gate.isReached;
     const drained = at.saver.drain();
     await pause(50);
@@ -278,7 +278,7 @@ describe("S8.6 drain", () => {
     expect(await run).toMatchObject({ code: "STORE_DRAINING" });
     expect(await drained).toMatchObject({ done: true });
     const next = begun(at.path);
-    expect(await make(next.saver, async () => undefined).invoke(null as never, on("t"))).toBe("one two");
+    expect(await make(next.saver, async () => undefined).invoke(null, on("t"))).toBe("one two");
     expect(ran).toEqual(["one", "two"]);
   });
 
@@ -343,7 +343,7 @@ describe("S8.6 drain", () => {
     expect(await at.saver.drain()).toMatchObject({ done: true });
     expect(performance.now() - since).toBeLessThan(2_000);
     const next = begun(at.path);
-    expect(await line(next, ["a", "b", "c"]).invoke(null as never, { threadId: "t" })).toEqual({ log: ["a", "b", "c"] });
+    expect(await line(next, ["a", "b", "c"]).invoke(null, { threadId: "t" })).toEqual({ log: ["a", "b", "c"] });
   });
 
   test('S8.6 with durability "exit" the run saves what it has when it is stopped', async () => {
@@ -385,7 +385,7 @@ describe("S8.6 drain", () => {
       loadsTyped: async (_: string, data: Uint8Array | string) =>
         JSON.parse(Buffer.from(data as Uint8Array).toString()) as unknown,
     };
-    const saver = TurnSaver.fromPath(path, { logger: quiet, serde: slow as never });
+    const saver = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
     opened.push(saver);
     const graph = new StateGraph(Annotation.Root({ log: Annotation<string[]>() }))
       .addNode("a", () => ({ log: ["a"] }))
@@ -396,7 +396,7 @@ describe("S8.6 drain", () => {
     await pause(20);
     expect(await saver.drain()).toMatchObject({ done: true });
     await saved;
-    const next = TurnSaver.fromPath(path, { logger: quiet, serde: slow as never });
+    const next = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
     opened.push(next);
     graph.checkpointer = next;
     expect((await graph.getState(on("t"))).values).toEqual({ log: ["by hand"] });
