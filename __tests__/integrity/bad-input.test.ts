@@ -553,7 +553,7 @@ describe("bad input: options", () => {
     ["retention.keepLast", { retention: { keepLast: 0 } }, "a number of at least 1", "0", "a bound"],
     ["retention.maxAgeMs", { retention: { maxAgeMs: "1 day" } }, "a number", '"1 day"', "a type"],
     ["retention.keepFirst", { retention: { keepFirst: 3 } }, "only options that exist", "what is none", "an unknown one"],
-    ["retention", { retention: {} }, "an object with keepLast, maxAgeMs or keepLastWhenDone", "an object", "none of three"],
+    ["retention", { retention: {} }, "an object with keepTasks, keepLast, maxAgeMs or keepLastWhenDone", "an object", "none of three"],
     ["retention", { retention: 5 }, "an object", "5", "no object"],
     ["busyTimeoutMs", { busyTimeoutMs: 1e9 }, "a number of at most 86400000", "1000000000", "an upper bound"],
     ["immutable", { immutable: 1 }, "true or false", "1", "no boolean"],
