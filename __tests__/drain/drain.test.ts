@@ -377,8 +377,10 @@ describe("S8.6 drain", () => {
 
   test("S8.6 saves of a graph that isn't attached are committed before it closes, slow serdes included", async () => {
     const path = tempFile();
+    const saving = new Gate();
     const slow = {
       dumpsTyped: async (value: unknown): Promise<[string, Uint8Array]> => {
+        saving.reached();
         await pause(100);
         return ["json", Buffer.from(JSON.stringify(value))];
       },
@@ -393,7 +395,7 @@ describe("S8.6 drain", () => {
       .addEdge("a", END)
       .compile({ checkpointer: saver });
     const saved = graph.updateState(on("t"), { log: ["by hand"] });
-    await pause(20);
+    await saving.isReached;
     expect(await saver.drain()).toMatchObject({ done: true });
     await saved;
     const next = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
@@ -436,14 +438,14 @@ describe("S8.6 close() while runs go on", () => {
     if (kind === "attached") at.saver.attach(graph);
     const run = failure(graph.invoke({ log: [] }, on("t")));
     await gate.isReached;
-    logger.lines.length = 0;
+    const before = logger.lines.length;
     at.saver.close();
     gate.open();
     const error = await run;
     expect(error.code).toBe("STORE_CLOSED");
     expect(error.message).toMatch(/closed while this run of thread "t" was going on.*await saver\.drain\(\) first/);
-    expect(logger.lines.filter(({ level }) => level === "warn" || level === "error").map(({ text }) => text)).toEqual([
-      error.message,
-    ]);
+    // On an engine that answers late, the warning that the graph isn't attached may come as late.
+    const told = logger.lines.slice(before).filter(({ level, text }) => level !== "debug" && !text.includes("not attached"));
+    expect(told.map(({ text }) => text)).toEqual([error.message]);
   });
 });
