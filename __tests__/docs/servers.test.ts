@@ -106,7 +106,11 @@ describe.each(["express.ts", "hono.ts"])("examples: servers/%s", (script) => {
     expect(text(await first.all("letter/answer", { answer: "yes" }))).toBe("You said: yes");
     expect(readFileSync(`${database}.letters`, "utf8")).toBe("Dear Ada\n");
 
-    // The stop button.
+    // The stop button, before the first word and in the middle of the answer.
+    const early = first.all("early/messages", { text: "wait" });
+    while (!((await (await first.post("early/stop")).json()) as { stopped: boolean }).stopped) await new Promise(setImmediate);
+    expect(await early).toEqual([{ event: "stopped", data: {} }]);
+    expect(text(await first.all("early/continue"))).toBe("You said: wait");
     const stopped: Event[] = [];
     for await (const event of first.events("stop/messages", { text: "a long question" })) {
       if (stopped.push(event) === 1) expect(await (await first.post("stop/stop")).json()).toEqual({ stopped: true });

@@ -1,4 +1,5 @@
 // The agent that the servers run: it thinks, answers, and sends a letter if a person says yes. A scripted model stands for a real one.
+import { setTimeout as pause } from "node:timers/promises";
 import { FakeListChatModel } from "@langchain/core/utils/testing";
 import { END, interrupt, type LangGraphRunnableConfig, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
@@ -17,8 +18,8 @@ export function openAgent(path: string, letterSent: (letter: string) => void) {
   const saver = TurnSaver.fromPath(path, { retention: { keepTasks: 20 } });
   const graph = new StateGraph(MessagesAnnotation)
     .addNode("think", async (_, config) => {
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      config.signal?.throwIfAborted();
+      // Whatever takes long gets the signal: the thread is free again when the last node has ended.
+      await pause(300, undefined, config.signal && { signal: config.signal });
       return {};
     })
     .addNode("approve", (state) => {

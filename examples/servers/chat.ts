@@ -13,6 +13,8 @@ export interface ChatEvent {
 /** What a client may ask for on a thread. */
 export type Request = { kind: "message"; text: string } | { kind: "answer"; answer: string } | { kind: "continue" };
 
+const MODES: ("messages" | "updates")[] = ["messages", "updates"];
+
 export interface Run {
   events: AsyncGenerator<ChatEvent>;
   stop: () => void;
@@ -26,17 +28,19 @@ export class Chat {
   /** Starts a run. What this throws was refused before anything ran, so the server can still choose the status. */
   async begin(threadId: string, request: Request): Promise<Run> {
     const controller = new AbortController();
+    // If one runs already, this one is refused.
+    if (!this.#running.has(threadId)) this.#running.set(threadId, controller);
     // One task per message: a rewind to a task takes back what came after it.
     const taskId = request.kind === "message" ? randomUUID() : undefined;
-    const options = {
-      threadId,
-      taskId,
-      signal: controller.signal,
-      streamMode: ["messages", "updates"] as ("messages" | "updates")[],
-    };
-    const chunks = (await this.agent.stream(inputOf(request) as never, options)) as AsyncIterable<[string, unknown]>;
-    this.#running.set(threadId, controller);
-    return { events: this.#events(threadId, controller, chunks), stop: () => controller.abort() };
+    const options = { threadId, taskId, signal: controller.signal, streamMode: MODES };
+    try {
+      const chunks = (await this.agent.stream(inputOf(request) as never, options)) as AsyncIterable<[string, unknown]>;
+      return { events: this.#events(threadId, controller, chunks), stop: () => controller.abort() };
+    } catch (error) {
+      if (this.#running.get(threadId) === controller) this.#running.delete(threadId);
+      if (!controller.signal.aborted) throw error;
+      return { events: stopped(), stop: () => undefined };
+    }
   }
 
   /** The stop button. The thread can be continued where it was. @returns whether something ran */
@@ -72,6 +76,11 @@ export class Chat {
       this.#running.delete(threadId);
     }
   }
+}
+
+/** Stopped before there was anything to stream. */
+async function* stopped(): AsyncGenerator<ChatEvent> {
+  yield { event: "stopped", data: {} };
 }
 
 function inputOf(request: Request): unknown {

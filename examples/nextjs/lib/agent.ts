@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { FakeListChatModel } from "@langchain/core/utils/testing";
 import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
@@ -5,8 +6,9 @@ import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 function open() {
   const saver = TurnSaver.fromPath(process.env.DATABASE ?? "chat.db", { retention: { keepTasks: 20 } });
   const graph = new StateGraph(MessagesAnnotation)
-    .addNode("think", async () => {
-      await new Promise((resolve) => setTimeout(resolve, 300));
+    .addNode("think", async (_, config) => {
+      // Whatever takes long gets the signal: the thread is free again when the last node has ended.
+      await pause(300, undefined, config.signal && { signal: config.signal });
       return {};
     })
     .addNode("answer", async ({ messages }, config) => {

@@ -21,11 +21,16 @@ export async function POST(request: Request, { params }: Context): Promise<Respo
   try {
     chunks = await agent().stream(input, { ...options, streamMode: "messages" });
   } catch (error) {
-    const isDraining = TurnsError.is(error, "STORE_DRAINING");
-    return Response.json({ error: (error as Error).message }, { status: isDraining ? 503 : 409 });
+    return Response.json({ error: (error as Error).message }, { status: statusOf(error) });
   }
   const headers = { "content-type": "text/event-stream", "cache-control": "no-cache" };
   return new Response(streamOf(events(chunks)), { headers });
+}
+
+/** 503: try again, another process is coming. 409: a run of the thread is going on. */
+function statusOf(error: unknown): number {
+  if (TurnsError.is(error, "STORE_DRAINING")) return 503;
+  return TurnsError.is(error, "THREAD_RUNNING") ? 409 : 500;
 }
 
 function streamOf(texts: AsyncGenerator<string>): ReadableStream<Uint8Array> {
