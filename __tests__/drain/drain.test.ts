@@ -442,7 +442,6 @@ describe("S8.6 close() while runs go on", () => {
     at.saver.close();
     gate.open();
     const error = await run;
-    if (process.env.DBG) console.log(error, error.cause);
     expect(error.code).toBe("STORE_CLOSED");
     expect(error.message).toMatch(/closed while this run of thread "t" was going on.*await saver\.drain\(\) first/);
     // On an engine that answers late, the warning that the graph isn't attached may come as late.
