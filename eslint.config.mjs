@@ -5,7 +5,7 @@ import tseslint from "typescript-eslint";
 const nodeGlobals = { process: "readonly", console: "readonly", URL: "readonly", module: "writable", require: "readonly" };
 
 export default defineConfig(
-  globalIgnores(["dist/", "coverage/", ".tmp/", "node_modules/"]),
+  globalIgnores(["dist/", "coverage/", ".tmp/", "node_modules/", "examples/nextjs/"]),
   eslint.configs.recommended,
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
 

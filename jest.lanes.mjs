@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** Suites that the short lane leaves out: they prove what is shipped, or how things are after hours. Each of their requirements has another test. */
-export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/package", "docs/testing"];
+export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "docs/package", "docs/testing"];
 
 const folder = new URL("./__tests__/", import.meta.url);
 const tests = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));

@@ -19,6 +19,7 @@ import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
 import { attachedGraph } from "./turns/attach";
 import { recordedGraphsOf } from "./turns/attached-graph";
+import { Draining } from "./turns/draining";
 import { isAlive } from "./turns/process-identity";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
@@ -52,6 +53,7 @@ export interface Assembly {
   beginnings: Beginnings;
   saving: Saving;
   seen: SeenCheckpoints;
+  draining: Draining;
 }
 
 /** Opens the database and puts a saver together: the one place where every room meets every other. @throws what opening throws */
@@ -61,7 +63,8 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const events = new SaverEmitter(logger);
   const store = openSqliteStore(source, options);
   const values = new Values(options, store);
-  const runs = new RunRegistry({ store, log: logger, createId, clock });
+  const draining = new Draining();
+  const runs = new RunRegistry({ store, log: logger, createId, clock, draining });
   const failures = new PendingFailures(runs);
   const space = new SpaceKeeper(store, logger, (run) => isAlive(run));
   const now = (): number => clock().getTime();
@@ -74,7 +77,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
   const common = { store, options, events, runs, failures, redaction, seen };
-  const recorder = new TurnRecorder(new TurnLog({ ...common, names: runNames }), runs.bodies);
+  const recorder = new TurnRecorder(new TurnLog({ ...common, names: runNames }), runs.bodies, draining);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
   recorder[JOURNAL] = new EffectJournal({
@@ -91,6 +94,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     retention,
     recorder,
     names: runNames,
+    draining,
   });
   const rewinding: RewindParts = {
     ...{ store, content, events, space, createId },
@@ -100,7 +104,23 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   };
   const pruning: PruneParts = { store, now, isAlive: (run) => isAlive(run) };
   return {
-    ...{ events, store, values, serde, runs, recorder, space, retention, rewinding, pruning, runNames, beginnings, saving, seen },
+    ...{
+      events,
+      store,
+      values,
+      serde,
+      runs,
+      recorder,
+      space,
+      retention,
+      rewinding,
+      pruning,
+      runNames,
+      beginnings,
+      saving,
+      seen,
+      draining,
+    },
     effects: new Effects(journaled),
     turns: new Turns({ store, values, serde }),
     rewinds: new Rewinds(rewinding),
@@ -111,7 +131,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
 
 /** What the saver's own rooms need beyond its public methods. */
 export function internalsFrom(
-  { store, recorder, runs, retention, rewinding }: Assembly,
+  { store, recorder, runs, retention, rewinding, draining }: Assembly,
   { logger, encryption }: ResolvedOptions,
 ): Internals {
   return {
@@ -126,6 +146,7 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
+    keepOpen: () => draining.keepOpen(),
     holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
     rewindToCheckpoint: async (request, undos) =>
       rewound(rewinding, request, () => rewindToCheckpoint(rewinding, request, undos, true)),

@@ -23,6 +23,7 @@ export type TurnsErrorCode =
   | "BACKUP_ABORTED"
   | "DRIVER_UNAVAILABLE"
   | "STORE_CLOSED"
+  | "STORE_DRAINING"
   | "STORE_BUSY"
   | "STORE_UNAVAILABLE"
   | "STORE_FAILED"

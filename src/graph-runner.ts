@@ -3,6 +3,7 @@ import type { StreamEvent } from "@langchain/core/tracers/log_stream";
 import type { IterableReadableStream } from "@langchain/core/utils/stream";
 import type { StreamMode } from "@langchain/langgraph";
 import { internalsOf } from "./internals";
+import type { DrainOptions, DrainReport } from "./drain";
 import { describe, TurnsError } from "./errors";
 import type { Effects } from "./effects/effects";
 import {
@@ -242,6 +243,11 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.saver.rewinds.compensationReport(threadId, toTask, this.#options.undos);
   }
 
+  /** {@link TurnSaver.drain}: ends the runs of all graphs on the saver at their node boundaries, and closes it. @throws as there */
+  async drain(options: DrainOptions = {}): Promise<DrainReport> {
+    return this.saver.drain(options);
+  }
+
   /** `saver.turns.inFlight` */
   async inFlight(threadId: string): Promise<Turn[]> {
     return this.saver.turns.inFlight(threadId);
@@ -261,6 +267,7 @@ export class GraphRunner<G extends RunnableGraph> {
   async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
     const release = await internalsOf(this.saver).reserve(threadId);
     if (this.#options.checkpointFile === undefined) return release;
+    const written = internalsOf(this.saver).keepOpen();
     try {
       const path = this.#fileOf(threadId);
       const { CheckpointFile } = await import("./report/checkpoint-file");
@@ -268,8 +275,10 @@ export class GraphRunner<G extends RunnableGraph> {
       return async () => {
         await release();
         await follower.close();
+        written();
       };
     } catch (error) {
+      written();
       await release();
       throw error;
     }

@@ -17,9 +17,10 @@ export type { PruneReport, PruneRequest } from "./retention/prune";
 export type { NamedCheckpoint } from "./retention/names";
 export type { VerifyReport, VerifyRequest } from "./integrity/verify";
 export type { BackupOptions, BackupReport } from "./backup";
+export type { DrainReport } from "./drain";
 
 export { GraphRunner } from "./graph-runner";
-export type { GraphRunnerOptions, NodeOptions, ResumeOptions, RunnableGraph, RunOptions, ThreadStatus } from "./graph-runner";
+export type { GraphRunnerOptions, NodeOptions, ResumeOptions, RunnableGraph, RunOptions, ThreadStatus, WaitingInterrupt } from "./graph-runner";
 export type { Validation, Validator } from "./guards/gates";
 
 export { effect } from "./effects/effect";

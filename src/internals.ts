@@ -25,6 +25,8 @@ export interface Internals {
   lastRun(threadId: string): Promise<LastRun | undefined>;
   /** Takes a thread for one run; see `RunRegistry.reserve`. @throws {TurnsError} THREAD_RUNNING */
   reserve(threadId: string): Promise<() => Promise<void>>;
+  /** A drain leaves the database open until what is returned is called. */
+  keepOpen(): () => void;
   /** Lets a thread be, whatever the option `retention` says, until what is returned is called; see `Retention.hold`. */
   holdRetention(threadId: string): () => void;
   /** `saver.rewinds.toCheckpoint` for a caller that has reserved the thread, and runs nothing on it just now. */

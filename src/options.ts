@@ -45,10 +45,12 @@ export interface TurnSaverOptions {
   /** Keys with which all payload is sealed before it reaches the file; see docs/encryption.md. Default: none, and nothing is. */
   encryption?: EncryptionOption;
   /**
-   * Prunes a thread after each checkpoint saved on it, in the background: see docs/retention.md. Recommended are `{ keepLast: 5 }`, and
-   * `{ keepLast: 50 }` for workflows with side effects. `keepLastWhenDone` goes for a thread whose graph has ended. Default: nothing is ever deleted that nobody asked to delete.
+   * Prunes a thread after each checkpoint saved on it, in the background: see docs/retention.md. Recommended is `{ keepTasks: 5 }`: the
+   * five newest tasks can be rewound. `keepLast` counts checkpoints, of which a run saves one for each step. What either keeps stays.
+   * `keepLastWhenDone` takes the place of `keepLast` for a thread whose graph has ended. Default: nothing is ever deleted that nobody
+   * asked to delete.
    */
-  retention?: { keepLast?: number; maxAgeMs?: number; keepLastWhenDone?: number };
+  retention?: { keepTasks?: number; keepLast?: number; maxAgeMs?: number; keepLastWhenDone?: number };
   /**
    * A serde of LangGraph's kind to use instead of the codec, binary ones included. Saves then commit in order but asynchronously, so
    * a crash can lose the one that is being serialised; values are kept whole, not in parts.
@@ -73,17 +75,18 @@ const isLogger = (value: unknown): boolean =>
   value !== null &&
   ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
 
-/** At least one of the three: an option that keeps everything would be a mistake. */
+/** At least one of the four: an option that keeps everything would be a mistake. */
 const retention = () =>
   z
     .strictObject({
+      keepTasks: z.number().int().min(1).optional(),
       keepLast: z.number().int().min(1).optional(),
       maxAgeMs: z.number().int().min(0).optional(),
       keepLastWhenDone: z.number().int().min(1).optional(),
     })
     .refine(
-      ({ keepLast, maxAgeMs, keepLastWhenDone }) => [keepLast, maxAgeMs, keepLastWhenDone].some((value) => value !== undefined),
-      "must be an object with keepLast, maxAgeMs or keepLastWhenDone",
+      (given) => Object.values(given).some((value) => value !== undefined),
+      "must be an object with keepTasks, keepLast, maxAgeMs or keepLastWhenDone",
     );
 
 const isSerde = (value: unknown): boolean =>

@@ -14,6 +14,7 @@ import { z } from "zod";
 import { assembled, type DatabaseHandle, internalsFrom } from "./assembly";
 import { backup, type BackupOptions, type BackupReport } from "./backup";
 import type { Beginnings, RunNames } from "./run-starts";
+import { drain, type DrainOptions, type DrainParts, type DrainReport } from "./drain";
 import type { Effects } from "./effects/effects";
 import type { SaverEmitter, SaverEvents } from "./events";
 import { keepInternals } from "./internals";
@@ -40,7 +41,8 @@ import { beginTracing, checkpointAttributes, configAttributes, storeSpan } from 
 import { deltaHistoryOf, readTuple, type TupleParts } from "./tuples";
 import { attachRecorder, type AttachOptions } from "./turns/attach";
 import { isAlive } from "./turns/process-identity";
-import type { TurnRecorder } from "./turns/recorder";
+import type { Draining } from "./turns/draining";
+import { isRecorded, type TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
 import type { SeenCheckpoints } from "./turns/seen-checkpoints";
 import type { Turns } from "./turns/turns";
@@ -90,6 +92,8 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #beginnings: Beginnings;
   readonly #saving: Saving;
   readonly #seen: SeenCheckpoints;
+  readonly #draining: Draining;
+  #drained: Promise<DrainReport> | undefined;
 
   static {
     // LangGraph's base class has it from checkpoint 1.2 on, so that a saver in a config isn't written out; older versions write it out.
@@ -132,6 +136,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#saving = parts.saving;
     this.#seen = parts.seen;
     keepInternals(this, internalsFrom(parts, resolved));
+    this.#draining = parts.draining;
     this.#space.tidy();
   }
 
@@ -179,6 +184,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#runNames.remember(config, at);
     if (this.#beginnings.isOne(config, at)) {
+      if (!isRecorded(config.callbacks, this.#recorder)) this.#draining.refuseRun(at.threadId);
       const lease = this.#runs.leaseOf(at.threadId);
       const found = this.#store.foundBy(at.threadId);
       this.#beginnings.began(config, at, { ...(found instanceof Promise ? await found : found), lease });
@@ -300,7 +306,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * Removes old checkpoints of one thread or of all, with their writes and turns, and the values nobody needs any more; the file gets
    * smaller. What stays reads exactly as before; see docs/retention.md for what always stays. The event `pruned` tells the report.
    *
-   * @throws {TurnsError} INVALID_OPTION if none of `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND, REWIND_UNFINISHED
+   * @throws {TurnsError} INVALID_OPTION if none of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND, REWIND_UNFINISHED
    */
   async prune(request: PruneRequest): Promise<PruneReport> {
     const report = await prune(this.#pruning, request);
@@ -338,7 +344,28 @@ export class TurnSaver extends BaseCheckpointSaver {
     return backup(this.#store, path, options);
   }
 
-  /** Closes the database. Call it after the last run has ended; what comes later fails with STORE_CLOSED. Closing twice is fine. */
+  /**
+   * Ends a server's work: refuses new runs (STORE_DRAINING), lets each running node reach its end, commits and closes. Runs end with
+   * STORE_DRAINING before their next node, and can be resumed there. When the time is up it closes all the same, logs a warning and
+   * reports what was still running. Draining again gives the same promise. See docs/servers.md.
+   *
+   * Nodes of attached graphs are waited for; of others only the saves that are under way.
+   *
+   * @throws {TurnsError} INVALID_OPTION; nothing has been refused or closed then
+   */
+  drain(options: DrainOptions = {}): Promise<DrainReport> {
+    if (this.#drained !== undefined) return this.#drained;
+    const drained = drain(this.#drainParts(), options);
+    this.#drained = drained;
+    // What failed can be tried again.
+    drained.catch(() => (this.#drained = undefined));
+    return drained;
+  }
+
+  /**
+   * Closes the database at once; what comes later fails with STORE_CLOSED. Nodes that are running lose what they would return: await
+   * {@link drain} where runs may be going on. Closing twice is fine.
+   */
   close(): void {
     if (!this.#store.open) return;
     this.#runs.close();
@@ -351,6 +378,17 @@ export class TurnSaver extends BaseCheckpointSaver {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.close();
+  }
+
+  #drainParts(): DrainParts {
+    return {
+      draining: this.#draining,
+      runs: this.#runs,
+      recorder: this.#recorder,
+      store: this.#store,
+      log: this.#options.logger,
+      close: () => this.close(),
+    };
   }
 
   #tupleParts(): TupleParts {

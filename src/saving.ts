@@ -50,6 +50,7 @@ import type {
   When,
 } from "./store/store";
 import { isDerivedId } from "./system";
+import { closedMeanwhile, type Draining } from "./turns/draining";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/node-task";
 import { isRecorded, type TurnRecorder } from "./turns/recorder";
@@ -74,6 +75,7 @@ export interface SavingParts {
   events: SaverEmitter;
   recorder: TurnRecorder;
   names: RunNames;
+  draining: Draining;
 }
 
 type SavedAt = Required<Address> & { checkpointId: string };
@@ -98,6 +100,20 @@ export class Saving {
   }
 
   async put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions | undefined,
+  ): Promise<RunnableConfig> {
+    const saved = this.#parts.draining.keepOpen();
+    try {
+      return await this.#put(config, checkpoint, metadata, newVersions);
+    } finally {
+      saved();
+    }
+  }
+
+  async #put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
@@ -192,11 +208,21 @@ export class Saving {
   }
 
   async putWrites(config: RunnableConfig, given: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
+    const saved = this.#parts.draining.keepOpen();
+    try {
+      await this.#putWrites(config, given, taskId, taskPath);
+    } finally {
+      saved();
+    }
+  }
+
+  async #putWrites(config: RunnableConfig, given: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
     const address = addressOf(config, "putWrites");
     const at = { ...address, checkpointId: checkedId(address.checkpointId, "checkpoint_id", "putWrites") };
     const task = { nodeTaskId: checkedId(taskId, "task id", "putWrites"), taskPath: checkedTaskPath(taskPath) };
     const { nodeTaskId } = task;
     refuseNoWrites(given);
+    if (this.#parts.recorder.wasStopped(nodeTaskId)) return;
     this.#parts.seen.written(at, nodeTaskId, given);
     const whole = this.#updates.joined(config, at.checkpointId, task, given);
     const writes = this.#parts.recorder.endedInDoubt(nodeTaskId) ? withoutHandler(whole) : whole;
@@ -304,17 +330,23 @@ export class Saving {
   }
 
   /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
-  async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, error: unknown): Promise<void> {
+  async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, thrown: unknown): Promise<void> {
     const { threadId, ns: checkpointNs, checkpointId } = at;
+    const begun = this.#begun(config, at);
+    const isRun = begun.sawDeletion !== undefined || this.#isRecorded(config);
+    const isClosed = isRun && TurnsError.is(thrown, "STORE_CLOSED");
+    const error = isClosed ? closedMeanwhile(threadId, thrown) : thrown;
     this.#parts.events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
-    this.#parts.options.logger.error(
-      { threadId, checkpointId, error: String(error) },
-      "not saved: the run cannot be resumed from here",
-    );
+    if (!isClosed) {
+      this.#parts.options.logger.error(
+        { threadId, checkpointId, error: String(error) },
+        "not saved: the run cannot be resumed from here",
+      );
+    } else if (this.#parts.draining.tellClosed()) this.#parts.options.logger.error({ threadId }, (error as Error).message);
     // Nobody may go on with what is somebody else's by now.
     if (this.#parts.options.onCheckpointError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
     if (!this.#isRecorded(config)) throw error;
-    await this.#parts.failures.hold(threadId, checkpointNs, error, this.#begun(config, at));
+    await this.#parts.failures.hold(threadId, checkpointNs, error, begun);
   }
 
   /** A graph that a node calls on another thread belongs to the run around it. */

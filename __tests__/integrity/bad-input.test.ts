@@ -556,7 +556,13 @@ describe("bad input: options", () => {
   test.each<[string, object, string, string, string]>([
     ["retention.keepLast", { retention: { keepLast: 0 } }, "a number of at least 1", "0", "a bound"],
     ["retention.maxAgeMs", { retention: { maxAgeMs: "1 day" } }, "a number", '"1 day"', "a type"],
-    ["retention", { retention: {} }, "an object with keepLast, maxAgeMs or keepLastWhenDone", "an empty object", "none of three"],
+    [
+      "retention",
+      { retention: {} },
+      "an object with keepTasks, keepLast, maxAgeMs or keepLastWhenDone",
+      "an empty object",
+      "none of four",
+    ],
     ["retention", { retention: 5 }, "an object", "5", "no object"],
     ["busyTimeoutMs", { busyTimeoutMs: 1e9 }, "a number of at most 86400000", "1000000000", "an upper bound"],
     ["immutable", { immutable: 1 }, "true or false", "1", "no boolean"],

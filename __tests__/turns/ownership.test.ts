@@ -9,7 +9,7 @@ import { tempFile } from "../support/temp";
 const CREATED = "2030-01-01T00:00:00.000Z";
 
 function interval(seq: number, taskId: string, more: Partial<TaskRow> = {}): TaskRow {
-  return { taskId, graphId: "t", kind: "run", seq, createdAt: CREATED, ...more };
+  return { taskId, graphId: "t", kind: "run", seq, createdAt: CREATED, prunedTokens: undefined, ...more };
 }
 
 function claim(kind: TaskClaim["kind"], name: string, more: Partial<TaskClaim> = {}): TaskClaim {

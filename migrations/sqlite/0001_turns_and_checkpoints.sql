@@ -66,6 +66,7 @@ CREATE TABLE langgraph_tombstones (
   checksum   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- `pruned_tokens`: what turns of the task used that were pruned since, a JSON list of [path of the node, input, output, cached, reasoning].
 CREATE TABLE langgraph_tasks (
   thread     INTEGER NOT NULL,
   seq        INTEGER NOT NULL,
@@ -73,6 +74,7 @@ CREATE TABLE langgraph_tasks (
   graph_id   TEXT NOT NULL,
   kind       TEXT NOT NULL CHECK (kind IN ('run', 'update')),
   created_at TEXT NOT NULL,
+  pruned_tokens TEXT,
   checksum   TEXT NOT NULL,
   PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID;

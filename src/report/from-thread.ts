@@ -44,6 +44,8 @@ interface Group {
   id: string;
   /** All turns that belong to it, those inside of subgraphs included. */
   turns: readonly Turn[];
+  /** What turns used that belonged to it and were pruned since. */
+  pruned: readonly PhaseTokens[];
   status: PhaseStatus;
   course: Course | undefined;
   /** Of a task; nodes begin with their first turn. */
@@ -69,7 +71,8 @@ export async function progressOfThread(saver: TurnSaver, thread: string, options
     inFlight: new Set((await saver.turns.inFlight(threadId)).map((turn) => turn.id)),
     running: await saver.turns.isRunning(threadId),
   };
-  const groups = by === "node" ? byNode(turns, situation) : byTask(await saver.turns.tasks(threadId), turns, situation);
+  const tasks = await saver.turns.tasks(threadId);
+  const groups = by === "node" ? byNode(tasks, turns, situation) : byTask(tasks, turns, situation);
   const phases: Phase[] = [];
   for (const group of groups) phases.push(await phaseOf(saver, group, errors));
   return { threadId, phases, resume: resumeOf(phases, groups, situation), totals: sumOf(phases) };
@@ -101,7 +104,7 @@ function byTask(tasks: readonly Task[], turns: readonly Turn[], at: Situation): 
     const own = ofTask.get(task.taskId) ?? [];
     const course = courseOf(own);
     const status = task === current ? statusOfCurrentTask(course, at) : pastStatus(course);
-    return { id: task.taskId, turns: own, status, course, createdAt: task.createdAt };
+    return { id: task.taskId, turns: own, pruned: task.prunedTokens ?? [], status, course, createdAt: task.createdAt };
   });
 }
 
@@ -112,17 +115,28 @@ function statusOfCurrentTask(course: Course | undefined, at: Situation): PhaseSt
   return course === undefined && !at.running ? "pending" : "in-progress";
 }
 
-function byNode(turns: readonly Turn[], at: Situation): Group[] {
+/** A node of which all turns were pruned is still there for what it used. */
+function byNode(tasks: readonly Task[], turns: readonly Turn[], at: Situation): Group[] {
   const { planned, checkpointId } = at.head;
-  const groups = [...grouped(turns, nodeOf)].map(([id, own]): Group => {
+  const prunedOf = grouped(
+    tasks.flatMap(({ prunedTokens = [] }) => prunedTokens),
+    ({ path }) => path.replace(/\|.*$/, ""),
+  );
+  const ofNode = grouped(turns, nodeOf);
+  const ids = new Set([...prunedOf.keys(), ...ofNode.keys()]);
+  const groups = [...ids].map((id): Group => {
+    const own = ofNode.get(id) ?? [];
     const course = courseOf(own);
     const comesAgain = planned.includes(id) && course?.checkpointId !== checkpointId;
     const status = liveStatus(course, at) ?? (comesAgain ? "in-progress" : pastStatus(course));
-    return { id, turns: own, status, course, createdAt: null };
+    return { id, turns: own, pruned: prunedOf.get(id) ?? [], status, course, createdAt: null };
   });
   const begun = new Set(groups.map((group) => group.id));
   const toCome = planned.filter((name) => !begun.has(name));
-  return [...groups, ...toCome.map((id): Group => ({ id, turns: [], status: "pending", course: undefined, createdAt: null }))];
+  return [
+    ...groups,
+    ...toCome.map((id): Group => ({ id, turns: [], pruned: [], status: "pending", course: undefined, createdAt: null })),
+  ];
 }
 
 /** Undefined if nothing is left to do of what began. */
@@ -138,7 +152,7 @@ function pastStatus(course: Course | undefined): PhaseStatus {
 }
 
 async function phaseOf(saver: TurnSaver, group: Group, errors: boolean): Promise<Phase> {
-  const { id, status, turns, createdAt } = group;
+  const { id, status, turns, pruned, createdAt } = group;
   const hasBegun = status !== "pending";
   const hasEnded = hasBegun && status !== "in-progress";
   return {
@@ -148,7 +162,7 @@ async function phaseOf(saver: TurnSaver, group: Group, errors: boolean): Promise
     startedAt: hasBegun ? (turns[0]?.createdAt ?? createdAt) : null,
     endedAt: hasEnded ? (turns.at(-1)?.createdAt ?? createdAt) : null,
     notes: await notesOf(saver, group, errors),
-    tokens: tokensOf(turns),
+    tokens: [tokensOf(turns), ...pruned].reduce((sum, tokens) => addedTokens(sum, tokens), noTokens()),
   };
 }
 
@@ -180,9 +194,9 @@ function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situat
   return waiting === undefined ? { ...info, nextStep: "resume" } : step("answer what is asked at", waiting);
 }
 
-function grouped(turns: readonly Turn[], keyOf: (turn: Turn) => string): Map<string, Turn[]> {
-  const groups = new Map<string, Turn[]>();
-  for (const turn of turns) push(groups, keyOf(turn), turn);
+function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) push(groups, keyOf(item), item);
   return groups;
 }
 

@@ -7,11 +7,16 @@ import { unfinishedRewind, unknownThread } from "../store/refusals";
 import { addCounts, NOTHING, pruneThread } from "./prune-thread";
 import { giveBack, removeLeftovers } from "./space";
 
-/** What to prune. At least one of `keepLast`, `maxAgeMs` and `idleMs` is needed; a checkpoint goes if any of them says so. */
+/**
+ * What to prune. At least one of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs` is needed. What `keepTasks` or `keepLast` keeps stays,
+ * unless it is older than `maxAgeMs`.
+ */
 export interface PruneRequest {
   /** Default: all threads. */
   threadId?: string;
-  /** How many of the newest checkpoints of a thread's root namespace stay; at least 1. */
+  /** How many of a thread's newest tasks stay as a whole, so that each of them can be rewound; at least 1. */
+  keepTasks?: number;
+  /** How many of the newest checkpoints of a thread's root namespace stay; at least 1. A run saves one for each of its steps. */
   keepLast?: number;
   /** Checkpoints that were saved longer ago go, except for the newest; milliseconds. */
   maxAgeMs?: number;
@@ -54,6 +59,7 @@ const milliseconds = () => z.number().int().min(0);
 const pruneSchema = () =>
   z.strictObject({
     threadId: idSchema.optional(),
+    keepTasks: z.number().int().min(1).optional(),
     keepLast: z.number().int().min(1).optional(),
     maxAgeMs: milliseconds().optional(),
     idleMs: milliseconds().optional(),
@@ -65,10 +71,11 @@ const pruneSchema = () =>
 /** @throws {TurnsError} INVALID_OPTION naming what is wrong */
 function checkedPrune(request: PruneRequest): CheckedPrune {
   const checked = checkedOptions(pruneSchema, request);
-  if (checked.keepLast !== undefined || checked.maxAgeMs !== undefined || checked.idleMs !== undefined) return checked;
+  const { keepTasks, keepLast, maxAgeMs, idleMs } = checked;
+  if ([keepTasks, keepLast, maxAgeMs, idleMs].some((wish) => wish !== undefined)) return checked;
   throw new TurnsError("INVALID_OPTION", {
     what: "pruning",
-    expected: "at least one of keepLast, maxAgeMs and idleMs",
+    expected: "at least one of keepTasks, keepLast, maxAgeMs and idleMs",
     found: "none of them",
     remedy: "Say what may go. Nothing was deleted.",
   });
@@ -137,7 +144,7 @@ async function* threadsOf(store: Store, { threadId }: CheckedPrune): AsyncGenera
 }
 
 async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: string, tally: Tally): Promise<void> {
-  const { keepLast, maxAgeMs, idleMs, dryRun } = request;
+  const { keepTasks, keepLast, maxAgeMs, idleMs, dryRun } = request;
   if (idleMs !== undefined) {
     const whole = await takeIdle(parts, threadId, idleMs, dryRun);
     if (whole !== undefined) {
@@ -147,9 +154,9 @@ async function pruneOne(parts: PruneParts, request: CheckedPrune, threadId: stri
       return;
     }
   }
-  if (keepLast === undefined && maxAgeMs === undefined) return;
+  if (keepTasks === undefined && keepLast === undefined && maxAgeMs === undefined) return;
   const before = maxAgeMs === undefined ? undefined : parts.now() - maxAgeMs;
-  const wish = { kind: "criteria", keepLast, before } as const;
+  const wish = { kind: "criteria", keepTasks, keepLast, before } as const;
   const went = await pruneThread(parts.store, threadId, wish, { ...request, sweep: () => true });
   addCounts(tally, went.counts);
   if (went.counts.checkpoints + went.counts.writes + went.counts.turns + went.counts.chunks > 0) tally.threads += 1;

@@ -21,7 +21,7 @@ const BATCH = 500;
 
 interface RetentionParts {
   store: Store;
-  /** Requirement S2.4; recommended are 5 checkpoints, and 50 for workflows with side effects (S3.6). */
+  /** Requirements S2.4 and S8.7; recommended are 5 tasks. */
   options: NonNullable<TurnSaverOptions["retention"]>;
   /** Milliseconds since the epoch. */
   now: () => number;
@@ -84,7 +84,7 @@ export class Retention {
     const { store, options, now, log, events, space } = this.parts;
     const before = options.maxAgeMs === undefined ? undefined : now() - options.maxAgeMs;
     const keepLast = (state.done ? options.keepLastWhenDone : undefined) ?? options.keepLast;
-    const wish = { kind: "criteria", keepLast, before } as const;
+    const wish = { kind: "criteria", keepTasks: options.keepTasks, keepLast, before } as const;
     const unswept = await store.unswept(threadId);
     let sweeps = false;
     const sweep = async (): Promise<boolean> => (sweeps = await isWorthSweeping(store, threadId, unswept));

@@ -1,3 +1,4 @@
+import { nearestName } from "../unknown-option";
 import { z } from "zod";
 import { TurnsError } from "../errors";
 import { fingerprintOf } from "../guards/fingerprint";

@@ -71,9 +71,9 @@ async function waitingIn(
     if (isOver(question)) return [];
     const { id, value, node, nodeTaskId } = question;
     const turn = id === undefined ? undefined : asking.get(id);
-    if (turn === undefined) return [{ id, value, node, path: node, checkpointNs: "", nodeTaskId, taskId: run?.taskId }];
+    if (turn === undefined) return [{ id, value, nodeName: node, path: node, checkpointNs: "", nodeTaskId, taskId: run?.taskId }];
     const { path, taskId, ...asked } = outcomeOf(turn);
-    return [{ id, value, nodeName: asked.node, path, checkpointNs: turn.checkpointNs, nodeTaskId: asked.nodeTaskId, taskId }];
+    return [{ id, value, nodeName: asked.nodeName, path, checkpointNs: turn.checkpointNs, nodeTaskId: asked.nodeTaskId, taskId }];
   });
 }
 

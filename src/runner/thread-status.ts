@@ -11,7 +11,7 @@ export interface WaitingInterrupt {
   /** What the node gave to `interrupt()`. */
   value: unknown;
   /** The innermost node that asks. */
-  node: string;
+  nodeName: string;
   /** Its place in the graph: `sub|ask`. */
   path: string;
   /** Namespace of the checkpoint that the node started from; empty in the outermost graph. */

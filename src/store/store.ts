@@ -546,9 +546,10 @@ export interface PruneCounts {
   chunks: number;
 }
 
-/** Which checkpoints of the root namespace stay; those that satisfy all of what is given. */
+/** Which checkpoints of the root namespace stay: those that `keepLast` or `keepTasks` keeps, if they are young enough. */
 export interface PruneCriteria {
   keepLast: number | undefined;
+  keepTasks: number | undefined;
   /** Older ones go; milliseconds since the epoch. */
   before: number | undefined;
 }
@@ -658,7 +659,7 @@ export interface Store {
     tokens: TokenCounts,
   ): Awaitable<void>;
   /**
-   * A thread's tokens by task and node, in the order in which they first came; `rewound` are those of turns that rewinds keep in
+   * A thread's tokens by task and node, in the order in which they first came, those of pruned turns first; `rewound` are those of turns that rewinds keep in
    * their archives. Sums, so no row is verified.
    */
   tokenUsage(threadId: string): Awaitable<{ rows: readonly TokenRow[]; rewound: TokenCounts }>;
@@ -839,6 +840,8 @@ export interface Store {
    */
   backUp(order: BackupOrder): Promise<UnpublishedBackup<Store>>;
 
+  /** Resolves when all that was handed in is committed, or has failed. */
+  committed(): Awaitable<void>;
   close(): void;
   readonly open: boolean;
 }

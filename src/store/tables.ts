@@ -118,6 +118,8 @@ export const TASKS = {
     graph_id: TEXT,
     kind: { ...TEXT, values: ["run", "update"] },
     created_at: TEXT,
+    /** What turns of the interval used that were pruned: a JSON list of [path of the node, input, output, cached, reasoning]. */
+    pruned_tokens: { ...MAYBE_TEXT, changes: true },
     checksum: CHECKSUM,
   },
   damaged: ({ seq }, threadId) => [`the task at ${seq} of thread ${threadId}`, { threadId, seq }],

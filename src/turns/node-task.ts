@@ -66,6 +66,14 @@ export interface Elsewhere {
   checkpointer: unknown;
 }
 
+/** Whether one functional task, or entrypoint, is called by another one of the same graph, as their paths tell. */
+export function isCalledBy({ path: [kind, caller] }: NodeTaskInfo, { path }: NodeTaskInfo): boolean {
+  if (kind !== PUSH || !Array.isArray(caller)) return false;
+  // Of a task that is a call itself only the first three parts tell which.
+  const [called, calling] = [caller, path].map((one: readonly unknown[]) => JSON.stringify(one.slice(0, 3)));
+  return called === calling;
+}
+
 /** The part behind the last colon. Node names cannot contain one. */
 export function nodeTaskIdOf(nodeNs: string): string {
   return nodeNs.slice(nodeNs.lastIndexOf(":") + 1);

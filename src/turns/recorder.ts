@@ -3,8 +3,10 @@ import type { Serialized } from "@langchain/core/load/serializable";
 import type { LLMResult } from "@langchain/core/outputs";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { ChainValues } from "@langchain/core/utils/types";
+import { TurnsError } from "../errors";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
+import { around, Draining } from "./draining";
 import type { OpenWork } from "./seen-checkpoints";
 import {
   type Attempt,
@@ -59,10 +61,15 @@ export class TurnRecorder {
   /** Node tasks whose last attempt has left an effect of which nobody knows what it came to, while their outermost run goes on. */
   readonly #doubts = new Map<string, Doubt>();
 
+  readonly #draining: Draining;
+  /** Nodes inside of which a node was not started, because the saver drains: whatever they make of that is no result. */
+  readonly #stoppedWithin = new WeakMap<Attempt, Error>();
+
   /** @param bodies counts the bodies of nodes that run */
-  constructor(log: TurnLog, bodies: OpenWork) {
+  constructor(log: TurnLog, bodies: OpenWork, draining = new Draining()) {
     this.#log = log;
     this.bodies = bodies;
+    this.#draining = draining;
   }
 
   /**
@@ -85,6 +92,10 @@ export class TurnRecorder {
       });
     const { outermost: run, attempt: within } = known;
     const isOutermost = run.runId === runId;
+    if (isOutermost && task === undefined && run.elsewhere === undefined && this.#draining.begun) {
+      this.#lineage.leave(runId);
+      this.#draining.refuseRun(threadId);
+    }
     if (isOutermost && run.elsewhere !== undefined) this.#log.startsElsewhere(threadId, run.elsewhere);
     // A graph that a node calls on another thread is told to be on the thread around it, and so is all that is inside of it.
     const place = within !== undefined && threadId === run.toldThreadId ? within : { threadId, run };
@@ -108,6 +119,7 @@ export class TurnRecorder {
         known.attempt = attempt;
         this.#attempts.set(runId, attempt);
         this.#refuseHandler(handledTaskOf(task));
+        if (this.#draining.begun && run.elsewhere === undefined) await this.#stopBefore(attempt, run);
         await this.#log.nodeStarts(attempt, inputs, { isState: !hasOwnInput(task), isUpdated: around?.bringsUpdate === true });
       } else if (metadata?.["langgraph_node"] === undefined && run.elsewhere === undefined) {
         known.graph = graphOf(runId, true);
@@ -117,26 +129,66 @@ export class TurnRecorder {
     } catch (error) {
       this.#attempts.delete(runId);
       this.#lineage.leave(runId);
+      this.#draining.release(run, () => this.#running());
       throw error;
     }
+  }
+
+  /**
+   * The saver drains: the node doesn't start. One inside of another node does if its graph keeps no checkpoints: that node's boundary is
+   * the next one.
+   *
+   * @throws {TurnsError} STORE_DRAINING
+   */
+  async #stopBefore(attempt: Attempt, run: OuterRun): Promise<void> {
+    if (attempt.within !== undefined && !(await this.#log.hasCheckpoint(attempt))) return;
+    try {
+      await this.#draining.hold(attempt, run, () => this.#running());
+    } catch (error) {
+      this.#doubts.set(attempt.nodeTaskId, { outerRunId: run.runId, failure: error as Error });
+      for (const at of around(attempt, [...this.#attempts.values()])) this.#stoppedWithin.set(at, error as Error);
+      throw error;
+    }
+  }
+
+  *#running(): Generator<[Attempt, OuterRun]> {
+    for (const attempt of this.#attempts.values()) {
+      const outermost = this.#lineage.get(attempt.runId)?.outermost;
+      if (outermost !== undefined) yield [attempt, outermost];
+    }
+  }
+
+  /** The names of the nodes that run on a thread. */
+  nodesAtWork(threadId: string): string[] {
+    const attempts = [...this.#attempts.values()].filter((attempt) => !this.#draining.isHeld(attempt));
+    return attempts.filter((attempt) => attempt.threadId === threadId).map(({ name }) => name);
+  }
+
+  /** Whether a node task did not start, or come to its end, because the saver drains: what LangGraph says about it is not saved. */
+  wasStopped(nodeTaskId: string): boolean {
+    return TurnsError.is(this.#doubts.get(nodeTaskId)?.failure, "STORE_DRAINING");
   }
 
   /** A graph, a node, or what ran inside one has ended. @throws for a node only: a gate's refusal, and an effect in doubt that it swallowed */
   async chainEnds(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
     const attempt = this.#attempts.get(runId);
+    const outermost = this.#lineage.get(runId)?.outermost;
     // One that timed out may go on behind everybody's back: what it still does is found by its run, until the outermost run is over.
     const isLeft = attempt === undefined || status !== "error" || attempt.run.runId === runId;
     const over = isLeft ? this.#lineage.leave(runId) : [];
     this.#modelRuns.forget(runId);
     this.#attempts.delete(runId);
-    if (attempt !== undefined) return this.#nodeEnds(attempt, status, outcome);
+    if (attempt !== undefined) {
+      if (outermost !== undefined) this.#draining.release(outermost, () => this.#running());
+      return this.#nodeEnds(attempt, status, outcome);
+    }
     for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
     // LangGraph doesn't report the end of a graph inside a node that it aborts.
     for (const graph of over) if (graph.isMarked) await this.#log.graphEnds(graph.threadId, graph.runId);
   }
 
   async #nodeEnds(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<void> {
-    const failure = this[JOURNAL]?.swallowed(attempt);
+    const failure = this[JOURNAL]?.swallowed(attempt) ?? this.#stoppedWithin.get(attempt);
     // An attempt without a doubt has settled what an earlier one left.
     if (failure === undefined) this.#doubts.delete(attempt.nodeTaskId);
     else this.#doubts.set(attempt.nodeTaskId, { outerRunId: attempt.run.runId, failure });

@@ -4,6 +4,7 @@ import { refuseWhileRunning, threadRunning } from "../rewind/plan";
 import { leaseLost, unfinishedRewind } from "../store/refusals";
 import type { Awaitable, Lease, RewindRow, RunRow, Store } from "../store/store";
 import { uptime } from "../system";
+import { Draining } from "./draining";
 import { OpenWork } from "./seen-checkpoints";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
@@ -79,7 +80,10 @@ export class RunRegistry {
   readonly #lapsed = new Map<string, Lapsed>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(parts: { store: Store; log: Logger; createId: () => string; clock: () => Date }) {
+  readonly #draining: Draining;
+
+  constructor(parts: { store: Store; log: Logger; createId: () => string; clock: () => Date; draining?: Draining }) {
+    this.#draining = parts.draining ?? new Draining();
     this.#store = parts.store;
     this.#log = parts.log;
     this.#createId = parts.createId;
@@ -91,9 +95,10 @@ export class RunRegistry {
    * It is taken until it is given back, however quiet the run is: it may wait for a retry, or for a slow router.
    *
    * @returns what gives the thread back, which must be called
-   * @throws {TurnsError} THREAD_RUNNING; REWIND_UNFINISHED as long as a rewind of it is
+   * @throws {TurnsError} THREAD_RUNNING; REWIND_UNFINISHED as long as a rewind of it is; STORE_DRAINING
    */
   async reserve(threadId: string): Promise<() => Promise<void>> {
+    this.#draining.refuseRun(threadId);
     const known = this.#threads.get(threadId);
     if (known !== undefined) this.#refuse(threadId, known);
     const thread = this.#track(threadId);
@@ -238,6 +243,16 @@ export class RunRegistry {
   /** The graph runs of a thread that are going on, reservations among them. */
   graphRunsOf(threadId: string): readonly string[] {
     return [...(this.#threads.get(threadId)?.graphRuns ?? [])];
+  }
+
+  /** The threads on which something works: a node, an undo, or a run that was active since that time and may start its next node. */
+  atWork(since: number): string[] {
+    return [...this.#threads]
+      .filter(([threadId, { rewinding, nodesAtWork, graphRuns, lastActivity }]) => {
+        if (rewinding || nodesAtWork.size > 0 || this.bodies.countOf(threadId) > 0) return true;
+        return graphRuns.size > 0 && lastActivity >= since;
+      })
+      .map(([threadId]) => threadId);
   }
 
   /** Whether a task of this namespace is at work. */
@@ -451,6 +466,7 @@ export class RunRegistry {
     try {
       await work();
     } catch (error) {
+      if (!this.#store.open) return;
       this.#log.warn({ threadId, error: String(error) }, "the mark that this thread is running could not be kept");
     }
   }

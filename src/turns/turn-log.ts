@@ -84,6 +84,12 @@ export class TurnLog {
     await this.#parts.runs.graphEnded(threadId, runId);
   }
 
+  /** Whether the checkpoint that a node starts from is kept. */
+  async hasCheckpoint(attempt: Attempt): Promise<boolean> {
+    const { seen, failures } = this.#parts;
+    return (await seen.startOf(attempt, attempt.threadId, (on) => failures.saves.endOf(on))) !== undefined;
+  }
+
   /**
    * Resolves when the Thought is committed, and with it the checkpoint that the node starts from: the body may run.
    *
@@ -254,6 +260,7 @@ export class TurnLog {
     try {
       await this.#parts.store.addTokens(caller, tokens);
     } catch (error) {
+      if (TurnsError.is(error, "STORE_CLOSED")) return;
       this.#parts.options.logger.warn({ threadId, nodeTaskId, error: String(error) }, "token usage could not be saved");
     }
   }
@@ -317,6 +324,9 @@ function className(value: unknown): string {
 /** A turn that could not be saved: logged and reported, and the graph continues (S1.9). */
 export function reportLostTurn(to: Pick<TurnLogParts, "options" | "events">, threadId: string, lost: LostTurn): void {
   const { nodeName, turnType, error } = lost;
-  to.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
+  // The run's checkpoints can't be saved either, which says why.
+  if (!TurnsError.is(error, "STORE_CLOSED")) {
+    to.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
+  }
   to.events.emit("turn_failed", { threadId, ...lost });
 }

@@ -5,6 +5,7 @@ import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
 import { checkedId } from "../run-config";
 import { loaded, loadedRecord, type UserSerde } from "../serde";
 import { type TaskSpan, taskSpans } from "../store/ownership";
+import type { NodeTokens } from "../store/token-sums";
 import type { RunRow, Store } from "../store/store";
 import { freshly } from "../tuples";
 import type { Values } from "../values";
@@ -20,6 +21,8 @@ export interface Task {
   /** The last seq that can be the task's: the one before the next task begins. Undefined while it is the newest. */
   endSeq: number | undefined;
   createdAt: Date;
+  /** What its turns used that were pruned since, by node; absent if none were. */
+  prunedTokens?: readonly NodeTokens[];
 }
 
 /** A run of an attached graph, in a process that lives. */
@@ -99,7 +102,7 @@ export class Turns {
 
   /**
    * What the models of a thread's nodes reported, summed up by task and by node; each turn has its own in `tokens`. It is committed as
-   * it is reported, so a crash keeps it. Pruned turns are not in it any more.
+   * it is reported, so a crash keeps it. Turns that were pruned since are in it.
    */
   async tokenUsage(threadId: string): Promise<TokenUsage> {
     return tokenUsageOf(await this.#parts.store.tokenUsage(checkedId(threadId, "thread_id", "turns.tokenUsage")));
@@ -121,8 +124,8 @@ export class Turns {
   }
 }
 
-function toTask({ taskId, graphId, firstSeq, endSeq, createdAt }: TaskSpan): Task {
-  return { taskId, graphId, firstSeq, endSeq: endSeq === Infinity ? undefined : endSeq, createdAt: new Date(createdAt) };
+function toTask({ endSeq, createdAt, ...task }: TaskSpan): Task {
+  return { ...task, endSeq: endSeq === Infinity ? undefined : endSeq, createdAt: new Date(createdAt) };
 }
 
 function toRun({ runId, threadId, host, pid, startedAt }: RunRow): Run {

@@ -180,6 +180,7 @@ CREATE TABLE langgraph_tasks (
   graph_id   TEXT NOT NULL,
   kind       TEXT NOT NULL CHECK (kind IN ('run', 'update')),
   created_at TEXT NOT NULL,
+  pruned_tokens TEXT,
   checksum   TEXT NOT NULL,
   PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID;

@@ -2,9 +2,11 @@ import { decode } from "../../codec";
 import { push } from "../../push";
 import { SETTLED_AS_HISTORY } from "../effects";
 import type { Program } from "../program";
-import { SNAPSHOT_ROWS } from "../rows";
+import { taskSpans } from "../ownership";
+import { SNAPSHOT_ROWS, TASK_ROWS } from "../rows";
 import type { Session } from "../session";
 import type { PruneCriteria } from "../store";
+import type { RawOf, TASKS } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { type Manifest, parseManifest, type RawSnapshot } from "./heads";
 import { keyOf, liveOrNewest, liveVersion, type PruneFacts, type Stored, type Version } from "./prune-facts";
@@ -21,7 +23,12 @@ const OWN_CHANNEL = /^(__|branch:|join:)/;
  * Which checkpoints stay for their own sake: of the root namespace the newest (first saved last, and saved last)
  * and those that satisfy the criteria; of all namespaces named ones, and those on which somebody is asked.
  */
-export function* keptByCriteria(facts: PruneFacts, places: Places, criteria: PruneCriteria): Program<Set<string>> {
+export function* keptByCriteria(
+  session: Session,
+  facts: PruneFacts,
+  places: Places,
+  criteria: PruneCriteria,
+): Program<Set<string>> {
   const kept = new Set<string>();
   for (const [key, stored] of facts.checkpoints) {
     // What is in an archive is not there to be pruned, but may come back.
@@ -31,7 +38,8 @@ export function* keptByCriteria(facts: PruneFacts, places: Places, criteria: Pru
     const root = yield* places.rootOf(stored);
     if (facts.asking.has(key) && root !== undefined) kept.add(keyOf("", root.id));
   }
-  keepRoots(places.roots, criteria, kept);
+  const firstSeq = criteria.keepTasks === undefined ? undefined : yield* beginningOfTasks(session, facts, criteria.keepTasks);
+  keepRoots(places.roots, criteria, firstSeq, kept);
   return kept;
 }
 
@@ -124,9 +132,32 @@ function hasRows({ versions }: Stored): boolean {
   return versions.some(({ archived }) => archived === undefined);
 }
 
-/** No checkpoint is older than one that was saved before it, whatever the clock said when it was saved. */
-function keepRoots(roots: readonly Stored[], { keepLast, before }: PruneCriteria, kept: Set<string>): void {
-  const firstKept = keepLast === undefined ? 0 : Math.max(0, roots.length - keepLast);
+/** The tasks of what is still there, the one that was going on where the last prune ended among them. */
+const TASKS_LEFT = TASK_ROWS.select(`WHERE thread = ?1
+  AND seq >= coalesce((SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND seq <= ?2), 0) ORDER BY seq`);
+
+/** Where the first of the newest tasks begins; 0 if there are no others. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+function* beginningOfTasks(session: Session, { key, prunedSeq }: PruneFacts, count: number): Program<number> {
+  const rows = yield* session.all<RawOf<typeof TASKS>>(TASKS_LEFT, key.thread, prunedSeq);
+  const tasks = taskSpans(rows.map((row) => TASK_ROWS.parse(session.sealing, key.threadId, row)));
+  return tasks.length <= count ? 0 : Math.min(...tasks.slice(-count).map((task) => task.firstSeq));
+}
+
+/**
+ * No checkpoint is older than one that was saved before it, whatever the clock said when it was saved.
+ *
+ * @param tasksFrom where the tasks begin that stay; the checkpoint before stays too, so that the first of them can be rewound
+ */
+function keepRoots(
+  roots: readonly Stored[],
+  { keepLast, before }: PruneCriteria,
+  tasksFrom: number | undefined,
+  kept: Set<string>,
+): void {
+  const keptByNumber = keepLast === undefined ? Infinity : Math.max(0, roots.length - keepLast);
+  const keptByTask = tasksFrom === undefined ? Infinity : roots.findLastIndex(({ position }) => position < tasksFrom);
+  const isFree = keepLast === undefined && tasksFrom === undefined;
+  const firstKept = isFree ? 0 : Math.min(keptByNumber, keptByTask);
   let youngest = 0;
   roots.forEach((root, index) => {
     youngest = Math.max(youngest, (liveVersion(root) ?? root.versions[0])?.createdAt ?? 0);

@@ -20,7 +20,9 @@ export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Pr
   if (rewind !== undefined) throw refusedByRewind(rewind, `pruning thread ${JSON.stringify(key.threadId)}`);
   const facts = yield* factsOf(session, key);
   const places = yield* placesOf(session, facts);
-  const wanted = yield* wish.kind === "runs" ? keptWithoutRuns(facts, places, wish.runIds) : keptByCriteria(facts, places, wish);
+  const wanted = yield* wish.kind === "runs"
+    ? keptWithoutRuns(facts, places, wish.runIds)
+    : keptByCriteria(session, facts, places, wish);
   const kept = new Set(wanted);
   yield* addEdited(session, facts, kept);
   yield* addDeltaAncestors(session, facts, kept);

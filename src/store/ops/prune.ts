@@ -9,6 +9,7 @@ import { ThreadFacts } from "../thread-state";
 import { DELETE_ARCHIVE } from "./archive";
 import { deleteUnusedGraphs } from "./graphs";
 import { IN_PART, partsOf } from "./paging";
+import { keepTokens } from "./pruned-tokens";
 import { listRuns, threadKey } from "./thread-rows";
 
 /** The plus keeps an engine from looking through all of the thread's rows. */
@@ -55,6 +56,11 @@ export function* pruneBatch(
   if (key === undefined) return { removed: countsOf([]), rest: { ...plan, units: [], archives: [] } };
   const current = key.stamp === plan.stamp ? plan : yield* planOf(session, key, wish);
   const units = current.units.slice(0, limit);
+  yield* keepTokens(
+    session,
+    key,
+    units.flatMap(({ turns }) => turns),
+  );
   for (const kind of ["turns", "writes", "snapshots"] as const) {
     for (const part of partsOf(units.flatMap((unit) => unit[kind])))
       key.count(kind, -(yield* session.run(DELETE[kind], key.thread, ...part)));

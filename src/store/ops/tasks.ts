@@ -29,7 +29,7 @@ export function* claimTask(session: Session, key: ThreadState, claim: TaskClaim,
   }
   if (change.type === "open") {
     const { taskId, graphId, kind } = change;
-    const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt };
+    const opened = { taskId, graphId, kind, seq: key.nextSeq(), createdAt, prunedTokens: undefined };
     yield* session.insert(key, TASK_ROWS, opened);
     key.facts.tasks = { current: opened, lastRun: kind === "run" ? opened : lastRun };
     return opened;

@@ -4,9 +4,11 @@ import type { Session } from "../session";
 import { openArchive } from "./archive";
 import { eachRow } from "./paging";
 import { listRewinds } from "./rewind-records";
+import { tasksOf } from "./tasks";
 import type { Store, TokenCounts, TokenRow, TurnRow } from "../store";
 import { checkLease, threadKey } from "./thread-rows";
-import { TURNS } from "../tables";
+import { type RawOf, TASKS, TURNS } from "../tables";
+import { prunedTokensOf, summed } from "../token-sums";
 import { type RawTurn, toTurn } from "../turn-rows";
 import { updateTurn } from "./turn-changes";
 import { newestOf, turnsOf } from "./turns";
@@ -39,13 +41,18 @@ export function* addTokens(session: Session, of: Parameters<Store["addTokens"]>[
 export function* tokenUsage(session: Session, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
   const key = yield* threadKey(session, threadId);
   const rows = new Map<string, TokenRow>();
+  const add = (taskId: string, nodeName: string, counts: TokenCounts): void => {
+    const at = JSON.stringify([taskId, nodeName]);
+    rows.set(at, { taskId, nodeName, ...summed(rows.get(at) ?? NONE, counts) });
+  };
   if (key !== undefined) {
+    for (const task of yield* tasksOf(session, key)) {
+      for (const { path, ...counts } of prunedTokensOf(task)) add(task.taskId, path.slice(path.lastIndexOf("|") + 1), counts);
+    }
     const paged = { table: TURNS.name, query: PAGE, bound: [key.thread], key: "seq", begin: 0, limit: ROWS_PER_PAGE };
     yield* eachRow<RawTurn>(session, paged, (row) => {
       const turn = toTurn(session, row, threadId);
-      const { turnType, taskId, nodeName } = turn;
-      const at = JSON.stringify([taskId, nodeName]);
-      if (turnType === "Thought") rows.set(at, { taskId, nodeName, ...sum(rows.get(at) ?? NONE, countsOf(turn)) });
+      if (turn.turnType === "Thought") add(turn.taskId, turn.nodeName, countsOf(turn));
       return undefined;
     });
   }
@@ -57,10 +64,15 @@ function* rewoundTokens(session: Session, threadId: string): Program<TokenCounts
   for (const rewind of yield* listRewinds(session, threadId)) {
     if (!rewind.archived || rewind.takenBackAt !== undefined) continue;
     yield* openArchive(session, rewind, ({ tbl, change, row }) => {
+      if (change === "deleted" && tbl === TASKS.name) {
+        const { pruned_tokens: pruned } = JSON.parse(row) as RawOf<typeof TASKS>;
+        for (const counts of prunedTokensOf({ prunedTokens: pruned ?? undefined })) total = summed(total, counts);
+      }
+      if (change !== "deleted" || tbl !== TURNS.name) return undefined;
       const turn = JSON.parse(row) as RawTurn;
-      if (tbl !== TURNS.name || change !== "deleted" || turn.turn_type !== "Thought") return undefined;
+      if (turn.turn_type !== "Thought") return undefined;
       const { input_tokens: input, output_tokens: output, cached_tokens: cached, reasoning_tokens: reasoning } = turn;
-      total = sum(total, { input, output, cached, reasoning });
+      total = summed(total, { input, output, cached, reasoning });
       return undefined;
     });
   }
@@ -76,13 +88,4 @@ function countsOf({
   reasoningTokens: reasoning,
 }: TurnRow): TokenCounts {
   return { input, output, cached, reasoning };
-}
-
-function sum(left: TokenCounts, right: TokenCounts): TokenCounts {
-  return {
-    input: left.input + right.input,
-    output: left.output + right.output,
-    cached: left.cached + right.cached,
-    reasoning: left.reasoning + right.reasoning,
-  };
 }

@@ -14,6 +14,7 @@ import {
   NAMES,
   type RawOf,
   REWINDS,
+  type RowOf,
   SNAPSHOTS,
   type Table,
   TASKS,
@@ -25,6 +26,7 @@ import {
 } from "../tables";
 import { type ListPointer, ListDigests } from "./list-digests";
 import { type RawRewind, toRewind } from "./rewind-records";
+import { prunedTokensOf } from "../token-sums";
 import { type AnyRow, openedRow, type References, referencesOf, rowsNamed } from "./row-references";
 import { miscounted, type RawThread, verifiedThread } from "./thread-rows";
 import { type Owner, type Phase, type Place, stretchesOf, type VerifyContext, walk, type Where } from "./verify-context";
@@ -51,7 +53,7 @@ type Row = Readonly<Record<string, unknown>>;
 export function rowsOfTables(only: Owner | undefined, isGraph: IsGraph): Phase[] {
   const checkpoint = ["seq", "checkpoint_ns", "checkpoint_id"];
   const looks: Look[] = [
-    { table: TASKS, limit: 100, named: ["thread", "seq"], ids: ["task_id", "graph_id"] },
+    { table: TASKS, limit: 100, named: ["thread", "seq"], ids: ["task_id", "graph_id"], rule: checkTask },
     { table: SNAPSHOTS, limit: 8, named: checkpoint, rule: checkSnapshot },
     { table: CHUNKS, limit: 8, named: ["seq", "address"] },
     { table: LISTS, limit: 100, named: ["seq"], rule: checkList },
@@ -260,6 +262,16 @@ function* checkWrites(ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow):
   const { checkpoint_ns: ns, checkpoint_id: id } = raw as RawOf<typeof WRITES>;
   if (yield* isStored(ctx, owner, ns, id)) return;
   at.remark("reference", `checkpoint ${id}, which the writes belong to`, "none of that id");
+}
+
+// eslint-disable-next-line require-yield -- the row tells it
+function* checkTask(_: VerifyContext, at: Place, __: Owner, ___: AnyRow, row: Row | undefined): Program {
+  if (row === undefined) return;
+  try {
+    prunedTokensOf(row as unknown as RowOf<typeof TASKS>);
+  } catch {
+    at.problem("format", "token sums of pruned turns", "something else");
+  }
 }
 
 const THOUGHT = `SELECT 1 FROM ${TURNS.name} WHERE thread = ? AND node_task_id = ? AND turn_type = 'Thought' AND attempt = ? AND +seq < ?`;

@@ -401,7 +401,8 @@ function againIfUnread<T>(work: () => T): T {
 function closed(file: string): TurnsError {
   return new TurnsError("STORE_CLOSED", {
     problem: `The saver of database ${file} is closed.`,
-    remedy: "Call close() only after the last run on it has ended; open a new saver to continue.",
+    remedy:
+      "Open a new saver to continue. Before you close one on which runs may be going on, call await saver.drain(): it ends them at their node boundaries.",
     data: { file },
   });
 }

@@ -217,6 +217,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
       return { step: () => alone(() => lookedAt(session, step)) };
     },
     backUp: (order) => backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
+    committed: () => queue.behind(() => undefined),
     close: () => {
       void queue.commit();
       commits.close();

@@ -130,7 +130,8 @@ function* ownedAgain(session: Session, { where, threadId = "" }: IntegrityProble
   if (key === undefined || !(Number(where["seq"]) > first)) return false;
   const turn = yield* session.get<{ task_id: string; graph_id: string; created_at: string }>(FIRST_TURN, key.thread);
   const task = { taskId: turn?.task_id ?? "salvaged", graphId: turn?.graph_id ?? threadId, seq: first, kind: "run" as const };
-  yield* session.insert(key, TASK_ROWS, { ...task, createdAt: turn?.created_at ?? new Date(0).toISOString() });
+  const createdAt = turn?.created_at ?? new Date(0).toISOString();
+  yield* session.insert(key, TASK_ROWS, { ...task, createdAt, prunedTokens: undefined });
   const why = "the task of the first rows is lost; they are booked to that of the first turn";
   cuts.lost.push({ table: TASKS.name, threadId, where, why });
   return true;

@@ -1,0 +1,66 @@
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
+import { effect, GraphRunner, TurnSaver } from "../../src/index";
+import { SideEffects } from "../support/run-world";
+
+/**
+ * `drain-child.ts <db> <threads>`: resumes each thread, or begins it, all at once, until SIGTERM: then it drains. Prints a line of JSON when
+ * it starts to work, and one with what became of its threads at the end. The ledger has each body of a node, and each effect.
+ */
+const [path = "", threads = "0"] = process.argv.slice(2);
+const ledger = new SideEffects(`${path}.ledger`);
+const saver = TurnSaver.fromPath(path, { synchronous: "normal" });
+const State = Annotation.Root({
+  thread: Annotation<string>(),
+  log: Annotation<string[]>({ reducer: (left, right) => left.concat(right), default: () => [] }),
+});
+const say = (told: unknown): void => void process.stdout.write(`${JSON.stringify(told)}\n`);
+
+const body =
+  (name: string) =>
+  async ({ thread }: typeof State.State) => {
+    ledger.happen(`${thread} ${name} begins`);
+    await new Promise((resolve) => setTimeout(resolve, 5 + Math.random() * 40));
+    await effect("deed", () => ledger.happen(`${thread} ${name} deed`));
+    return { log: [name] };
+  };
+const inner = new StateGraph(State)
+  .addNode("x", body("x"))
+  .addNode("y", body("y"))
+  .addEdge(START, "x")
+  .addEdge("x", "y")
+  .compile();
+const graph = new StateGraph(State)
+  .addNode("a", body("a"))
+  .addNode("b", body("b"))
+  .addNode("c", body("c"))
+  .addNode("inner", async ({ thread }) => {
+    const { log } = await inner.invoke({ thread, log: [] });
+    return { log };
+  })
+  .addNode("d", body("d"))
+  .addEdge(START, "a")
+  .addEdge("a", "b")
+  .addEdge("a", "c")
+  .addEdge(["b", "c"], "inner")
+  .addEdge("inner", "d")
+  .compile({ checkpointer: saver });
+const runner = new GraphRunner(graph);
+
+const told: Record<string, string> = {};
+process.once("SIGTERM", () => {
+  void runner.drain({ timeoutMs: 10_000 }).then((report) => say({ report }));
+});
+
+async function work(threadId: string): Promise<void> {
+  try {
+    const { log } = await runner.resume({ threadId, input: { thread: threadId, log: [] } });
+    told[threadId] = [...log].sort().join(" ");
+  } catch (error) {
+    told[threadId] = (error as { code?: string }).code ?? String(error);
+  }
+}
+
+say("at work");
+await Promise.all(Array.from({ length: Number(threads) }, (_, index) => work(`thread ${index}`)));
+say({ told });
+saver.close();

@@ -1,0 +1,70 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { TurnSaver } from "../../src/index";
+import { CHILD_ENV, childProgram } from "../support/child-program";
+import { runs } from "../support/lane";
+import { SideEffects } from "../support/run-world";
+import { quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+
+jest.setTimeout(300_000);
+
+const THREADS = 20;
+
+interface Told {
+  report?: { done: boolean; running: unknown[] };
+  told?: Record<string, string>;
+}
+
+/** One life of the server: it gets SIGTERM so long after it has begun to work. */
+async function life(path: string, afterMs: number): Promise<{ told: Told; status: number | null; errors: string }> {
+  const program = childProgram(join(__dirname, "drain-child.ts"));
+  const child = spawn(process.execPath, [...program, path, String(THREADS)], {
+    env: CHILD_ENV,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const told: Told = {};
+  let errors = "";
+  child.stderr.on("data", (data: Buffer) => (errors += data.toString()));
+  let rest = "";
+  child.stdout.on("data", (data: Buffer) => {
+    const lines = (rest + data.toString()).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const said = JSON.parse(line) as Told | string;
+      if (said === "at work") setTimeout(() => child.kill("SIGTERM"), afterMs);
+      else Object.assign(told, said);
+    }
+  });
+  const status = await new Promise<number | null>((resolve) => child.on("close", resolve));
+  return { told, status, errors };
+}
+
+test.each(Array.from({ length: runs(2, 8) }, (_, index) => 40 + index * 35))(
+  "S8.6 SIGTERM with drain %i ms into the work of 20 threads, life after life: nothing runs twice, every thread comes to its end",
+  async (afterMs) => {
+    const path = tempFile();
+    let lives = 0;
+    for (let isDone = false; !isDone; lives += 1) {
+      const { told, status, errors } = await life(path, afterMs);
+      expect([status, errors]).toEqual([0, ""]);
+      const codes = Object.values(told.told ?? {});
+      expect(codes).toHaveLength(THREADS);
+      for (const code of codes) expect(["STORE_DRAINING", "a b c d x y"]).toContain(code);
+      if (told.report !== undefined) expect(told.report).toEqual({ done: true, running: [] });
+      isDone = codes.every((code) => code === "a b c d x y");
+      // Whatever the hour, it gets on: in each life some node of each thread ends.
+      expect(lives).toBeLessThan(30);
+    }
+    expect(lives).toBeGreaterThan(1);
+    const ledger = new SideEffects(`${path}.ledger`);
+    const expected = Array.from({ length: THREADS }, (_, index) =>
+      ["a", "b", "c", "d", "x", "y"].flatMap((name) => [`thread ${index} ${name} begins`, `thread ${index} ${name} deed`]),
+    ).flat();
+    expect(ledger.all.toSorted()).toEqual(expected.toSorted());
+    const saver = TurnSaver.fromPath(path, { logger: quiet });
+    expect((await saver.verify()).ok).toBe(true);
+    for (let index = 0; index < THREADS; index += 1) expect(await saver.turns.liveRuns(`thread ${index}`)).toEqual([]);
+    saver.close();
+  },
+);

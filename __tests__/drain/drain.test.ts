@@ -1,0 +1,451 @@
+import { Annotation, Command, END, entrypoint, interrupt, Send, START, StateGraph, task } from "@langchain/langgraph";
+import Database from "better-sqlite3";
+import { TurnSaver, type TurnsError } from "../../src/index";
+import { breaks, line, State, world, type World } from "../support/run-world";
+import { listener, quiet } from "../support/s1-tools";
+import { tempFile } from "../support/temp";
+
+const on = (threadId: string) => ({ configurable: { thread_id: threadId } });
+const failure = async (work: Promise<unknown>): Promise<TurnsError> =>
+  work.then(
+    () => new Error("it didn't fail") as TurnsError,
+    (error: unknown) => error as TurnsError,
+  );
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const opened: World["saver"][] = [];
+afterEach(() => {
+  for (const saver of opened.splice(0)) saver.close();
+});
+
+function begun(...given: Parameters<typeof world>): World {
+  const at = world(...given);
+  opened.push(at.saver);
+  return at;
+}
+
+/** A node waits at the gate until it is opened. */
+class Gate {
+  reached!: () => void;
+  open!: () => void;
+  readonly isReached = new Promise<void>((resolve) => (this.reached = resolve));
+  readonly isOpen = new Promise<void>((resolve) => (this.open = resolve));
+
+  readonly pass = async (): Promise<undefined> => {
+    this.reached();
+    await this.isOpen;
+    return undefined;
+  };
+}
+
+const runsLeft = (path: string): number => {
+  const db = new Database(path, { readonly: true });
+  try {
+    return db.prepare("SELECT count(*) FROM langgraph_runs").pluck().get() as number;
+  } finally {
+    db.close();
+  }
+};
+
+describe("S8.6 drain", () => {
+  test("S8.6 lets a running node reach its end, stops its run before the next one, and a resume goes on there", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const runner = line(at, ["a", "b", "c"], { b: gate.pass });
+    const run = failure(runner.invoke({ log: [] }, { threadId: "t", taskId: "one" }));
+    await gate.isReached;
+    const drained = runner.drain();
+    await pause(20);
+    expect(at.saver.drain({ timeoutMs: 1 })).toBe(at.saver.drain());
+    gate.open();
+    const error = await run;
+    expect(error).toMatchObject({ code: "STORE_DRAINING", name: "StoreDrainingError", data: { threadId: "t", node: "c" } });
+    expect(error.message).toMatch(/resume\(\{ threadId \}\)/);
+    expect(await drained).toEqual({ done: true, running: [] });
+    expect(at.ledger.all).toEqual(["a", "b"]);
+    expect(runsLeft(at.path)).toBe(0);
+
+    const next = begun(at.path);
+    const again = line(next, ["a", "b", "c"]);
+    const status = await again.status("t");
+    expect(status).toMatchObject({ resumable: true, running: false });
+    expect(status.failed).toEqual([]);
+    expect((await again.graph.getState(on("t"))).tasks.map(({ name, error: failed }) => [name, failed])).toEqual([
+      ["c", undefined],
+    ]);
+    expect(await again.resume({ threadId: "t" })).toEqual({ log: ["a", "b", "c"] });
+    expect(next.ledger.all).toEqual(["a", "b", "c"]);
+    expect(next.warnings).toEqual([]);
+    expect((await next.saver.verify()).ok).toBe(true);
+  });
+
+  test("S8.6 with nothing running it is immediate, a second one is the same, and closing before or after is fine", async () => {
+    const at = begun();
+    await line(at, ["a"]).invoke({ log: [] }, { threadId: "t" });
+    const since = performance.now();
+    const first = at.saver.drain();
+    expect(at.saver.drain({ timeoutMs: 5 })).toBe(first);
+    expect(await first).toEqual({ done: true, running: [] });
+    expect(performance.now() - since).toBeLessThan(200);
+    at.saver.close();
+    expect(await at.saver.drain()).toEqual({ done: true, running: [] });
+    const other = begun();
+    other.saver.close();
+    expect(await other.saver.drain()).toEqual({ done: true, running: [] });
+  });
+
+  test("S8.6 a wrong option is refused before anything is", async () => {
+    const at = begun();
+    expect(await failure(at.saver.drain({ timeoutMs: -1 }))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await failure(at.saver.drain({ timeout: 1 } as never))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await line(at, ["a"]).invoke({ log: [] }, { threadId: "t" })).toEqual({ log: ["a"] });
+    expect(await at.saver.drain()).toMatchObject({ done: true });
+  });
+
+  test("S8.6 new runs are refused by name: a runner's, an attached graph's and any other's; what reads still reads", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const runner = line(at, ["a", "b"], { a: gate.pass });
+    const run = failure(runner.invoke({ log: [] }, { threadId: "t" }));
+    await gate.isReached;
+    const drained = at.saver.drain();
+    const plain = new StateGraph(State)
+      .addNode("x", () => ({ log: ["x"] }))
+      .addEdge(START, "x")
+      .compile({ checkpointer: at.saver });
+    const refused = [
+      runner.invoke({ log: [] }, { threadId: "other" }),
+      runner.stream({ log: [] }, { threadId: "other" }),
+      runner.resume({ threadId: "t" }),
+      runner.graph.invoke({ log: [] }, on("other")),
+      plain.invoke({ log: [] }, on("other")),
+    ];
+    for (const work of refused) expect(await failure(work)).toMatchObject({ code: "STORE_DRAINING" });
+    expect((await runner.status("t")).running).toBe(true);
+    expect((await runner.graph.getState(on("t"))).next).toEqual(["a"]);
+    gate.open();
+    expect(await run).toMatchObject({ code: "STORE_DRAINING" });
+    expect(await drained).toMatchObject({ done: true });
+    expect(await failure(runner.invoke({ log: [] }, { threadId: "t" }))).toMatchObject({ code: "STORE_DRAINING" });
+  });
+
+  test("S8.6 when the time is up it says what is still running, in its report and one log line, and closes", async () => {
+    const logger = listener();
+    const at = begun(tempFile(), { logger });
+    const gate = new Gate();
+    const run = failure(line(at, ["a", "slow"], { slow: gate.pass }).invoke({ log: [] }, { threadId: "t" }));
+    await gate.isReached;
+    expect(await at.saver.drain({ timeoutMs: 50 })).toEqual({ done: false, running: [{ threadId: "t", nodes: ["slow"] }] });
+    gate.open();
+    const error = await run;
+    expect(error.code).toBe("STORE_CLOSED");
+    const told = logger.lines.filter(({ level }) => level === "warn" || level === "error");
+    expect(told.map(({ text }) => text)).toEqual([expect.stringMatching(/^drain: the time is up/)]);
+    const next = begun(at.path);
+    expect(await line(next, ["a", "slow"]).resume({ threadId: "t" })).toEqual({ log: ["a", "slow"] });
+    expect(next.ledger.all).toEqual(["a", "slow", "slow"]);
+  });
+
+  test("S8.6 nodes side by side all end before the run is stopped, also those that a limit let start later", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const ran: string[] = [];
+    const make = (saver: TurnSaver, body: (part: string) => Promise<unknown>) =>
+      saver.attach(
+        new StateGraph(State)
+          .addNode("work", async ({ part }: { part: string }) => {
+            ran.push(part);
+            await body(part);
+            return { log: [part] };
+          })
+          .addNode("end", () => ({ log: ["end"] }))
+          .addConditionalEdges(START, () => ["p", "q", "r", "s"].map((part) => new Send("work", { part })), ["work"])
+          .addEdge("work", "end")
+          .compile({ checkpointer: saver }) as never,
+      ) as ReturnType<ReturnType<typeof line>["graph"]["withConfig"]>;
+    const graph = make(at.saver, async (part) => (part === "p" ? gate.pass() : gate.isReached));
+    const run = failure(graph.invoke({ log: [] }, { ...on("t"), maxConcurrency: 2 }));
+    await gate.isReached;
+    const drained = at.saver.drain();
+    await pause(50);
+    gate.open();
+    expect(await run).toMatchObject({ code: "STORE_DRAINING" });
+    expect(await drained).toMatchObject({ done: true });
+    const before = [...ran];
+    expect(before.length).toBeLessThan(4);
+    const next = begun(at.path);
+    const { log } = await make(next.saver, async () => undefined).invoke(null, on("t"));
+    expect(log).toEqual(["p", "q", "r", "s", "end"]);
+    expect(ran.toSorted()).toEqual(["p", "q", "r", "s"]);
+  });
+
+  test("S8.6 inside a graph of a node it stops before the next node there, whatever the node around makes of the error", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const ran: string[] = [];
+    const make = (saver: TurnSaver, wait: () => Promise<unknown>) => {
+      const inner = new StateGraph(State)
+        .addNode("in1", async () => {
+          ran.push("in1");
+          await wait();
+          return { log: ["in1"] };
+        })
+        .addNode("in2", () => {
+          ran.push("in2");
+          return { log: ["in2"] };
+        })
+        .addEdge(START, "in1")
+        .addEdge("in1", "in2")
+        .compile();
+      return saver.attach(
+        new StateGraph(State)
+          .addNode("outer", async (state) => {
+            try {
+              return { log: (await inner.invoke({ log: [] })).log };
+            } catch {
+              return { log: ["swallowed"] };
+            } finally {
+              void state;
+            }
+          })
+          .addNode("beside", async () => {
+            ran.push("beside");
+            await pause(100);
+            return { log: ["beside"] };
+          })
+          .addNode("end", () => ({ log: ["end"] }))
+          .addEdge(START, "outer")
+          .addEdge(START, "beside")
+          .addEdge(["outer", "beside"], "end")
+          .compile({ checkpointer: saver }),
+      );
+    };
+    const run = failure(make(at.saver, gate.pass).invoke({ log: [] }, on("t")));
+    await gate.isReached;
+    const drained = at.saver.drain();
+    gate.open();
+    expect(await run).toMatchObject({ code: "STORE_DRAINING" });
+    expect(await drained).toMatchObject({ done: true });
+    const next = begun(at.path);
+    const graph = make(next.saver, async () => undefined);
+    expect((await graph.invoke(null, on("t"))).log.toSorted()).toEqual(["beside", "end", "in1", "in2"]);
+    expect(ran.toSorted()).toEqual(["beside", "in1", "in2"]);
+  });
+
+  test("S8.6 a graph that keeps no checkpoints runs to its end inside of its node", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const inner = new StateGraph(State)
+      .addNode("in1", async () => {
+        await gate.pass();
+        return { log: ["in1"] };
+      })
+      .addNode("in2", () => ({ log: ["in2"] }))
+      .addEdge(START, "in1")
+      .addEdge("in1", "in2")
+      .compile({ checkpointer: false });
+    const graph = at.saver.attach(
+      new StateGraph(State).addNode("outer", inner).addEdge(START, "outer").compile({ checkpointer: at.saver }),
+    );
+    const run = graph.invoke({ log: [] }, on("t"));
+    await gate.isReached;
+    const drained = at.saver.drain();
+    gate.open();
+    expect((await run).log).toEqual(["in1", "in2"]);
+    expect(await drained).toMatchObject({ done: true });
+  });
+
+  test("S8.6 tasks of a functional entrypoint that ended aren't repeated by the resume", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const ran: string[] = [];
+    const make = (saver: TurnSaver, wait: () => Promise<unknown>) => {
+      const step = task("step", async (name: string) => {
+        ran.push(name);
+        if (name === "one") await wait();
+        return name;
+      });
+      return saver.attach(
+        entrypoint({ name: "flow", checkpointer: saver }, async () => {
+          const two = await step("one").then(() => step("two").catch(() => "swallowed"));
+          return `one ${two}`;
+        }),
+      );
+    };
+    const run = failure(make(at.saver, gate.pass).invoke("go", on("t")));
+    await gate.isReached;
+    const drained = at.saver.drain();
+    gate.open();
+    expect(await run).toMatchObject({ code: "STORE_DRAINING" });
+    expect(await drained).toMatchObject({ done: true });
+    const next = begun(at.path);
+    expect(await make(next.saver, async () => undefined).invoke(null, on("t"))).toBe("one two");
+    expect(ran).toEqual(["one", "two"]);
+  });
+
+  test("S8.6 a retry policy tries no node again that the drain didn't start, and no error handler takes its place", async () => {
+    const at = begun();
+    const gate = new Gate();
+    let handled = 0;
+    const make = (saver: TurnSaver, wait: () => Promise<unknown>) =>
+      saver.attach(
+        new StateGraph(State)
+          .addNode("a", async () => {
+            await wait();
+            return { log: ["a"] };
+          })
+          .addNode("b", () => ({ log: ["b"] }), {
+            retryPolicy: { initialInterval: 10_000, maxAttempts: 3 },
+            errorHandler: () => {
+              handled += 1;
+              return { log: ["handled"] };
+            },
+          } as never)
+          .addEdge(START, "a")
+          .addEdge("a", "b")
+          .compile({ checkpointer: saver }),
+      );
+    const run = failure(make(at.saver, gate.pass).invoke({ log: [] }, on("t")));
+    await gate.isReached;
+    const since = performance.now();
+    const drained = at.saver.drain();
+    gate.open();
+    expect(await run).toMatchObject({ code: "STORE_DRAINING" });
+    expect(await drained).toMatchObject({ done: true });
+    expect(performance.now() - since).toBeLessThan(5_000);
+    const next = begun(at.path);
+    expect(await make(next.saver, async () => undefined).invoke(null, on("t"))).toEqual({ log: ["a", "b"] });
+    expect(handled).toBe(0);
+  });
+
+  test("S8.6 a question that was asked stays asked", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const bodies = { a: gate.pass, b: () => ({ log: [String(interrupt("sure?"))] }) };
+    const asked = line(at, ["b"], bodies);
+    await asked.invoke({ log: [] }, { threadId: "asked" });
+    const run = failure(line(at, ["a", "b"], bodies).invoke({ log: [] }, { threadId: "t" }));
+    await gate.isReached;
+    const drained = at.saver.drain();
+    gate.open();
+    expect(await run).toMatchObject({ code: "STORE_DRAINING" });
+    expect(await drained).toMatchObject({ done: true });
+    const next = begun(at.path);
+    const answer = new Command({ resume: "yes" });
+    expect(await line(next, ["b"], bodies).resume({ threadId: "asked", command: answer })).toEqual({ log: ["yes"] });
+  });
+
+  test("S8.6 a stream that nobody reads any more doesn't hold it up", async () => {
+    const at = begun();
+    const runner = line(at, ["a", "b", "c"]);
+    const chunks = (await runner.stream({ log: [] }, { threadId: "t", streamMode: "updates" }))[Symbol.asyncIterator]();
+    await chunks.next();
+    const since = performance.now();
+    expect(await at.saver.drain()).toMatchObject({ done: true });
+    expect(performance.now() - since).toBeLessThan(2_000);
+    const next = begun(at.path);
+    expect(await line(next, ["a", "b", "c"]).invoke(null, { threadId: "t" })).toEqual({ log: ["a", "b", "c"] });
+  });
+
+  test('S8.6 with durability "exit" the run saves what it has when it is stopped', async () => {
+    const at = begun();
+    const gate = new Gate();
+    const run = failure(
+      line(at, ["a", "b"], { a: gate.pass }).invoke({ log: [] }, { threadId: "t", durability: "exit" } as never),
+    );
+    await gate.isReached;
+    const drained = at.saver.drain();
+    gate.open();
+    expect(await run).toMatchObject({ code: "STORE_DRAINING" });
+    expect(await drained).toMatchObject({ done: true });
+    const next = begun(at.path);
+    expect(await line(next, ["a", "b"]).resume({ threadId: "t" })).toEqual({ log: ["a", "b"] });
+    expect(next.ledger.all).toEqual(["a", "b"]);
+  });
+
+  test("S8.6 a node that fails while the saver drains fails with its own error", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const run = failure(
+      line(at, ["a"], { a: async (state) => (await gate.pass(), breaks(state)) }).invoke({ log: [] }, { threadId: "t" }),
+    );
+    await gate.isReached;
+    const drained = at.saver.drain();
+    gate.open();
+    expect((await run).message).toBe("it is broken");
+    expect(await drained).toMatchObject({ done: true });
+  });
+
+  test("S8.6 saves of a graph that isn't attached are committed before it closes, slow serdes included", async () => {
+    const path = tempFile();
+    const saving = new Gate();
+    const slow = {
+      dumpsTyped: async (value: unknown): Promise<[string, Uint8Array]> => {
+        saving.reached();
+        await pause(100);
+        return ["json", Buffer.from(JSON.stringify(value))];
+      },
+      loadsTyped: async (_: string, data: Uint8Array | string) =>
+        JSON.parse(Buffer.from(data as Uint8Array).toString()) as unknown,
+    };
+    const saver = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
+    opened.push(saver);
+    const graph = new StateGraph(Annotation.Root({ log: Annotation<string[]>() }))
+      .addNode("a", () => ({ log: ["a"] }))
+      .addEdge(START, "a")
+      .addEdge("a", END)
+      .compile({ checkpointer: saver });
+    const saved = graph.updateState(on("t"), { log: ["by hand"] });
+    await saving.isReached;
+    expect(await saver.drain()).toMatchObject({ done: true });
+    await saved;
+    const next = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
+    opened.push(next);
+    graph.checkpointer = next;
+    expect((await graph.getState(on("t"))).values).toEqual({ log: ["by hand"] });
+  });
+
+  test("S8.6 CHECKPOINT.md is written to its end", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const file = `${at.path}.md`;
+    const runner = line(at, ["a", "b"], { a: gate.pass }, { checkpointFile: file });
+    const run = failure(runner.invoke({ log: [] }, { threadId: "t" }));
+    await gate.isReached;
+    const drained = runner.drain();
+    gate.open();
+    await run;
+    expect(await drained).toMatchObject({ done: true });
+    expect(at.warnings.filter((text) => text.includes("progress file"))).toEqual([]);
+    const { CheckpointFile } = await import("langgraph-checkpoint-turns/checkpoint-file");
+    expect((await new CheckpointFile(file).read())?.resume).toMatchObject({ canResume: true });
+  });
+});
+
+describe("S8.6 close() while runs go on", () => {
+  test.each(["attached", "plain"])("S8.6 is told as what it is, by the run's error and one log line: %s", async (kind) => {
+    const logger = listener();
+    const at = begun(tempFile(), { logger });
+    const gate = new Gate();
+    const graph = new StateGraph(State)
+      .addNode("a", async () => {
+        await gate.pass();
+        return { log: ["a"] };
+      })
+      .addNode("b", () => ({ log: ["b"] }))
+      .addEdge(START, "a")
+      .addEdge("a", "b")
+      .compile({ checkpointer: at.saver });
+    if (kind === "attached") at.saver.attach(graph);
+    const run = failure(graph.invoke({ log: [] }, on("t")));
+    await gate.isReached;
+    const before = logger.lines.length;
+    at.saver.close();
+    gate.open();
+    const error = await run;
+    expect(error.code).toBe("STORE_CLOSED");
+    expect(error.message).toMatch(/closed while this run of thread "t" was going on.*await saver\.drain\(\) first/);
+    // On an engine that answers late, the warning that the graph isn't attached may come as late.
+    const told = logger.lines.slice(before).filter(({ level, text }) => level !== "debug" && !text.includes("not attached"));
+    expect(told.map(({ text }) => text)).toEqual([error.message]);
+  });
+});
