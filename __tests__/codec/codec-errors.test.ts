@@ -28,7 +28,7 @@ class Custom extends TypeError {
 }
 
 describe("Values: errors of classes outside the table", () => {
-  it("Values: a custom error comes back as the built-in class it extends, with all it had", () => {
+  it("Values: a custom error is restored as the built-in class it extends, with all it had", () => {
     const value = new Custom("what", new Map([[1, 2]]));
     const back = roundTrip({ list: [value] }).list[0];
     expect(Object.getPrototypeOf(back)).toBe(TypeError.prototype);
@@ -48,19 +48,19 @@ describe("Values: errors of classes outside the table", () => {
     expect(Object.getPrototypeOf(back)).toBe(RangeError.prototype);
   });
 
-  it("Values: a custom AggregateError keeps its errors, whatever their classes", () => {
+  it("Values: a custom AggregateError keeps its errors, regardless of their classes", () => {
     class Many extends AggregateError {}
     const back = roundTrip(new Many([new Custom("a", 1), "b"], "both"));
     expect(Object.getPrototypeOf(back)).toBe(AggregateError.prototype);
     expect([back.errors[0].name, back.errors[0].reason, back.errors[1]]).toEqual(["Custom", 1, "b"]);
   });
 
-  it("Values: a class named like a built-in comes back as what it extends", () => {
+  it("Values: a class named like a built-in is restored as what it extends", () => {
     const back = roundTrip(new (class TypeError extends Error {})("x"));
     expect(Object.getPrototypeOf(back)).toBe(Error.prototype);
   });
 
-  it("Values: an error of the old style and one with a toJSON come back as errors", () => {
+  it("Values: an error of the old style and one with a toJSON are restored as errors", () => {
     function Old(this: any): void {
       this.message = "old";
     }
@@ -95,7 +95,7 @@ describe("Values: errors of classes outside the table", () => {
     expect(Object.keys(back)).toEqual(Object.keys(value));
   });
 
-  it("Values: an AbortError comes back with name, message, code and cause", () => {
+  it("Values: an AbortError is restored with name, message, code and cause", () => {
     const reason = AbortSignal.abort().reason as DOMException;
     const back = roundTrip(reason);
     expect(Object.getPrototypeOf(back)).toBe(Error.prototype);

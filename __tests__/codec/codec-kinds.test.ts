@@ -206,11 +206,11 @@ function roundTrips(value: unknown, place: number, isForeign: boolean): boolean 
 }
 
 describe("Values: every kind that the language has", () => {
-  it.each(KINDS)("Values: %s comes back as the same kind or is refused by its path", (name, make) => {
+  it.each(KINDS)("Values: %s is restored as the same kind or is refused by its path", (name, make) => {
     for (const place of PLACES.keys()) expect(roundTrips(make(), place, name.includes("realm"))).not.toBe(false);
   });
 
-  it("Values: no kind, twisted in any way and at any place, comes back as something else", () => {
+  it("Values: no kind, twisted in any way and at any place, is restored as something else", () => {
     const found = { same: 0, refused: 0 };
     fc.assert(
       fc.property(
@@ -286,7 +286,7 @@ describe("Values: every kind that the language has", () => {
     }
   });
 
-  it("Values: properties set on bytes come back with them", () => {
+  it("Values: properties set on bytes are restored with them", () => {
     const bytes = Object.assign(Buffer.from("text"), { mime: "text/plain", sizes: [1n] });
     const floats = Object.assign(new Float32Array([NaN, 1]), { model: "m" });
     const back = decode(encode({ bytes, floats })) as { bytes: typeof bytes; floats: typeof floats };

@@ -108,7 +108,7 @@ function expectSame(back: any, value: any): void {
 }
 
 describe("Values: every type", () => {
-  it.each(values)("Values: %s comes back as it was, alone and inside others", (_, make) => {
+  it.each(values)("Values: %s is restored as it was, alone and inside others", (_, make) => {
     const value = make();
     expectSame(decode(encode(value)), value);
     const message = new ToolMessage({

@@ -281,7 +281,7 @@ beforeAll(() => {
 });
 
 describe("Values: for every value", () => {
-  it("Values: what is saved comes back the same in type and content", () => {
+  it("Values: what is saved is restored the same in type and content", () => {
     fc.assert(
       fc.property(value, (original) => {
         const saved = encode(original);

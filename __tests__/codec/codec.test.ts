@@ -73,7 +73,7 @@ describe("Values: plain JSON", () => {
 });
 
 describe("Values: what JSON cannot say", () => {
-  it.each([NaN, Infinity, -Infinity, -0, undefined, 0n, -12345678901234567890123n])("Values: %p comes back", (value) => {
+  it.each([NaN, Infinity, -Infinity, -0, undefined, 0n, -12345678901234567890123n])("Values: %p is restored", (value) => {
     expect(roundTrip(value)).toBe(value);
     expect(roundTrip([value, { value }])).toStrictEqual([value, { value }]);
   });
@@ -92,7 +92,7 @@ describe("Values: what JSON cannot say", () => {
     expect(roundTrip(long)).toHaveLength(4_294_967_294);
   });
 
-  it("Values: properties of a list, such as those of a match, come back", () => {
+  it("Values: properties of a list, such as those of a match, are restored", () => {
     const match = /(?<letter>b)/.exec("abc")!;
     const value = roundTrip(match);
     expect(Array.isArray(value)).toBe(true);
@@ -100,13 +100,13 @@ describe("Values: what JSON cannot say", () => {
     expect(Object.getPrototypeOf(value.groups)).toBe(null);
   });
 
-  it("Values: lone surrogates come back, in values and keys", () => {
+  it("Values: lone surrogates are restored, in values and keys", () => {
     const value = { "\ud800": "a\udfffb", long: "\udead".repeat(200) };
     expect(roundTrip(value)).toStrictEqual(value);
     expect(Buffer.from(encode(value)).toString()).toBe(encode(value));
   });
 
-  it("Values: an object without prototype comes back without", () => {
+  it("Values: an object without prototype is restored without", () => {
     const value = Object.assign(Object.create(null), { a: 1, "~": 2, __proto__: 3 });
     expect(Object.getPrototypeOf(roundTrip(value))).toBe(null);
     expect({ ...roundTrip(value) }).toStrictEqual({ ...value });
@@ -148,7 +148,7 @@ describe("Values: what JSON cannot say", () => {
 });
 
 describe("Values: built-in classes", () => {
-  it("Values: a property that is not enumerable is not saved, whatever its name", () => {
+  it("Values: a property that is not enumerable is not saved, regardless of its name", () => {
     const value = Object.defineProperty({ a: 1 }, "~", { value: "Date", enumerable: false });
     expect(roundTrip([value])).toStrictEqual([{ a: 1 }]);
   });
@@ -172,13 +172,13 @@ describe("Values: built-in classes", () => {
     },
   );
 
-  it.each([0, -62198755200000, 8.64e15, -8.64e15, NaN])("Values: Date comes back as Date: %p", (time) => {
+  it.each([0, -62198755200000, 8.64e15, -8.64e15, NaN])("Values: Date is restored as Date: %p", (time) => {
     const back = roundTrip({ at: new Date(time) }).at;
     expect(Object.getPrototypeOf(back)).toBe(Date.prototype);
     expect(back.getTime()).toBe(time);
   });
 
-  it("Values: Map and Set come back in order, with any keys, nested", () => {
+  it("Values: Map and Set are restored in order, with any keys, nested", () => {
     const value = new Map<unknown, unknown>([
       [NaN, new Set([new Map([[{ a: 1 }, [undefined]]]), "x", 1n])],
       [new Date(1), new Map()],
@@ -216,7 +216,7 @@ describe("Values: built-in classes", () => {
     expect(roundTrip(new DataView(whole.buffer, 1, 3)).byteLength).toBe(3);
   });
 
-  it("Values: Buffer comes back as Buffer, ArrayBuffer as ArrayBuffer", () => {
+  it("Values: Buffer is restored as Buffer, ArrayBuffer as ArrayBuffer", () => {
     expect(Buffer.isBuffer(roundTrip({ b: Buffer.from("ä") }).b)).toBe(true);
     expect(roundTrip(Buffer.from("ä")).toString()).toBe("ä");
     const back = roundTrip(new Uint8Array([9, 8]).buffer);
@@ -224,7 +224,7 @@ describe("Values: built-in classes", () => {
     expect([...new Uint8Array(back)]).toEqual([9, 8]);
   });
 
-  it("Values: RegExp comes back with flags and lastIndex", () => {
+  it("Values: RegExp is restored with flags and lastIndex", () => {
     const value = /a\/"[\n]\u{1F600}/giu;
     value.lastIndex = 4;
     const back = roundTrip(value);
@@ -233,20 +233,20 @@ describe("Values: built-in classes", () => {
     expect(roundTrip(new RegExp("")).source).toBe("(?:)");
   });
 
-  it("Values: URL comes back as URL", () => {
+  it("Values: URL is restored as URL", () => {
     const back = roundTrip({ u: new URL("https://u:p@example.com:8080/a%20b?q=1#h") }).u;
     expect(back).toBeInstanceOf(URL);
     expect(back.href).toBe("https://u:p@example.com:8080/a%20b?q=1#h");
   });
 
-  it("Values: properties set on a built-in value come back", () => {
+  it("Values: properties set on a built-in value are restored", () => {
     const back = roundTrip(Object.assign(new Date(1), { zone: new Set(["UTC"]) }));
     expect(back).toBeInstanceOf(Date);
     expect(back.zone).toStrictEqual(new Set(["UTC"]));
   });
 
   it.each([Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError])(
-    "Values: %p comes back as its class",
+    "Values: %p is restored as its class",
     (type) => {
       const value = new type("what", { cause: new TypeError("why", { cause: { code: 1n } }) });
       const back = roundTrip(value);
@@ -260,7 +260,7 @@ describe("Values: built-in classes", () => {
     },
   );
 
-  it("Values: AggregateError comes back with its errors", () => {
+  it("Values: AggregateError is restored with its errors", () => {
     const back = roundTrip(new AggregateError([new RangeError("a"), "b"], "both"));
     expect(back).toBeInstanceOf(AggregateError);
     expect(back.errors[0]).toBeInstanceOf(RangeError);
@@ -277,7 +277,7 @@ describe("Values: built-in classes", () => {
     expect(Object.hasOwn(roundTrip(new Error("", { cause: undefined })), "cause")).toBe(true);
   });
 
-  it("Values: values of another realm come back as ours", () => {
+  it("Values: values of another realm are restored as ours", () => {
     const foreign = runInNewContext(
       "({ date: new Date(1), map: new Map([[1, [2]]]), error: new RangeError('x'), re: /a/g, f: new Float64Array([1]), list: [1], set: new Set([1]), memory: new DataView(new ArrayBuffer(2)).buffer, view: new DataView(new ArrayBuffer(3)) })",
     );
@@ -385,7 +385,7 @@ const messages: [string, () => BaseMessage][] = [
 ];
 
 describe("Values: LangChain messages", () => {
-  it.each(messages)("Values: %s comes back as what it was", (_, make) => {
+  it.each(messages)("Values: %s is restored as what it was", (_, make) => {
     const value = make();
     const back = roundTrip({ messages: [value] }).messages[0];
     expect(back).toStrictEqual(value);
@@ -414,7 +414,7 @@ describe("Values: LangChain messages", () => {
     expect(back.toJSON().kwargs.content).toBe("[redacted]");
   });
 
-  it("Values: a message without the arguments of its constructor comes back without", () => {
+  it("Values: a message without the arguments of its constructor is restored without", () => {
     const value: any = new ToolMessage("r", "c");
     delete value.lc_kwargs;
     expect(roundTrip(value)).toStrictEqual(value);
@@ -436,14 +436,14 @@ describe("Values: LangChain messages", () => {
     expect(encode(roundTrip(command))).toBe(encode(command));
   });
 
-  it("Values: a message changed in its parts comes back changed", () => {
+  it("Values: a message changed in its parts is restored changed", () => {
     const value = new AIMessage({ content: "a", tool_calls: [{ name: "t", args: { n: 1 }, id: "1" }] });
     value.tool_calls![0]!.args.n = 2;
     value.additional_kwargs.later = new Set([1]);
     expect(roundTrip(value)).toStrictEqual(value);
   });
 
-  it("Values: messages come back without warnings and without running their constructor on the data", () => {
+  it("Values: messages are restored without warnings and without running their constructor on the data", () => {
     const value = new AIMessage({ content: "", tool_calls: [] });
     value.additional_kwargs = { tool_calls: [{ id: "1", type: "function", function: { name: "f", arguments: "{}" } }] };
     const back = roundTrip(value);
@@ -451,7 +451,7 @@ describe("Values: LangChain messages", () => {
     expect(back).toStrictEqual(value);
   });
 
-  it("Values: Document comes back as Document", () => {
+  it("Values: Document is restored as Document", () => {
     const value = new Document({ pageContent: "p", metadata: { at: new Date(1) }, id: "1" });
     expect(roundTrip(value)).toStrictEqual(value);
     expect(roundTrip(new Document({ pageContent: "" }))).toStrictEqual(new Document({ pageContent: "" }));
@@ -476,7 +476,7 @@ describe("Values: LangGraph", () => {
     expect(Object.getPrototypeOf(back)).toBe(Object.getPrototypeOf(make()));
   });
 
-  it("Values: the instance of another copy of a library comes back as ours", () => {
+  it("Values: the instance of another copy of a library is restored as ours", () => {
     const Foreign = class Send {
       lg_name = "Send";
       constructor(
@@ -551,7 +551,7 @@ describe("Values: what cannot be saved is a named error", () => {
     expect(refused([cyclic]).data).toEqual({ path: "[0]" });
   });
 
-  it("Values: a path stays short, whatever the keys and the depth", () => {
+  it("Values: a path stays short, regardless of the keys and the depth", () => {
     const key = "k".repeat(500);
     expect(refused({ [key]: () => 1 }).message.length).toBeLessThan(400);
     let value: unknown = () => 1;

@@ -98,7 +98,7 @@ describe("I3.1 a serde of the user's", () => {
     saver.close();
   });
 
-  test("I3.1 a value that the serde refuses is a named error; what was saved before is intact, and saving goes on", async () => {
+  test("I3.1 a value that the serde refuses is a named error; what was saved before is intact, and saving continues", async () => {
     let refuses = false;
     const serde: SerializerProtocol = {
       dumpsTyped: async (value) => {

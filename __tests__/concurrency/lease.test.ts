@@ -126,7 +126,7 @@ async function stopped(what: string, stay: string) {
 }
 
 describe("a thread that is taken over", () => {
-  test("S4.7 of 8 processes that resume the thread of a killed one at once exactly one does, and no deed is repeated", async () => {
+  test("S4.7 of 8 processes that resume the thread of a killed one at once exactly one does, and no side effect is repeated", async () => {
     const path = tempFile();
     const owner = start([], path, "run", "between");
     process.kill(await arrived(path), "SIGKILL");
@@ -160,7 +160,7 @@ describe("a thread that is taken over", () => {
     60_000,
   );
 
-  test("S2.9 in the midst of a deed: nobody repeats it, and its late outcome settles the doubt", async () => {
+  test("S2.9 in the midst of a side effect: nobody repeats it, and its late outcome settles the doubt", async () => {
     const { path, goOn } = await stopped("run", "within");
     const saver = open(path);
     const { runner, ledger } = runnerOn(saver, path);
@@ -339,7 +339,7 @@ describe("the fence", () => {
   });
 });
 
-test("S6.3 a mark from before the machine was started does not lock a thread, whatever its beat says", async () => {
+test("S6.3 a mark from before the machine was started does not lock a thread, no matter what its beat says", async () => {
   const path = tempFile();
   const saver = open(path);
   const mark = (boot: string, beat: number): void =>

@@ -24,7 +24,7 @@ async function rewoundWhileRunning(
   );
 }
 
-describe("a run that goes on while its thread is rewound", () => {
+describe("a run that continues while its thread is rewound", () => {
   const pruned = async (saver: TurnSaver) => saver.prune({ threadId: "thread", keepLast: 9 });
   const cases = (["sync", "async", "exit"] as const).flatMap((durability) =>
     [false, true].map((isPruned) => ({ durability, isPruned })),
@@ -194,7 +194,7 @@ const harm: fc.Arbitrary<Move> = fc.record({ by: fc.nat(1) }).chain((by) =>
 );
 
 describe("of runs that a rewind meets", () => {
-  test("S7.6 S3.2 property: whatever is rewound, pruned and saved in between, nothing that was saved before a rewind is built upon after it", async () => {
+  test("S7.6 S3.2 property: no matter what is rewound, pruned and saved in between, nothing that was saved before a rewind is built upon after it", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof({ weight: 3, arbitrary: move }, { weight: 1, arbitrary: harm }), { minLength: 6, maxLength: 30 }),

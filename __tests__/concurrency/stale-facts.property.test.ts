@@ -90,7 +90,7 @@ describe("nobody ever goes by what another has changed", () => {
     );
   }, 600_000);
 
-  test("S7.6 S1.9 a write replaces one that came before its checkpoint, whoever else writes in between", async () => {
+  test("S7.6 S1.9 a write replaces one that came before its checkpoint, no matter who else writes in between", async () => {
     const path = tempFile();
     const [own, other] = [openOn(path), openOn(path)];
     const write = (saver: TurnSaver, by: Task["do"], text: string) =>
@@ -111,7 +111,7 @@ describe("nobody ever goes by what another has changed", () => {
     other.close();
   });
 
-  test("S7.6 S3.2 a save that goes on from what another saver has rewound is refused, and what was left stays as it is", async () => {
+  test("S7.6 S3.2 a save that continues from what another saver has rewound is refused, and what was left stays as it is", async () => {
     const path = tempFile();
     const [own, other] = [openOn(path), openOn(path)];
     const step = (id: number, task: string) =>
@@ -130,7 +130,7 @@ describe("nobody ever goes by what another has changed", () => {
     other.close();
   });
 
-  test("S7.6 S3.2 after a rewind a save goes on from a parent that never was in this file, or couldn't be saved", async () => {
+  test("S7.6 S3.2 after a rewind a save continues from a parent that never was in this file, or couldn't be saved", async () => {
     const own = TurnSaver.fromPath(tempFile(), { logger: quiet, synchronous: "normal", onCheckpointError: "continue" });
     const step = (saver: TurnSaver, id: number, parent: number | undefined, task: string, log: unknown = [task]) =>
       put(saver, { id, parent, values: { log }, versions: { log: id }, task });

@@ -124,7 +124,7 @@ const nested = (lab: any, body: (name: string) => Body, options: object = {}) =>
   return lab.compile(outer);
 };
 
-describe("S6.3 whatever the clock does, a graph behaves as on MemorySaver with a clock that's right", () => {
+describe("S6.3 no matter what the clock does, a graph behaves as on MemorySaver with a clock that's right", () => {
   const offsets = [0, -HOUR, 10 * SECOND, -DAY, DAY, -10 * SECOND];
   let scenarios = 0;
   /** In the short lane every other scenario runs attached, and the rest unattached. */
@@ -328,7 +328,7 @@ describe("S6.3 what the saver itself does goes by the order of saving", () => {
   });
 });
 
-describe("S6.3 a deleted thread is told from a new one of its id, whatever the clock says", () => {
+describe("S6.3 a deleted thread is told from a new one of its id, no matter what the clock says", () => {
   const deepGraph = (saver: any, body: Body) => {
     const inner = new StateGraph(State)
       .addNode("s", body as any)
@@ -371,7 +371,7 @@ describe("S6.3 a deleted thread is told from a new one of its id, whatever the c
     },
   );
 
-  test("S6.3 a save by hand that goes on from a deleted checkpoint is refused, though its id is of tomorrow", async () => {
+  test("S6.3 a save by hand that continues from a deleted checkpoint is refused, though its id is of tomorrow", async () => {
     const saver = saverOn(tempFile());
     clock.set(DAY);
     const graph = line(saver, { a: undefined });
@@ -399,7 +399,7 @@ describe("S6.3 before a checkpoint", () => {
   });
 });
 
-describe("S6.3 whether a run goes on is not asked of the wall clock", () => {
+describe("S6.3 whether a run is still running is not asked of the wall clock", () => {
   const elsewhere = (path: string): void => {
     const db = new Database(path);
     db.exec("UPDATE langgraph_runs SET host = 'elsewhere'");
@@ -435,7 +435,7 @@ describe("S6.3 whether a run goes on is not asked of the wall clock", () => {
     await giveBack();
   });
 
-  test("S6.3 a run that is quiet for a moment stays the owner while the clock jumps, and its beats go on", async () => {
+  test("S6.3 a run that is quiet for a moment stays the owner while the clock jumps, and its heartbeats continue", async () => {
     const path = tempFile();
     const saver = saverOn(path);
     const beats = (): number[] => {

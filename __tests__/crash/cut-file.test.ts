@@ -180,7 +180,7 @@ describe("S6.6 a file or log that is cut while it is open", () => {
     expect(digestOf(path)).toBe(left);
   });
 
-  test("a page of the file that the log still has is not lost: saves go on, and everything is there", async () => {
+  test("a page of the file that the log still has is not lost: saves continue, and everything is there", async () => {
     const path = tempFile();
     const saver = await laid(path);
     cut(path, bytesOf(path) - PAGE);
@@ -364,7 +364,7 @@ describe("S6.6", () => {
   const target = fc.constantFrom("", "-wal");
   const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
 
-  test("whatever is cut, and whenever: each later save is refused, or nothing at all was lost; closing changes nothing that was cut", async () => {
+  test("no matter what is cut, and when: each later save is refused, or nothing at all was lost; closing changes nothing that was cut", async () => {
     let refusals = 0;
     await fc.assert(
       fc.asyncProperty(

@@ -43,7 +43,7 @@ async function unhandledDuring(work: () => Promise<unknown>): Promise<unknown[]>
 }
 
 describe("a save that fails", () => {
-  test("leaves the thread free: once the cause is gone, resume goes on", async () => {
+  test("leaves the thread free: once the cause is gone, resume continues", async () => {
     const { saver } = setup();
     let bad = true;
     const runner = new GraphRunner(twoNodes(saver, () => (bad ? () => 1 : "a")));
@@ -90,7 +90,7 @@ describe("a save that fails", () => {
   });
 
   test.each(["langgraph_threads", "langgraph_writes", "langgraph_snapshots"])(
-    "and goes on failing ends the run, does not hang it, and leaves nothing unhandled: %s",
+    "and keeps failing ends the run, does not hang it, and leaves nothing unhandled: %s",
     async (table) => {
       const { saver, path } = setup();
       const db = new Database(path);
@@ -276,7 +276,7 @@ describe("S3.7 one thread, one run", () => {
     again.close();
   }, 60_000);
 
-  test("a mark that could not be removed when the run ended does not block the thread", async () => {
+  test("a mark that could not be removed when the run finished does not block the thread", async () => {
     const { saver, path } = setup();
     const db = new Database(path);
     db.exec("CREATE TRIGGER no BEFORE DELETE ON langgraph_runs BEGIN SELECT RAISE(ABORT, 'no'); END");

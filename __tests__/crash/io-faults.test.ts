@@ -119,7 +119,7 @@ traced("a commit that the disk did not confirm", () => {
   }, 60_000);
 
   test.each([12, 13])(
-    "of an effect's intent, or its outcome: the effect is done once, whatever the file says (%i)",
+    "of an effect's intent, or its outcome: the effect is done once, no matter what the file says (%i)",
     async (from) => {
       const tally = await dies("graph", from);
       expectHeld(tally);
@@ -338,7 +338,7 @@ onDisk(
   60_000,
 );
 
-test("too many open files: a saver cannot be opened, one that is open goes on", async () => {
+test("too many open files: a saver cannot be opened, one that is open continues", async () => {
   const saver = open(tempFile());
   const files: number[] = [];
   try {

@@ -30,7 +30,7 @@ function counter(saver: TurnSaver, until: number) {
 const at = (thread: string) => ({ configurable: { thread_id: thread }, recursionLimit: 10_000 });
 
 describe("a run whose nodes wait for nothing", () => {
-  test("leaves room for timers, so that heartbeats go on", async () => {
+  test("leaves room for timers, so that heartbeats continue", async () => {
     const { saver } = open();
     let ticks = 0;
     const timer = setInterval(() => (ticks += 1), 1);
@@ -39,7 +39,7 @@ describe("a run whose nodes wait for nothing", () => {
     expect(ticks).toBeGreaterThan(0);
   });
 
-  test("S2.4 is pruned while it goes on", async () => {
+  test("S2.4 is pruned while it continues", async () => {
     const { saver, path } = open({ retention: { keepLast: 5 } });
     await counter(saver, 250).invoke({ n: 0 }, at("t"));
     // At once: what a later pruning would take away is still there.

@@ -32,7 +32,7 @@ if (goesWithout) console.warn(`Power loss is not tried here, as TURNS_WITHOUT_ST
     ]);
   }, 60_000);
 
-  it("S3.8 recorded work, the power cut anywhere: no image is corrupt, nothing acknowledged is lost, and runs go on to where they should", async () => {
+  it("S3.8 recorded work, the power cut anywhere: no image is corrupt, nothing acknowledged is lost, and runs continue to where they should", async () => {
     const images = runs(15, 60);
     const found = await explore(recorded.turns, { images, seed: SEED, check: checkTurns, goOn, goOnEvery: 15 });
     expect(found).toMatchObject({ images, corrupt: 0, lost: 0, goneOn: images / 15, astray: 0, examples: [] });
@@ -51,7 +51,7 @@ if (goesWithout) console.warn(`Power loss is not tried here, as TURNS_WITHOUT_ST
     expect(found.corrupt).toBeGreaterThan(0);
   });
 
-  it("what is recorded goes through every kind of operation: folders are synced, the log begins anew and is cut", () => {
+  it("what is recorded goes through every kind of operation: folders are synced, the log starts from scratch and is cut", () => {
     const kinds = new Set(recorded.turns.map(({ kind }) => kind));
     expect([...kinds].sort()).toEqual(["ack", "create", "sync", "sync-folder", "truncate", "unlink", "write"]);
     const logs = recorded.turns.filter((operation) => operation.kind === "create" && operation.name === "agent.db-wal");
@@ -86,7 +86,7 @@ describe("the disk that a power cut leaves", () => {
     return file;
   }
 
-  it("all kept is what the program wrote; what was synced is there whatever else is", () => {
+  it("all kept is what the program wrote; what was synced is there no matter what else is", () => {
     fc.assert(
       fc.property(operations, fc.infiniteStream(fc.double({ min: 0, max: 0.999, noNaN: true })), (all, numbers) => {
         const random = (): number => numbers.next().value as number;
@@ -111,7 +111,7 @@ describe("the disk that a power cut leaves", () => {
     expect(imageAt(all, 2, "synced", () => 0).size).toBe(0);
   });
 
-  it("a name that is made anew is another file; the old one comes back if the folder was not synced", () => {
+  it("a name that is made again is another file; the old one is restored if the folder was not synced", () => {
     const all: Operation[] = [
       { kind: "create", file: 0, name: "f" },
       { kind: "write", file: 0, offset: 0, bytes: Buffer.from("old") },
@@ -165,7 +165,7 @@ describe("what a power cut may not take", () => {
       expect(halfDoneOf(thread, new Map(found))).toHaveLength(1);
   });
 
-  it("a deed that was done is known to the journal", () => {
+  it("a side effect that was done is known to the journal", () => {
     const done = acks({ k: "deed", t: "t", deed: "charge", job: "t1", key: "k" });
     const thread = expectedAt(done, 1).threads.get("t") as never;
     expect(lostOf(thread, new Map())).toHaveLength(1);

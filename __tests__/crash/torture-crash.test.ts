@@ -23,7 +23,7 @@ describe("S1.6 S2.8 S2.9 S4.7 random crash matrix: random programs, killed at ra
     child = bundledChild(ROOT, dirname(tempFile()));
   }, 60_000);
 
-  test("S2.8 kills of a fixed seed: nothing that ended is done again, and each run comes to what the uncrashed one came to", async () => {
+  test("S2.8 kills of a fixed seed: nothing that finished is done again, and each run comes to what the uncrashed one came to", async () => {
     const kills = runs(10, 50);
     const tally = await killed(20_260, kills);
     expectNone(20_260, tally);

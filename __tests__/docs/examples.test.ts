@@ -76,7 +76,7 @@ describe("examples", () => {
     expect(output).toContain("turns: Thought of greet, Action of greet");
   });
 
-  test("S1.6 examples: crash-and-resume is killed in a node, and another process goes on at exactly that node", async () => {
+  test("S1.6 examples: crash-and-resume is killed in a node, and another process continues at exactly that node", async () => {
     const output = await outputOf("crash-and-resume.ts");
     expect(output).toContain("first process: SIGKILL in the middle of convert");
     expect(output).toContain("in flight: convert, attempt 1");
@@ -99,7 +99,7 @@ describe("examples", () => {
     expect(output).toContain("taken back: written on monday; written on tuesday; written on wednesday");
   });
 
-  test("S3.5 examples: rewind-with-undo cancels the newest first, stops where an undo fails, and goes on there", async () => {
+  test("S3.5 examples: rewind-with-undo cancels the newest first, stops where an undo fails, and continues there", async () => {
     const output = await outputOf("rewind-with-undo.ts");
     expect(output).toContain("covered: true; to undo: theatre, hotel");
     expect(output.match(/^ {2}cancelled: .*$/gm)).toEqual(["  cancelled: theatre", "  cancelled: hotel"]);
@@ -107,7 +107,7 @@ describe("examples", () => {
     expect(output).toContain("in the world: train; turns on the thread: 2");
   });
 
-  test("S2.5 examples: human-in-the-loop waits for an answer, refuses new input meanwhile, and goes on with the answer", async () => {
+  test("S2.5 examples: human-in-the-loop waits for an answer, refuses new input meanwhile, and continues with the answer", async () => {
     const output = await outputOf("human-in-the-loop.ts");
     expect(output).toContain("refused with UNFINISHED_WORK");
     expect(output).toContain("after the answer: sent = true");
@@ -143,7 +143,7 @@ describe("examples", () => {
     expect(output).toContain("its version, from 1 to 2");
   });
 
-  test("S2.8 S2.9 examples: torture-your-graph kills a graph at effects and turns, and finds the deed that is outside of effect()", async () => {
+  test("S2.8 S2.9 examples: torture-your-graph kills a graph at effects and turns, and finds the side effect that is outside of effect()", async () => {
     const output = await outputOf("torture-your-graph/torture.ts");
     const [careful, careless] = output.split(/^crash matrix of /m).slice(1);
     expect(careful).toMatch(/^order-careful\.ts: 2 kills\n/);

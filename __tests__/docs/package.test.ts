@@ -368,7 +368,7 @@ describe("an empty project with only what the package declares", () => {
     expect(lastLine(node(work, path.join(folder, "main.js")))).toEqual(tortureSaw);
   }, 60_000);
 
-  it("has one registry of failpoints, whichever build /testing and the root are taken from", () => {
+  it("has one registry of failpoints, no matter which build /testing and the root are taken from", () => {
     const folder = project("failpoints", "module");
     const main = `
 import { createRequire } from "node:module";
@@ -396,7 +396,7 @@ console.log(JSON.stringify(seen));
 
   const OFFICIAL = "@langchain/langgraph-checkpoint-sqlite";
 
-  it("imports an official file with its times, verifies, rotates and salvages, whichever builds the entries are taken from", () => {
+  it("imports an official file with its times, verifies, rotates and salvages, no matter which builds the entries are taken from", () => {
     const folder = project("entries", "module", [OFFICIAL]);
     const main = `
 import { createRequire } from "node:module";

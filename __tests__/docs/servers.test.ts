@@ -88,7 +88,7 @@ const text = (events: readonly Event[]): string =>
     .join("");
 
 describe.each(["express.ts", "hono.ts"])("examples: servers/%s", (script) => {
-  test("S8.6 streams, asks a person, stops and continues; SIGTERM drains it, and the next process goes on where each thread was", async () => {
+  test("S8.6 streams, asks a person, stops and continues; SIGTERM drains it, and the next process continues where each thread was", async () => {
     const database = tempFile();
     const first = await Server.start(script, database);
 

@@ -71,7 +71,7 @@ test("S6.3 a crash matrix whose processes have clocks that are hours apart finds
 });
 
 describe("runUntilKilled", () => {
-  test("S1.6 S4.7 it dies by SIGKILL at exactly the named point, the database shows it, and another process goes on there", async () => {
+  test("S1.6 S4.7 it dies by SIGKILL at exactly the named point, the database shows it, and another process continues there", async () => {
     const killed = await runUntilKilled(graphs, { point: "effect-outcome.within", node: "pay", effect: "charge" }, args("clean"));
     expect(killed).toMatchObject({ outcome: "killed", killed: true, result: undefined, error: undefined });
     expect(killed.points.at(-1)).toMatchObject({ point: "effect-outcome.within", node: "pay", effect: "charge" });
@@ -232,7 +232,7 @@ describe("crashMatrix", () => {
     expect(report.of("lost").every(({ durability }) => durability === "sync")).toBe(true);
   });
 
-  test("S2.9 an effect in doubt is told and is no problem; settled by the module the run goes on; idempotent ones may repeat", async () => {
+  test("S2.9 an effect in doubt is told and is no problem; settled by the module the run continues; idempotent ones may repeat", async () => {
     const points = ["effect-body.after" as const];
     const [doubt, settled, idempotent] = await Promise.all([
       matrix("doubt", { points }),
@@ -255,7 +255,7 @@ describe("crashMatrix", () => {
     expect(fails.problems).toMatchObject([{ kind: "failed", what: "the resume failed: not twice" }]);
   });
 
-  test("S3.5 killed around an undo, the rewind is ended by another process, and each undo has run once, or is in doubt", async () => {
+  test("S3.5 killed around an undo, the rewind is finished by another process, and each undo has run once, or is in doubt", async () => {
     const report = await matrix("undo", { points: ["undo-body", "rewind.before"] });
     expect(report.problems).toEqual([]);
     expect(report.runs.map(({ kill, outcome }) => [kill.point, outcome])).toEqual([
@@ -299,7 +299,7 @@ describe("the verdict", () => {
     expect(verdict({}, { before, after, points: [{ point: "rewind.after" }, again] })).toEqual([]);
   });
 
-  test("S2.9 a node that was at work and runs again is told; not one whose work had not begun, or that a rewind took", () => {
+  test("S2.9 a node that was running and runs again is told; not one whose work had not begun, or that a rewind took", () => {
     const at = (point: string, of = a) => ({ point, ...of }) as never;
     const told = (killed: never[], resumed: never[]) =>
       ranAgain({ killed: run({ points: killed }), resumed: run({ points: resumed }) });
@@ -405,7 +405,7 @@ describe("withFailpoint", () => {
 });
 
 describe("FakeClock", () => {
-  test("stands still, goes on and is set; the saver takes its time", async () => {
+  test("stands still, runs and is set; the saver takes its time", async () => {
     const fake = new FakeClock("2030-05-01T00:00:00Z");
     expect(fake.clock()).toEqual(fake.clock());
     expect(fake.clock()).not.toBe(fake.clock());
@@ -432,7 +432,7 @@ describe("FakeClock", () => {
   });
 });
 
-test("a ledger keeps what was done, tells deeds apart by their key, and refuses what is none", () => {
+test("a ledger keeps what was done, tells side effects apart by their key, and refuses what is none", () => {
   const ledger = new Ledger(`${tempFile()}.ledger`);
   expect(ledger.deeds()).toEqual([]);
   ledger.append("sent", "k1");

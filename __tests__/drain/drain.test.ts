@@ -47,7 +47,7 @@ const runsLeft = (path: string): number => {
 };
 
 describe("S8.6 drain", () => {
-  test("S8.6 lets a running node reach its end, stops its run before the next one, and a resume goes on there", async () => {
+  test("S8.6 lets a running node reach its end, stops its run before the next one, and a resume continues there", async () => {
     const at = begun();
     const gate = new Gate();
     const runner = line(at, ["a", "b", "c"], { b: gate.pass });
@@ -178,7 +178,7 @@ describe("S8.6 drain", () => {
     expect(ran.toSorted()).toEqual(["p", "q", "r", "s"]);
   });
 
-  test("S8.6 inside a graph of a node it stops before the next node there, whatever the node around makes of the error", async () => {
+  test("S8.6 inside a graph of a node it stops before the next node there, regardless of the node around makes of the error", async () => {
     const at = begun();
     const gate = new Gate();
     const ran: string[] = [];
@@ -254,7 +254,7 @@ describe("S8.6 drain", () => {
     expect(await drained).toMatchObject({ done: true });
   });
 
-  test("S8.6 tasks of a functional entrypoint that ended aren't repeated by the resume", async () => {
+  test("S8.6 tasks of a functional entrypoint that finished aren't repeated by the resume", async () => {
     const at = begun();
     const gate = new Gate();
     const ran: string[] = [];
@@ -421,7 +421,7 @@ describe("S8.6 drain", () => {
   });
 });
 
-describe("S8.6 close() while runs go on", () => {
+describe("S8.6 close() while runs continue", () => {
   test.each(["attached", "plain"])("S8.6 is told as what it is, by the run's error and one log line: %s", async (kind) => {
     const logger = listener();
     const at = begun(tempFile(), { logger });

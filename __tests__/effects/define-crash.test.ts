@@ -42,7 +42,7 @@ function world() {
 }
 
 describe("S8.2 S2.9 SIGKILL in a defined effect: another process that resumes asks the definition's probe", () => {
-  test("S8.2 S4.7 killed after the deed: the probe finds it, and it isn't done again", async () => {
+  test("S8.2 S4.7 killed after the side effect: the probe finds it, and it isn't done again", async () => {
     const { path, started, happened } = world();
     expect(await started("run", { TASK: "a", DIE_IN: "after the deed" })).toBe("killed");
     expect(await started("resume", { TASK: "a" })).toMatchObject({ value: { log: [expect.any(String)] } });
@@ -51,7 +51,7 @@ describe("S8.2 S2.9 SIGKILL in a defined effect: another process that resumes as
     expect(effect).toMatchObject({ name: "create issue", status: "done", tries: 1, settledBy: "probe", undo: "create issue" });
   });
 
-  test("S8.2 S4.7 killed before the deed: the probe doesn't find it, and it runs with the same key", async () => {
+  test("S8.2 S4.7 killed before the side effect: the probe doesn't find it, and it runs with the same key", async () => {
     const { path, started, happened } = world();
     expect(await started("run", { TASK: "a", DIE_IN: "before the deed" })).toBe("killed");
     const [before] = await open(path).effects.list("t");
@@ -81,7 +81,7 @@ describe("S8.2 S3.5 a process that only imports the definitions rewinds", () => 
     expect(happened()).toEqual(["open a", "open b", "open c", "close c 3", "close b 2"]);
   });
 
-  test("S8.2 killed in an undo: the next process asks the undo's probe, and goes on", async () => {
+  test("S8.2 killed in an undo: the next process asks the undo's probe, and continues", async () => {
     const { path, started, happened } = lived();
     expect(await started("rewind", { DIE_IN: "undo" })).toBe("killed");
     expect(happened().slice(3)).toEqual(["close c 3"]);
@@ -90,7 +90,7 @@ describe("S8.2 S3.5 a process that only imports the definitions rewinds", () => 
     expect(await open(path).verify()).toMatchObject({ ok: true });
   });
 
-  test("S8.2 killed after a deed: the rewind asks the effect's probe, and undoes what happened", async () => {
+  test("S8.2 killed after a side effect: the rewind asks the effect's probe, and undoes what happened", async () => {
     const { started, happened } = world();
     await started("run", { TASK: "a" });
     expect(await started("run", { TASK: "b", DIE_IN: "after the deed" })).toBe("killed");
@@ -98,7 +98,7 @@ describe("S8.2 S3.5 a process that only imports the definitions rewinds", () => 
     expect(happened()).toEqual(["open a", "open b", "close b 2"]);
   });
 
-  test("S8.2 killed before a deed: the rewind asks the effect's probe, and undoes nothing", async () => {
+  test("S8.2 killed before a side effect: the rewind asks the effect's probe, and undoes nothing", async () => {
     const { started, happened } = world();
     await started("run", { TASK: "a" });
     expect(await started("run", { TASK: "b", DIE_IN: "before the deed" })).toBe("killed");

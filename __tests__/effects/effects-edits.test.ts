@@ -39,7 +39,7 @@ function besides(a: Body, b: Body) {
     .addEdge("init", "b");
 }
 
-describe("siblings of the failed node that had ended", () => {
+describe("siblings of the failed node that had finished", () => {
   /** b fails when what a wrote is saved. The edit takes that in, and as it is made as the node before both, both run once more. */
   const broken = async (given?: object) => {
     const { deeds, act, saver } = world();
@@ -128,7 +128,7 @@ describe("a node whose first effect is repaired", () => {
     await expect(saver.verify()).resolves.toMatchObject({ ok: true });
   });
 
-  test("S4.4 is refused where nobody knows whether one behind it is the same deed", async () => {
+  test("S4.4 is refused where nobody knows whether one behind it is the same side effect", async () => {
     const { deeds, resume } = await broken({});
     await expect(resume()).rejects.toMatchObject({ code: "EFFECT_IN_DOUBT" });
     expect(deeds.count("later")).toBe(1);
@@ -159,7 +159,7 @@ describe("an edit made as the node itself", () => {
   };
 
   test.each(modes.flatMap(([name, options]) => [0, 1].map((visit) => [name, visit, options] as const)))(
-    "says that its visit has ended: the next one does its own deed (%s, visit %i)",
+    "says that its visit has finished: the next one does its own side effect (%s, visit %i)",
     async (_, visit, options) => {
       const { deeds, graph, repair } = loop(options, visit);
       await refusal(graph.invoke(empty, thread()));
@@ -206,7 +206,7 @@ describe("pruned behind an edit", () => {
     return { saver, deeds, graph, resume: () => graph.invoke(null, thread()) };
   };
 
-  test("S4.4 an effect that is done is found, and goes when the run from the edit has gone on", async () => {
+  test("S4.4 an effect that is done is found, and goes when the run from the edit has continued", async () => {
     const { saver, deeds, graph, resume } = await broken("done");
     expect((await resume()).log).toEqual(["edited", "twice", "b"]);
     expect(deeds.lines()).toEqual(["pay"]);

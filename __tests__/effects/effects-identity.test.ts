@@ -73,7 +73,7 @@ describe("graphs without checkpoints inside a node", () => {
     expect(deeds.lines()).toEqual(["one", "two"]);
   });
 
-  test.each(kinds)("called three times in one node it does three deeds, and none of them again (%s)", async (_, given) => {
+  test.each(kinds)("called three times in one node it does three side effects, and none of them again (%s)", async (_, given) => {
     const { deeds, act, path } = world();
     const fail = breaker();
     let call = 0;
@@ -94,7 +94,7 @@ describe("graphs without checkpoints inside a node", () => {
     expect(deeds.lines()).toEqual(["call 0", "call 1", "call 2"]);
   });
 
-  test.each(kinds)("a loop in it does one deed per visit, and none of them again (%s)", async (_, given) => {
+  test.each(kinds)("a loop in it does one side effect per visit, and none of them again (%s)", async (_, given) => {
     const { deeds, act, path } = world();
     const fail = breaker();
     const sub = loop(4, async (visit) => {
@@ -139,7 +139,7 @@ describe("graphs without checkpoints inside a node", () => {
     },
   );
 
-  test.each(kinds)("of what it sends out, what had not begun is begun, whichever comes first (%s)", async (_, given) => {
+  test.each(kinds)("of what it sends out, what had not begun is begun, no matter which comes first (%s)", async (_, given) => {
     const { deeds, act, path } = world();
     let only: string | undefined = "b";
     const sub = fanOut(["a", "b", "c"], async (item) => {
@@ -174,7 +174,7 @@ describe("graphs without checkpoints inside a node", () => {
     expect(deeds.lines()).toEqual(["pay"]);
   });
 
-  test("another course is refused where nothing tells whether the deed is the same, and goes on once a person says so", async () => {
+  test("another course is refused where nothing tells whether the side effect is the same, and continues once a person says so", async () => {
     const { deeds, act, path } = world();
     const fail = breaker();
     let first: "s" | "detour" = "s";
@@ -243,7 +243,7 @@ describe("graphs with checkpoints inside a node", () => {
     expect(deeds.lines()).toEqual(["call 0", "call 1"]);
   });
 
-  test("a loop in it that failed before a later visit's effect does that visit's deed", async () => {
+  test("a loop in it that failed before a later visit's effect does that visit's side effect", async () => {
     const { deeds, act, path } = world();
     const fail = breaker();
     const sub = loop(3, async (visit) => {
@@ -259,7 +259,7 @@ describe("graphs with checkpoints inside a node", () => {
     expect(deeds.lines()).toEqual(["visit 0", "visit 1", "visit 2"]);
   });
 
-  test("with a memory of its own (checkpointer: true) it does a deed per turn of the conversation, and none twice", async () => {
+  test("with a memory of its own (checkpointer: true) it does a side effect per turn of the conversation, and none twice", async () => {
     const { deeds, act, path } = world();
     const fail = breaker();
     let turn = 0;
@@ -283,7 +283,7 @@ describe("graphs with checkpoints inside a node", () => {
   const retryPolicy = { maxAttempts: 5, initialInterval: 1, jitter: false, retryOn: () => true, logWarning: false };
 
   test.each(["inherited", "false", "true"])(
-    "in a node that is retried, a called graph (checkpointer: %s) repeats no deed",
+    "in a node that is retried, a called graph (checkpointer: %s) repeats no side effect",
     async (kind) => {
       const { deeds, act, path } = world();
       const fail = breaker();
@@ -304,7 +304,7 @@ describe("graphs with checkpoints inside a node", () => {
   );
 
   test.each(["inherited", "true"])(
-    "a subgraph that is a node (checkpointer: %s) and retried goes on where it failed",
+    "a subgraph that is a node (checkpointer: %s) and retried continues where it failed",
     async (kind) => {
       const { deeds, act, path } = world();
       const fail = breaker();
@@ -342,7 +342,7 @@ describe("graphs with checkpoints inside a node", () => {
 });
 
 describe("one node task or another", () => {
-  test("each visit of a node, and each turn of a conversation, does its deed", async () => {
+  test("each visit of a node, and each turn of a conversation, does its side effect", async () => {
     const { deeds, act, path } = world();
     const saver = open(path);
     const graph = saver.attach(loop(3, (visit) => act(`visit ${visit}`)).compile({ checkpointer: saver }));
@@ -352,7 +352,7 @@ describe("one node task or another", () => {
     expect(deeds.lines()).toHaveLength(6);
   });
 
-  test("a fork of an earlier checkpoint is another branch of history and does its own deeds; another thread as well", async () => {
+  test("a fork of an earlier checkpoint is another branch of history and does its own side effects; another thread as well", async () => {
     const { deeds, act, path } = world();
     const graph = attached(open(path), line({ a: async () => ({ log: [await act("a")] }) }));
     await graph.invoke(empty, thread());
@@ -389,13 +389,13 @@ describe("one node task or another", () => {
     expect(deeds.lines()).toEqual(["b"]);
   });
 
-  test("S4.4 after such a repair another input is another deed", async () => {
+  test("S4.4 after such a repair another input is another side effect", async () => {
     const { deeds, resume } = await edited((amount) => ({ input: amount }), [1, 2]);
     expect((await resume()).log).toEqual(["edited", "twice", "b=2"]);
     expect(deeds.lines()).toEqual(["b", "b"]);
   });
 
-  test("S4.4 after such a repair an effect without input is refused: nobody knows whether it is the same deed", async () => {
+  test("S4.4 after such a repair an effect without input is refused: nobody knows whether it is the same side effect", async () => {
     const { saver, deeds, resume } = await edited(() => ({}), [1, 1]);
     const error = await refusal(resume());
     expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT" });
@@ -404,7 +404,7 @@ describe("one node task or another", () => {
     expect((await resume()).log).toEqual(["edited", "twice", "b=2"]);
   });
 
-  test("updateState after a node has ended leaves its effects alone: its next visit does its deed", async () => {
+  test("updateState after a node has finished leaves its effects alone: its next visit does its side effect", async () => {
     const { deeds, act, path } = world();
     const graph = attached(open(path), line({ a: async () => ({ log: [await act("a")] }) }));
     await graph.invoke(empty, thread());
@@ -413,7 +413,7 @@ describe("one node task or another", () => {
     expect(deeds.lines()).toEqual(["a", "a"]);
   });
 
-  test("a copied thread takes over what is done, in whatever order it is met, and does itself what failed", async () => {
+  test("a copied thread takes over what is done, in any order it is met, and does itself what failed", async () => {
     const { deeds, act, path } = world();
     let failing = true;
     let order = ["x", "y"];
@@ -466,7 +466,7 @@ describe('durability "exit": what ran in a run that was lost', () => {
   const looping = (saver: ReturnType<typeof open>, times: number, body: (visit: number) => unknown) =>
     saver.attach(loop(times, body).compile({ checkpointer: saver }));
 
-  test("each visit and each turn does its deed", async () => {
+  test("each visit and each turn does its side effect", async () => {
     const { deeds, act, path } = world();
     const graph = looping(open(path), 3, (visit) => act(`visit ${visit}`));
     await graph.invoke(anew, exit());
@@ -493,7 +493,7 @@ describe('durability "exit": what ran in a run that was lost', () => {
     expect((await run(false)).log.slice(-4)).toEqual(["visit 0=2", "visit 1=2", "visit 2=2", "visit 3=2"]);
   });
 
-  test("another task is refused until a person says that it is another deed", async () => {
+  test("another task is refused until a person says that it is another side effect", async () => {
     const { deeds, act, path } = world();
     const run = async (dying: boolean, options: object) => {
       const saver = open(path);

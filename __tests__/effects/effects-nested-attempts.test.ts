@@ -90,8 +90,8 @@ describe("S2.9 a node inside a subgraph is tried again in the same process, and 
   });
 });
 
-describe("S2.9 a graph that a functional task calls, when another process goes on in the middle of a loop", () => {
-  test.each(kinds)("the next visit does its deed, and is not taken for one of a lost run (%s)", async (_, given) => {
+describe("S2.9 a graph that a functional task calls, when another process continues in the middle of a loop", () => {
+  test.each(kinds)("the next visit does its side effect, and is not taken for one of a lost run (%s)", async (_, given) => {
     const deeds = new Deeds();
     const path = fresh();
     // Each process has its own; only deeds are outside.

@@ -6,7 +6,7 @@ import { tempFile } from "../support/temp";
 const coded = (code: string): Error => Object.assign(new Error(code), { code });
 const named = (name: string): Error => Object.assign(new Error(name), { name });
 
-describe("S2.9 what an error says about the deed, if nobody says", () => {
+describe("S2.9 what an error says about the side effect, if nobody says", () => {
   test.each<[string, Error, "in-doubt" | "failed"]>([
     ["a timeout", coded("ETIMEDOUT"), "in-doubt"],
     ["a lost connection, as the cause", new TypeError("fetch failed", { cause: coded("ECONNRESET") }), "in-doubt"],

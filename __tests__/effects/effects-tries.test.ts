@@ -66,7 +66,7 @@ describe("S3.5 an effect that is tried again stands where its new try stands", (
     expect((await saver.verify()).problems).toEqual([]);
   });
 
-  test("S3.5 after such a rewind the deed is done anew with another key", async () => {
+  test("S3.5 after such a rewind the side effect is done again with another key", async () => {
     const { begin, resume, runner, deeds, keys, saver } = world(["fails", "works", "works"]);
     await refusal(begin());
     await resume("two");
@@ -77,7 +77,7 @@ describe("S3.5 an effect that is tried again stands where its new try stands", (
     expect((await saver.verify()).problems).toEqual([]);
   });
 
-  test("S3.5 undos run against the order in which the deeds were done, not in which they were first tried", async () => {
+  test("S3.5 undos run against the order in which the side effects were done, not in which they were first tried", async () => {
     const deeds = new Deeds();
     const saver = open(fresh());
     let isFirst = true;
@@ -171,7 +171,7 @@ describe("S3.5 a copied thread that tries an inherited effect again", () => {
     return all;
   };
 
-  test("S3.5 after a probe that found nothing: its own deed under its own key, and its own undo", async () => {
+  test("S3.5 after a probe that found nothing: its own side effect under its own key, and its own undo", async () => {
     const { only, keys, runner, deeds, resume } = await copied({ probe: () => undefined });
     expect(await only("c")).toMatchObject({ inherited: false, status: "done", taskId: "two", key: keys[1] });
     expect(keys[1]).not.toBe(keys[0]);
@@ -181,7 +181,7 @@ describe("S3.5 a copied thread that tries an inherited effect again", () => {
     expect(deeds.lines()).toEqual(["do", "do", "do", "undo"]);
   });
 
-  test("S3.5 a repetition in doubt keeps the key, lest it be a second deed, and is its own to undo", async () => {
+  test("S3.5 a repetition in doubt keeps the key, so that it isn't a second side effect, and is its own to undo", async () => {
     const { only, keys, runner, saver } = await copied({ idempotent: true });
     expect(await only("c")).toMatchObject({ inherited: false, status: "done", taskId: "two" });
     expect(keys[1]).toBe(keys[0]);

@@ -35,7 +35,7 @@ const kills = fc.array(fc.nat({ max: 8 }), { maxLength: 3 });
 const shuffles = fc.infiniteStream(fc.boolean());
 
 describe("S2.9 the journal against a model", () => {
-  test("whatever fails and dies in whatever order: no deed is completed twice, results are the recorded ones, and it ends", async () => {
+  test("no matter what fails and dies in any order: no side effect is completed twice, results are the recorded ones, and it ends", async () => {
     await fc.assert(
       fc.asyncProperty(plan, kills, shuffles, async (groups, killsAt, reversed) => {
         const path = fresh();

@@ -118,7 +118,7 @@ describe("an effect that is done", () => {
     ["what looks like an outcome", { result: 1, error: 2, unsaved: "x" }],
     ["5 MB", { text: "abcde".repeat(1_000_000) }],
   ];
-  test.each(values)("a result comes back as what it was: %s", async (_, value) => {
+  test.each(values)("a result is restored as what it was: %s", async (_, value) => {
     const { start, resume, results } = oneEffect(() => value);
     await refusal(start());
     await resume();
@@ -126,7 +126,7 @@ describe("an effect that is done", () => {
     expect(results[1]).toEqual(value);
   });
 
-  test("a result that cannot be saved is a named error, and the deed is not done again", async () => {
+  test("a result that cannot be saved is a named error, and the side effect is not done again", async () => {
     const deeds = new Deeds();
     const { saver, start, resume } = oneEffect(() => {
       deeds.do("act");
@@ -215,7 +215,7 @@ describe("an effect that is done", () => {
     expect(await saver.effects.list("t")).toEqual([]);
   });
 
-  test("what is done is not overridden by whoever comes late", async () => {
+  test("what is done is not overridden by anyone who comes late", async () => {
     const { saver, start } = oneEffect(() => 1);
     await refusal(start());
     const [row] = await saver.effects.list("t");
@@ -225,7 +225,7 @@ describe("an effect that is done", () => {
 });
 
 describe("errors of the function", () => {
-  test("by default the deed did not happen, and is tried again with the same key", async () => {
+  test("by default the side effect did not happen, and is tried again with the same key", async () => {
     const keys: string[] = [];
     const { saver, start, resume } = oneEffect(
       (key) => {
@@ -1013,7 +1013,7 @@ describe("the store", () => {
     expect(deeds.lines()).toEqual(["act"]);
   });
 
-  test("THREAD_DELETED ends a run whose thread is deleted while an effect is running, whatever was deleted before", async () => {
+  test("THREAD_DELETED ends a run whose thread is deleted while an effect is running, no matter what was deleted before", async () => {
     const saver = open(fresh());
     await attached(saver, line({ a: () => ({}) })).invoke(empty, thread());
     await saver.deleteThread("t");
@@ -1096,7 +1096,7 @@ describe("the store", () => {
     }
   });
 
-  test("prune keeps what a resume needs and what is in doubt, and removes what nobody can come back to", async () => {
+  test("prune keeps what a resume needs and what is in doubt, and removes what nobody can return to", async () => {
     const saver = open(fresh());
     let doubt = true;
     const a = async () => {

@@ -844,7 +844,7 @@ describe("S4.6 rotation", () => {
     expect(keyIdsIn(path)).toEqual(new Set(["3"]));
   });
 
-  test("S4.6 interrupted, it goes on where it was; a row that does not open keeps the old key", async () => {
+  test("S4.6 interrupted, it continues where it was; a row that does not open keeps the old key", async () => {
     const path = tempFile();
     const old = saverOn(path, { key: first, keyId: "1" });
     for (let index = 0; index < 12; index += 1) await secretGraph(old).invoke(input("go", String(index)), at(`t${index}`));

@@ -62,7 +62,7 @@ describe.each<[string, Sealing]>([
   ["plain", plainSealing],
   ["encrypted", sealing],
 ])("%s: what both have in common", (name, either) => {
-  test("a text comes back as it was", () => {
+  test("a text is restored as it was", () => {
     expect(either.encrypted).toBe(name === "encrypted");
     fc.assert(
       fc.property(threadId, identity, text, (thread, id, content) => {
@@ -71,7 +71,7 @@ describe.each<[string, Sealing]>([
     );
   });
 
-  test("texts of every kind and size come back", () => {
+  test("texts of every kind and size are restored", () => {
     for (const content of ["", "\ufeff{}", "\0", "ä€😀", "x".repeat(3_000_000), "😀".repeat(100_000)]) {
       expect(either.open("t", row, either.seal("t", row, content)) === content).toBe(true);
     }
@@ -323,7 +323,7 @@ describe("rotation", () => {
 describe("the secret of a database", () => {
   const wrapped = wrapSecret(secret, keys.current);
 
-  test("comes back under the right key, and never looks the same twice", () => {
+  test("is restored under the right key, and never looks the same twice", () => {
     expect(createDatabaseSecret()).not.toEqual(createDatabaseSecret());
     expect(unwrapSecret(wrapped, keys)).toEqual(secret);
     expect(wrapSecret(secret, keys.current)).not.toEqual(wrapped);

@@ -217,7 +217,7 @@ describe("what is imported", () => {
   });
 });
 
-describe("going on with an imported thread", () => {
+describe("continuing with an imported thread", () => {
   test.each([["plain"], ["attached"]])("I3.6 an interrupt is answered and new input follows, %s", async (how) => {
     const path = tempFile("official.db");
     await fillOfficial(path);
@@ -366,7 +366,7 @@ describe("importing again", () => {
     }
   });
 
-  test("I3.6 a thread that went on in the target stays as it is", async () => {
+  test("I3.6 a thread that continued in the target stays as it is", async () => {
     const saver = target();
     await importOfficial(saver, world);
     const graph = worldGraph(saver);
@@ -377,7 +377,7 @@ describe("importing again", () => {
     expect(await tuples(saver as any, "waiting")).toEqual(before);
   });
 
-  test("I3.6 a thread that went on in the source only is brought up to date", async () => {
+  test("I3.6 a thread that continued in the source only is brought up to date", async () => {
     const path = tempFile("official.db");
     await fillOfficial(path);
     const saver = target();
@@ -389,7 +389,7 @@ describe("importing again", () => {
     await expectEqualThreads(source, saver, ["waiting"]);
   });
 
-  test("I3.6 a thread that went on in both, or has other checkpoints, is refused by name, or skipped", async () => {
+  test("I3.6 a thread that continued in both, or has other checkpoints, is refused by name, or skipped", async () => {
     const path = tempFile("official.db");
     await fillOfficial(path);
     const saver = target();

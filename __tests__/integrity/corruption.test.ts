@@ -33,7 +33,7 @@ afterAll(() => folder.remove());
 const plain = (): string => files.get("plain")!.path;
 
 /** A call may lack rows only if they aren't found any more, and then `verify` tells so: see `isLacking`. */
-describe("S3.1 whatever is damaged, nothing that was altered is returned", () => {
+describe("S3.1 no matter what is damaged, nothing that was altered is returned", () => {
   test.each([
     ["plain", { parts: ["columns"], every: runs(17, 5) }],
     ["encrypted", { parts: ["columns"], every: runs(37, 11) }],
@@ -272,7 +272,7 @@ describe("salvage", () => {
     saver.close();
   });
 
-  test("with the thread's own row gone: it is made anew under the id that its rows prove", async () => {
+  test("with the thread's own row gone: it is made again under the id that its rows prove", async () => {
     for (const { path, options } of files.values()) {
       const copy = folder.copy(path);
       const db = new Database(copy);

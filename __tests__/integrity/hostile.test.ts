@@ -102,7 +102,7 @@ describe("hostile input: rows that somebody else wrote, with their checksums", (
     expect(resign(db, table, rowid)).toBe(true);
   };
 
-  test("hostile input: a checksum made anew is one that is accepted", async () => {
+  test("hostile input: a checksum made again is one that is accepted", async () => {
     expect(await read(put("langgraph_snapshots", "metadata", '{"source":"input","step":7}'))).toBe("no error");
     expect(await read((db) => db.exec("UPDATE langgraph_snapshots SET step = 7"))).toBe("CHECKPOINT_CORRUPTED");
   });
@@ -167,7 +167,7 @@ describe("hostile input: rows that somebody else wrote, with their checksums", (
     expect(await read(chain(5, 40))).toBe("CHECKPOINT_CORRUPTED");
   });
 
-  test("hostile input: a constructor of LangChain that is inserted as data comes back as data", async () => {
+  test("hostile input: a constructor of LangChain that is inserted as data is restored as data", async () => {
     const path = tempFile();
     const saver = TurnSaver.fromPath(path, { logger: quiet });
     await save(saver, "t", { small: 1 });
@@ -179,7 +179,7 @@ describe("hostile input: rows that somebody else wrote, with their checksums", (
     saver.close();
   });
 
-  test("hostile input: a graph's document is read only if it is one, whatever its digest says", () => {
+  test("hostile input: a graph's document is read only if it is one, no matter what its digest says", () => {
     for (const wrong of [
       {},
       { nodes: null, channels: {} },
@@ -458,7 +458,7 @@ describe("hostile input: values that lie", () => {
     },
   );
 
-  test("hostile input: keys that lead to prototypes, and objects that look like LangChain's, come back as the data they were", async () => {
+  test("hostile input: keys that lead to prototypes, and objects that look like LangChain's, are restored as the data they were", async () => {
     const text =
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"then":"x","lc":1,"type":"constructor",' +
       '"id":["langchain_core","messages","AIMessage"],"kwargs":{"content":"x"},"nested":[{"lc":2,"type":"constructor","id":["Set"],"args":[[1]]}]}';
@@ -602,7 +602,7 @@ describe("hostile input: what may become of a text", () => {
     expect(['"a,[{"', "[[],{}]", "[1,2,3]", '{"~":"Error","v":{}}'].map(weightOf)).toEqual([1, 5, 4, 11]);
   });
 
-  test("a state that repeats a part more often than may be read is written out, and comes back", async () => {
+  test("a state that repeats a part more often than may be read is written out, and is restored", async () => {
     const { saver, path, close } = await setup();
     const part = { items: Array(100_000).fill(0) };
     const state = Object.fromEntries(Array.from({ length: 23 }, (_, index) => [`k${index}`, part]));

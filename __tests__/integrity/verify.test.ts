@@ -74,7 +74,7 @@ describe.each(FILES)("S3.1 of an intact %s file", (name, options) => {
     db.close();
   });
 
-  it("S3.1 no column of any table changes without being found, at whatever hour it was written", async () => {
+  it("S3.1 no column of any table changes without being found, no matter when it was written", async () => {
     const [unfound, flipped, told] = [new Set<string>(), new Set<string>(), [] as string[]];
     const flips = flipsOf(path()).filter(({ table }) => !UNCHECKED.includes(table));
     for (const one of flips) {
@@ -491,7 +491,7 @@ describe("S3.1 nothing is found where nothing is wrong", () => {
   });
 });
 
-describe("S3.1 beside whatever else goes on", () => {
+describe("S3.1 beside any other work", () => {
   it("another process saves, rewinds and prunes meanwhile, and nothing is found", async () => {
     const path = tempFile();
     const child = spawn(process.execPath, [...childProgram(join(__dirname, "ver-child.ts")), path], {

@@ -345,7 +345,7 @@ describe.each([1000, 2, 1])("contract: delta channels, a snapshot every %d updat
     at.saver.close();
   });
 
-  test("contract: saver.rewind leaves the state of the target task, and the thread goes on", async () => {
+  test("contract: saver.rewind leaves the state of the target task, and the thread continues", async () => {
     const at = setup(linear());
     const run = (task: string) => at.graph.invoke(both(`in ${task}`), thread("t", { task_id: task }));
     await run("one");

@@ -258,7 +258,7 @@ describe("S6.4 delta channels that a graph takes its input from", () => {
   );
 });
 
-describe("S6.4 a rewind takes an update's delta writes back, whatever id they were stored under", () => {
+describe("S6.4 a rewind takes an update's delta writes back, no matter what id they were stored under", () => {
   const plan: RandomGraph = {
     layers: [[{ kind: "plain", rounds: 0 }], [{ kind: "asks", rounds: 0 }]],
     names: ["a", "b", "c", "d"],

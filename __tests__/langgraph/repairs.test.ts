@@ -393,7 +393,7 @@ describe("what put is given is what getTuple gives", () => {
     ["immutable", { immutable: true }, false],
   ];
 
-  test.each(variants)("S6.1 S6.2 whatever the versions say, %s", async (_name, options, mayChangeInPlace) => {
+  test.each(variants)("S6.1 S6.2 no matter what the versions say, %s", async (_name, options, mayChangeInPlace) => {
     await fc.assert(
       fc.asyncProperty(fc.array(save, { minLength: 1, maxLength: 8 }), async (saves) => {
         await expectReadAsGiven(saves, options, mayChangeInPlace);
@@ -559,7 +559,7 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
     },
   );
 
-  test("a node that died with its answer is asked again, or goes on with it; the second answer never becomes the next question's", async () => {
+  test("a node that died with its answer is asked again, or continues with it; the second answer never becomes the next question's", async () => {
     for (const by of [(id: string, answer: string) => ({ [id]: answer }), (_: string, answer: string) => answer]) {
       const saver = ours();
       const graph = new StateGraph(Annotation.Root({ log: list() }))
@@ -580,7 +580,7 @@ describe("S6.1 a process dies when a nested graph has saved its second question,
     }
   });
 
-  test("what is no crash is answered as ever: one of two questions, after a failure, the second of one node", async () => {
+  test("what is no crash is answered as always: one of two questions, after a failure, the second of one node", async () => {
     const State = Annotation.Root({ log: list() });
     let failures = 1;
     const graph = new StateGraph(State)

@@ -61,7 +61,7 @@ describe("S2.8 a graph with checkpointer: true that is visited again, in a resum
     },
   );
 
-  test.each([1, 2, 3])("a visit in its midst goes on there (%i deep)", async (depth) => {
+  test.each([1, 2, 3])("a visit in its midst continues there (%i deep)", async (depth) => {
     const path = fresh();
     const ran: string[] = [];
     dieAt("thought.before", "s2", 2);
@@ -72,7 +72,7 @@ describe("S2.8 a graph with checkpointer: true that is visited again, in a resum
     expect(counted(ran)).toEqual({ s1: 2, s2: 2 });
   });
 
-  test.each([1, 2, 3])("a visit that had ended, though its node had not, is not made again (%i deep)", async (depth) => {
+  test.each([1, 2, 3])("a visit that had finished, though its node had not, is not made again (%i deep)", async (depth) => {
     const path = fresh();
     const ran: string[] = [];
     // A visit's writes: what each graph begins with, what s1 and s2 came to, and what each graph did. The run's input is before, `again` between.
@@ -101,7 +101,7 @@ describe("S2.9 a graph with checkpointer: true in the loop of a graph around it,
   ];
   const places = [{}, { checkpointer: true as const }];
   test.each(kinds.flatMap(([name, given]) => places.map((place) => [name, JSON.stringify(place), given, place] as const)))(
-    "each visit does its deed, once (%s, around it %s)",
+    "each visit does its side effect, once (%s, around it %s)",
     async (_name, _place, given, place) => {
       const deeds = new Deeds();
       const path = fresh();

@@ -36,8 +36,8 @@ const path = fc.string({
 });
 const write = fc.record({ taskPath: path, nodeTaskId: path, idx: fc.integer({ min: -4, max: 12 }) });
 
-describe("S6.4 pending writes come back by task path, task id and index", () => {
-  test("S6.4 whatever order they were saved in, and specials before others", async () => {
+describe("S6.4 pending writes are restored by task path, task id and index", () => {
+  test("S6.4 no matter what order they were saved in, and specials before others", async () => {
     const { saver, config } = await saved();
     await saver.putWrites(
       config,
@@ -93,7 +93,7 @@ describe("S6.4 pending writes come back by task path, task id and index", () => 
     ]);
   });
 
-  test("S6.4 the order is that of code points, whatever the encoding of the file, in lists and in the history of delta channels too", async () => {
+  test("S6.4 the order is that of code points, regardless of the encoding of the file, in lists and in the history of delta channels too", async () => {
     for (const encoding of ["UTF-8", "UTF-16le", "UTF-16be"]) {
       const db = new Database(tempFile());
       db.pragma(`encoding = "${encoding}"`);
@@ -140,7 +140,7 @@ describe("S6.4 pending writes come back by task path, task id and index", () => 
     );
   });
 
-  test("S6.4 random writes come back as from the comparator, over a copy, and after an archive was taken back", async () => {
+  test("S6.4 random writes are restored as from the comparator, over a copy, and after an archive was taken back", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.uniqueArray(fc.tuple(fc.uuid({ version: 4 }), path), { selector: ([id]) => id, maxLength: 6 }),

@@ -153,7 +153,7 @@ describe("lists in a shape", () => {
 });
 
 describe("what only looks like something known", () => {
-  test("an object that inherits is refused, whatever its constructor is called", () => {
+  test("an object that inherits is refused, no matter what its constructor is called", () => {
     const refused = expect.objectContaining({ code: "UNSERIALIZABLE_VALUE" }) as Error;
     const bare = Object.assign(Object.create(null) as object, { constructor: Map });
     for (const prototype of [{ constructor: Object, inherited: 1 }, bare]) {
@@ -165,7 +165,7 @@ describe("what only looks like something known", () => {
     expect(() => decode('{"~":"nothing"}')).toThrow(/^A saved value can't be read: an unknown marker\./);
   });
 
-  test("a URL comes back with its further properties", () => {
+  test("a URL is restored with its further properties", () => {
     const back = decode(encode(Object.assign(new URL("https://a.b/"), { further: [1] })));
     expect(back).toBeInstanceOf(URL);
     expect(back).toHaveProperty("further", [1]);
@@ -181,7 +181,7 @@ describe("what only looks like something known", () => {
   });
 });
 
-describe("whether a run still goes on", () => {
+describe("whether a run is still running", () => {
   const now = 1_700_000_000_000;
   const row = (more: Partial<RunRow>): RunRow => ({
     ...{ runId: "run", threadId: "t", startedAt: new Date(now).toISOString(), beatAt: now },
@@ -211,7 +211,7 @@ describe("whether a run still goes on", () => {
     expect(isAlive(row(more), now)).toBe(alive);
   });
 
-  test("one of this process that is going on, whenever it gave its last sign of life", () => {
+  test("one of this process that is running, whenever it gave its last sign of life", () => {
     runsOfThisProcess.add("run");
     try {
       expect(isAlive(row({ beatAt: stale }), now)).toBe(true);
@@ -245,7 +245,7 @@ describe("whether a run still goes on", () => {
 });
 
 describe("the state of a turn", () => {
-  test("is a plain object that whoever asked for it may change, and no prototype of a channel's making", () => {
+  test("is a plain object that the caller may change, and no prototype of a channel's making", () => {
     const channels = Object.defineProperty({ log: ["a"], "branch:to:x": null }, "__proto__", {
       value: { evil: 1 },
       enumerable: true,

@@ -145,7 +145,7 @@ describe("S5.6 fromThread", () => {
     saver.close();
   });
 
-  test("S5.6 a task that newer input replaced is skipped, and still says why it failed; one that was repaired by updateState goes on", async () => {
+  test("S5.6 a task that newer input replaced is skipped, and still says why it failed; one that was repaired by updateState continues", async () => {
     const { saver, runner } = setup();
     world.fail = true;
     await expect(runner.invoke({ log: [] }, run("one"))).rejects.toThrow("paper");
@@ -170,7 +170,7 @@ describe("S5.6 fromThread", () => {
     saver.close();
   });
 
-  test("S5.6 while a process is at work the file says that it cannot be resumed, and looking does not take the task its name", async () => {
+  test("S5.6 while a process is running the file says that it cannot be resumed, and looking does not take the task its name", async () => {
     const { saver, runner } = setup();
     let seen: Awaited<ReturnType<typeof CheckpointFile.fromThread>> | undefined;
     world.during = async () => (seen = await CheckpointFile.fromThread(saver, "t"));

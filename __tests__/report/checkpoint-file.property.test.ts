@@ -46,7 +46,7 @@ function outside(markdown: string): string[] {
 }
 
 describe("S5.5 write, read, write is the identity", () => {
-  test("S5.5 any text is one line of Markdown, or a quote, and comes back from it", () => {
+  test("S5.5 any text is one line of Markdown, or a quote, and is restored from it", () => {
     fc.assert(
       fc.property(anyText, (text) => {
         expect(fromInline(toInline(text))).toBe(text);
@@ -57,7 +57,7 @@ describe("S5.5 write, read, write is the identity", () => {
     );
   });
 
-  test("S5.5 any valid progress comes back deep-equal, and renders to the same bytes again", () => {
+  test("S5.5 any valid progress is restored deep-equal, and renders to the same bytes again", () => {
     fc.assert(
       fc.property(anyProgress, (progress) => {
         const markdown = renderProgress(progress);
@@ -87,7 +87,7 @@ describe("S5.5 write, read, write is the identity", () => {
     );
   });
 
-  test("S5.5 S5.2 people's text between our sections changes nothing of what is read, and stays where it is whatever is written", () => {
+  test("S5.5 S5.2 people's text between our sections changes nothing of what is read, and stays where it is no matter what is written", () => {
     fc.assert(
       fc.property(
         anyProgress,
@@ -120,7 +120,7 @@ describe("S5.5 write, read, write is the identity", () => {
     );
   });
 
-  test("S5.2 whatever people write anywhere, a write keeps it and is read back, or is refused with the line", () => {
+  test("S5.2 no matter what people write anywhere, a write keeps it and is read back, or is refused with the line", () => {
     let kept = 0;
     fc.assert(
       fc.property(anyProgress, anyProgress, anyText, fc.nat(), (first, second, text, place) => {

@@ -132,7 +132,7 @@ describe("S5.2 reading", () => {
     expect(await file.getResumePoint()).toBeNull();
   });
 
-  test("S5.2 a typed object comes back", async () => {
+  test("S5.2 a typed object is restored", async () => {
     const { file } = await fileWith(example);
     expect(await file.read()).toEqual(example);
   });
@@ -503,7 +503,7 @@ describe("S5.4 getResumePoint", () => {
     expect(await pointOf([spent, phase("b", "failed"), phase("c")])).toMatchObject({ nextPhase: "b", canResume: true });
   });
 
-  test("S5.4 a refusal that the file gives stands while its phase is failed or at work, and no longer", async () => {
+  test("S5.4 a refusal that the file gives stands while its phase is failed or running, and no longer", async () => {
     const refusal = { lastPhase: "a", nextPhase: "b", canResume: false, reason: "the licence has expired" };
     const { file } = await fileWith(progressOf([spent, phase("b", "failed"), phase("c")], refusal));
     expect(await file.getResumePoint()).toMatchObject({ nextPhase: "b", canResume: false, reason: "the licence has expired" });

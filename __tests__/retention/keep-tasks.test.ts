@@ -108,7 +108,7 @@ describe("S8.7 retention by tasks", () => {
     expect(await targets(saver)).toEqual(["c", "fix"]);
   });
 
-  test("S8.7 what keepTasks or keepLast keeps stays; maxAgeMs removes by age whatever they say", async () => {
+  test("S8.7 what keepTasks or keepLast keeps stays; maxAgeMs removes by age no matter what they say", async () => {
     const clock = { now: 1_800_000_000_000 };
     const saver = open({ clock: () => new Date(clock.now) });
     await ran(saver, ["a", "b", "c"]);
@@ -128,7 +128,7 @@ describe("S8.7 retention by tasks", () => {
     expect(await roots()).toBe(1);
   });
 
-  test("S8.7 as an option it holds for finished threads too, whatever keepLastWhenDone says", async () => {
+  test("S8.7 as an option it holds for finished threads too, no matter what keepLastWhenDone says", async () => {
     const saver = open({ retention: { keepTasks: 2, keepLastWhenDone: 1 } });
     const graph = sixNodes(saver);
     for (const taskId of ["a", "b", "c", "d"]) {
@@ -188,7 +188,7 @@ describe("S8.7 token sums", () => {
     },
   );
 
-  test("S8.7 a rewind to a task leaves them as they were then, and they come back with what is taken back", async () => {
+  test("S8.7 a rewind to a task leaves them as they were then, and they are restored with what is taken back", async () => {
     const saver = open();
     const graph = sixNodes(saver);
     const after = new Map<string, unknown>();

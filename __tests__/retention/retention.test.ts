@@ -56,7 +56,7 @@ async function expectSwept(shop: Shop): Promise<void> {
 }
 
 describe("S2.1 prune", () => {
-  test("S2.1 keepLast keeps the newest checkpoints, each reads as before, also in a new process, and the graph goes on", async () => {
+  test("S2.1 keepLast keeps the newest checkpoints, each reads as before, also in a new process, and the graph continues", async () => {
     const shop = open({ frequency: 0 });
     await shop.run(6);
     const before = await shop.everything();
@@ -495,7 +495,7 @@ describe("S2.4 retention after each save", () => {
     expect([pruned, shop.count("langgraph_snapshots")]).toEqual([1, 1]);
   });
 
-  test("S3.6 clean-up on completion: with keepLastWhenDone a run keeps its checkpoints until its graph has ended", async () => {
+  test("S3.6 clean-up on completion: with keepLastWhenDone a run keeps its checkpoints until its graph has finished", async () => {
     const shop = open({ frequency: 0, retention: { keepLastWhenDone: 1 } });
     await shop.run(2);
     await settled();
@@ -729,7 +729,7 @@ describe("S2.1 deleteForRuns", () => {
 });
 
 describe("S3.7 deleted threads", () => {
-  test("S3.7 late saves are refused, a new input begins anew", async () => {
+  test("S3.7 late saves are refused, a new input starts from scratch", async () => {
     const shop = open({ frequency: 0 });
     await shop.run(1);
     const [head] = await shop.roots();
@@ -775,7 +775,7 @@ describe("S3.7 deleted threads", () => {
     expect((await shop.graph.getState(at())).values.log).toHaveLength(10);
   });
 
-  test("S3.7 a pruned thread can be deleted, copied and gone on with", async () => {
+  test("S3.7 a pruned thread can be deleted, copied and continued", async () => {
     const shop = open({ frequency: 2 });
     await shop.run(3);
     await shop.saver.prune({ keepLast: 2 });
@@ -820,7 +820,7 @@ describe("S2.1 property", () => {
     }
   }
 
-  test("S2.1 whatever was done to a thread, a prune changes nothing of what it leaves", async () => {
+  test("S2.1 no matter what was done to a thread, a prune changes nothing of what it leaves", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(0, 1, 2, 5, 1000),

@@ -91,7 +91,7 @@ describe("S3.7 a late run of a deleted thread", () => {
   );
 
   test.each(points(cases, 6))(
-    "S3.7 writes nothing under the id: durability %s, attached %s, at work in %s",
+    "S3.7 writes nothing under the id: durability %s, attached %s, running in %s",
     async (durability, attached, stop) => {
       saver.close();
       // Nothing stops the run: each of its late saves has to be refused by itself.
@@ -109,7 +109,7 @@ describe("S3.7 a late run of a deleted thread", () => {
   );
 
   test.each(points(cases, 6))(
-    "S3.7 writes nothing into the thread that has begun: durability %s, attached %s, at work in %s",
+    "S3.7 writes nothing into the thread that has begun: durability %s, attached %s, running in %s",
     async (durability, attached, stop) => {
       saver.close();
       saver = open({ onCheckpointError: "continue", onTurnError: "continue" });
@@ -144,7 +144,7 @@ describe("S3.7 a late run of a deleted thread", () => {
   });
 
   test.each(["async", "exit"] as const)(
-    "S3.7 deleted and begun anew by another saver on the file, durability %s",
+    "S3.7 deleted and started from scratch by another saver on the file, durability %s",
     async (durability) => {
       const held = gate();
       const graph = saver.attach(nested(saver, "pre", held) as object) as any;
@@ -229,7 +229,7 @@ describe("S3.7 a late run of a deleted thread", () => {
     expect(await program.invoke("again", at("x", { durability }))).toBe("again first second");
   });
 
-  test("S3.7 that waits for a person when the thread goes is not gone on with", async () => {
+  test("S3.7 that waits for a person when the thread goes is not continued", async () => {
     const graph: any = saver.attach(
       new StateGraph(Log)
         .addNode("ask", () => ({ log: [interrupt<string, string>("?")] }))
@@ -293,7 +293,7 @@ describe("S3.7 a new beginning under a deleted id", () => {
   );
 
   test.each(cases)(
-    "S3.7 a graph on a thread of its own that is deleted and begun anew meanwhile: durability %s, attached %s",
+    "S3.7 a graph on a thread of its own that is deleted and started from scratch meanwhile: durability %s, attached %s",
     async (durability, attached) => {
       saver.close();
       saver = open({ onCheckpointError: "continue", onTurnError: "continue" });

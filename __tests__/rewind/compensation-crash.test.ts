@@ -101,7 +101,7 @@ function expectWhole(path: string): { isAfter: boolean; undone: string[] } {
 describe.each<Kind>(points(["plain", "probe", "idempotent"], 1))(
   "S3.5 SIGKILL at every step of a rewind with five undos: %s",
   (kind) => {
-    test(`S3.5 ${kind}: after the next start each undo has run exactly once, and the state was wholly before or wholly after`, async () => {
+    test(`S3.5 ${kind}: after the next start each undo has run exactly once, and the state was fully before or fully after`, async () => {
       const whole = (await runChild(another(), kind, 0)) as Ended;
       expect(whole.undone).toHaveLength(5);
       // The run's mark, the rewind's, two for each undo, the deletion, and the mark again: each twice; and the five calls.

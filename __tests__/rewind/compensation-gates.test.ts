@@ -63,7 +63,7 @@ describe("S3.4 S3.5 a gate that rolls back", () => {
     expect(await saver.turns.isRunning("t")).toBe(false);
   });
 
-  test("S3.4 S3.5 an undo that fails stops the run; finishRewind and resume go on, and the rollback counts once", async () => {
+  test("S3.4 S3.5 an undo that fails stops the run; finishRewind and resume continue, and the rollback counts once", async () => {
     const ledger = new Deeds();
     const saver = open(fresh());
     const broken = { now: true };

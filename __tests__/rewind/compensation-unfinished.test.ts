@@ -180,7 +180,7 @@ describe("S3.5 while a rewind is unfinished", () => {
     expect(undone(ledger)).toEqual(["four"]);
   });
 
-  test("S3.5 deleting the thread ends it; the id may begin anew", async () => {
+  test("S3.5 deleting the thread ends it; the id may start from scratch", async () => {
     const { saver, graph, ledger, path } = await stopped();
     await saver.deleteThread("t");
     expect(await saver.rewinds.unfinished("t")).toBeUndefined();
@@ -201,7 +201,7 @@ describe("S3.5 while a rewind is unfinished", () => {
   });
 });
 
-describe("S3.5 while undos are at work", () => {
+describe("S3.5 while undos are running", () => {
   /** A rewind that stands in the undo of `four` until `go` is called. */
   async function halfway() {
     const world = await lived();
@@ -247,7 +247,7 @@ describe("S3.5 while undos are at work", () => {
     await rewound;
   });
 
-  test("S3.5 a thread that is deleted in the midst is told, and nothing of it comes back", async () => {
+  test("S3.5 a thread that is deleted in the midst is told, and nothing of it reappears", async () => {
     const { saver, path, go, rewound, ledger } = await halfway();
     await saver.deleteThread("t");
     go();
@@ -259,7 +259,7 @@ describe("S3.5 while undos are at work", () => {
     expect(Object.values(rows).flat()).toEqual([]);
   });
 
-  test("S3.5 updateState on the way is not deleted unseen: the rewind stops, and the next call goes on", async () => {
+  test("S3.5 updateState on the way is not deleted unseen: the rewind stops, and the next call continues", async () => {
     const { saver, graph, go, rewound, undos, ledger } = await halfway();
     await graph.updateState({ configurable: { thread_id: "t", task_id: "by hand" } }, { log: ["by hand"] }, "chores");
     go();
@@ -272,7 +272,7 @@ describe("S3.5 while undos are at work", () => {
 });
 
 describe("S3.5 giving a rewind up", () => {
-  test("S3.5 keeps the state; what was undone is done anew with another key, and nothing is undone twice", async () => {
+  test("S3.5 keeps the state; what was undone is done again with another key, and nothing is undone twice", async () => {
     const { saver, graph, ledger, undos, rewindId, path } = await stopped();
     const before = stateRows(path);
     await saver.rewinds.abandon(rewindId);
@@ -286,7 +286,7 @@ describe("S3.5 giving a rewind up", () => {
     expect(report.effects.undoneBefore.map(({ name }) => name)).toEqual(["four", "three"]);
   });
 
-  test("S3.5 a node that runs again after it does the undone deed anew", async () => {
+  test("S3.5 a node that runs again after it does the undone side effect again", async () => {
     const ledger = new Deeds();
     const saver = open(fresh());
     const fails = { now: true };
@@ -375,7 +375,7 @@ describe("S3.5 somebody who takes a live rewind for dead, as another host may", 
     };
   }
 
-  test("S3.5 and goes on with it: what that one undid is not undone again", async () => {
+  test("S3.5 and continues with it: what that one undid is not undone again", async () => {
     const { error, ledger, saver, undos } = await overtaken(async (other, deedsDone) => {
       const back = (call: UndoCall) => {
         if ((call.input as { what: string }).what === "two") throw new Error("no way back");

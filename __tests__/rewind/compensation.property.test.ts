@@ -47,7 +47,7 @@ function graphOn(saver: TurnSaver, ledger: Deeds) {
   return saver.attach(graph);
 }
 
-test("S3.5 whatever happened, and wherever undos fail: exactly the done effects behind the target are undone, once, newest first", async () => {
+test("S3.5 no matter what happened, and wherever undos fail: exactly the done effects behind the target are undone, once, newest first", async () => {
   await fc.assert(
     fc.asyncProperty(rounds, fc.nat(), fc.array(fc.nat(12), { maxLength: 3 }), async (given, pick, failing) => {
       const ledger = new Deeds();

@@ -361,7 +361,7 @@ describe("S3.5 an undo that fails", () => {
     },
   });
 
-  test("S3.5 stops, keeps everything, says how to go on, and the same call goes on there", async () => {
+  test("S3.5 stops, keeps everything, says how to continue, and the same call continues there", async () => {
     const { saver, task, ledger, path, graph } = world();
     await task("a");
     await task("b", "one", "two", "three");
@@ -398,7 +398,7 @@ describe("S3.5 an undo that fails", () => {
     expect(await saver.rewinds.list("t")).toMatchObject([{ id: unfinished.id, status: "done" }]);
   });
 
-  test("S3.5 finishRewind goes on with it too, and is nothing where there is none", async () => {
+  test("S3.5 finishRewind continues with it too, and is nothing where there is none", async () => {
     const { saver, task, ledger } = world();
     await task("a");
     await task("b", "one", "two");
@@ -428,7 +428,7 @@ describe("S3.5 an undo that fails", () => {
     expect(undone(ledger)).toEqual(["one"]);
   });
 
-  test("S3.5 a probe is asked before it is called again: a throw after the deed does not undo twice", async () => {
+  test("S3.5 a probe is asked before it is called again: a throw after the side effect does not undo twice", async () => {
     const { saver, task, ledger } = world();
     await task("a");
     await task("b", "one");
@@ -523,7 +523,7 @@ describe("S3.5 how the archive, the serde and the keys meet undos", () => {
     });
   });
 
-  test("S3.5 taken back, the effects come back marked as undone, and only on demand", async () => {
+  test("S3.5 taken back, the effects are restored marked as undone, and only on demand", async () => {
     const { saver, task, ledger, undos, graph } = world();
     await task("a");
     await task("b", "one", "two");

@@ -112,7 +112,7 @@ describe("S1.5 a rewind is exact", () => {
     expect(whole["langgraph_items"]!.length).toBeGreaterThan(100);
   });
 
-  test("S1.5 to every earlier task: state, history, every namespace, turns, tasks and each row are as when it ended", async () => {
+  test("S1.5 to every earlier task: state, history, every namespace, turns, tasks and each row are as when it finished", async () => {
     for (const chapter of chapters) {
       const back = copyOf(story);
       const report = await back.saver.rewind({ threadId: THREAD, toTask: chapter.taskId });
@@ -144,7 +144,7 @@ describe("S1.5 a rewind is exact", () => {
     }
   });
 
-  test.each(NEXT)("S1.5 afterwards the thread goes on as one that never had the later tasks: $do $asks", async (next) => {
+  test.each(NEXT)("S1.5 afterwards the thread continues as one that never had the later tasks: $do $asks", async (next) => {
     // The rows are equal for every chapter (above), so every other one will do here, alternately.
     const some = chapters.filter((_, index) => index % 2 === NEXT.indexOf(next) % 2);
     for (const chapter of points(some, 2)) {
@@ -169,7 +169,7 @@ describe("S1.5 a rewind is exact", () => {
     }
   });
 
-  test("S1.5 taken back, the thread goes on as if it had never been rewound", async () => {
+  test("S1.5 taken back, the thread continues as if it had never been rewound", async () => {
     const back = copyOf(story);
     const never = copyOf(story);
     const { rewindId } = await back.saver.rewind({ threadId: THREAD, toTask: "yes" });
@@ -237,7 +237,7 @@ describe("S1.5 a rewind is exact", () => {
   });
 });
 
-describe("S1.5 a rewind is exact, whatever was done", () => {
+describe("S1.5 a rewind is exact, no matter what was done", () => {
   const name = fc.option(fc.constantFrom("A", "B", "C"), { nil: undefined });
   const act: fc.Arbitrary<Act> = fc.oneof(
     {
@@ -367,7 +367,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     },
   );
 
-  test("S1.9 while a run of this process is at work on the thread, of this saver or of another", async () => {
+  test("S1.9 while a run of this process is running on the thread, of this saver or of another", async () => {
     const { path, saver } = await threeTasks();
     let letGo = (): void => undefined;
     let arrived = (): void => undefined;
@@ -402,7 +402,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     saver.close();
   });
 
-  test("S1.9 while another process is at work on the thread; once that is killed, it goes through", async () => {
+  test("S1.9 while another process is running on the thread; once that is killed, it goes through", async () => {
     const { path, saver } = await threeTasks();
     const child = startProgram("support/s1-graph-child.ts", path, "t", "run", "hang:b");
     expect(await child.said).toEqual({ at: "b" });
@@ -417,7 +417,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
     saver.close();
   });
 
-  test("S1.9 a process that was killed in a body does not block a rewind, and the thread goes on", async () => {
+  test("S1.9 a process that was killed in a body does not block a rewind, and the thread continues", async () => {
     const { path, saver, runner } = await threeTasks();
     expect(runProgram("support/s1-graph-child.ts", path, "t", "run", "b").signal).toBe("SIGKILL");
     expect((await saver.turns.inFlight("t")).map((turn) => turn.nodeName)).toEqual(["b"]);
@@ -508,7 +508,7 @@ describe("S1.5 what a rewind leaves alone, and what it counts", () => {
     saver.close();
   });
 
-  test("S1.5 names of checkpoints that go are gone, and come back, unless they were given anew", async () => {
+  test("S1.5 names of checkpoints that go are gone, and are restored, unless they were given again", async () => {
     const { path, saver } = await threeTasks();
     const heads = async (): Promise<string> => (await saver.getTuple({ configurable: { thread_id: "t" } }))!.checkpoint.id;
     const name = (called: string, checkpointId: string): Promise<unknown> =>

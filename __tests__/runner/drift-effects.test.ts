@@ -1,7 +1,7 @@
 import { START, StateGraph } from "@langchain/langgraph";
 import fc from "fast-check";
 import { effect, GraphRunner, type GraphRunnerOptions } from "langgraph-checkpoint-turns";
-import { type DriftEvent } from "../../src/testing-internal";
+import type { DriftEvent } from "../../src/testing-internal";
 import { SideEffects, State, world, type World } from "../support/run-world";
 import { tempFile } from "../support/temp";
 import { scriptTold } from "./run-process";

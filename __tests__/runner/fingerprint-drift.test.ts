@@ -76,7 +76,7 @@ describe("S2.7 the comparison of graphs", () => {
     expect(differenceInWords(unreached)).toEqual([`node "b", which hadn't completed, is gone`]);
   });
 
-  test("S3.3 labels: other labels are a change whatever the source, the same label is none; a label given to an unchanged node is none", () => {
+  test("S3.3 labels: other labels are a change regardless of the source, the same label is none; a label given to an unchanged node is none", () => {
     const ran = { completed: ["a"] };
     const compare = (before: GraphDocument, now: GraphDocument) => compareFingerprints(before, now, ran).changed;
     const plain = document({ a: "a" });
@@ -158,7 +158,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     expect(Object.getOwnPropertyNames(RecorderFace.prototype)).toEqual(expect.arrayContaining([...events, ...models]));
   });
 
-  test("S3.3 every Thought and Action has its node's, at every depth, and the document comes back; one row per thread and graph", async () => {
+  test("S3.3 every Thought and Action has its node's, at every depth, and the document is restored; one row per thread and graph", async () => {
     const path = tempFile();
     const saver = TurnSaver.fromPath(path);
     const graph = saver.attach(chain({ a: "a", sub: nested("s1"), b: "b" }).compile({ checkpointer: saver }));
@@ -222,7 +222,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     saver.close();
   });
 
-  test("S3.3 a thread that ran on several graphs: each node as it was when it last ended", async () => {
+  test("S3.3 a thread that ran on several graphs: each node as it was when it last finished", async () => {
     const saver = TurnSaver.fromPath(":memory:");
     const run = (nodes: Record<string, string>) => {
       const graph = saver.attach(chain(nodes).compile({ checkpointer: saver }));
@@ -237,7 +237,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     saver.close();
   });
 
-  test("S3.3 a rewind takes the graph along and the next turn writes it anew; taken back, all is as it was; a copy has its own", async () => {
+  test("S3.3 a rewind takes the graph along and the next turn writes it again; taken back, all is as it was; a copy has its own", async () => {
     const saver = TurnSaver.fromPath(":memory:");
     const run = async (text: string, taskId: string) => {
       const graph = saver.attach(chain({ a: text }).compile({ checkpointer: saver }));

@@ -63,7 +63,7 @@ describe("S3.3 the source of a node: what counts", () => {
     expect(normalised("`not closed ${1")).toBe("`not closed ${1");
   });
 
-  test("S3.3 property: normalising again changes nothing, whatever the text", () => {
+  test("S3.3 property: normalising again changes nothing, regardless of the text", () => {
     const token = fc.constantFrom(..."'\"`/*\\ \n\t{}()$a1;=+-[]", "//", "/*", "*/", "${", "return", "\r\n");
     fc.assert(
       fc.property(

@@ -49,7 +49,7 @@ describe("S3.3 fingerprints: what a document says", () => {
     }
   });
 
-  test("S3.3 the same in every process, and whatever order the nodes were added in", () => {
+  test("S3.3 the same in every process, and no matter what order the nodes were added in", () => {
     const child = join(__dirname, "fp-child.ts");
     const run = () => execFileSync(process.execPath, childProgram(child), { encoding: "utf8" });
     const first = run();

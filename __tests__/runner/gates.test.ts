@@ -166,7 +166,7 @@ describe("S3.4 gates: settings", () => {
 });
 
 describe("S3.4 gates: in a run", () => {
-  test("S3.4 recorded: the run goes on, results come out in history, warnings and failures are logged and told", async () => {
+  test("S3.4 recorded: the run continues, results come out in history, warnings and failures are logged and told", async () => {
     const { saver, warnings, node } = setup();
     const events: object[] = [];
     saver.events.on("validation", (event) => events.push(event));

@@ -108,7 +108,7 @@ describe("runner: tasks", () => {
 });
 
 describe("runner: rewind", () => {
-  test("S1.5 a task that went on behind the target is named in the report, and contradicts a list that has it before", async () => {
+  test("S1.5 a task that continued behind the target is named in the report, and contradicts a list that has it before", async () => {
     const { saver } = setup();
     const runner = new GraphRunner(fragileGraph(saver, { now: false }));
     for (const taskId of ["A", "B", "A"]) await runner.invoke({ log: [] }, { threadId: "t", taskId });
@@ -123,7 +123,7 @@ describe("runner: rewind", () => {
 });
 
 describe("S2.5 runner: unfinished work", () => {
-  test("S2.5 new input is refused, and nothing is lost; resume goes on at the failed node without the finished one", async () => {
+  test("S2.5 new input is refused, and nothing is lost; resume continues at the failed node without the finished one", async () => {
     const { saver } = setup();
     const broken = { now: true };
     const runner = new GraphRunner(fragileGraph(saver, broken));
@@ -202,7 +202,7 @@ describe("S2.5 runner: unfinished work", () => {
     saver.close();
   });
 
-  test("S2.9 a node that was at work when the process died gives a warning before it runs again, unless it is declared idempotent", async () => {
+  test("S2.9 a node that was running when the process died gives a warning before it runs again, unless it is declared idempotent", async () => {
     const { saver, path, warnings } = setup();
     const die = spawn(process.execPath, [...childProgram(join(__dirname, "die-before-put.ts")), path, "in-b"], {
       stdio: "inherit",

@@ -42,7 +42,7 @@ test("S2.3 an event tells of the checkpoint after every superstep", async () => 
   saver.close();
 });
 
-test("S2.3 a save that fails is an event and a warning that the run cannot be resumed from here, and the run goes on", async () => {
+test("S2.3 a save that fails is an event and a warning that the run cannot be resumed from here, and the run continues", async () => {
   const file = tempFile();
   const { logger, messages } = recording();
   const saver = TurnSaver.fromPath(file, { logger, onCheckpointError: "continue" });

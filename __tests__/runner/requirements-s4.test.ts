@@ -18,7 +18,7 @@ describe("S4 repair from outside: processes that share only the file", () => {
     expect(at.ledger.all).toEqual(["one", "two", "three", "three", "four"]);
   });
 
-  test("S4.2 S4.3 a repair that changes a completed node is not built upon: the run begins anew", async () => {
+  test("S4.2 S4.3 a repair that changes a completed node is not built upon: the run starts from scratch", async () => {
     const at = world();
     await inAnotherProcess(at.path, "invoke", "one,two,three", "three");
     const repaired = await inAnotherProcess(at.path, "resume", "one@2,two,three@2");

@@ -41,7 +41,7 @@ class BusyModel extends FakeListChatModel {
 const say = (text: string) => ({ messages: [new HumanMessage(text)] });
 const texts = ({ messages }: { messages: BaseMessage[] }): unknown[] => messages.map(({ content }) => content);
 
-describe("S8.3 a chat goes on after a model's 429", () => {
+describe("S8.3 a chat continues after a model's 429", () => {
   const chat = (onUnfinished?: "finish" | "abandon") => {
     const at = world();
     const busy = { now: true };

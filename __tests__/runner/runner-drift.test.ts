@@ -2,7 +2,7 @@ import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { Annotation, Command, entrypoint, interrupt, MessagesAnnotation, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import { GraphRunner } from "langgraph-checkpoint-turns";
-import { type DriftEvent } from "../../src/testing-internal";
+import type { DriftEvent } from "../../src/testing-internal";
 import { breaks, line, type lineGraph, paths, type Runner, State, world, type World } from "../support/run-world";
 import { effectUndoneBy } from "../support/undo-world";
 
@@ -121,7 +121,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S4.2 time travel is of the branch it goes on from, whatever later runs did", async () => {
+  test("S4.2 time travel is of the branch it continues from, no matter what later runs did", async () => {
     const at = world();
     const one = line(at, ["a", "b", "c"]);
     await one.invoke({ log: ["first"] }, { threadId: "t" });
@@ -140,7 +140,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S4.2 a restart that fails again is resumed on its own branch, whatever the other one had", async () => {
+  test("S4.2 a restart that fails again is resumed on its own branch, no matter what the other one had", async () => {
     const at = world();
     await failedAtC(at);
     const shorter = line(at, ["a", "c"], { c: breaks });
@@ -258,7 +258,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S4.3 a graph with a memory of its own begins anew as well", async () => {
+  test("S4.3 a graph with a memory of its own starts from scratch as well", async () => {
     const at = world();
     const runner = (version: string, broken: boolean) => {
       const inner = new StateGraph(Annotation.Root({ log: State.spec.log, seen: Annotation<number>() }))
@@ -281,7 +281,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S4.3 a functional graph: tasks that ended are reused, a renamed entrypoint is another graph", async () => {
+  test("S4.3 a functional graph: tasks that finished are reused, a renamed entrypoint is another graph", async () => {
     const at = world();
     const ran: string[] = [];
     const flow = (name: string, broken: boolean) => {
@@ -303,7 +303,7 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
-  test("S4.3 a person's answer is not given to a run that begins anew: it asks again", async () => {
+  test("S4.3 a person's answer is not given to a run that starts from scratch: it asks again", async () => {
     const at = world();
     const ask = { ask: () => ({ log: [interrupt<string, string>("?")] }) };
     await line(at, ["a", "ask"], ask).invoke({ log: [] }, { threadId: "t" });
@@ -415,7 +415,7 @@ describe("S4.3 where a run begins", () => {
   });
 });
 
-describe("S4.3 effects of a run that would begin anew", () => {
+describe("S4.3 effects of a run that would start from scratch", () => {
   /** a does its deed and ends; w does one of which nobody knows how it ended, as long as `lost.now`. */
   const paying = (at: World, version: string, lost: { now: boolean }, drift: "restart" | "continue" = "restart") =>
     new GraphRunner(
@@ -517,7 +517,7 @@ describe("S3.2 S3.7 the wrong thread, graph or format is refused by name", () =>
     at.saver.close();
   });
 
-  test("S3.2 a newer checkpoint format is refused whatever the policy", async () => {
+  test("S3.2 a newer checkpoint format is refused regardless of the policy", async () => {
     const at = world();
     await failedAtC(at);
     const head = (await at.saver.getTuple(config))!;
@@ -547,7 +547,7 @@ describe("S4.3 nothing to resume, or nothing that can be read", () => {
       ["old", "a", "b", "c", "other", "a", "b", "c"],
     ],
   ];
-  test.each(restarts)("S4.3 a corrupted head: the run begins anew %s", async (_, resume, log) => {
+  test.each(restarts)("S4.3 a corrupted head: the run starts from scratch %s", async (_, resume, log) => {
     const at = world();
     await line(at, ["a", "b", "c"]).invoke({ log: ["old"] }, { threadId: "t" });
     await failedAtC(at);

@@ -206,7 +206,7 @@ describe("S8.3 streams are LangGraph's", () => {
     at.saver.close();
   });
 
-  test("S8.3 events are refused where a run is, when somebody reads them, and go on where a run stopped", async () => {
+  test("S8.3 events are refused where a run is, when somebody reads them, and continue where a run stopped", async () => {
     const at = world();
     let broken = true;
     const runner = line(at, ["a", "b"], { b: (state) => (broken ? breaks(state) : undefined) });

@@ -8,7 +8,7 @@ import { breaks, line, paths, State, world } from "../support/run-world";
 
 const config = { configurable: { thread_id: "t" } };
 
-describe("S4.1 status: what ended, failed, was at work, and whether it can go on", () => {
+describe("S4.1 status: what finished, failed, was running, and whether it can continue", () => {
   test("S4.1 a thread that never ran", async () => {
     const at = world();
     const status = await line(at, ["a"]).status("t");
@@ -183,7 +183,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     at.saver.close();
   });
 
-  test("S4.1 updateState on a run that failed keeps the siblings that ended", async () => {
+  test("S4.1 updateState on a run that failed keeps the siblings that finished", async () => {
     const at = world();
     const graph = new StateGraph(State)
       .addNode("ok", () => ({ log: ["ok"] }))
@@ -249,7 +249,7 @@ describe("S4.1 status: what ended, failed, was at work, and whether it can go on
     at.saver.close();
   });
 
-  test("S4.1 S3.2 drifted, another graph, a newer format, corrupted: each says why it cannot go on", async () => {
+  test("S4.1 S3.2 drifted, another graph, a newer format, corrupted: each says why it cannot continue", async () => {
     const at = world();
     await expect(line(at, ["a", "b", "c"], { c: breaks }).invoke({ log: [] }, { threadId: "t" })).rejects.toThrow("broken");
     const drifted = await line(at, ["a@2", "b", "c"]).status("t");

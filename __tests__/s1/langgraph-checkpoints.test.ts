@@ -366,7 +366,7 @@ describe("S1.3 loadLatest", () => {
 });
 
 describe("S1.4 loadForTask", () => {
-  test("S1.4 all of a task's checkpoints, rowid ascending, whatever their dates", () => {
+  test("S1.4 all of a task's checkpoints, rowid ascending, regardless of their dates", () => {
     for (const [index, id] of ["c", "a", "b"].entries()) {
       persister.save(turn(id, { createdAt: new Date(NOON.getTime() - index * 1000) }));
       persister.save(turn(`${id}-other`, { taskId: "other" }));
@@ -529,7 +529,7 @@ describe("S1.6 a crash between the Thought save and the Action save", () => {
     expect(persister.loadLatest("graph")).toMatchObject({ id: "turn-1", turnType: "Thought", nodeName: "node-1" });
   });
 
-  test("S1.6 of a graph: exactly the Thought of the node at work is open, and the run resumes at that turn", async () => {
+  test("S1.6 of a graph: exactly the Thought of the node running is open, and the run resumes at that turn", async () => {
     expect(runProgram("support/s1-graph-child.ts", path, "thread", "run", "b")).toMatchObject({ signal: "SIGKILL" });
     expect(rows().map((row) => [row["node_name"], row["turn_type"]])).toEqual([
       ["a", "Thought"],
@@ -665,7 +665,7 @@ describe("S1.8 the runner's turns", () => {
   });
 
   test.each(["sync", "async", "exit"] as const)(
-    "S1.8 every recorded turn is found by its task, whatever gave the task its name (%s)",
+    "S1.8 every recorded turn is found by its task, no matter what gave the task its name (%s)",
     async (durability) => {
       const saver = TurnSaver.fromPath(path, { logger: quiet });
       const runner = new GraphRunner(chain(saver));

@@ -793,7 +793,7 @@ describe("S7.1 nothing stays in the queue", () => {
     again.close();
   });
 
-  test("S7.1 close() commits what was handed in when no run is going on any more", async () => {
+  test("S7.1 close() commits what was handed in when no run is left", async () => {
     const log = boundaryLog();
     let last: Parameters<TurnSaver["put"]> | undefined;
     const put = log.saver.put.bind(log.saver);

@@ -50,7 +50,7 @@ describe.each(there)("%s behaves as the store expects", (driver) => {
   };
   afterEach(() => opened.splice(0).forEach((db) => db.close()));
 
-  test("values come back as what they were: texts with NUL, numbers, null, bytes as Buffers", () => {
+  test("values are restored as what they were: texts with NUL, numbers, null, bytes as Buffers", () => {
     const db = open();
     db.exec("CREATE TABLE t (v)");
     const values = ["", "a\0b", "ünï 🙂", 0, -0.5, 2 ** 53 - 1, -(2 ** 53) + 1, 1e300, null, Buffer.from("x"), Buffer.alloc(0)];
@@ -138,7 +138,7 @@ describe.each(there)("%s behaves as the store expects", (driver) => {
     expect(db.prepare("SELECT * FROM t").all()).toEqual([]);
   });
 
-  test("a transaction that SQLite ended by itself throws what ended it", () => {
+  test("a transaction that SQLite aborted by itself throws what aborted it", () => {
     const db = open();
     db.exec("CREATE TABLE t (v UNIQUE ON CONFLICT ROLLBACK); INSERT INTO t VALUES (1)");
     expect(codeOf(db.transaction(() => db.exec("INSERT INTO t VALUES (1)")).immediate)).toBe("SQLITE_CONSTRAINT_UNIQUE");
@@ -436,7 +436,7 @@ if (isThere("node:sqlite")) {
     type Handle = NodeSqliteDatabase & { new (path: string, options?: object): Handle };
     const { DatabaseSync } = process.getBuiltinModule("node:sqlite") as unknown as { DatabaseSync: Handle };
 
-    test("is taken by TurnSaver, whatever it gives its statements by default, and closed with it", async () => {
+    test("is taken by TurnSaver, no matter what it gives its statements by default, and closed with it", async () => {
       const file = tempFile();
       const db = new DatabaseSync(file, { returnArrays: true, readBigInts: true, allowBareNamedParameters: false });
       const saver = new TurnSaver(db, { logger: quiet });

@@ -208,7 +208,7 @@ describe("S3.2 databases written by each schema that there was", () => {
     expect(schemaOf(path)).toBe(schemaOf(freshFile()));
   });
 
-  test.each(every)("S2.5 %s goes on: the answer that is waited for, a rewind taken back, a new task", async (name) => {
+  test.each(every)("S2.5 %s continues: the answer that is waited for, a rewind taken back, a new task", async (name) => {
     const goneOn = await goneOnWith(fixture(name), optionsOf(name));
     expect(goneOn).toEqual(read(name).goneOn);
     // A deed that was done before the file was closed is not done again.
@@ -289,7 +289,7 @@ describe("S3.8 the migration that comes next, on a file that is full", () => {
     expect(refused(() => open(path)).code).toBe("SCHEMA_TOO_NEW");
   });
 
-  test("S3.8 a statement that fails in its midst leaves the file wholly old", () => {
+  test("S3.8 a statement that fails in its midst leaves the file fully old", () => {
     const path = fixture(`schema-${newest}`);
     const before = dump(path);
     const db = new Database(path);
@@ -313,7 +313,7 @@ describe("S3.8 the migration that comes next, on a file that is full", () => {
     expect([existsSync(path), wholly(path)]).toEqual([true, "new"]);
   });
 
-  test("S4.7 a saver that had the file open before does not mix up the two schemas: it goes on, or refuses by name", async () => {
+  test("S4.7 a saver that had the file open before does not mix up the two schemas: it continues, or refuses by name", async () => {
     const path = fixture(`schema-${newest}`);
     const saver = open(path);
     const db = new Database(path);

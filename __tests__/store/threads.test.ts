@@ -357,7 +357,7 @@ describe("S3.7 copyThread", () => {
     for (const table of copied) expect([table, rowsOf("x")[table]]).not.toEqual([table, []]);
   });
 
-  test("S3.7 both go on by themselves", async () => {
+  test("S3.7 both continue by themselves", async () => {
     const graph = await story();
     await saver.copyThread("x", "y");
     const before = rowsOf("x");
@@ -489,7 +489,7 @@ describe("S3.7 deleteThread", () => {
     expect(deletedAt >= from && deletedAt <= Date.now()).toBe(true);
   });
 
-  test("S3.7 while a run is at work: it is told so at its next save, and no checkpoint or turn comes back", async () => {
+  test("S3.7 while a run is running: it is told so at its next save, and no checkpoint or turn reappears", async () => {
     let letGo = (): void => undefined;
     let arrived = (): void => undefined;
     const inside = new Promise<void>((resolve) => (arrived = resolve));
@@ -561,13 +561,13 @@ describe("S4.7 across processes that share only the file", () => {
     expect(await saver.turns.list("x", { after: turns[2]!.seq, limit: 2 })).toEqual(turns.slice(3, 5));
   });
 
-  test.each(["a", "b", "c"])("S4.7 a process dies in %s, the next one goes on there and nowhere before", (node) => {
+  test.each(["a", "b", "c"])("S4.7 a process dies in %s, the next one continues there and nowhere before", (node) => {
     expect(runProgram("support/s1-graph-child.ts", path, "x", "run", node).signal).toBe("SIGKILL");
     const resumed = runProgram("support/s1-graph-child.ts", path, "x", "resume");
     expect(resumed.out).toEqual([{ ran: ["a", "b", "c"].slice("abc".indexOf(node)), state: { log: ["in", "a", "b", "c"] } }]);
   });
 
-  test("S2.5 resumed again after the end, nothing runs and the result is the same; then it goes on checkpointing", async () => {
+  test("S2.5 resumed again after the end, nothing runs and the result is the same; then it continues checkpointing", async () => {
     expect(runProgram("support/s1-graph-child.ts", path, "x", "run", "b").signal).toBe("SIGKILL");
     runProgram("support/s1-graph-child.ts", path, "x", "resume");
     const turns = await saver.turns.list("x");

@@ -71,7 +71,7 @@ describe.each(Object.entries(inners))("a node calls %s on a thread of its own", 
     expect(new Set((await saver.turns.list("outer")).map(of))).toEqual(new Set(["outer: outer task of outer graph"]));
   });
 
-  test("S3.5 its thread is free as soon as it has ended, and not before", async () => {
+  test("S3.5 its thread is free as soon as it has finished, and not before", async () => {
     opened();
     const inner = make(saver);
     const running: boolean[] = [];
@@ -85,7 +85,7 @@ describe.each(Object.entries(inners))("a node calls %s on a thread of its own", 
   });
 });
 
-test("S3.5 a thread that an aborted run's node was on is free as soon as the last body there has ended", async () => {
+test("S3.5 a thread that an aborted run's node was on is free as soon as the last body there has finished", async () => {
   const saver = TurnSaver.fromPath(tempFile(), { logger: quiet });
   const gate = { open: (): void => undefined };
   const opened = new Promise<void>((resolve) => (gate.open = resolve));

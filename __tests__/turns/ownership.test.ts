@@ -116,7 +116,7 @@ describe("the rules of ownership", () => {
     ]);
   });
 
-  test("a task of several intervals is listed where it last ended, and keeps where it first began", () => {
+  test("a task of several intervals is listed where it last finished, and keeps where it first began", () => {
     const later = "2031-01-01T00:00:00.000Z";
     expect(taskSpans([interval(1, "a"), interval(10, "b"), interval(20, "a", { createdAt: later })])).toEqual([
       { taskId: "b", graphId: "t", firstSeq: 10, endSeq: 19, createdAt: CREATED },
@@ -238,7 +238,7 @@ describe("tasks of real graphs", () => {
     expect((await graph.getState(thread)).values).toEqual({ log: ["in", "a", "b", "c"] });
   });
 
-  test("an updateState in the middle of an interrupted task, then a resume: the interrupted task goes on", async () => {
+  test("an updateState in the middle of an interrupted task, then a resume: the interrupted task continues", async () => {
     const graph = asking();
     await graph.invoke({ log: ["in"] }, thread);
     const [task] = await tasks();

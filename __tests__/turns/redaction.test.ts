@@ -311,7 +311,7 @@ describe("S4.6 a redact that fails fails closed", () => {
     ],
   ];
   test.each(leaks)(
-    "S4.6 one that %s: no content, a log line and an event without it, and the graph goes on",
+    "S4.6 one that %s: no content, a log line and an event without it, and the graph continues",
     async (_, redact) => {
       for (const attached of [true, false]) {
         const { saver, file, errors, failures } = worldOf({ redact: redact as never, onTurnError: "throw" });
@@ -457,7 +457,7 @@ describe("S4.6 turns", () => {
 });
 
 describe("S4.6 nothing leads around it", () => {
-  test("S4.6 whatever the state is and whichever keys are left out, no turn gives them", async () => {
+  test("S4.6 no matter what the state is and which keys are left out, no turn gives them", async () => {
     const key = fc.constantFrom("a", "b", "c", "__proto__x", "constructor");
     const state = fc.dictionary(
       key,

@@ -225,7 +225,7 @@ describe("a run that failed beside a nested graph that still works", () => {
     },
   );
 
-  test("S3.2 THREAD_RUNNING names when the run started, in whichever saver of the process it is asked", async () => {
+  test("S3.2 THREAD_RUNNING names when the run started, in any saver of the process it is asked", async () => {
     const at = world();
     const other = TurnSaver.fromPath(at.path, { synchronous: "normal" });
     const release = await internalsOf(at.saver).reserve("t");
@@ -272,7 +272,7 @@ describe("a run that counted as over, and was not", () => {
     return { at, runs, others };
   }
 
-  test.concurrent("goes on if nobody had to do with the thread meanwhile", async () => {
+  test.concurrent("continues if nobody had to do with the thread meanwhile", async () => {
     const { at, runs, others } = await lapsed();
     await Promise.all([runs.nodeStarted("t", "", "run"), runs.nodeStarted("t", "", "run")]);
     expect(await others.turns.isRunning("t")).toBe(true);

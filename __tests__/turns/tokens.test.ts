@@ -292,7 +292,7 @@ describe("S1.8 attempts and crashes", () => {
 });
 
 describe("S1.8 tokenUsage", () => {
-  test("S1.8 S5.1 by task and by node; what was rewound is told apart, and comes back when it is taken back", async () => {
+  test("S1.8 S5.1 by task and by node; what was rewound is told apart, and is restored when it is taken back", async () => {
     const saver = saverOn();
     const model = new AnsweringModel([{ usage: usage(10, 5, 4, 2) }, { usage: usage(20, 6) }, { usage: usage(40, 7) }]);
     const runner = new GraphRunner(
@@ -334,7 +334,7 @@ describe("S1.8 tokenUsage", () => {
     await expect(saver.turns.tokenUsage("")).rejects.toMatchObject({ code: "INVALID_CONFIG" });
   });
 
-  test("S1.8 whatever models report in whatever pieces, the thread's total is the sum", async () => {
+  test("S1.8 no matter what models report in any pieces, the thread's total is the sum", async () => {
     const saver = saverOn();
     let program: Reply[][] = [];
     const graph = graphOf(saver, () =>

@@ -238,7 +238,7 @@ describe("S1.8 every body sees its own Thought committed, through a second conne
     close();
   });
 
-  test("S1.8 a node task's id is derived as LangGraph derives it, from whatever a checkpoint's id is", () => {
+  test("S1.8 a node task's id is derived as LangGraph derives it, no matter what a checkpoint's id is", () => {
     const parts = ["scope", "3", "näme", "__pregel_pull", ["branch:to:näme"]];
     const named = ["1ef4f797-8335-6428-8001-8a1503f9b875", "0123456789abcdef0123456789ABCDEF", "z".repeat(32), "-1f".repeat(16)];
     for (const id of named) expect(pullTaskId("scope", 3, "näme", ["branch:to:näme"], id)).toBe(uuid5(JSON.stringify(parts), id));
@@ -437,7 +437,7 @@ describe("turns: what is recorded", () => {
   });
 
   test.each(["async", "sync", "exit"] as const)(
-    "not attached: what has ended or asks isn't in flight, durability %s",
+    "not attached: what has finished or asks isn't in flight, durability %s",
     async (durability) => {
       const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
       const told: string[] = [];
@@ -460,7 +460,7 @@ describe("turns: what is recorded", () => {
   );
 
   test.each(["async", "sync"] as const)(
-    "not attached: each attempt that ended has an Action with what came of it, durability %s",
+    "not attached: each attempt that finished has an Action with what came of it, durability %s",
     async (durability) => {
       const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
       let tries = 0;
@@ -516,7 +516,7 @@ describe("turns: what is recorded", () => {
     saver.close();
   });
 
-  test("not attached: an Action holds what its node returned, whatever the channels are called", async () => {
+  test("not attached: an Action holds what its node returned, no matter what the channels are called", async () => {
     const saver = TurnSaver.fromPath(":memory:", { logger: quiet });
     const names = ["~", 'a"b', "plain", "list"] as const;
     const states = Object.fromEntries(names.map((name) => [name, Annotation<unknown>()]));
@@ -657,7 +657,7 @@ describe("turns: what is recorded", () => {
     close();
   });
 
-  test("onCheckpointError: continue lets the run go on, reports, and loses no value that the failed checkpoint held", async () => {
+  test("onCheckpointError: continue lets the run continue, reports, and loses no value that the failed checkpoint held", async () => {
     const path = tempFile();
     const saver = TurnSaver.fromPath(path, { logger: quiet, onCheckpointError: "continue" });
     const failed: string[] = [];

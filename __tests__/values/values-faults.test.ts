@@ -21,7 +21,7 @@ class OwnError extends Error {
 }
 
 describe("I3.2 what is stored is what counts, not what encoding it again would give", () => {
-  test("I3.2 a list whose texts the codec would write otherwise now goes on after a reload and an edit", async () => {
+  test("I3.2 a list whose texts the codec would write otherwise now continues after a reload and an edit", async () => {
     const file = tempFile();
     const first = TurnSaver.fromPath(file);
     const log = [new OwnError("no"), { a: "x".repeat(200) }, { b: "y".repeat(200) }];

@@ -42,7 +42,7 @@ const writes = fc.array(
 );
 
 describe("I3 round trip", () => {
-  it("I3 any value comes back in the same saver, in one that was open before, and in a fresh one", async () => {
+  it("I3 any value is restored in the same saver, in one that was open before, and in a fresh one", async () => {
     const path = tempFile();
     const [writer, other] = [openOn(path), openOn(path)];
     let threads = 0;

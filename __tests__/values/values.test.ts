@@ -77,7 +77,7 @@ describe("I3 what is stored", () => {
     ["a saver that remembers as little as it can", { cacheSize: 0 }],
   ])("I3 %s", (_, options) => {
     it.each(["goes on", "was opened after it", "was opened after it and has read it"])(
-      "I3 appends to a list with as many rows and bytes whatever its length, if it %s",
+      "I3 appends to a list with as many rows and bytes regardless of its length, if it %s",
       async (how) => {
         const growths = [];
         for (const length of [10, 300, 1_000]) {
@@ -263,7 +263,7 @@ describe("I3 two connections", () => {
     }
   });
 
-  it("I3 a list that went and came back with other elements is not taken for what it was", async () => {
+  it("I3 a list that went and reappeared with other elements is not taken for what it was", async () => {
     const path = tempFile();
     const [one, two] = [open(path), open(path)];
     await save(one, 1, undefined, longs("a", "b", "c"), "T1");
@@ -322,7 +322,7 @@ describe("I3 two connections", () => {
   );
 });
 
-describe("I3 what comes back from elsewhere", () => {
+describe("I3 what is restored from elsewhere", () => {
   const files = (): Record<string, string> =>
     Object.fromEntries(upTo(8).map((number) => [`file ${number}`, "z".repeat(300) + number]));
 

@@ -62,7 +62,7 @@ function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, rea
 export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
   const by = holder && { pid: holder.pid, host: holder.host, startedAt: new Date(holder.startedAt) };
   return new TurnsError("LEASE_LOST", {
-    problem: `A run of thread ${describe(threadId)} lost the thread to ${by ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt}` : "another run, which has finished since"}.`,
+    problem: `A run of thread ${describe(threadId)} lost the thread to ${by ? `process ${by.pid} on ${by.host}, which took it over at ${by.startedAt.toISOString()}` : "another run, which has finished since"}.`,
     remedy:
       "Nothing was saved. This run gave no sign of life for too long (its process was stopped, or its machine slept), and counted as dead. Let it end; the other run continues the thread.",
     data: { threadId, takenBy: by },
