@@ -20,7 +20,15 @@ export type { BackupOptions, BackupReport } from "./backup";
 export type { DrainReport } from "./drain";
 
 export { GraphRunner } from "./graph-runner";
-export type { GraphRunnerOptions, NodeOptions, ResumeOptions, RunnableGraph, RunOptions, ThreadStatus, WaitingInterrupt } from "./graph-runner";
+export type {
+  GraphRunnerOptions,
+  NodeOptions,
+  ResumeOptions,
+  RunnableGraph,
+  RunOptions,
+  ThreadStatus,
+  WaitingInterrupt,
+} from "./graph-runner";
 export type { Validation, Validator } from "./guards/gates";
 
 export { effect } from "./effects/effect";
