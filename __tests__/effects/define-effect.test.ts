@@ -308,7 +308,7 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
       await inDoubt(world, "b");
       const error = await refusal(world.saver.rewind(TO_A));
       expect(error).toMatchObject({ code: "EFFECT_IN_DOUBT", cause: { message: expect.stringContaining(cause) as string } });
-      expect(error.message).toContain("and whose probe failed");
+      expect(error.message).toContain("and its probe failed");
       expect((await world.saver.effects.list("t"))[1]).toMatchObject({ status: "in-doubt" });
       act(true);
       await world.saver.rewind(TO_A);

@@ -595,7 +595,7 @@ describe("bad input: options", () => {
     [{ colour: 1 }, '"colour". Valid options: busyTimeoutMs, ', "colour"],
     [
       { retention: { keepLsat: 3 } },
-      '"retention.keepLsat". Did you mean "retention.keepLast"? Valid options of "retention": keepLast, keepLastWhenDone, maxAgeMs.',
+      '"retention.keepLsat". Did you mean "retention.keepLast"? Valid options of "retention": keepLast, keepLastWhenDone, keepTasks, maxAgeMs.',
       "retention.keepLsat",
     ],
     [

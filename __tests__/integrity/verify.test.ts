@@ -215,7 +215,7 @@ describe("S2.6 what the report says", () => {
         threadId: THREAD,
         where: { seq: row["seq"], checkpointNs: row["checkpoint_ns"], checkpointId: row["checkpoint_id"] },
         expected: "the row as it was saved",
-        found: expect.stringContaining(`checkpoint ${row["checkpoint_id"]}`),
+        found: expect.stringContaining(`Checkpoint ${row["checkpoint_id"]}`),
       },
     ]);
   });

@@ -318,10 +318,10 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
       taskId: "T",
       nodeTaskId: expect.any(String) as string,
     };
-    const nested = { ...common, node: "ask", value: { question: "inner?" } };
+    const nested = { ...common, nodeName: "ask", value: { question: "inner?" } };
     expect(at_("sub|ask")).toEqual({ ...nested, path: "sub|ask", checkpointNs: expect.stringMatching(/^sub:/) as string });
     expect(at_("calls|ask")).toEqual({ ...nested, path: "calls|ask", checkpointNs: expect.stringMatching(/^calls:/) as string });
-    expect(at_("beside")).toEqual({ ...common, node: "beside", value: "beside?", path: "beside", checkpointNs: "" });
+    expect(at_("beside")).toEqual({ ...common, nodeName: "beside", value: "beside?", path: "beside", checkpointNs: "" });
     const answered = new Command({ resume: { [at_("sub|ask")!.id!]: "yes" } });
     await runner.resume({ threadId: "t", command: answered });
     expect(paths((await runner.status("t")).waiting).sort()).toEqual(["beside", "calls|ask"]);
@@ -329,7 +329,7 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
   });
 
   test("S8.3 a functional task that asks; without turns the node of the outermost graph is named", async () => {
-    for (const [turns, node] of [
+    for (const [turns, nodeName] of [
       ["full", "one"],
       ["metadata", "flow"],
       ["off", "flow"],
@@ -338,7 +338,7 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
       const one = task("one", async () => interrupt<string, string>("sure?"));
       const flow = new GraphRunner(entrypoint({ name: "flow", checkpointer: at.saver }, async (_: number) => one()));
       await flow.invoke(1, { threadId: "t" });
-      expect((await flow.status("t")).waiting).toMatchObject([{ node, value: "sure?" }]);
+      expect((await flow.status("t")).waiting).toMatchObject([{ nodeName, value: "sure?" }]);
       at.saver.close();
     }
   });
