@@ -70,36 +70,23 @@ export type TurnsErrorCode =
   | "CHILD_FAILED"
   | "MATRIX_IMPOSSIBLE";
 
-/** What a {@link TurnsError} is made of. Its message is the problem and the remedy; the problem is a sentence, or made of three parts. */
-export type TurnsErrorDetails = (FramedProblem | StatedProblem) & {
+/** What a {@link TurnsError} is made of. Its message is the problem, then the remedy. */
+export interface TurnsErrorDetails {
+  /** What is wrong, with the value: one or more whole sentences. */
+  problem: string;
   /** What the reader can do about it; a whole sentence. */
   remedy: string;
   /** Identifiers for programs (thread id, checkpoint id, path to a value). Never payloads. */
   data?: Readonly<Record<string, unknown>>;
   cause?: unknown;
-};
-
-interface FramedProblem {
-  /** What was being done or looked at, e.g. `option "path"`. */
-  what: string;
-  expected: string;
-  found: string;
 }
-
-interface StatedProblem {
-  /** What is wrong, with the value: one or more whole sentences. */
-  problem: string;
-}
-
-/** For functions that make several errors about the same thing. */
-export type FramedDetails = Omit<Extract<TurnsErrorDetails, FramedProblem>, "what">;
 
 export class TurnsError extends Error {
   readonly code: TurnsErrorCode;
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: TurnsErrorCode, details: TurnsErrorDetails) {
-    super(`${problemOf(details)} ${details.remedy}`, details.cause === undefined ? undefined : { cause: details.cause });
+    super(`${details.problem} ${details.remedy}`, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.name = nameOf(code);
     this.data = details.data ?? {};
@@ -112,10 +99,6 @@ export class TurnsError extends Error {
     if (error.name !== nameOf(found)) return false;
     return code === undefined || found === code;
   }
-}
-
-function problemOf(details: FramedProblem | StatedProblem): string {
-  return "problem" in details ? details.problem : `${details.what}: expected ${details.expected}; found ${details.found}.`;
 }
 
 function nameOf(code: string): string {

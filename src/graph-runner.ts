@@ -447,10 +447,8 @@ export class GraphRunner<G extends RunnableGraph> {
 function saverOf(pregel: PregelLike): TurnSaver {
   if (pregel.checkpointer instanceof TurnSaver) return pregel.checkpointer;
   throw new TurnsError("INVALID_GRAPH", {
-    what: "the graph of a GraphRunner",
-    expected: "a graph compiled with a TurnSaver, compile({ checkpointer: saver })",
-    found: `the checkpointer ${describe(pregel.checkpointer)}`,
-    remedy: "Compile the graph with TurnSaver.fromPath(…).",
+    problem: `The graph of a GraphRunner must be compiled with a TurnSaver; its checkpointer is ${describe(pregel.checkpointer)}.`,
+    remedy: "Compile it with builder.compile({ checkpointer: TurnSaver.fromPath(path) }).",
   });
 }
 

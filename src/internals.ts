@@ -54,9 +54,7 @@ export function internalsOf(saver: object): Internals {
   const internals = isSaver(saver) ? known.get(saver) : undefined;
   if (internals !== undefined) return internals;
   throw new TurnsError("INVALID_OPTION", {
-    what: "saver",
-    expected: "a TurnSaver",
-    found: describe(saver),
+    problem: `The saver is ${describe(saver)}. It must be a TurnSaver.`,
     remedy: "Pass the saver, e.g. TurnSaver.fromPath(path).",
   });
 }

@@ -84,7 +84,7 @@ describe("Values: errors of classes outside the table", () => {
     ["ParentCommand", () => new ParentCommand(new Command({ graph: Command.PARENT, goto: "a" }))],
     [
       "CheckpointNotFoundError",
-      () => new TurnsError("CHECKPOINT_NOT_FOUND", { what: "w", expected: "e", found: "f", remedy: "r" }),
+      () => new TurnsError("CHECKPOINT_NOT_FOUND", { problem: "p", remedy: "r" }),
     ],
   ])("Values: %s comes back with its name and its parts", (name, make) => {
     const value = make();

@@ -109,7 +109,7 @@ describe("Values: references", () => {
   });
 
   it("Values: an error of the resolver that is ours comes out unchanged", () => {
-    const cause = new TurnsError("CHECKPOINT_CORRUPTED", { what: "w", expected: "e", found: "f", remedy: "r" });
+    const cause = new TurnsError("CHECKPOINT_CORRUPTED", { problem: "p", remedy: "r" });
     const resolve = (): never => {
       throw cause;
     };

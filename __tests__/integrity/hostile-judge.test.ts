@@ -115,7 +115,7 @@ describe("hostile input: the judge of the fuzzing", () => {
         try {
           return decode(text, resolve);
         } catch {
-          throw new TurnsError("UNDECODABLE_VALUE", { what: "a value", expected: "another one", found: text, remedy: "None." });
+          throw new TurnsError("UNDECODABLE_VALUE", { problem: `a value is ${text}`, remedy: "None." });
         }
       },
     ],

@@ -205,7 +205,7 @@ function orRefused<T>(work: () => T, text?: string): T | undefined {
     const line = error.data["line"] as number;
     expect(line).toBeGreaterThan(0);
     if (text !== undefined) expect(line).toBeLessThanOrEqual(text.split(/\r\n?|\n/).length);
-    expect(error.message).toContain(`line ${line}`);
+    expect(error.message).toMatch(new RegExp(`^Line ${line} of `));
     return undefined;
   }
 }

@@ -54,7 +54,7 @@ describe("two runners of one graph", () => {
     await expect(first.invoke({ log: [] }, { threadId: "t" })).rejects.toMatchObject({ code: "VALIDATION_FAILED" });
     const { failed } = await first.status("t");
     expect(failed).toMatchObject([
-      { node: "b", error: { name: "ValidationFailedError", message: expect.stringContaining("0.7") } },
+      { nodeName: "b", error: { name: "ValidationFailedError", message: expect.stringContaining("0.7") } },
     ]);
   });
 

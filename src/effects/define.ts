@@ -175,9 +175,7 @@ function placeOfCaller(callee: (...args: never[]) => unknown): string {
 
 const invalidName = (found: unknown): TurnsError =>
   new TurnsError("INVALID_OPTION", {
-    what: "the name of an effect",
-    expected: ID_RULE,
-    found: describe(found),
+    problem: `The name of an effect is ${describe(found)}. It must be ${ID_RULE}.`,
     remedy: 'Call defineEffect("name", { run: (input, { key }) => … }).',
   });
 

@@ -52,11 +52,16 @@ function contextOf<J>(name: string, given: object | undefined): { journal: J; pl
   const { thread_id: threadId, checkpoint_ns: nodeNs, checkpoint_map: map } = configurable;
   const nodeTaskId = configurable["__pregel_task_id"];
   if (typeof threadId !== "string" || typeof nodeNs !== "string" || typeof nodeTaskId !== "string") {
-    throw outside(name, config === undefined ? "no config of LangGraph's" : "a config that no node was called with");
+    throw outside(
+      name,
+      config === undefined
+        ? "outside of a graph: there is no config of LangGraph's"
+        : "with a config that no node was called with",
+    );
   }
   const callbacks = Array.isArray(config?.callbacks) ? undefined : config?.callbacks;
   const journal = journalOf(Array.isArray(config?.callbacks) ? config.callbacks : (callbacks?.handlers ?? []));
-  if (journal === undefined) throw outside(name, "a graph that no TurnSaver is attached to");
+  if (journal === undefined) throw outside(name, "in a graph that no TurnSaver is attached to");
   const { "": root, ...inner } = (map ?? {}) as Record<string, string | undefined>;
   return {
     journal: journal as J,
@@ -80,11 +85,9 @@ function journalOf(handlers: readonly unknown[]): unknown {
   return (faces.findLast(({ isElsewhere }) => isElsewhere !== true) ?? faces.at(-1))?.[JOURNAL];
 }
 
-const outside = (name: string, found: string): TurnsError =>
+const outside = (name: string, where: string): TurnsError =>
   new TurnsError("EFFECT_OUTSIDE_NODE", {
-    what: `effect ${JSON.stringify(name)}`,
-    expected: "a call from within a node, a tool or a task of a graph that a TurnSaver is attached to",
-    found,
+    problem: `Effect ${JSON.stringify(name)} was called ${where}. It belongs in a node, a tool or a task of a graph that a TurnSaver is attached to.`,
     remedy:
       "Run the graph with a GraphRunner, or call saver.attach(graph); pass the node's config as the option `config` where there is no async context, and await the effect before the node returns. Nothing was done.",
     data: { name },

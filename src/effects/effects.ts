@@ -101,7 +101,7 @@ export class Effects {
     const row = await this.#row(effectId);
     const settled = await this.#resolve(row, checkedOptions(resolution, settlement));
     if (settled === undefined) throw unknownEffect(effectId);
-    if (settled.tries !== row.tries) throw notInDoubt(settled, "one that was begun again meanwhile");
+    if (settled.tries !== row.tries) throw notInDoubt(settled, "it began again meanwhile");
     const effect = toPublicEffect(settled);
     this.#parts.events.emit("effect", { what: "resolved", effect });
     return effect;
@@ -111,15 +111,15 @@ export class Effects {
     const { store, content, options } = this.#parts;
     const at = options.clock().toISOString();
     if ("undo" in settlement) {
-      if (row.undoStatus === undefined || row.undoStatus === "done") throw notInDoubt(row, "one whose undo is not in doubt");
+      if (row.undoStatus === undefined || row.undoStatus === "done") throw notInDoubt(row, "its undo isn't");
       return store.settleUndo(row.id, { status: settlement.undo === "done" ? "done" : undefined, error: undefined, at });
     }
     if (settlement.outcome === "history") {
       return store.settleEffect(row.id, { status: row.status, outcome: undefined, endedAt: at, settledBy: SETTLED_AS_HISTORY });
     }
     const lacksResult = settlement.outcome === "done" && (await content.unsavedOf(row)) !== undefined;
-    if (row.status !== "intent" && !lacksResult) throw notInDoubt(row, `one that is ${row.status}`);
-    if (isRunning(row)) throw notInDoubt(row, "one that is being done just now");
+    if (row.status !== "intent" && !lacksResult) throw notInDoubt(row, `it is ${row.status}`);
+    if (isRunning(row)) throw notInDoubt(row, "it is running just now");
     if (settlement.outcome === "not-done") {
       return store.settleEffect(row.id, { status: "failed", seen: row, outcome: undefined, endedAt: at, settledBy: "person" });
     }
@@ -137,11 +137,9 @@ export class Effects {
   }
 }
 
-const notInDoubt = (row: EffectRow, found: string): TurnsError =>
+const notInDoubt = (row: EffectRow, why: string): TurnsError =>
   new TurnsError("EFFECT_NOT_IN_DOUBT", {
-    what: `effect ${JSON.stringify(row.name)} (${row.id})`,
-    expected: "one that is in doubt",
-    found,
+    problem: `Effect ${JSON.stringify(row.name)} (${row.id}) is not in doubt: ${why}.`,
     remedy: "Nothing was changed; saver.effects.list(threadId) shows how it stands.",
     data: { effectId: row.id, threadId: row.threadId },
   });

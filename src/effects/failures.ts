@@ -1,5 +1,5 @@
 import { Unserializable } from "../codec/failures";
-import { type FramedDetails, TurnsError, type TurnsErrorCode } from "../errors";
+import { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "../errors";
 import type { EffectRow } from "../store/effects";
 import type { NewEffect } from "../store/store";
 import type { EffectPlace } from "./options";
@@ -15,54 +15,49 @@ export const nameOf = (row: Pick<EffectRow, "name" | "label" | "nodeName" | "thr
 const SETTLE = (row: EffectRow): string =>
   `saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "done", result }) or { outcome: "not-done" }`;
 
-const failure = (code: TurnsErrorCode, row: EffectRow, details: FramedDetails): TurnsError =>
-  new TurnsError(code, { what: nameOf(row), data: dataOf(row), ...details });
+const failure = (code: TurnsErrorCode, row: EffectRow, details: TurnsErrorDetails): TurnsError =>
+  new TurnsError(code, { data: dataOf(row), ...details });
 
-export const inDoubt = (row: EffectRow, found?: string, cause?: unknown): TurnsError =>
+/** @param why the second half of the sentence "It isn't known whether the effect happened: …" */
+export const inDoubt = (row: EffectRow, why?: string, cause?: unknown): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
-    expected: "an effect whose outcome is known",
-    found: found ?? `one that was begun at ${row.startedAt} and never reported how it ended`,
-    remedy: `It was not run again. Find out whether it happened (its key is ${row.key}), settle it with ${SETTLE(row)}, and resume. With the option \`probe\`, or \`idempotent\` from the beginning on, this goes by itself.`,
+    problem: `It isn't known whether ${nameOf(row)} happened: ${why ?? `it began at ${row.startedAt} and never reported its outcome`}.`,
+    remedy: `It was not run again. Find out whether it happened (its key is ${row.key}), settle it with ${SETTLE(row)}, and resume. A \`probe\` settles it by itself, and so does \`idempotent\` if it was declared when the effect began.`,
     cause,
   });
 
 export const lostRun = (row: EffectRow): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
-    expected: "to know whether this call is a new deed",
-    found: `the same effect (begun at ${row.startedAt}, ${row.status === "done" ? "done" : "outcome unknown"}) of a run, or of a call of a graph without a checkpointer, of which nothing was saved`,
-    remedy: `It was not run again. To go on with a lost run, start it with its task, task_id ${JSON.stringify(row.taskId)}; if this is a new deed, call saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "history" }) and run again. Inputs tell effects apart, durability "async" loses no runs, and subgraphs with a checkpointer no calls.`,
+    problem: `It isn't known whether this call of ${nameOf(row)} is a new one: a run that saved nothing else, or a call of a graph without a checkpointer, began the same effect at ${row.startedAt} (${row.status === "done" ? "done" : "outcome unknown"}).`,
+    remedy: `It was not run again. To continue a lost run, start it with its task, task_id ${JSON.stringify(row.taskId)}. If this is a new effect, call saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "history" }) and run again. Inputs tell effects apart, durability "async" loses no runs, and subgraphs with a checkpointer no calls.`,
   });
 
 export const changed = (row: EffectRow): TurnsError =>
   failure("EFFECT_CHANGED", row, {
-    expected: "the input that was recorded when it was begun",
-    found: "another one",
+    problem: `${capitalised(nameOf(row))} was called with another input than the one on record.`,
     remedy:
       'It was not run. Give effects whose order can change an `id`; get an input that a model makes from an effect of its own; or pass onInputChange: "accept" to take the recorded effect for this one.',
   });
 
 export const unclear = (row: EffectRow): TurnsError =>
   failure("EFFECT_CHANGED", row, {
-    expected: "to know whether this call is another try or another effect",
-    found: "one of the same name that failed in the same attempt, and neither an input nor an id to tell them apart",
+    problem: `It isn't known whether this call of ${nameOf(row)} is another try or another effect: one of the same name failed in the same attempt, and neither an input nor an id tells them apart.`,
     remedy: "It was not run. Give each effect an `id` or an `input`, or try again within its function.",
   });
 
 export const notRecorded = (row: EffectRow, cause: unknown): TurnsError =>
   failure("EFFECT_NOT_RECORDED", row, {
-    expected: "to commit its outcome",
-    found: "a failing save; the deed itself has been done",
+    problem: `${capitalised(nameOf(row))} is done, but its outcome could not be saved; the reason is the cause.`,
     remedy: `A retry in this process records it; otherwise it is in doubt: ${SETTLE(row)}.`,
     cause,
   });
 
 /** @param now what somebody has made of it who took the thread over from a run that counted as dead, or a person */
 export function overruled(row: EffectRow, now: EffectRow): TurnsError {
-  const found =
-    now.undoStatus !== row.undoStatus ? "one that is being undone, or was" : now.tries !== row.tries ? "another try" : now.status;
+  const state =
+    now.undoStatus !== row.undoStatus ? "being undone, or undone" : now.tries !== row.tries ? "tried again" : now.status;
   return failure("EFFECT_NOT_RECORDED", row, {
-    expected: "to commit its outcome; the deed itself has ended",
-    found: `${found} meanwhile, by somebody who did not wait for it`,
+    problem: `${capitalised(nameOf(row))} has finished, but its outcome could not be saved: another run or a person didn't wait for it, and it is ${state} by now.`,
     remedy: `What stands in the journal was left as it is. Look whether both happened (key ${now.key}): saver.effects.get(${JSON.stringify(row.id)}) shows it.`,
     data: dataOf(now),
   });
@@ -82,9 +77,8 @@ export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown):
 /** The thread was deleted while the effect was running. */
 export const deletedMeanwhile = (row: EffectRow, deletedAt: number): TurnsError =>
   failure("THREAD_DELETED", row, {
-    expected: "its thread",
-    found: `a thread deleted at ${new Date(deletedAt).toISOString()}`,
-    remedy: `The effect itself has ended, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}). The run ends here.`,
+    problem: `The thread was deleted at ${new Date(deletedAt).toISOString()}, while ${nameOf(row)} was running.`,
+    remedy: `The effect has finished, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}). The run ends here.`,
   });
 
 /** The same for a result that a person gave. */
@@ -125,25 +119,20 @@ function capitalised(text: string): string {
 /** A rewind to before the effect took its intent away. */
 export const gone = (row: EffectRow): TurnsError =>
   failure("EFFECT_NOT_FOUND", row, {
-    expected: "its intent in the journal",
-    found: "none: the thread was rewound meanwhile",
-    remedy: `The effect itself has ended, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}).`,
+    problem: `The journal has no intent of ${nameOf(row)} any more: the thread was rewound meanwhile.`,
+    remedy: `The effect has finished, and its outcome was not saved: if it must not stay, undo it by hand (its key is ${row.key}).`,
   });
 
 export const ended = (name: string, { threadId, nodeTaskId }: EffectPlace): TurnsError =>
   new TurnsError("EFFECT_OUTSIDE_NODE", {
-    what: `effect ${JSON.stringify(name)}`,
-    expected: "a call from within a node, a tool or a task that is at work",
-    found: "one that has ended, or ran into its timeout, and works on",
-    remedy: "Nothing was done: its node may be at the same work again. Await every effect before the node returns.",
+    problem: `Effect ${JSON.stringify(name)} was called by a node, a tool or a task that has already finished, or ran into its timeout.`,
+    remedy: "Nothing was done, because the node may be running again. Await every effect before the node returns.",
     data: { name, threadId, nodeTaskId },
   });
 
 export const unknownEffect = (effectId: string): TurnsError =>
   new TurnsError("EFFECT_NOT_FOUND", {
-    what: `effect ${JSON.stringify(effectId)}`,
-    expected: "the id of an effect in the journal",
-    found: "none of that id",
+    problem: `The journal has no effect ${JSON.stringify(effectId)}.`,
     remedy: "saver.effects.list(threadId) shows which there are.",
     data: { effectId },
   });

@@ -245,7 +245,7 @@ export class EffectJournal {
         "the failure of an effect could not be saved",
       );
     }
-    if (kind === "unknown") throw inDoubt(row, "an error that does not tell whether it happened", error);
+    if (kind === "unknown") throw inDoubt(row, "its error doesn't tell", error);
   }
 
   async #done(row: EffectRow, work: Work, result: unknown, settledBy: string | undefined): Promise<void> {
@@ -285,7 +285,7 @@ export class EffectJournal {
     if (unsaved?.row.tries === row.tries) return this.#saveLate(unsaved.row, unsaved.outcome, work);
     this.#tell(row, "in-doubt");
     if (isHeldElsewhere(row.process))
-      throw inDoubt(row, `one that process ${row.process.split(" ", 2).join(" on ")} is doing just now`);
+      throw inDoubt(row, `process ${row.process.split(" ", 2).join(" on ")} is running it just now`);
     if (options.probe !== undefined) return this.#probe(row, work);
     // The earlier try must have carried the key, and this one must too.
     if (options.idempotent && row.idempotent) return this.#again(row, work, false);
@@ -306,11 +306,11 @@ export class EffectJournal {
     try {
       found = await work.options.probe?.(row.key);
     } catch (error) {
-      throw inDoubt(row, "a probe that failed", error);
+      throw inDoubt(row, "its probe failed", error);
     }
     if (found === undefined) return this.#again(row, work, true);
     // Many clients say null for "not found", and others have it for a result: acting on either reading could be wrong.
-    if (found === null) throw inDoubt(row, "a probe that answered null, which says neither what it came to nor undefined");
+    if (found === null) throw inDoubt(row, "its probe answered null, which is neither a result nor undefined");
     await this.#done(row, work, found, "probe");
     return found;
   }
@@ -320,7 +320,7 @@ export class EffectJournal {
     const { store, options } = this.parts;
     const call = { ...work.effect, startedAt: options.clock().toISOString() };
     const begun = await store.retryEffect(row, call, surelyNot);
-    if (begun === undefined) throw inDoubt(row, "one that somebody else has just taken up");
+    if (begun === undefined) throw inDoubt(row, "another run has just taken it up");
     return this.#do(begun, work);
   }
 

@@ -76,15 +76,13 @@ export const effectOptions = () =>
 
 /** @throws {TurnsError} INVALID_OPTION */
 export function checkedEffect(name: unknown, fn: unknown, options: unknown): CheckedEffect {
-  if (!isId(name)) throw invalid("the name of an effect", ID_RULE, name);
-  if (!isFunction(fn)) throw invalid(`what effect ${JSON.stringify(name)} does`, "a function", fn);
+  if (!isId(name)) throw invalid("The name of an effect", ID_RULE, name);
+  if (!isFunction(fn)) throw invalid(`What effect ${JSON.stringify(name)} does`, "a function", fn);
   return checkedOptions(effectOptions, options ?? {});
 }
 
 const invalid = (what: string, expected: string, found: unknown): TurnsError =>
   new TurnsError("INVALID_OPTION", {
-    what,
-    expected,
-    found: describe(found),
+    problem: `${what} is ${describe(found)}. It must be ${expected}.`,
     remedy: 'Call effect("name", (key) => …, options). Nothing was done.',
   });

@@ -178,9 +178,7 @@ export function parseValidation(text: string): Validation {
     // No JSON: said below.
   }
   throw new TurnsError("CHECKPOINT_CORRUPTED", {
-    what: "the validation of a turn",
-    expected: "a confidence and a verdict",
-    found: "something else",
+    problem: "The validation of a turn holds no confidence and no verdict.",
     remedy: "The stored data was changed outside this package. Rewind to an earlier task, or restore the file from a copy.",
   });
 }
@@ -217,12 +215,10 @@ export function validationFailed(
 ): TurnsError {
   const { confidence, minConfidence, onFailure, recommendation } = validation;
   return new TurnsError("VALIDATION_FAILED", {
-    what: `the output of node ${JSON.stringify(at.nodeName)}`,
-    expected: `a confidence of at least ${minConfidence}`,
-    found: `${confidence}`,
+    problem: `The output of node ${JSON.stringify(at.nodeName)} has a confidence of ${confidence}; at least ${minConfidence} is needed.`,
     remedy:
       onFailure === "rollback"
-        ? `A GraphRunner goes back to the previous checkpoint and runs on from there, ${gate.maxRollbacks} times at the most (maxRollbacks); whoever sees this error has no more of them, or no GraphRunner. Resume runs the node again; lower minConfidence or set onFailure: "record" to accept its output.`
+        ? `A GraphRunner goes back to the previous checkpoint and continues from there, at most ${gate.maxRollbacks} times (maxRollbacks). You see this error because none are left, or because no GraphRunner runs the graph. Resume runs the node again; lower minConfidence or set onFailure: "record" to accept its output.`
         : "Its output was recorded and not used. Resume runs the node again; the turn's validation says what the validator gave as a reason.",
     data: { ...at, confidence, minConfidence, onFailure, recommendation, maxRollbacks: gate.maxRollbacks },
   });
@@ -231,10 +227,8 @@ export function validationFailed(
 function disordered(node: string, given: GateOptions, defaults: GateDefaults): TurnsError {
   const option = given.warnBelow === undefined ? `nodes.${node}.minConfidence` : `nodes.${node}.warnBelow`;
   return new TurnsError("INVALID_OPTION", {
-    what: `option ${JSON.stringify(option)}`,
-    expected: "a warnBelow that is not below minConfidence, the defaults counted in",
-    found: `minConfidence ${given.minConfidence ?? defaults.minConfidence ?? "0.7"}, warnBelow ${given.warnBelow ?? defaults.warnBelow ?? "0.85"}`,
-    remedy: "Correct the option; the documentation of its type lists what is allowed.",
+    problem: `Option ${JSON.stringify(option)} puts warnBelow below minConfidence, the defaults included: minConfidence ${given.minConfidence ?? defaults.minConfidence ?? "0.7"}, warnBelow ${given.warnBelow ?? defaults.warnBelow ?? "0.85"}.`,
+    remedy: "Raise warnBelow, or lower minConfidence.",
     data: { option },
   });
 }

@@ -186,7 +186,7 @@ function resumeOf(phases: readonly Phase[], groups: readonly Group[], at: Situat
   const info = resumeInfoOf(phases);
   const next = groups.find((group) => group.id === info.nextPhase);
   if (next === undefined) return info;
-  if (at.running) return { ...info, nextStep: null, canResume: false, reason: "a process is at work on the thread" };
+  if (at.running) return { ...info, nextStep: null, canResume: false, reason: "a process is running the thread" };
   const { failed, waiting, open } = liveCourse(next.course, at.head, at.inFlight) ?? {};
   const step = (said: string, turn: Turn): ResumeInfo => ({ ...info, nextStep: `${said} ${turn.nodeName}` });
   if (failed !== undefined) return { ...info, nextStep: `repair ${failed.nodeName}, then resume` };

@@ -145,7 +145,7 @@ export function resumeInfoOf(phases: readonly Phase[], before?: ResumeInfo): Res
 
 function stepFor(next: Phase): string {
   if (next.status === "failed") return `repair ${next.name}, then run it again`;
-  return next.status === "in-progress" ? `go on with ${next.name}` : `begin ${next.name}`;
+  return next.status === "in-progress" ? `continue with ${next.name}` : `begin ${next.name}`;
 }
 
 export function resumePointOf(progress: Progress): ResumePoint {

@@ -74,10 +74,8 @@ function checkedPrune(request: PruneRequest): CheckedPrune {
   const { keepTasks, keepLast, maxAgeMs, idleMs } = checked;
   if ([keepTasks, keepLast, maxAgeMs, idleMs].some((wish) => wish !== undefined)) return checked;
   throw new TurnsError("INVALID_OPTION", {
-    what: "pruning",
-    expected: "at least one of keepTasks, keepLast, maxAgeMs and idleMs",
-    found: "none of them",
-    remedy: "Say what may go. Nothing was deleted.",
+    problem: "The prune request says nothing of what may go.",
+    remedy: "Pass at least one of keepTasks, keepLast, maxAgeMs and idleMs. Nothing was deleted.",
   });
 }
 

@@ -49,7 +49,7 @@ export function uncompensated(threadId: string, gaps: readonly EffectSummary[]):
 /** @param cause why its probe could not settle it */
 export const inDoubtBehind = (row: EffectRow, cause?: unknown): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
-    problem: `It isn't known whether ${nameOf(row)} happened, so it can't be undone: it began at ${row.startedAt} and never reported how it ended${cause === undefined ? "" : ", and its probe failed"}.`,
+    problem: `It isn't known whether ${nameOf(row)} happened, so it can't be undone: it began at ${row.startedAt} and never reported its outcome${cause === undefined ? "" : ", and its probe failed"}.`,
     cause,
     remedy: `Find out whether it happened (its key is ${row.key}) and settle it with ${resolve(row, '{ outcome: "done", result }')} or { outcome: "not-done" }; an undo with \`whenInDoubt: true\` is called for such effects too. Nothing more was undone, and nothing was deleted.`,
   });
@@ -57,7 +57,7 @@ export const inDoubtBehind = (row: EffectRow, cause?: unknown): TurnsError =>
 /** @param cause why it could not be found out, if that was tried */
 export const undoInDoubt = (row: EffectRow, cause?: unknown): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
-    problem: `${undoOf(row)} may have run: ${cause === undefined ? "it began and never reported how it ended" : "its probe failed"}.`,
+    problem: `${undoOf(row)} may have run: ${cause === undefined ? "it began and never reported its outcome" : "its probe failed"}.`,
     remedy: `It was not called again. Find out whether the effect is undone (its key is ${row.key}), settle it with ${resolve(row, '{ undo: "done" }')} or { undo: "not-done" }, and rewind again; an undo with \`probe\` or \`idempotent\` lets this go by itself. Nothing was deleted.`,
     cause,
   });
@@ -71,7 +71,7 @@ export const runningBehind = (row: EffectRow): TurnsError =>
 export const undoFailed = (row: EffectRow, rewindId: string, cause: unknown): TurnsError =>
   failure("UNDO_FAILED", row, {
     problem: `${undoOf(row)} threw; its error is the cause.`,
-    remedy: `Nothing was deleted, and what had been undone before is on record. Repair it and call the same rewind again, which goes on here; or undo the effect by hand and call ${resolve(row, '{ undo: "done" }')} first; or give the rewind up with saver.rewinds.abandon(${JSON.stringify(rewindId)}).`,
+    remedy: `Nothing was deleted, and what had been undone before is on record. Repair it and call the same rewind again, which continues here; or undo the effect by hand and call ${resolve(row, '{ undo: "done" }')} first; or give the rewind up with saver.rewinds.abandon(${JSON.stringify(rewindId)}).`,
     data: { ...dataOf(row), rewindId },
     cause,
   });

@@ -66,13 +66,13 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
   // A run that was given no graph id has the thread's.
   const recorded = run?.graphId === threadId ? undefined : run?.graphId;
   if (graphId !== undefined && recorded !== undefined && recorded !== graphId) {
-    const obstacle = wrongGraph(threadId, `graph id ${describe(graphId)}`, `a run of graph id ${describe(recorded)}`);
+    const obstacle = wrongGraph(threadId, `its graph id is ${describe(recorded)}, and this one's is ${describe(graphId)}`);
     return { ...none, obstacle };
   }
   const difference = await driftOf(saver, graph, threadId, nodes);
   // One that says it is the same graph has changed as a whole.
   if (difference?.sameGraph === false && (graphId === undefined || graphId !== recorded)) {
-    const obstacle = wrongGraph(threadId, "a run of this graph", "one of which no node is in this graph");
+    const obstacle = wrongGraph(threadId, "none of its nodes is in this one");
     return { ...none, difference, obstacle };
   }
   const gone = goneOf(graph, nodes, run?.branch[0], due);
@@ -108,11 +108,9 @@ function goneOf(
 
 export const nothingToResume = (threadId: string): TurnsError =>
   new TurnsError("NOTHING_TO_RESUME", {
-    what: `resume of thread ${describe(threadId)}`,
-    expected: "a thread with at least one checkpoint",
-    found: "none",
+    problem: `Thread ${describe(threadId)} can't be resumed: it has no checkpoint.`,
     remedy:
-      "The run ended before its input was saved, or the id is another one; pass `input` to begin, or invoke the graph with it.",
+      "Either its run stopped before the input was saved, or the id is wrong. Pass `input` to begin, or invoke the graph with it.",
     data: { threadId },
   });
 
@@ -162,11 +160,9 @@ async function startAgain(
   return `${undo}; or repeat them with ${restart}.`;
 }
 
-const wrongGraph = (threadId: string, expected: string, found: string): TurnsError =>
+const wrongGraph = (threadId: string, why: string): TurnsError =>
   new TurnsError("WRONG_GRAPH", {
-    what: `resume of thread ${describe(threadId)}`,
-    expected,
-    found,
+    problem: `Thread ${describe(threadId)} was run with another graph: ${why}.`,
     remedy:
       "Resume the thread with the graph it was run with. If it is this one, all of whose nodes were replaced: a graph that has a graphId of its own counts as changed then. Nothing was changed.",
     data: { threadId },
@@ -174,9 +170,7 @@ const wrongGraph = (threadId: string, expected: string, found: string): TurnsErr
 
 const newerFormat = (threadId: string, found: number): TurnsError =>
   new TurnsError("SCHEMA_TOO_NEW", {
-    what: `the newest checkpoint of thread ${describe(threadId)}`,
-    expected: `a checkpoint format up to ${NEWEST_FORMAT}`,
-    found: `format ${found}`,
+    problem: `The newest checkpoint of thread ${describe(threadId)} has format ${found}, and this version reads formats up to ${NEWEST_FORMAT}.`,
     remedy: "It was written by a newer LangGraph; update LangGraph and this package. Nothing was changed.",
     data: { threadId, format: found },
   });

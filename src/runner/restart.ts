@@ -82,12 +82,10 @@ export function restartInDoubt(threadId: string, open: readonly Effect[], obstac
     return { effectId, name, label, key, nodeName, status };
   });
   return new TurnsError("EFFECT_IN_DOUBT", {
-    what: `a new beginning (${obstacle.code}) of the run of thread ${describe(threadId)}`,
-    expected: "effects whose outcome is known",
-    found: effects
+    problem: `The run of thread ${describe(threadId)} can't start again (${obstacle.code}) while it isn't known whether these effects happened: ${effects
       .map(({ name, label, key, nodeName }) => `${describe(name)} (${label}, key ${key}) of node ${describe(nodeName)}`)
-      .join(", "),
-    remedy: `The run was not begun anew. Find out whether each happened, and settle it with saver.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }; or pass drift: "continue" to build on what was done.`,
+      .join(", ")}.`,
+    remedy: `Nothing was started. Find out whether each happened, and settle it with saver.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }; or pass drift: "continue" to build on what was done.`,
     data: { threadId, effectId: first.id, effects, reason: obstacle.code },
     cause: obstacle,
   });

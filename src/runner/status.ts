@@ -17,7 +17,7 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
   const stops = running
     ? { code: "THREAD_RUNNING", message: "a live process is running it" }
     : rewind !== undefined
-      ? { code: "REWIND_UNFINISHED", message: `rewind ${rewind.id} was begun and has not ended` }
+      ? { code: "REWIND_UNFINISHED", message: `rewind ${rewind.id} began and hasn't finished` }
       : obstacle && { code: obstacle.code, message: obstacle.message };
   const reason = stops ?? (finished ? { code: "FINISHED", message: "nothing is left to do" } : undefined);
   const { completed, failed, inFlight, tokens } = nodes;

@@ -6,7 +6,7 @@ export class FakeClock {
 
   /** @param start default: midnight of 1 January 2030, UTC @throws {TurnsError} INVALID_OPTION */
   constructor(start: Date | string | number = Date.UTC(2030, 0, 1)) {
-    this.#now = timeOf(start, "the start of a FakeClock");
+    this.#now = timeOf(start, "The start of a FakeClock");
   }
 
   /** For the option `clock`. A new Date each time. */
@@ -16,14 +16,14 @@ export class FakeClock {
   advance(ms: number): Date {
     const isForward = typeof ms === "number" && ms >= 0;
     if (!isForward || !isTime(this.#now + ms))
-      throw refused("advance of a FakeClock", "milliseconds from 0 that lead to a date", ms);
+      throw refused("The advance of a FakeClock", "milliseconds from 0 that lead to a date", ms);
     this.#now += ms;
     return this.clock();
   }
 
   /** To any time, also an earlier one. @throws {TurnsError} INVALID_OPTION, and the clock stays as it is */
   set(to: Date | string | number): Date {
-    this.#now = timeOf(to, "set of a FakeClock");
+    this.#now = timeOf(to, "The time that a FakeClock is set to");
     return this.clock();
   }
 }
@@ -39,9 +39,7 @@ function timeOf(value: unknown, what: string): number {
 
 const refused = (what: string, expected: string, value: unknown): TurnsError =>
   new TurnsError("INVALID_OPTION", {
-    what,
-    expected,
-    found: value instanceof Date ? "an invalid Date" : describe(value),
+    problem: `${what} is ${value instanceof Date ? "an invalid Date" : describe(value)}. It must be ${expected}.`,
     remedy: "The clock was not changed.",
   });
 

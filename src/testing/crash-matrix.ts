@@ -173,9 +173,7 @@ class Matrix {
 
 const impossible = (expected: string, found: string, cause?: unknown): TurnsError =>
   new TurnsError("MATRIX_IMPOSSIBLE", {
-    what: "the crash matrix",
-    expected,
-    found,
+    problem: `The crash matrix can't run: it needs ${expected}, and found ${found}.`,
     remedy: "runInProcess(graphModule) shows how the run goes; a matrix compares with it.",
     cause,
   });

@@ -117,18 +117,14 @@ export async function withFailpoint<T>(point: Failpoint, action: FailpointAction
 
 const failpointReached = (point: Failpoint, details: FailpointDetails): TurnsError =>
   new TurnsError("FAILPOINT_REACHED", {
-    what: `failpoint ${point}`,
-    expected: "nothing",
-    found: "an error that a test asked for",
+    problem: `Failpoint ${point} was reached: a test asked for this error.`,
     remedy: "It comes from withFailpoint of langgraph-checkpoint-turns/testing.",
     data: { point, ...details },
   });
 
 const notReached = (where: string): TurnsError =>
   new TurnsError("FAILPOINT_NOT_REACHED", {
-    what: `withFailpoint at ${where}`,
-    expected: "the work to come there",
-    found: "its end without having been there",
+    problem: `The work of withFailpoint finished without reaching ${where}.`,
     remedy:
       "Look whether the name, `nth`, `node` and `effect` are right; effects and undos are only there where the graph has them.",
     data: { where },

@@ -91,7 +91,7 @@ function evaluated(folder: string, request: Omit<ChildRequest, "module">, ended:
   if (existsSync(answerFile)) {
     const answer = decode(readFileSync(answerFile, "utf8")) as ChildAnswer;
     if (answer.kind === "ended") return { answer, points, stdout, stderr };
-    throw invalidModule("the module of the graph", answer.expected, answer.found, answer.error);
+    throw invalidModule("The module of the graph", answer.expected, answer.found, answer.error);
   }
   // On Windows a process that kills itself ends with code 1.
   const wasKilled = ended.signal === "SIGKILL" || (process.platform === "win32" && ended.code === 1);
@@ -110,9 +110,7 @@ function reached(file: string): ReachedPoint[] {
 
 const timedOut = (timeoutMs: number, last: string | undefined, { stderr }: Ended): TurnsError =>
   new TurnsError("CHILD_TIMED_OUT", {
-    what: "the process that runs the graph",
-    expected: `an end within ${timeoutMs} ms`,
-    found: `none; it was killed, and had ${last === undefined ? "reached no failpoint" : `last reached ${last}`}`,
+    problem: `The process that runs the graph didn't finish within ${timeoutMs} ms. It was killed, and had ${last === undefined ? "reached no failpoint" : `last reached ${last}`}.`,
     remedy: "A node may wait for something that never comes. Otherwise raise timeoutMs; data.stderr has what it said.",
     data: { timeoutMs, lastPoint: last, stderr },
   });
@@ -120,9 +118,7 @@ const timedOut = (timeoutMs: number, last: string | undefined, { stderr }: Ended
 function childFailed({ code, signal, stderr }: Ended, last: string | undefined): TurnsError {
   const end = stderr.trim().split("\n").at(-1) ?? "";
   return new TurnsError("CHILD_FAILED", {
-    what: "the process that runs the graph",
-    expected: "an end of the graph, or death at the failpoint asked for",
-    found: `${signal === null ? `exit code ${code}` : `death by ${signal}`}${last === undefined ? "" : ` behind ${last}`}${end === "" ? "" : `, and ${JSON.stringify(end)}`}`,
+    problem: `The process that runs the graph neither finished it nor was killed at the failpoint asked for: ${signal === null ? `exit code ${code}` : `killed by ${signal}`}${last === undefined ? "" : ` behind ${last}`}${end === "" ? "" : `, and its last line is ${JSON.stringify(end)}`}.`,
     remedy: "The module must neither exit nor leave a rejection unhandled; data.stderr has what it said.",
     data: { code, signal, lastPoint: last, stderr },
   });
@@ -139,16 +135,14 @@ export function graphFile(given: string | URL): GraphFile {
   const path = pathOf(given);
   if (path === undefined || !existsSync(path) || !statSync(path).isFile()) {
     const found = path === undefined ? describe(given) : `none at ${JSON.stringify(path)}`;
-    throw invalidModule("the module of a graph", "the path or file URL of a file", found);
+    throw invalidModule("The module of a graph", "the path or file URL of a file", found);
   }
   return { url: pathToFileURL(path).href, type: typeOf(path) };
 }
 
 const invalidModule = (what: string, expected: string, found: string, cause?: unknown): TurnsError =>
   new TurnsError("GRAPH_MODULE_INVALID", {
-    what,
-    expected,
-    found,
+    problem: `${what} must be ${expected}; it is ${found}.`,
     remedy:
       'docs/testing.md says what such a module exports. A TypeScript one needs a loader, execArgv: ["--import", "tsx"] for one, or a Node ' +
       "that runs it by itself. Nothing was run.",

@@ -15,7 +15,7 @@ export interface Deed {
 export class Ledger {
   /** @throws {TurnsError} INVALID_OPTION */
   constructor(readonly path: string) {
-    if (typeof path !== "string" || path === "") throw refused("the path of a ledger", "a path", path);
+    if (typeof path !== "string" || path === "") throw refused("The path of a ledger", "a path", path);
   }
 
   /**
@@ -24,8 +24,8 @@ export class Ledger {
    * @throws {TurnsError} INVALID_OPTION
    */
   append(what: string, key?: string): void {
-    if (typeof what !== "string" || what === "") throw refused("what a ledger is told", "a string of at least 1 character", what);
-    if (key !== undefined && typeof key !== "string") throw refused("the key that a ledger is told", "an effect's key", key);
+    if (typeof what !== "string" || what === "") throw refused("What a ledger is told", "a string of at least 1 character", what);
+    if (key !== undefined && typeof key !== "string") throw refused("The key that a ledger is told", "an effect's key", key);
     const deed: Deed = { what, ...(key === undefined ? {} : { key }), pid: process.pid };
     const file = openSync(this.path, "a");
     try {
@@ -51,8 +51,6 @@ export class Ledger {
 
 const refused = (what: string, expected: string, found: unknown): TurnsError =>
   new TurnsError("INVALID_OPTION", {
-    what,
-    expected,
-    found: describe(found),
+    problem: `${what} is ${describe(found)}. It must be ${expected}.`,
     remedy: "Nothing was written.",
   });

@@ -90,7 +90,7 @@ const LABELS: Readonly<Record<ProblemKind, string>> = {
   "repeated-node": "node tasks that ran twice although durable",
   "repeated-effect": "effects that ran twice although completed",
   "repeated-unknown": "effects in doubt that were silently repeated",
-  "repeated-deed": "deeds in the ledger that were repeated",
+  "repeated-deed": "side effects in the ledger that were repeated",
   lost: "lost",
   different: "ends that differ from the uncrashed run",
   failed: "resumes that failed",
@@ -151,7 +151,7 @@ export class CrashMatrixReport {
   toString(): string {
     const drawn = this.runs.length < this.places ? ` of ${this.places} places, drawn with seed ${this.seed}` : "";
     const rows: [string, number][] = Object.entries(LABELS).map(([kind, label]) => [label, this.of(kind as ProblemKind).length]);
-    rows.push(["ended in doubt, as promised", this.inDoubt.length]);
+    rows.push(["left in doubt, as promised", this.inDoubt.length]);
     if (this.unreached.length > 0) rows.push(["places not reached again", this.unreached.length]);
     const width = Math.max(...rows.map(([label]) => label.length));
     return [

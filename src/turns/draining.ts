@@ -123,7 +123,7 @@ function afterCommit(turns: number, work: () => void): void {
 /** What a run is told that goes on behind the saver's end. @param cause STORE_CLOSED */
 export function closedMeanwhile(threadId: string, cause: TurnsError): TurnsError {
   return new TurnsError("STORE_CLOSED", {
-    problem: `The saver was closed while this run of thread ${describe(threadId)} was going on, so what its running nodes return isn't saved.`,
+    problem: `The saver was closed while this run of thread ${describe(threadId)} was active, so what its running nodes return isn't saved.`,
     remedy:
       "Call await saver.drain() first: it ends runs at their node boundaries and then closes. To continue, open a new saver and resume the thread.",
     data: { ...cause.data, threadId },

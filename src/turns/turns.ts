@@ -138,9 +138,7 @@ function isPlainRecord(value: unknown): value is Record<string, unknown> {
 
 function turnGone(id: string): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    what: `turn ${describe(id)}`,
-    expected: "a turn of this database",
-    found: "none of that id",
+    problem: `This database has no turn ${describe(id)}.`,
     remedy: "saver.turns.list(threadId) shows which there are.",
     data: { id },
   });

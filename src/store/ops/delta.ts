@@ -177,5 +177,5 @@ function* verifiedLink(session: Session, key: ThreadState, ns: string, checkpoin
 
 function cutOff(threadId: string, { ns, parentId }: CheckpointHead): Error {
   const what = `a value of thread ${threadId} that is put together from the writes of ancestors`;
-  return corrupted(what, `checkpoint ${parentId}, where it goes on`, "none", { threadId, ns, checkpointId: parentId });
+  return corrupted(what, `checkpoint ${parentId}, where it continues`, "none", { threadId, ns, checkpointId: parentId });
 }

@@ -223,9 +223,9 @@ function* saveTombstone(session: Session, threadId: string, deletedAt: number, f
 /** @param checkpointId what the save goes on from, or belongs to */
 export function rewound(threadId: string, checkpointId: string | undefined): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
-    problem: `Thread ${JSON.stringify(threadId)} was rewound while a run of it was going on, so what the run saves now is refused (on checkpoint ${checkpointId}).`,
+    problem: `Thread ${JSON.stringify(threadId)} was rewound during a run, so what the run saves now is refused (on checkpoint ${checkpointId}).`,
     remedy:
-      "Nothing was saved. Stop the run that is still going on, and call invoke again without a checkpoint_id: it continues from the thread's newest checkpoint.",
+      "Nothing was saved. Stop the run, and call invoke again without a checkpoint_id: it continues from the thread's newest checkpoint.",
     data: { threadId, checkpointId },
   });
 }

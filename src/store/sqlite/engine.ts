@@ -402,7 +402,7 @@ function closed(file: string): TurnsError {
   return new TurnsError("STORE_CLOSED", {
     problem: `The saver of database ${file} is closed.`,
     remedy:
-      "Open a new saver to continue. Before you close one on which runs may be going on, call await saver.drain(): it ends them at their node boundaries.",
+      "Open a new saver to continue. Before you close one while runs may still be active, call await saver.drain(): it ends them at their node boundaries.",
     data: { file },
   });
 }

@@ -86,7 +86,7 @@ const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem
     "IOERR_LOCK IOERR_UNLOCK IOERR_RDLOCK IOERR_CHECKRESERVEDLOCK IOERR_BLOCKED PROTOCOL",
     "STORE_FAILED",
     "can't be locked reliably",
-    "Do it again. If it comes back: keep the file on a local file system; those of networks often cannot lock.",
+    "Do it again. If it happens again: keep the file on a local file system; those of networks often cannot lock.",
   ],
   [
     "IOERR_READ IOERR_SHORT_READ IOERR_CORRUPTFS IOERR_DATA IOERR_IN_PAGE",

@@ -217,7 +217,7 @@ function payloadAt(pages: Pages, bytes: Buffer, begin: number, size: number, isT
   let next = bytes.readUInt32BE(begin + local);
   for (let left = size - local; left > 0; left -= usable - 4) {
     const page = next >= 2 && next <= pages.count ? pages.read(next) : undefined;
-    if (page === undefined) throw new Unreadable(`a row that goes on at page ${next}, which cannot be read`);
+    if (page === undefined) throw new Unreadable(`a row that continues at page ${next}, which cannot be read`);
     parts.push(page.subarray(4, 4 + Math.min(left, usable - 4)));
     next = page.readUInt32BE(0);
   }
