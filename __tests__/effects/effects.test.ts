@@ -844,7 +844,7 @@ describe("where it may be called", () => {
     const bad: [unknown[], RegExp][] = [
       [["", () => 1], /name of an effect/],
       [[7, () => 1], /name of an effect/],
-      [["act", "no function"], /what effect "act" does/],
+      [["act", "no function"], /What effect "act" does/],
       [["act", () => 1, { undo: true }], /"undo"/],
       [["act", () => 1, { undo: "" }], /"undo"/],
       [["act", () => 1, { idempotent: "yes" }], /"idempotent"/],
@@ -1025,7 +1025,7 @@ describe("the store", () => {
     };
     expect(await refusal(attached(saver, line({ a })).invoke(empty, thread()))).toMatchObject({
       code: "THREAD_DELETED",
-      message: expect.stringMatching(/effect "act".*thread deleted at/) as string,
+      message: expect.stringMatching(/thread was deleted at .*effect "act"/) as string,
       data: { threadId: "t", name: "act" },
     });
     expect(await saver.effects.list("t")).toEqual([]);

@@ -52,7 +52,7 @@ const example = progressOf(
   {
     lastPhase: "research",
     nextPhase: "write",
-    nextStep: "go on with write",
+    nextStep: "continue with write",
     canResume: false,
     reason: "a process is at work | here",
   },
@@ -80,7 +80,7 @@ const EXAMPLE = `<!-- turns:progress 1 -->
 | --- | --- |
 | last completed phase | research |
 | next phase | write |
-| next step | go on with write |
+| next step | continue with write |
 | can resume | no: a process is at work &#124; here |
 
 <!-- turns:end -->

@@ -483,7 +483,7 @@ describe("S3.5 an undo that fails", () => {
     ]);
     expect(await refusal(saver.rewind(TO_A, undos))).toMatchObject({
       code: "EFFECT_IN_DOUBT",
-      message: expect.stringMatching(/^The undo of effect "two" .*never reported how it ended/) as string,
+      message: expect.stringMatching(/^The undo of effect "two" .*never reported its outcome/) as string,
     });
     expect(await refusal(saver.rewind({ threadId: "t", toTask: "b" }, undos))).toMatchObject({
       code: "REWIND_UNFINISHED",
