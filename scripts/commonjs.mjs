@@ -15,7 +15,20 @@ const BUILT_FILE = /(["'])(\.\/[^"']+)\.js\1/g;
 const NAMED_BY_USERS = /\bimport\((?!["'`])/g;
 const KEPT = "importNamedByUser(";
 
+/**
+ * Imports of other built files for nothing but their side effects, of which there are none: bundlers warn of them.
+ */
+const IMPORTED_FOR_NOTHING = /(?<=^|[;\n])import"\.\/chunk-[^"]+";/g;
+
 const files = await readdir(DIST);
+for (const file of files.filter((name) => name.endsWith(".js"))) {
+  const source = await readFile(join(DIST, file), "utf8");
+  // As long as before, so that the maps still hold.
+  await writeFile(
+    join(DIST, file),
+    source.replace(IMPORTED_FOR_NOTHING, (text) => " ".repeat(text.length)),
+  );
+}
 for (const file of files.filter((name) => name.endsWith(".js"))) {
   const source = await readFile(join(DIST, file), "utf8");
   const { code } = await transform(source.replace(NAMED_BY_USERS, KEPT), {

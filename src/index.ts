@@ -32,7 +32,7 @@ export type {
 export type { Validation, Validator } from "./guards/gates";
 
 export { effect } from "./effects/effect";
-export { defineEffect, type DefinedEffect, type EffectDefinition, type Undo, type UndoCall } from "./effects/define";
+export { defineEffect, type DefinedEffect, type EffectDefinition, type UndoCall } from "./effects/define";
 export type { EffectOptions } from "./effects/options";
 export type { Effect } from "./effects/types";
 export type { EffectDetails, EffectResolution } from "./effects/effects";

@@ -3,9 +3,9 @@ import { z } from "zod";
 /** Where a list begins, and how much of it to read. */
 export interface PageOptions<C extends string | number = number> {
   /** Only what comes behind this: the `cursor` of the page before. */
-  after?: C;
+  after?: C | undefined;
   /** How many at most. Default: all. */
-  limit?: number;
+  limit?: number | undefined;
 }
 
 /** A list, or a page of one: an array that also says where the next page begins. */

@@ -5,16 +5,23 @@ import { dirname, join, relative } from "node:path";
 const ROOT = join(__dirname, "..", "..");
 const { files: shipped } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { files: string[] };
 
+const isUnder = (path: string, entries: readonly string[]): boolean =>
+  entries.some((entry) => path === entry || path.startsWith(`${entry}/`));
+
 const isShipped = (path: string): boolean =>
   ["README.md", "LICENSE", "package.json"].includes(path) ||
-  shipped.some((entry) => path === entry || path.startsWith(`${entry}/`));
+  (isUnder(path, shipped) &&
+    !isUnder(
+      path,
+      shipped.filter((entry) => entry.startsWith("!")).map((entry) => entry.slice(1)),
+    ));
 
 const pages = [
   "README.md",
   "CHANGELOG.md",
   "SECURITY.md",
   ...readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" }).map((name) => join("docs", name)),
-].filter((name) => name.endsWith(".md"));
+].filter((name) => name.endsWith(".md") && isShipped(name));
 
 /** Without code, in which brackets mean something else. */
 const textOf = (page: string): string =>

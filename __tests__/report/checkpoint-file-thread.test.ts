@@ -176,7 +176,7 @@ describe("S5.6 fromThread", () => {
     world.during = async () => (seen = await CheckpointFile.fromThread(saver, "t"));
     await runner.invoke({ log: [] }, run("one"));
     expect(seen?.phases).toMatchObject([{ id: "one", status: "in-progress", endedAt: null }]);
-    expect(seen?.resume).toMatchObject({ canResume: false, reason: "a process is at work on the thread" });
+    expect(seen?.resume).toMatchObject({ canResume: false, reason: "a process is running the thread" });
     expect(new Set((await saver.turns.list("t")).map((turn) => turn.taskId))).toEqual(new Set(["one"]));
     saver.close();
   });
@@ -326,8 +326,7 @@ describe("S5.6 follow", () => {
     const { saver, runner } = setup();
     const file = new CheckpointFile(tempFile("CHECKPOINT.md"));
     const follower = CheckpointFile.follow(saver, "t", file.path, { delayMs: 1 });
-    world.during = () =>
-      until(file, (text) => text.includes("| one | 🔄 in-progress |") && text.includes("at work on the thread"));
+    world.during = () => until(file, (text) => text.includes("| one | 🔄 in-progress |") && text.includes("running the thread"));
     await runner.invoke({ log: [] }, run("one"));
     await until(file, (text) => text.includes("| one | ✅ completed |"));
     world.during = () => undefined;

@@ -37,11 +37,10 @@ function rowsOf({ contenders, samples }: Result): Row[] {
   return rows;
 }
 
-/** Pads cells, so that columns stand under each other where Markdown is not rendered. */
+/** Cells aren't padded: the results are a part of the package, and half of them would be spaces. */
 export function table(rows: readonly Row[]): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((row) => row[column]?.length ?? 0)));
-  const line = (row: Row): string => `| ${widths.map((width, column) => (row[column] ?? "").padEnd(width)).join(" | ")} |`;
-  const rule = `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`;
+  const columns = rows[0]?.length ?? 0;
+  const line = (row: Row): string => `| ${Array.from({ length: columns }, (_, column) => row[column] ?? "").join(" | ")} |`;
   const [head = [], ...body] = rows;
-  return [line(head), rule, ...body.map(line)].join("\n");
+  return [line(head), `|${"---|".repeat(columns)}`, ...body.map(line)].join("\n");
 }
