@@ -25,7 +25,7 @@ export {
 export { decodeOfficial } from "./codec/official";
 export { READABLE_TAGS, readerOf } from "./codec/table";
 export type { BackupProgress } from "./backup";
-export { definitionNamed, madeEffect } from "./effects/define";
+export { definitionNamed, madeEffect, type Undo } from "./effects/define";
 export { journaled } from "./effects/effect";
 export { checkedEffect } from "./effects/options";
 export { TurnsError, type TurnsErrorCode } from "./errors";
