@@ -1,6 +1,6 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import type { EffectOptions, TurnSaver, Undo, UndoCall, Undos } from "langgraph-checkpoint-turns";
-import { checkedEffect, journaled, madeEffect } from "../../src/testing-internal";
+import type { EffectOptions, TurnSaver, UndoCall, Undos } from "langgraph-checkpoint-turns";
+import { checkedEffect, journaled, madeEffect, type Undo } from "../../src/testing-internal";
 import { type Deeds, Log, thread } from "./eff-world";
 import { dump } from "./s1-tools";
 
