@@ -32,7 +32,7 @@ export type ProblemKind =
 export interface IntegrityProblem {
   kind: ProblemKind;
   table: string;
-  /** Undefined for what belongs to no thread, or to none that is there. */
+  /** Undefined if it belongs to no thread, or to none that exists. */
   threadId: string | undefined;
   /** The row, by its ids. */
   where: Readonly<Record<string, string | number | null>>;
@@ -60,18 +60,18 @@ export interface VerifyCounts {
   archived: number;
 }
 
-/** What one step has looked at, and found. */
+/** What one step has checked and found. */
 export interface VerifyStep {
-  /** The table that comes next; undefined when all is done. */
+  /** The table that comes next; undefined at the end. */
   table: string | undefined;
   threads: number;
   checked: Partial<VerifyCounts>;
   problems: readonly IntegrityProblem[];
-  /** What is worth knowing and no damage. */
+  /** Findings that are no damage but worth knowing. */
   remarks: readonly IntegrityProblem[];
 }
 
-/** A walk through the file, a moment at a time. */
+/** A walk through the file in short steps. */
 export interface Verification {
   step(): VerifyStep | Promise<VerifyStep>;
 }
