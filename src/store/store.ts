@@ -677,7 +677,7 @@ export interface Store {
    * Adds to the attempt's Thought at once, so that usage survives a crash in mid-node. It also adds to its Action, if the attempt
    * has already finished.
    *
-   * @param of which attempt; without a run, or with one that has no Thought, the node task's newest
+   * @param of the attempt; without a run, or with one that has no Thought, the node task's newest
    */
   addTokens(
     of: { threadId: string; nodeTaskId: string; attemptRunId: string | undefined; lease?: Lease | undefined },

@@ -154,7 +154,7 @@ export function sqliteCode(error: unknown): string {
 
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
-  // SQLITE_PROTOCOL: so much was going on that no reader's place was free.
+  // SQLITE_PROTOCOL: so many other connections came and went that no place to read was free.
   return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
 }
 

@@ -7,7 +7,7 @@ import { sqliteMigrations } from "./migrations.generated";
 const newest = sqliteMigrations.at(-1)?.version ?? 0;
 const VERSIONS = `CREATE TABLE IF NOT EXISTS langgraph_migrations (
   version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL, checksum TEXT NOT NULL) STRICT`;
-/** The quotes make a missing column an error: they are the quotes of names. */
+/** Without quotes, a missing column is an error. SQLite takes an unknown name in double quotes for a string. */
 const NEWEST =
   "SELECT m.version, m.name, m.applied_at, m.checksum FROM langgraph_migrations AS m ORDER BY m.version DESC LIMIT 1";
 const RECORD = "INSERT INTO langgraph_migrations (version, name, applied_at, checksum) VALUES (?, ?, ?, ?)";
