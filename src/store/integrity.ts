@@ -2,8 +2,8 @@
  * What is wrong with a row:
  *
  * - `unreadable` SQLite itself finds the file damaged
- * - `checksum` the row, the chunk or the list is not what was saved
- * - `sealing` it does not open with the keys at hand, or stands unencrypted in an encrypted database
+ * - `checksum` the row, the chunk or the list differs from what was saved
+ * - `sealing` it does not open with the given keys, or is unencrypted in an encrypted database
  * - `format` a column holds what is never written there
  * - `reference` what the row refers to is not there
  * - `list` the elements of a list have gaps, or its base does not fit

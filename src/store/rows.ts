@@ -163,7 +163,7 @@ export class Rows<T extends Table = Table> {
     return plain;
   }
 
-  /** The identity under which the sealed column of a row is sealed, besides its thread. */
+  /** The identity of a row's sealed column, besides its thread. */
   identity(raw: Fields): Identity {
     return [this.#sealing?.kind ?? "", ...this.#identity.map((at) => raw[this.#names[at] as string] as string | number)];
   }
