@@ -25,7 +25,6 @@ export function withoutHandler(writes: PendingWrite[]): PendingWrite[] {
   return writes.filter(([channel]) => channel !== ERROR_SOURCE_NODE);
 }
 
-/** What was written to a channel. */
 export interface PackedWrite {
   readonly channel: string;
   readonly packed: PackedText;

@@ -59,7 +59,6 @@ export function chunkAddresses(text: string): string[] {
   return [...addresses];
 }
 
-/** Returns the value that is stored under an address. */
 export type Resolve = (address: string) => unknown;
 
 /**

@@ -208,7 +208,6 @@ export class Writer implements Writing {
     return result;
   }
 
-  /** Where the writer is. */
   path(): string {
     return renderPath(this.trail.slice(0, this.ancestors.length));
   }

@@ -10,14 +10,12 @@ export function classNameOf(prototype: object): string {
   return typeof declared === "string" ? declared : constructor.name;
 }
 
-/** How many objects a chain of prototypes has. */
 export function chainLength(prototype: object): number {
   let length = 0;
   for (let current: object | null = prototype; current !== null; current = parentOf(current)) length++;
   return length;
 }
 
-/** The next object up the chain. */
 export function parentOf(object: object): object | null {
   return Object.getPrototypeOf(object) as object | null;
 }

@@ -34,12 +34,10 @@ const SHAPES_MAX = 32;
  * thousands of messages, so it must read little memory.
  */
 export class Shape {
-  /** How many slots there are. */
   readonly size: number;
   /** Whether an object with these keys may hold more than the keys show. */
   readonly mayHide: boolean;
   readonly hasArguments: boolean;
-  /** How many symbols there are. */
   readonly symbols: 0 | 1;
 
   /**

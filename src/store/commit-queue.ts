@@ -23,7 +23,6 @@ export interface Operation<A extends unknown[] = unknown[], T = unknown> {
   saves?(...args: A): Place;
   /** Whether it must not be committed if this save, handed in before it, can't be: a Thought of a node that then doesn't run. */
   needs?(saved: Place, ...args: A): boolean;
-  /** The name of its failpoints. */
   name?: CommitName | undefined;
   details?(...args: A): FailpointDetails;
 }
@@ -35,7 +34,6 @@ interface Place {
 
 type Outcome = { value: unknown } | { error: unknown };
 
-/** One request on its way to being committed. */
 class Job {
   /** What the program returned. It counts only once it's committed. */
   value: unknown;
@@ -85,7 +83,6 @@ class Job {
     this.end({ value: this.value });
   }
 
-  /** For callers that wait. */
   settled(): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;

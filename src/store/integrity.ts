@@ -4,15 +4,15 @@
  * - `unreadable` SQLite itself finds the file damaged
  * - `checksum` the row, the chunk or the list differs from what was saved
  * - `sealing` it does not open with the given keys, or is unencrypted in an encrypted database
- * - `format` a column holds what is never written there
- * - `reference` what the row refers to is not there
- * - `list` the elements of a list have gaps, or its base does not fit
- * - `sequence` the row's number, or a checkpoint's position, is none of its thread's, beyond what the thread has taken, used twice, or out of order
+ * - `format` a column holds a value that is never written there
+ * - `reference` the row refers to something that isn't there
+ * - `list` the elements of a list have gaps, or its base doesn't fit
+ * - `sequence` the row's number, or a checkpoint's position, belongs to another thread, is too large, used twice, or out of order
  * - `superseded` versions of one row contradict each other
  * - `thread` the row belongs to no thread
  * - `task` no task owns the row
  * - `turn` an Action without its Thought
- * - `archive` an archive of a rewind is not whole
+ * - `archive` an archive of a rewind is incomplete
  */
 export type ProblemKind =
   | "unreadable"

@@ -176,7 +176,6 @@ export class Session {
     };
   }
 
-  /** Forgets all facts. */
   forget(): void {
     this.threads.clear();
     this.leases.clear();

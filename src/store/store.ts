@@ -123,7 +123,6 @@ export interface SavedCheckpoint {
   lost: readonly LostTurn[];
 }
 
-/** Which thread to copy, and how. */
 export interface CopyOrder {
   sourceId: string;
   targetId: string;
@@ -287,7 +286,6 @@ export interface NewWrites {
     | undefined;
 }
 
-/** The content of a turn's row. */
 export interface TurnState {
   /**
    * Of a Thought: "checkpoint" if its checkpoint has the state, except for what `packed` has; "state" if the row has the state
@@ -788,7 +786,6 @@ export interface Store {
     isAlive: (run: RunRow) => boolean,
     deletedAt: number,
   ): Awaitable<PruneCounts | undefined>;
-  /** The threads that have checkpoints of these runs. */
   threadsOfRuns(runIds: readonly string[]): Awaitable<readonly string[]>;
 
   nameCheckpoint(

@@ -449,7 +449,6 @@ export const ALL_TABLES: readonly Table[] = [
   ...[SETTINGS, THREADS, TOMBSTONES, ...THREAD_TABLES],
   ...[RUNS, REWINDS, ARCHIVE, LEFTOVERS],
 ];
-/** Those whose key is a seq. */
 export const KEYED_BY_SEQ = THREAD_TABLES.filter(({ key }) => key.length === 1 && key[0] === "seq");
 /** Tables that a rewind deletes from. */
 export const REWOUND: readonly Table[] = THREAD_TABLES.filter((table) => "rewound" in table);

@@ -101,7 +101,6 @@ export function writesKey(nodeTaskId: string, idx: number): string {
 
 /** The row of a thread. `seq` is the last number that was taken. */
 export type ThreadFields = RowOf<typeof THREADS>;
-/** How many rows a thread has. */
 export type ThreadCounts = Pick<ThreadFields, NonNullable<Table["counted"]>>;
 export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "prunedSeq" | "unswept">>;
 
@@ -138,7 +137,6 @@ export class ThreadState {
     return `${this.thread}.${this.#row.generation}`;
   }
 
-  /** The newest seq of the thread. */
   get newestSeq(): number {
     return this.#first + this.#row.seq;
   }
@@ -202,7 +200,6 @@ export class ThreadState {
     return turns;
   }
 
-  /** Notes that the row is written. */
   written(): void {
     this.#isChanged = false;
   }

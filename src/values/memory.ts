@@ -52,7 +52,6 @@ const OWN_SIZE = 1_000;
 /** The same for a channel: each run of a subgraph has its own channels. */
 const CHANNEL_SIZE = 100;
 
-/** What is remembered of one thread. */
 export class ThreadMemory implements Remembered {
   readonly address: (text: string) => string;
   readonly #namespaces = new Map<string, Map<string, KnownChannel>>();

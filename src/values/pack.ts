@@ -238,7 +238,6 @@ function isPure(value: object): boolean {
   return Object.getOwnPropertySymbols(value).length === 0 && !Object.hasOwn(value, "~");
 }
 
-/** The context of packing. */
 export interface Packing {
   memory: ThreadMemory;
   options: EncodeOptions & { immutable: boolean };

@@ -9,7 +9,6 @@ const REMEMBER_MIN = 512;
 /** How deeply parts may be nested: we write parts without parts, in a text that may be a part itself. */
 const MAX_DEPTH = 2;
 
-/** The context of unpacking. */
 export interface Unpacking {
   threadId: string;
   memory: ThreadMemory;

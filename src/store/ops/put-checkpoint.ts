@@ -258,7 +258,6 @@ export function* knownHead(session: Session, key: ThreadState, ns: string, check
 
 /** What is already stored of a checkpoint that is about to be saved. */
 export interface SavedBefore {
-  /** Its last version. */
   head: KnownHead | undefined;
   /** {@link KnownHead.writes}: a checkpoint may have writes before it is saved. */
   writes: KnownHead["writes"];

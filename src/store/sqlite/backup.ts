@@ -59,7 +59,6 @@ export async function backUp(source: BackupSource, order: BackupOrder): Promise<
   }
 }
 
-/** Refuses a bad target before anything is written. */
 function refuseTarget(db: SqliteDatabase, path: string, overwrite: boolean): void {
   if (statOf(dirname(path))?.isDirectory() !== true) throw noBackupTarget(path, "its folder doesn't exist");
   const own = db.memory ? undefined : resolve(pathOf(db));

@@ -127,7 +127,6 @@ export class SqliteTurnLog {
     return gone.length;
   }
 
-  /** The checkpoint a recorded Thought refers to. */
   checkpointBehind(turn: TurnRow): StoredCheckpoint | undefined {
     if (turn.threadId === undefined || turn.checkpointId === undefined) return undefined;
     return this.#read(getCheckpoint(this.#session, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED));
