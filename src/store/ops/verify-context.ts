@@ -260,7 +260,7 @@ function isAhead(after: readonly Key[], at: readonly Key[]): boolean {
 }
 
 /**
- * All rows of a table, or of a thread: first the thread's range of seqs if it has one, otherwise the rows that name the thread.
+ * All rows of a table, or of one thread: its range of seqs where the table has one, or else the rows that name the thread.
  */
 export function stretchesOf(table: Table, only: Owner | undefined): Stretch[] {
   const { name, ofThread: by = { column: "thread_id" }, byThread, key } = table;

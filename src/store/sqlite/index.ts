@@ -104,7 +104,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
   };
   /** For saves of LangGraph: the turns that are saved with them may fail without them. */
   const hasParts = { hasParts: true, saves: (saved: { threadId: string; ns: string }) => saved };
-  /** After a power cut no run is running. */
+  /** Doesn't wait for the disk: after a power cut no run is running. */
   const mark = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
     const request = operation(work, name);
     return (...args) => queue.unsynced(request, ...args);
