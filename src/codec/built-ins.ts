@@ -61,8 +61,8 @@ const url = kindOf<URL>({
 
 export const SCALAR_KINDS: readonly Kind[] = [date, regExp, url];
 
-// Texts are added up, not joined: joining copies what is inside once for every level around it.
-// The prototype's own methods are called, so that neither an overridden nor a shadowed method can hide entries.
+// Texts are added up, not joined: joining copies the content once per nesting level. The prototype's own methods are called, so
+// an overridden or shadowed method can't hide entries.
 
 const map = kindOf<Map<unknown, unknown>>({
   tag: "Map",
@@ -112,14 +112,14 @@ const set = kindOf<Set<unknown>>({
 
 export const COLLECTION_KINDS: readonly Kind[] = [map, set];
 
-/** What an error keeps in properties that are not enumerable. Enumerable ones, whatever their name, are further properties. */
+/** Properties that an error keeps as not enumerable. Enumerable ones, under any name, are further properties. */
 const HIDDEN = ["name", "message", "stack", "cause", "errors"] as const;
 
 /**
- * The text of an error of a class that is not in the table, made from its text as the class it extends. The error comes back as
- * that built-in class, with its `name`, message, stack, cause, errors and properties, and `code` even where the class computes it;
- * `instanceof` its own class, methods and other getters are lost, since a text must not say what to construct. The name of the
- * class is for people who read the text.
+ * Rewrites the text of an error whose class is not in the table into the text of the built-in class it extends. Reading restores
+ * that built-in class with `name`, message, stack, cause, errors, properties, and `code` even where the class computes it.
+ * `instanceof` its own class, methods and other getters are lost, because a text must not say what to construct. The class name
+ * stays in the text for people who read it.
  */
 export function ofSubclass(text: string, prototype: object): string {
   return `${text.slice(0, -1)},"c":${quote(nameOfClass(prototype))}}`;
@@ -135,10 +135,10 @@ function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
       const keys = HIDDEN.filter((key) => {
         const own = Object.getOwnPropertyDescriptor(value, key);
         if (own !== undefined) return own.enumerable !== true;
-        // A subclass saved as its base keeps what it has from its prototype.
+        // A subclass saved as its base class keeps what it inherits from its prototype.
         return (key === "name" && value.name !== tag) || (key === "message" && value.message !== "");
       });
-      // An error of the old style is a plain object inside.
+      // An old-style error is a plain object inside.
       if (!types.isNativeError(value)) writer.refuseInnerKind(value);
       writer.refuseSymbols(value);
       const further = Object.keys(value);
@@ -161,7 +161,7 @@ function errorKind(tag: string, prototype: Error, make: () => Error): Kind {
   });
 }
 
-/** Made without a trace of where we are: it is thrown away, and takes a kilobyte. */
+/** Builds an error without a stack trace. The error is thrown away, and a trace takes a kilobyte. */
 function untraced(make: () => Error): Error {
   const limit = Error.stackTraceLimit;
   Reflect.set(Error, "stackTraceLimit", 0);
@@ -177,7 +177,7 @@ export const ERROR_KINDS: readonly Kind[] = [
   errorKind("AggregateError", AggregateError.prototype, () => new AggregateError([])),
 ];
 
-/** What a serde of the user's made of a value. The codec carries it and does not look inside. */
+/** The output of a user's serde. The codec carries it and doesn't look inside. */
 export class Serialized {
   constructor(
     readonly type: string,
@@ -199,7 +199,7 @@ export const SERIALIZED_KINDS: readonly Kind[] = [
       onlyKeys(node, "t", "v");
       const data = Buffer.from(textOf(node), "base64");
       if (data.toString("base64") !== textOf(node)) throw malformed(node);
-      // A plain array: some serdes look at the prototype.
+      // A plain array, because some serdes check the prototype.
       return new Serialized(textOf(node, "t"), new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     },
   }),

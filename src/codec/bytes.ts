@@ -32,7 +32,8 @@ function bytesOf(value: ArrayBufferView, name: string, writer: Writing): Buffer 
 function readBytes(node: JsonRecord): Buffer {
   const text = textOf(node);
   const bytes = Buffer.from(text, "base64");
-  // The parser skips what is not base64; the length gives that away, and is no whole number if the last group is not complete.
+  // The parser skips characters that aren't base64; the length reveals that, and isn't an integer if the last group is
+  // incomplete.
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   if (bytes.length !== (text.length / 4) * 3 - padding) throw malformed(node);
   return bytes;
@@ -45,7 +46,7 @@ function ownBuffer(bytes: Buffer): ArrayBuffer {
   return buffer;
 }
 
-/** Elements are properties too, and must not be listed without need: that takes 90 ms for a megabyte. */
+/** Elements are properties too. Listing them takes 90 ms per megabyte, so it's avoided. */
 function extrasOf(value: TypedArray, writer: Writing): string {
   if (isBareView(value)) return "";
   writer.refuseSymbols(value);

@@ -7,16 +7,16 @@ import { define, put, type JsonRecord } from "./kind";
 import { isPartOf } from "./inspect";
 import { isBareView, memoryOf, TYPED_ARRAYS, type TypedArray } from "./inspect";
 
-/** What a copy answers for a value that holds anything it cannot copy exactly. */
+/** The result of a copy that can't be exact. */
 export const NO_COPY: unique symbol = Symbol("no copy");
 
 const OBJECT = Object.prototype;
 const ARRAY = Array.prototype;
 /** An empty list is the common case. */
 const symbolsOf = Object.getOwnPropertySymbols;
-/** Above this nesting a value is left to the codec, which counts more exactly. */
+/** Values nested deeper than this are left to the codec, which counts exactly. */
 const MAX_DEPTH = 200;
-/** How many arguments may lie in one another, as after `new AIMessage({...message})`. */
+/** How deeply arguments may be nested, as `new AIMessage({...message})` nests them. */
 const MAX_LINKS = 20;
 
 /** Copies a part, or answers {@link NO_COPY}. */
@@ -37,16 +37,15 @@ const COPIERS: ReadonlyMap<object, Copier> = new Map<object, Copier>([
 ]);
 
 /**
- * A deep copy that shares nothing with the value but primitives, and is what `decode(encode(value))` would give: of the same
- * classes, with the same keys in the same order. {@link NO_COPY} for a value that holds anything else than plain data, the
- * commonest built-in classes and the classes of LangChain and LangGraph in their usual form, or that `encode` would refuse. A copy
- * can be copied again.
+ * A deep copy that shares only primitives with the value. It equals `decode(encode(value))`: same classes, same keys, same order.
+ * Returns {@link NO_COPY} for values that `encode` would refuse, and for anything but plain data, the most common built-in
+ * classes, and LangChain and LangGraph classes in their usual form. A copy can be copied again.
  */
 export function copyOf(value: unknown): unknown {
   try {
     return new Copying().part(value);
   } catch {
-    // A getter, a proxy or the end of the stack: the codec finds the words for it.
+    // A getter, a proxy or a stack overflow: the codec words the error.
     return NO_COPY;
   }
 }
@@ -100,14 +99,14 @@ class Copying {
   }
 }
 
-/** False for holes, too: with as many keys as elements, a hole goes with a property that is none. */
+/** Also false for lists with holes: if there are as many keys as elements, a hole means that some key isn't an element. */
 export function isBareList(value: readonly unknown[]): boolean {
   const keys = Object.keys(value);
   const { length } = value;
   return keys.length === length && symbolsOf(value).length === 0 && (length === 0 || keys[length - 1] === String(length - 1));
 }
 
-/** Own properties would be saved, too. */
+/** True if a value has no own properties, because those would be saved too. */
 export function isBare(value: object): boolean {
   return Object.keys(value).length === 0 && symbolsOf(value).length === 0;
 }
@@ -117,8 +116,8 @@ export function isBareDate(value: object): value is Date {
 }
 
 /**
- * The bytes of a typed array. Undefined for what is left to the codec: empty ones, since it tells memory that was given away from memory
- * there never was; those on other memory than a plain ArrayBuffer, and those with properties.
+ * The bytes of a typed array, or undefined where the codec decides: empty arrays (it tells detached memory from empty memory),
+ * arrays on anything but a plain ArrayBuffer, and arrays with extra properties.
  */
 export function bytesOf(value: object): Buffer | undefined {
   if (!types.isTypedArray(value) || value.byteLength === 0 || memoryOf(value) !== undefined || !isBareView(value))
@@ -154,14 +153,14 @@ function copySet(value: object, part: CopyPart): unknown {
   return copy;
 }
 
-/** Copies instances that have all properties of a fresh one, in its order; what else there is the codec can order. */
+/** Copies instances that have all properties of a fresh one, in its order. The codec handles all others. */
 function instanceCopier(type: InstanceClass): [object, Copier] {
   const { prototype, args: place } = type;
 
   const copyInstance = (value: Instance, part: CopyPart): unknown => {
     const { names: expected, known, atSymbol } = freshOf(type);
     const keys = Object.keys(value);
-    // Two further properties would come back in the order of the arguments.
+    // Two further properties would be restored in the order of the arguments.
     if (keys.length > expected.length + 1 || !isUsual(value, keys, expected) || innerKind(value) !== undefined) return NO_COPY;
     const args = argumentsOf(value, type);
     if (args === undefined && place !== undefined) return NO_COPY;
@@ -198,7 +197,8 @@ function instanceCopier(type: InstanceClass): [object, Copier] {
 }
 
 /**
- * The constructor arguments of a copy. The text keeps of each its name and, unless the property made from it stands for it, its value.
+ * The constructor arguments of a copy. The text keeps the name of each, and its value unless the property made from it holds the
+ * same value.
  *
  * @param known properties that both have
  */
@@ -230,7 +230,8 @@ function copyArguments(
     else if (isAlias(args, key, original, type)) value = copy[propertyOf(key, type)];
     else {
       value = part(argument);
-      // What the argument shares with the property is in the copy twice: the codec would take it for no part of that, and write another text.
+      // A part that the argument shares with the property would be in the copy twice. The codec wouldn't recognise it as shared,
+      // and would write another text.
       const property = propertyOf(key, type);
       if (isPartOf(argument, original[property]) && !isPartOf(value, copy[property])) return NO_COPY;
     }
@@ -241,7 +242,10 @@ function copyArguments(
   return result;
 }
 
-/** Whether the arguments bear the symbol of the class; undefined if there is more to them that is not enumerable, or other symbols. */
+/**
+ * Whether the arguments carry the symbol of the class. Undefined if they have more properties that aren't enumerable, or other
+ * symbols.
+ */
 function isMarked(args: Arguments, type: InstanceClass): boolean | undefined {
   const place = type.args as string;
   if (Object.hasOwn(args, place) && !Object.prototype.propertyIsEnumerable.call(args, place)) return undefined;

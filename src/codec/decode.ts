@@ -25,7 +25,7 @@ export function parse(text: unknown): unknown {
   }
 }
 
-/** Runs a reader; whatever it throws besides our errors comes out as UNDECODABLE_VALUE. */
+/** Runs a reader. Every error that isn't ours becomes UNDECODABLE_VALUE. */
 export function guarded<T>(read: () => T): T {
   try {
     return read();
@@ -38,8 +38,8 @@ export function guarded<T>(read: () => T): T {
 const TAG = "chunk";
 
 /**
- * The text that stands for a part of a value that is stored elsewhere. The codec never writes it of itself: data that looks like it
- * is escaped as all data with the marker key is.
+ * The text of a reference to a part that is stored elsewhere. The codec itself never writes it: data that looks like a reference
+ * is escaped, as all data with the marker key is.
  * @param address 43 characters of base64url
  */
 export function chunkTag(address: string): string {
@@ -47,18 +47,18 @@ export function chunkTag(address: string): string {
 }
 
 /**
- * The addresses a text refers to, each once, in the order of the text. Data that merely looks like a reference is none.
+ * The addresses that a text refers to, without duplicates, in the order of the text. Data that only looks like a reference
+ * doesn't count.
  * @throws UNDECODABLE_VALUE for what {@link decode} refuses
  */
 export function chunkAddresses(text: string): string[] {
   if (!text.includes(`"${MARKER}":"${TAG}"`)) return [];
   const addresses = new Set<string>();
-  // Only the reader itself knows which objects are tags and which are contents of tags.
+  // Only the reader knows which objects are tags and which are contents of tags.
   decode(text, (address) => void addresses.add(address));
   return [...addresses];
 }
 
-/** Gives the value that is stored under an address. */
 export type Resolve = (address: string) => unknown;
 
 /**
@@ -70,7 +70,7 @@ export class Reader implements Reading {
 
   constructor(private readonly resolve?: Resolve) {}
 
-  /** The value for any parsed JSON. Throws UNDECODABLE_VALUE, or whatever a constructor throws on malformed content. */
+  /** The value for any parsed JSON. Throws UNDECODABLE_VALUE, or any error of a constructor that meets malformed content. */
   value(node: unknown): unknown {
     if (typeof node !== "object" || node === null) return node;
     if (++this.levels > MAX_LEVELS_READ) throw undecodable("more levels of nesting than the codec writes");
@@ -89,7 +89,7 @@ export class Reader implements Reading {
     return nodes;
   }
 
-  /** Every property read; the object itself is taken as it is, even with a marker key. */
+  /** Reads every property. The object itself is taken as it is, even with a marker key. */
   private record(node: JsonRecord): JsonRecord {
     const keys = Object.keys(node);
     for (let i = 0; i < keys.length; i++) {

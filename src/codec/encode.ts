@@ -17,32 +17,34 @@ import {
 import { type JsonRecord, MARKER, MAX_LEVELS, open, quote, tagged, type Writing } from "./kind";
 import { errorKindFor, kindFor, nearestKind } from "./table";
 
-/** How to treat what the codec has no exact form for. */
+/** What to do with values that the codec has no exact form for. */
 export interface EncodeOptions {
   /**
-   * Instances of classes the codec does not know. `"error"` (the default) refuses them. `"plain"` saves them without their class:
-   * what their `toJSON()` returns; else, if they extend a class the codec knows, as that class; else their own enumerable
+   * Instances of classes the codec doesn't know. `"error"` (the default) refuses them. `"plain"` drops the class and saves the
+   * result of `toJSON()`; without one, the nearest class the codec knows that they extend; without that, their own enumerable
    * properties.
    */
   classInstances?: "error" | "plain";
-  /** An object in the value whose text is known, with that text. */
+  /** An object inside the value whose text is already known, with that text. */
   written?: { readonly value: object; readonly text: string };
 }
 
 /**
- * A value as JSON text from which {@link decode} makes an equal value of the same types. Plain JSON values give what
- * `JSON.stringify` gives; a list without holes gives `[` + the texts of its elements, joined by commas + `]`. The value is not
- * changed; what is referenced twice is written twice. An error of a class of one's own comes back as the built-in class it extends,
- * with its name and everything it holds, but `constructor.name` and `instanceof` differ.
+ * Encodes a value as JSON text. {@link decode} turns the text into an equal value of the same types.
+ *
+ * Plain JSON values give what `JSON.stringify` gives. A list without holes gives `[`, the texts of its elements joined by commas,
+ * and `]`. The value isn't changed; a part that is referenced twice is written twice. An error of a custom class is restored as
+ * the built-in class it extends, with its name and everything it holds, but `constructor.name` and `instanceof` differ.
+ *
  * @throws UNSERIALIZABLE_VALUE, with the path to the culprit in the message and in `data.path`, for functions, symbols, cycles,
- * unknown classes, `arguments`, bytes in shared or resizable memory, values whose prototype was exchanged, getters and `toJSON` that
- * throw, and more than 2,000 levels of nesting
+ *   unknown classes, `arguments`, bytes in shared or resizable memory, values whose prototype was exchanged, getters and `toJSON`
+ *   that throw, and more than 2,000 levels of nesting
  */
 export function encode(value: unknown, options?: EncodeOptions): string {
   return writing(options, (writer) => writer.value(value));
 }
 
-/** Runs a writer of one value; whatever it throws comes out as UNSERIALIZABLE_VALUE. */
+/** Runs a writer of one value. Every error becomes UNSERIALIZABLE_VALUE. */
 export function writing<T>(options: EncodeOptions | undefined, write: (writer: Writer) => T): T {
   const writer = new Writer(options?.classInstances === "plain", options?.written);
   try {
@@ -63,8 +65,8 @@ export type EncodedParts =
   | { readonly kind: "record"; readonly keys: string[]; readonly texts: string[] };
 
 /**
- * What `encode` would write, one text for each child. Undefined for a value that is not written as its children alone: anything but
- * a plain object without the marker key, and a list without holes and further properties that is not a vector of numbers.
+ * What `encode` would write, one text per child. Undefined for a value that isn't written as its children alone. Only two kinds
+ * are: plain objects without the marker key, and lists without holes and extra properties that aren't vectors of numbers.
  * @throws UNSERIALIZABLE_VALUE as `encode` does, with the same path
  */
 export function encodeParts(value: unknown, options?: EncodeOptions): EncodedParts | undefined {
@@ -77,7 +79,7 @@ export function encodeParts(value: unknown, options?: EncodeOptions): EncodedPar
 }
 
 /**
- * The text of one child of a list or a record, for a value of which the rest is known.
+ * The text of one child of a list or a record, where the rest of the value is already known.
  * @throws UNSERIALIZABLE_VALUE as `encode` of the whole does, with the same path
  */
 export function encodePart(value: object, key: number | string, options?: EncodeOptions): string {
@@ -106,8 +108,8 @@ const OBJECT = Object.prototype;
 const ARRAY = Array.prototype;
 
 /**
- * Writes one value as JSON text. The properties of plain objects are read exactly once, so what was checked is what is written,
- * even with getters and proxies. A writer serves one value: after an error its trail still points at the culprit.
+ * Writes one value as JSON text. Each property of a plain object is read exactly once, so the writer writes what it checked, even
+ * with getters and proxies. A writer serves one value: after an error its trail still points at the culprit.
  */
 export class Writer implements Writing {
   private readonly ancestors: object[] = [];
@@ -124,7 +126,7 @@ export class Writer implements Writing {
     private readonly written?: EncodeOptions["written"],
   ) {}
 
-  /** The JSON text of any value. Throws UNSERIALIZABLE_VALUE, or whatever a getter throws. */
+  /** The JSON text of any value. Throws UNSERIALIZABLE_VALUE, or any error that a getter throws. */
   value(value: unknown): string {
     switch (typeof value) {
       case "string":
@@ -178,7 +180,7 @@ export class Writer implements Writing {
     for (const symbol of symbols) {
       if (symbol !== known && Object.prototype.propertyIsEnumerable.call(value, symbol))
         this.fail("a property with a symbol as its key");
-      // These make a value of another kind also where they are not enumerable.
+      // These change the kind of a value even where they aren't enumerable.
       if (symbol === Symbol.toStringTag)
         this.fail(`an object tagged ${JSON.stringify((value as { [symbol]: unknown })[symbol])}`);
       if (symbol === Symbol.iterator) this.fail("an object with an iterator of its own");
@@ -196,7 +198,7 @@ export class Writer implements Writing {
     throw unserializable(this.path(), found);
   }
 
-  /** Writes parts one by one: what `write` asks for lies in this list or object. Only for the whole value. */
+  /** Writes parts one by one, as parts of this list or object. Only for the whole value. */
   within<T>(owner: object, write: () => T): T {
     this.ancestors.push(owner);
     this.levels++;
@@ -206,7 +208,6 @@ export class Writer implements Writing {
     return result;
   }
 
-  /** Where the writer is. */
   path(): string {
     return renderPath(this.trail.slice(0, this.ancestors.length));
   }
@@ -230,7 +231,7 @@ export class Writer implements Writing {
   }
 
   private plainObject(value: object): string {
-    // A marker key that is not enumerable is not written, so there is nothing to escape. Asked once: a proxy may answer differently.
+    // A marker key that isn't enumerable isn't written, so nothing needs escaping. Asked once: a proxy may answer differently.
     const keys = Object.keys(value);
     if (innerKindOfPlain(value, keys) !== undefined) this.refuseInnerKind(value);
     this.refuseSymbols(value);
@@ -287,7 +288,9 @@ export class Writer implements Writing {
     return this.plain ? this.unknownInstance(value) : this.fail(instanceOf(prototype));
   }
 
-  /** Drops the class and keeps the data: what `toJSON` returns, else the built-in the class extends, else its properties. */
+  /**
+   * Drops the class and keeps the data: the result of `toJSON`, else the built-in that the class extends, else its properties.
+   */
   private unknownInstance(value: object): string {
     const prototype = Object.getPrototypeOf(value) as object;
     if (hasHiddenState(value)) this.fail(instanceOf(prototype));
@@ -319,7 +322,10 @@ const LONGEST_KEY = 60;
 const HEAD = 32;
 const TAIL = 8;
 
-/** `messages[3].additional_kwargs.fn`. The empty text is the value itself. Very long paths are shortened in the middle. */
+/**
+ * For example `messages[3].additional_kwargs.fn`. An empty text stands for the value itself. Very long paths are shortened in the
+ * middle.
+ */
 export function renderPath(segments: readonly (Segment | undefined)[]): string {
   const steps = segments.filter((segment) => segment !== undefined);
   if (steps.length <= HEAD + TAIL) return steps.map(renderSegment).join("").replace(/^\./, "");

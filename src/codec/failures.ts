@@ -1,12 +1,12 @@
 import { TurnsError } from "../errors";
 
-/** The error for a value that cannot be saved. It keeps its parts, for who knows more about where the value is. */
+/** The error for a value that can't be saved. It keeps its parts, so that a caller can add where the value is. */
 export class Unserializable extends TurnsError {
-  /** By which Node prints the error. */
+  /** Node prints the error under this name. */
   static override readonly name = "TurnsError";
 
   /**
-   * @param path where the value is, as {@link renderPath} writes it; the empty text is the value itself
+   * @param path where the value is, as {@link renderPath} writes it; empty for the value itself
    * @param found what is there, without payload
    */
   constructor(
@@ -28,7 +28,7 @@ export function unserializable(path: string, found: string, cause?: unknown): Tu
 }
 
 /**
- * The error for a text that is not a saved value. The reason never quotes the text, and the underlying error is not attached:
+ * The error for a text that isn't a saved value. The reason never quotes the text, and the underlying error isn't attached:
  * messages of the JSON and RegExp parsers contain the payload.
  */
 export function undecodable(reason: string): TurnsError {
@@ -38,7 +38,7 @@ export function undecodable(reason: string): TurnsError {
   });
 }
 
-/** True for the error the engine throws when the stack is used up. */
+/** True for a stack overflow of the JavaScript engine. */
 export function isStackOverflow(error: unknown): boolean {
   return error instanceof Error && error.name === "RangeError" && /call stack/i.test(error.message);
 }

@@ -10,14 +10,12 @@ export function classNameOf(prototype: object): string {
   return typeof declared === "string" ? declared : constructor.name;
 }
 
-/** How many objects a chain of prototypes has. */
 export function chainLength(prototype: object): number {
   let length = 0;
   for (let current: object | null = prototype; current !== null; current = parentOf(current)) length++;
   return length;
 }
 
-/** The next object up the chain. */
 export function parentOf(object: object): object | null {
   return Object.getPrototypeOf(object) as object | null;
 }
@@ -28,8 +26,8 @@ export function isPlainPrototype(prototype: object, name: "Object" | "Array"): b
 }
 
 /**
- * True if the class of the value is built into some realm of this process. Keeps a user's class that merely bears a built-in's name
- * from being saved as the built-in.
+ * True if the class of the value is a built-in of some realm of this process. A user's class that only has a built-in's name must
+ * not be saved as the built-in.
  */
 export function isOfNativeClass(value: object): boolean {
   const prototype = parentOf(value);
@@ -70,7 +68,7 @@ export function isNative(prototype: object): boolean {
   return constructor !== undefined && Function.prototype.toString.call(constructor).includes("[native code]");
 }
 
-/** True for values whose content is not in their properties and cannot be read at all. */
+/** True for values with content outside their properties that can't be read at all. */
 export function hasHiddenState(value: object): boolean {
   return (
     types.isPromise(value) ||
@@ -94,7 +92,9 @@ export function hidesContent(value: object): boolean {
   return (prototype !== null && isNative(prototype)) || Object.prototype.toString.call(value) !== "[object Object]";
 }
 
-/** What a value is besides its properties, whatever its prototype says; undefined if it is its properties and nothing else. */
+/**
+ * What a value is besides its properties, no matter what its prototype says. Undefined if it consists of its properties alone.
+ */
 export function innerKind(value: object): string | undefined {
   if (types.isArgumentsObject(value)) return "an arguments object";
   const name = innerClass(value);
@@ -102,8 +102,8 @@ export function innerKind(value: object): string | undefined {
 }
 
 /**
- * The same for what has the prototype of a plain object, of which there are many: only those without keys, or with indexes as keys, are
- * looked at. What is missed is a value like a Map that got that prototype by hand and also has further properties.
+ * {@link innerKind} for values with the prototype of a plain object. There are many, so it checks only those without keys, or
+ * with indexes as keys. It misses, for example, a Map that was given that prototype by hand and has further properties.
  */
 export function innerKindOfPlain(value: object, keys: readonly string[]): string | undefined {
   return mayHideContent(keys) ? innerKind(value) : undefined;
@@ -115,7 +115,7 @@ export function mayHideContent(keys: readonly string[]): boolean {
   return first === undefined || (first >= "0" && first < ":");
 }
 
-/** The element type of a typed array, whatever its prototype says; undefined for anything else. */
+/** The element type of a typed array, no matter what its prototype says; undefined for anything else. */
 export function elementType(value: object): string | undefined {
   return (typedTag.get as () => string | undefined).call(value);
 }
@@ -157,8 +157,8 @@ export function isIndex(key: string): boolean {
 }
 
 /**
- * A copy of a list that holds nothing but numbers JSON can write; undefined for any other list. Vectors are long, and the native
- * stringifier writes them several times faster.
+ * A copy of a list of finite numbers; undefined for any other list. Vectors are long, and the native stringifier writes them
+ * several times faster.
  */
 export function finiteNumbers(value: readonly unknown[]): number[] | undefined {
   const numbers: number[] = [];
@@ -192,7 +192,7 @@ export const TYPED_ARRAYS: readonly TypedArrayClass[] = [
   BigUint64Array,
 ];
 
-/** The kind of memory that a view lies on, where it isn't a plain ArrayBuffer: what would come back lies on one. */
+/** The kind of memory behind a view that isn't a plain ArrayBuffer. A restored view would have a plain one. */
 export function memoryOf(value: ArrayBufferView): string | undefined {
   const { buffer } = value;
   if (types.isSharedArrayBuffer(buffer)) return "shared memory";
@@ -200,8 +200,8 @@ export function memoryOf(value: ArrayBufferView): string | undefined {
 }
 
 /**
- * True only for a view without properties besides its elements; false may mean that nobody looked closer. Node compares two views of the
- * same bytes without listing their elements: 20 µs for a megabyte.
+ * True only for a view without properties besides its elements; false may mean that it wasn't checked closely. Node compares two
+ * views of the same bytes without listing their elements: 20 µs for a megabyte.
  */
 export function isBareView(value: TypedArray): boolean {
   const twin = twinOf(value);
@@ -216,7 +216,7 @@ function twinOf(value: TypedArray): TypedArray | undefined {
   return type && new type(buffer as ArrayBuffer, byteOffset, length);
 }
 
-/** True for equal primitives, lists of equal primitives, and two empty plain objects: all that defaults are made of. */
+/** True for equal primitives, lists of equal primitives, and two empty plain objects. Defaults consist of nothing else. */
 export function sameDefault(value: unknown, fresh: unknown): boolean {
   if (typeof fresh !== "object" || fresh === null || typeof value !== "object" || value === null) return Object.is(value, fresh);
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -227,7 +227,7 @@ export function sameDefault(value: unknown, fresh: unknown): boolean {
   return true;
 }
 
-/** True if an outdated value holds nothing that the current one does not hold too: it is empty, or a part of it. */
+/** True if the current value holds everything that the outdated one holds: the outdated one is empty, or a part of it. */
 export function isPartOf(outdated: unknown, current: unknown): boolean {
   if (outdated === undefined || outdated === null || outdated === "") return true;
   if (typeof outdated !== "object") return false;

@@ -38,7 +38,7 @@ export const MESSAGE = Symbol.for("langchain.message");
 export interface InstanceClass {
   readonly tag: string;
   readonly prototype: object;
-  /** A fresh instance with nothing in it. What it has, and the saved value has too, is not written. */
+  /** Makes a fresh, empty instance. What it shares with the saved value isn't written. */
   readonly make: () => object;
   /** True for an instance of another copy of the class. */
   readonly marks: (value: object) => boolean;
@@ -48,7 +48,10 @@ export interface InstanceClass {
   readonly args?: string | symbol;
   /** Arguments that became a property of another name. */
   readonly renamed?: Readonly<Record<string, string>>;
-  /** Keep arguments that no longer agree with the properties. Off for messages: an edited content must not survive in its copy. */
+  /**
+   * Keep arguments that no longer agree with the properties. Off for messages: content that was edited out must not survive in
+   * its copy.
+   */
   readonly keepStaleArgs?: boolean;
 }
 
@@ -70,7 +73,7 @@ export const MESSAGE_CLASSES: Readonly<Record<string, new (fields: never) => obj
   ToolMessageChunk,
 } as unknown as Record<string, new (fields: never) => object>);
 
-/** What the constructors need besides a content; the values are overwritten when a message is read. */
+/** What the constructors need besides a content. The values are overwritten when a message is read. */
 const REQUIRED: Readonly<Record<string, object>> = {
   ChatMessage: { role: "" },
   ChatMessageChunk: { role: "" },
@@ -121,9 +124,11 @@ export const INSTANCE_CLASSES: readonly InstanceClass[] = [
 ];
 
 /*
- * LangChain objects keep the arguments of their constructor beside the properties made from them. The two share their values, so
- * only the names of the arguments are saved, and where a value differs from the property, that value. `new AIMessage({...message})`
- * puts the arguments of one message among those of the next; such a chain is saved as a list, innermost last.
+ * LangChain objects keep their constructor arguments beside the properties made from them, and the two share their values. So
+ * only the names of the arguments are saved, plus the value of each one that differs from its property.
+ *
+ * `new AIMessage({...message})` puts the arguments of one message among those of the next. Such a chain is saved as a list,
+ * innermost last.
  */
 
 export type Arguments = Record<string | symbol, unknown>;
@@ -136,10 +141,10 @@ export function argumentsOf(value: object, type: InstanceClass): Arguments | und
 }
 
 /**
- * True if {@link usualArguments} would make the same from the written properties alone.
+ * True if {@link usualArguments} would derive the same arguments from the written properties alone.
  * @param argKeys the names of the arguments
- * @param written the names of the properties that are saved
- * @param fresh the names of the arguments of an instance with nothing in it
+ * @param written the names of the saved properties
+ * @param fresh the names of the arguments of an empty instance
  */
 export function areUsual(
   args: Arguments,
@@ -160,7 +165,7 @@ export function areUsual(
   return Object.getOwnPropertySymbols(args).length === 0;
 }
 
-/** Sets the arguments an object has that was just made from these properties. */
+/** Sets the arguments of an object that was just made from these properties. */
 export function usualArguments(
   value: JsonRecord,
   written: readonly string[],
@@ -174,8 +179,8 @@ export function usualArguments(
 }
 
 /**
- * The arguments as a further key of the tag; nothing if they turn out to be the usual ones, so that equal objects have equal texts
- * whether or not their parts are shared.
+ * The arguments as a further key of the tag. Empty if they are the usual ones, so that equal objects have equal texts whether or
+ * not their parts are shared.
  */
 export function writeArguments(
   args: Arguments,
@@ -224,7 +229,7 @@ function readLink(
   reader: Reading,
 ): Arguments {
   if (typeof link !== "object" || link === null) throw malformed(node);
-  // With the tag it belongs to: an error names the tag, and must not name what the link has in its place.
+  // With its tag: an error names the tag, and must not name what the link has in its place.
   const entry: JsonRecord = { ...(link as JsonRecord), [MARKER]: node[MARKER] };
   const others = Object.hasOwn(entry, "o") ? reader.fields(entry, "o") : {};
   const args: Arguments = {};
@@ -243,12 +248,12 @@ function readLink(
   return args;
 }
 
-/** The property an argument became. */
+/** The property that an argument became. */
 export function propertyOf(key: string, type: InstanceClass): string {
   return type.renamed !== undefined && Object.hasOwn(type.renamed, key) ? (type.renamed[key] as string) : key;
 }
 
-/** True if the value of an argument has to be saved: no property has it, and it is not merely outdated. */
+/** True if the value of an argument has to be saved: no property has it, and it isn't just outdated. */
 function differs(key: string, args: Arguments, value: JsonRecord, type: InstanceClass, writer: Writing): boolean {
   const property = propertyOf(key, type);
   if (!Object.prototype.propertyIsEnumerable.call(value, property)) return true;
@@ -258,9 +263,9 @@ function differs(key: string, args: Arguments, value: JsonRecord, type: Instance
 }
 
 /**
- * An instance is saved as the properties in which it differs from a fresh one (`v`), the properties it lacks (`d`), and, if they
- * are not those one would expect from `v`, the arguments of its constructor (`a`). It is read by setting the properties of a fresh
- * one without its constructor: constructors derive, warn and rename, and would not give back what was edited later.
+ * An instance is saved as the properties that differ from a fresh one (`v`), the properties it lacks (`d`), and its constructor
+ * arguments (`a`) unless they follow from `v`. Reading sets the properties of a fresh instance without calling its constructor:
+ * constructors derive, warn and rename, and wouldn't restore later edits.
  */
 function instanceKind(type: InstanceClass): Kind {
   const prototype = type.prototype as JsonRecord;
@@ -282,7 +287,7 @@ function instanceKind(type: InstanceClass): Kind {
       }
       const argKeys = args === undefined ? [] : Object.keys(args);
       const keys: string[] = [];
-      // In the order of the arguments, and with the content even if it is empty: so the arguments need not be saved.
+      // In the order of the arguments, and with the content even if it's empty, so the arguments needn't be saved.
       for (const key of argKeys) {
         if (key === type.args || !isSaved(value, key, known)) continue;
         const part = value[key];
@@ -335,7 +340,7 @@ function instanceKind(type: InstanceClass): Kind {
   }
 }
 
-/** What an instance has that nobody has put anything into. */
+/** The state of an instance before anybody puts anything into it. */
 export interface Fresh {
   readonly names: readonly string[];
   readonly known: ReadonlySet<string>;
@@ -350,7 +355,7 @@ export interface Fresh {
 
 const made = new WeakMap<InstanceClass, Fresh>();
 
-/** Made when it is first needed: constructors of messages are slow then, and most programs need few of them. */
+/** Made on first use: the first call of a message constructor is slow, and most programs need few classes. */
 export function freshOf(type: InstanceClass): Fresh {
   const known = made.get(type);
   if (known !== undefined) return known;
@@ -368,7 +373,7 @@ export function freshOf(type: InstanceClass): Fresh {
   return described;
 }
 
-/** As of any object, what is not enumerable is not saved, but what every instance has. */
+/** Non-enumerable properties aren't saved, as with any object, unless every instance has them. */
 function isSaved(value: JsonRecord, key: string, known: ReadonlySet<string>): boolean {
   return Object.hasOwn(value, key) && (known.has(key) || Object.prototype.propertyIsEnumerable.call(value, key));
 }
@@ -380,7 +385,7 @@ const NOTHING: readonly string[] = [];
 
 export const INSTANCE_KINDS: readonly Kind[] = INSTANCE_CLASSES.map(instanceKind);
 
-/** A default of its own for every instance: defaults are primitives, lists of primitives, and empty objects. */
+/** Each instance gets a default of its own. Defaults are primitives, lists of primitives, and empty objects. */
 function another(part: unknown): unknown {
   if (typeof part !== "object" || part === null) return part;
   return Array.isArray(part) ? [...(part as unknown[])] : {};

@@ -9,13 +9,13 @@ export const MARKER = "~";
 /** How many arrays and objects may be nested in the written text. Far above real data, far below what overflows a stack. */
 export const MAX_LEVELS = 2_000;
 
-/** What a text may nest when it is read: tags without children add one level that the writer does not count. */
+/** How deep a text may be nested when it is read. Tags without children add one level that the writer doesn't count. */
 export const MAX_LEVELS_READ = MAX_LEVELS + 8;
 
 /** A JSON object as the parser made it. */
 export type JsonRecord = Record<string, unknown>;
 
-/** The opening of a tagged object; the caller appends further keys and the closing brace. */
+/** The opening of a tagged object. The caller appends further keys and the closing brace. */
 export function open(tag: string): string {
   return `{"${MARKER}":"${tag}"`;
 }
@@ -25,32 +25,32 @@ export function tagged(tag: string, json: string): string {
   return `{"${MARKER}":"${tag}","v":${json}}`;
 }
 
-/** Sets an own property. Never assigns to `__proto__`, which would replace the prototype of the target instead. */
+/** Sets an own property. It never assigns to `__proto__`, which would replace the target's prototype. */
 export function put(target: object, key: string, value: unknown): void {
   if (key === "__proto__") define(target, key, value);
   else (target as JsonRecord)[key] = value;
 }
 
-/** Makes an own enumerable data property, whatever setters or read-only names the target inherits. */
+/** Defines an own enumerable data property, despite any setters or read-only names that the target inherits. */
 export function define(target: object, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** What a kind may ask of the writer. The innermost object is the one the kind is writing. */
+/** What a kind may ask of the writer. The innermost object is the one that the kind is writing. */
 export interface Writing {
-  /** The text of a part, remembering the property that leads to it for error messages. */
+  /** The text of a part. Error messages show the property that leads to it. */
   at(property: string, value: unknown): string;
-  /** The same for a part that no property leads to, such as the key of a map entry. */
+  /** {@link at} for a part that no property leads to, such as the key of a map entry. */
   atPlace(place: string, value: unknown): string;
   /** Own properties as a JSON object; its marker key, if any, is not escaped. All enumerable ones unless told which. */
   record(source: object, keys?: readonly string[]): string;
-  /** Own enumerable properties that a built-in value normally lacks, as a further key of its tag; mostly nothing. */
+  /** Own enumerable properties that a built-in value normally lacks, as a further key of its tag; usually empty. */
   extras(value: object): string;
   /** Throws if there are enumerable symbol keys, which JSON cannot hold, other than the one the class puts there. */
   refuseSymbols(value: object, known?: symbol): void;
   /** Throws for a value that has content besides its properties, such as a Map that was given the prototype of another class. */
   refuseInnerKind(value: object): void;
-  /** Refuses the value being written. */
+  /** Refuses the value that is being written. */
   fail(found: string): never;
 }
 
@@ -63,7 +63,7 @@ export interface Reading {
   fields(node: JsonRecord, key: string): JsonRecord;
   /** The part that is stored under an address. */
   resolved(address: string): unknown;
-  /** Puts back what {@link Writing.extras} wrote. */
+  /** Restores what {@link Writing.extras} wrote. */
   extras<T extends object>(node: JsonRecord, target: T): T;
 }
 
@@ -78,8 +78,8 @@ export interface Kind {
   /** How many JSON levels lie between the tagged object and its children, itself included. */
   readonly levels: number;
   /**
-   * True if the value really is of this class although its prototype is another object: one from another realm, or from a second
-   * copy of a library. Subclasses are ruled out by the caller.
+   * True if the value is of this class although it has another prototype: from another realm, or from a second copy of a library.
+   * The caller excludes subclasses.
    */
   accepts(value: object): boolean;
   /** The whole tagged object as JSON text. */
@@ -99,7 +99,7 @@ export function kindOf<T extends object>(kind: KindOf<T>): Kind {
 
 /** Throws unless the tagged object has no keys but the marker and these. */
 export function onlyKeys(node: JsonRecord, ...allowed: readonly string[]): void {
-  // Faster than listing the keys first; a key that Object.prototype was given elsewhere is not the node's.
+  // Faster than listing the keys first. A key that was added to Object.prototype isn't the node's own.
   for (const key in node) {
     if (key !== MARKER && !allowed.includes(key) && Object.hasOwn(node, key)) throw malformed(node);
   }
@@ -136,7 +136,7 @@ const SHORT = 64;
 // eslint-disable-next-line no-control-regex -- control characters are exactly what JSON must escape
 const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/;
 
-/** A string as JSON text; lone surrogates come out as escapes, so the text is always valid UTF-8. */
+/** A string as JSON text. Lone surrogates become escapes, so the text is always valid UTF-8. */
 export function quote(text: string): string {
   return text.length <= SHORT && !NEEDS_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text);
 }

@@ -6,9 +6,9 @@ import { MESSAGE_CLASSES } from "./instances";
 import { define, type JsonRecord, MAX_LEVELS_READ, put } from "./kind";
 
 /**
- * The value for what LangGraph's own `JsonPlusSerializer` stored. Builds the classes that serializer builds (Map, Set, RegExp,
- * Error, Uint8Array, DeltaSnapshot) and LangChain messages and documents; records of these forms with other content stay plain
- * data, as with that serializer. What it lost when it wrote (Date, NaN, …) stays lost.
+ * Reads what LangGraph's own `JsonPlusSerializer` stored. It builds the classes that serializer builds (Map, Set, RegExp, Error,
+ * Uint8Array, DeltaSnapshot) and LangChain messages and documents. Records of these forms with other content stay plain data, as
+ * with that serializer. What the serializer lost on writing (Date, NaN, …) stays lost.
  * @param type `"json"` or `"bytes"`
  * @throws UNDECODABLE_VALUE for another type, text that is not JSON, too deep nesting, and serialized classes outside the list
  */
@@ -20,7 +20,7 @@ export function decodeOfficial(type: string, data: string | Uint8Array): unknown
   });
 }
 
-/** Where a node is: `kwargs` of a message know escaped data, and inside that data nothing is a message. */
+/** Where a node is: the `kwargs` of a message may hold escaped data, and nothing inside escaped data is a message. */
 type Place = "state" | "kwargs" | "escaped";
 
 function read(node: unknown, place: Place, level: number): unknown {
@@ -38,7 +38,7 @@ function read(node: unknown, place: Place, level: number): unknown {
   return message ? readMessageRecord(record) : readConstructorRecord(record);
 }
 
-/** The key under which LangChain wraps user data inside a message that could be taken for a serialized object. */
+/** LangChain wraps user data inside a message under this key if it could be taken for a serialized object. */
 export const ESCAPED = "__lc_escaped__";
 
 /** True for the form LangChain objects are serialized in. */
@@ -61,7 +61,7 @@ export function readMessageRecord(record: JsonRecord): object {
   return new type(renamed(kwargs, type.prototype as object) as never);
 }
 
-/** Arguments are stored in snake case, except for those a class lists as aliases. */
+/** Converts arguments from snake case, except those that a class lists as aliases. */
 function renamed(kwargs: JsonRecord, prototype: object): JsonRecord {
   const aliases = new Map<string, string>();
   for (let current: object | null = prototype; current !== null; current = Object.getPrototypeOf(current) as object | null) {
@@ -83,7 +83,7 @@ function camelCase(key: string): string {
     .replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The value for an `lc: 2` record whose contents are read; any other record is returned as it is. */
+/** The value for an `lc: 2` record whose contents are already read. Any other record is returned unchanged. */
 export function readConstructorRecord(record: JsonRecord): unknown {
   if (!Object.hasOwn(record, "lc") || record["lc"] !== 2) return record;
   if (record["type"] === "undefined") return undefined;

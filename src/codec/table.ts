@@ -13,11 +13,14 @@ const NUMBERS: ReadonlyMap<string, number> = new Map([
 ]);
 const ADDRESS = /^[A-Za-z0-9_-]{43}$/;
 const BIGINT = /^(0|-?[1-9][0-9]*)$/;
-/** The engine keeps a slot for every hole of a list up to some 33 million of them; of one that was once as long as can be, what is there. */
+/**
+ * V8 keeps a slot for every hole of a list of up to some 33 million elements. For a list that once had the greatest length, it
+ * keeps only what is there.
+ */
 const SLOTS_MAX = 16;
 const LONGEST = 2 ** 32 - 1;
 
-/** What JSON has no word for and what has no class: the tags without a kind. */
+/** The tags without a kind: values that JSON can't express and that have no class. */
 export const UNCLASSED_TAGS: readonly (readonly [string, Read])[] = [
   ["undefined", readUndefined],
   ["number", readNumber],
@@ -62,8 +65,8 @@ function readBare(node: JsonRecord, reader: Reading): object {
 }
 
 /**
- * A list with holes or with properties besides its elements: elements are `[index, value]`, in order. What it takes is decided by the
- * length of the text and not by the number that stands there for the length of the list.
+ * A list with holes or with properties besides its elements: elements are `[index, value]`, in order. The memory it takes depends
+ * on the length of the text, not on the list length that the text states.
  */
 function readSparse(node: JsonRecord, reader: Reading): unknown[] {
   onlyKeys(node, "n", "v", "p");
@@ -83,7 +86,7 @@ function readSparse(node: JsonRecord, reader: Reading): unknown[] {
   return reader.extras(node, value);
 }
 
-/** A part stored elsewhere. The writer never writes this tag; the store puts it in the place of a part. */
+/** A part stored elsewhere. The writer never writes this tag; the store puts it in place of a part. */
 function readChunk(node: JsonRecord, reader: Reading): unknown {
   onlyKeys(node, "v");
   const address = textOf(node);
@@ -103,19 +106,19 @@ const BY_PROTOTYPE: ReadonlyMap<object, Kind> = new Map(KINDS.map((kind) => [kin
 const BY_NAME: ReadonlyMap<string, Kind> = new Map(KINDS.map((kind) => [kind.tag, kind]));
 const READERS: ReadonlyMap<unknown, Read> = new Map([...UNCLASSED_TAGS, ...KINDS.map((kind) => [kind.tag, kind.read] as const)]);
 
-/** All that a text can ask to be built. */
+/** Everything that a text can ask to be built. */
 export const READABLE_TAGS: readonly string[] = [...UNCLASSED_TAGS, ...KINDS.map(({ tag }) => [tag] as const)].map(
   ([tag]) => tag,
 );
 
-/** The reader of a tag, or undefined for a tag outside the closed set. */
+/** The reader of a tag; undefined for a tag outside the closed set. */
 export function readerOf(tag: unknown): Read | undefined {
   return READERS.get(tag);
 }
 
 /**
- * The kind of a value, by its prototype. A prototype that is not in the table may still be the same class from another realm or
- * from a second copy of a library; a subclass never passes, since its chain is longer than that of the class.
+ * The kind of a value, by its prototype. A prototype outside the table may still be the same class from another realm or a second
+ * copy of a library. A subclass never passes, because its prototype chain is longer.
  */
 export function kindFor(value: object, prototype: object): Kind | undefined {
   const known = BY_PROTOTYPE.get(prototype);
@@ -133,7 +136,7 @@ export function nearestKind(prototype: object): Kind | undefined {
   return undefined;
 }
 
-/** The built-in class a custom error is saved as: the nearest one it extends. */
+/** The built-in class that a custom error is saved as: the nearest one it extends. */
 export function errorKindFor(value: object, prototype: object): Kind | undefined {
   const kind = nearestKind(prototype);
   if (kind !== undefined && ERROR_KINDS.includes(kind)) return kind;

@@ -5,8 +5,8 @@ import { elementType, mayHideContent } from "./inspect";
 import { TYPED_ARRAYS } from "./inspect";
 
 /*
- * A save compares each value with a private copy of what was saved at its place (decision 6). What that costs is reading memory, so a
- * copy is taken apart: its shape, which it shares with others, and its primitives, which lie in one list of slots.
+ * A save compares each value with a private copy of what was saved in its place (decision 6). The cost is reading memory, so a
+ * copy is split: its shape, which it shares with others, and its primitives, in one list of slots.
  */
 
 const ARGUMENTS = "lc_kwargs";
@@ -19,30 +19,31 @@ const OWNING_SYMBOL: ReadonlySet<unknown> = new Set<unknown>(
   INSTANCE_CLASSES.filter(({ symbol }) => symbol !== undefined).map(({ prototype }) => prototype),
 );
 const symbolsOf = Object.getOwnPropertySymbols;
-/** Each is one slot: the private copy itself. */
+/** Each takes one slot: the private copy itself. */
 const LEAVES: ReadonlySet<unknown> = new Set<unknown>([
   Date.prototype,
   Buffer.prototype,
   ...TYPED_ARRAYS.map(({ prototype }) => prototype),
 ]);
-/** How many shapes with the same prototype are looked through for an equal one. */
+/** How many shapes with the same prototype are searched for an equal one. */
 const SHAPES_MAX = 32;
 
 /**
- * What a private copy looks like, without its primitives: prototype, keys, and the same of its parts. Messages of one kind have one
- * shape; what tells them apart are their primitives, in the order in which they are met, and those of many messages lie behind one
- * another in one list of slots. A thousand messages are compared at every save, and what that costs is reading memory.
+ * The form of a private copy without its primitives: prototype, keys, and the shapes of its parts. Messages of one kind share one
+ * shape. Their primitives lie behind one another in one list of slots, in the order in which they are visited. A save compares
+ * thousands of messages, so it must read little memory.
  */
 export class Shape {
-  /** How many slots there are. */
   readonly size: number;
-  /** Whether an object with these keys may hold more than them. */
+  /** Whether an object with these keys may hold more than the keys show. */
   readonly mayHide: boolean;
   readonly hasArguments: boolean;
-  /** How many symbols there are. */
   readonly symbols: 0 | 1;
 
-  /** @param keys of a record @param isMarked of arguments: whether they bear the symbol of messages, as after `new AIMessage({...message})` */
+  /**
+   * @param keys of a record
+   * @param isMarked of arguments: whether they carry the symbol of messages, as after `new AIMessage({...message})`
+   */
   constructor(
     readonly prototype: unknown,
     readonly keys: readonly string[] | undefined,
@@ -57,22 +58,25 @@ export class Shape {
   }
 }
 
-/** What is at a key: a part, or a primitive, or (a name) an argument that is the same object as the instance's property of that name. */
+/**
+ * What a key holds: a part, a primitive, or (as a name) an argument that is the same object as the instance's property of that
+ * name.
+ */
 type Kid = Shape | string | undefined;
 
 type Owner = Readonly<Record<string, unknown>>;
 
 const PRIMITIVE = new Shape(undefined, undefined, [undefined]);
 
-/** Takes copies apart; equal shapes become one, up to a limit. */
+/** Splits copies into shape and slots. Equal shapes become one, up to a limit. */
 export class Tracer {
-  /** By prototype, the one that was used last first. */
+  /** By prototype, the last used one first. */
   readonly #shapes = new Map<unknown, Shape[]>();
 
   /**
    * @param copy a copy that {@link copyOf} made, or a primitive
-   * @param slots takes the copy's primitives, at its end
-   * @returns undefined, and the slots as they were, for a copy that holds a Command
+   * @param slots gets the copy's primitives, at its end
+   * @returns undefined for a copy that holds a Command; the slots are unchanged then
    */
   trace(copy: unknown, slots: unknown[]): Shape | undefined {
     const before = slots.length;
@@ -143,7 +147,7 @@ function isEqual(left: readonly unknown[], right: readonly unknown[]): boolean {
   return true;
 }
 
-/** The parts of a list, a Set, or (keys and values by turns) a Map; undefined for anything else, and if there is more to it. */
+/** The parts of a list, a Set, or a Map (keys and values in turn). Undefined for anything else, and if it has other content. */
 function elementsOf(value: object, prototype: unknown): readonly unknown[] | undefined {
   if (prototype === Array.prototype) return isBareList(value as readonly unknown[]) ? (value as readonly unknown[]) : undefined;
   if (!isBare(value)) return undefined;
@@ -158,17 +162,19 @@ function isSameLeaf(copy: object, value: object): boolean {
   return own !== undefined && bytes !== undefined && elementType(copy) === elementType(value) && own.equals(bytes);
 }
 
-/** How to compare: strings that are one object are compared without reading them, so the slots can take over the value's own. */
+/**
+ * How to compare. Strings that are one object are compared without reading them, so the slots can adopt the value's own strings.
+ */
 export const PLAIN = 0;
 export const ADOPTING = 1;
-/** With a look for symbol keys. */
+/** Also checks for symbol keys. */
 export const EXACT = 2;
 type How = typeof PLAIN | typeof ADOPTING | typeof EXACT;
 
 /**
- * Whether a value is exactly like the copy that was taken apart: then the codec gives one text for both. Two things are not looked for,
- * since looking takes as long as all the rest: symbol keys (but if told to), and values like a Map that got the prototype of a plain
- * object. The codec would refuse them; nothing of them can be saved. Getters and proxies count as what they answer.
+ * Whether a value is exactly like the split copy, so that the codec gives one text for both. Two checks are left out because they
+ * take as long as all others together: symbol keys (unless asked for), and values like a Map with the prototype of a plain
+ * object. The codec would refuse both, and none of their content can be saved. Getters and proxies count as what they answer.
  *
  * @param at where the copy's slots begin
  * @returns where they end; -1 if the value differs
@@ -197,7 +203,7 @@ function isLike(shape: Shape, slots: unknown[], at: number, value: Owner, owner:
   if (keys === undefined) return isLikeBuiltIn(shape, slots, at, value, how);
   let index = 0;
   let next = at;
-  // The one form of reading all properties that V8 does without a list of them.
+  // The only way to read all properties for which V8 builds no list of them.
   for (const key in value) {
     if (key !== keys[index]) return -1;
     const kid = kids[index];
@@ -234,7 +240,7 @@ function isLikeList(kids: readonly Kid[], slots: unknown[], at: number, value: r
   const { length } = value;
   if (!Array.isArray(value) || length !== kids.length) return -1;
   if (length === 0) return hasNoProperties(value) ? at : -1;
-  // As many keys as elements, and the last is one: integer keys come first.
+  // There are as many keys as elements and the last key is an index. Integer keys come first, so all keys are indexes.
   const keys = Object.keys(value);
   if (keys.length !== length || keys[length - 1] !== String(length - 1)) return -1;
   let next = at;
@@ -247,15 +253,15 @@ function isLikeList(kids: readonly Kid[], slots: unknown[], at: number, value: r
   return next;
 }
 
-/** Without making a list of them, as `Object.keys` would. */
+/** Doesn't build a list of the properties, as `Object.keys` would. */
 function hasNoProperties(value: object): boolean {
   for (const key in value) if (Object.hasOwn(value, key)) return false;
   return true;
 }
 
 /**
- * What is not among the keys may still count for the codec: that the value is an `arguments` object, arguments within arguments, and the
- * symbol of messages that arguments bear.
+ * Content outside the keys that the codec sees: that the value is an `arguments` object, arguments within arguments, and the
+ * symbol of messages on arguments.
  */
 function isOther({ mayHide, hasArguments, isMarked }: Shape, value: Owner, owner: Owner | undefined): boolean {
   if (mayHide && value["length"] !== undefined && types.isArgumentsObject(value)) return true;
@@ -264,7 +270,7 @@ function isOther({ mayHide, hasArguments, isMarked }: Shape, value: Owner, owner
 
 const tracer = new Tracer();
 
-/** A copy of a value that nobody else holds. What users hold may change under our hands; this does not. */
+/** A copy that nobody else holds. Users may change their value at any time; the copy stays. */
 export class PrivateCopy {
   /** Never handed out, and never changed. */
   readonly value: unknown;
@@ -280,21 +286,21 @@ export class PrivateCopy {
     return copy === NO_COPY ? undefined : new PrivateCopy(copy);
   }
 
-  /** What it is compared by, without a shape if there is nothing. Taken apart when it is first asked for. */
+  /** What a value is compared with; no shape if there is nothing to compare. Split on first use. */
   get trace(): { readonly shape: Shape | undefined; readonly slots: unknown[] } {
     if (this.#trace !== undefined) return this.#trace;
     const slots: unknown[] = [];
     return (this.#trace = { shape: tracer.trace(this.value, slots), slots });
   }
 
-  /** Whether a value is saved as the same text; false may mean that nobody looked closer. */
+  /** Whether a value is saved as the same text; false may mean that it wasn't checked closely. */
   isLike(value: unknown, how: How = PLAIN): boolean {
     const { shape, slots } = this.trace;
     return shape !== undefined && matches(shape, slots, 0, value, how) >= 0;
   }
 }
 
-/** The shapes of decoded values, null for one without, and their slots behind those given. */
+/** The shapes of decoded values (null for a value without one). Their slots are appended to those given. */
 export function shapesOf(values: readonly unknown[], slots: unknown[]): (Shape | null)[] {
   return values.map((value) => tracer.trace(value, slots) ?? null);
 }

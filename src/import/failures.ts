@@ -2,7 +2,7 @@ import { describe, TurnsError } from "../errors";
 import { ID_RULE } from "../system";
 import type { OfficialKey } from "../store/official-source";
 
-/** Why a checkpoint of the source cannot be brought over; nothing has been written when it is thrown. */
+/** Why a checkpoint of the source can't be imported. Nothing has been written when it is thrown. */
 export const unreadable = (threadId: string, { ns, checkpointId }: OfficialKey, found: string, cause?: unknown): TurnsError =>
   new TurnsError("CHECKPOINT_UNREADABLE", {
     problem: `Checkpoint ${checkpointId} of thread ${JSON.stringify(threadId)}${ns === "" ? "" : ` in ${JSON.stringify(ns)}`} can't be read: ${found}.`,
@@ -25,7 +25,7 @@ export const threadExists = (threadId: string): TurnsError =>
     data: { threadId },
   });
 
-/** @param isNumber whether the file has the thread as the official saver stores a number */
+/** @param isNumber whether the file has the thread in the form in which the official saver stores a number */
 export const unknownThread = (threadId: string, file: string, isNumber: boolean): TurnsError =>
   new TurnsError("THREAD_NOT_FOUND", {
     problem: `The file ${file} has no thread ${JSON.stringify(threadId)}, which the option "threads" names.`,

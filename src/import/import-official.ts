@@ -19,13 +19,13 @@ export interface ImportOptions {
   /** A checkpoint that the official serde destroyed, or that cannot be read: `"stop"` (default), or `"skip"` it and list it. */
   onUnreadable?: "stop" | "skip";
   /**
-   * The id that a thread gets in the target, from its id in the source. Default: the same. Use it for ids that were numbers, which the
-   * official saver stores as `"7.0"`: `(id) => id.replace(/^(-?\d+)\.0$/, "$1")`.
+   * Maps the id of a thread in the source to its id in the target. Default: the same id. Use it for ids that were numbers, which
+   * the official saver stores as `"7.0"`: `(id) => id.replace(/^(-?\d+)\.0$/, "$1")`.
    */
   mapThreadId?: (threadId: string) => string;
-  /** Called when a thread is done. What it throws ends the import. */
+  /** Called when a thread is imported. An error that it throws stops the import. */
   onThread?: (thread: ImportedThread) => void;
-  /** Ends the import between two checkpoints; the thread at hand is removed again if this import began it. */
+  /** Stops the import between two checkpoints. The current thread is removed again if this import began it. */
   signal?: AbortSignal;
 }
 
@@ -33,8 +33,8 @@ export interface ImportReport {
   file: string;
   threads: readonly ImportedThread[];
   /**
-   * Ids of imported threads, as the source has them, that look like numbers: given `thread_id: 7`, the official saver stores `"7.0"`. Unless
-   * `mapThreadId` says otherwise, that is the id in the target, too, and a run on `"7"` begins a new thread.
+   * Ids of imported threads, as the source has them, that look like numbers: given `thread_id: 7`, the official saver stores
+   * `"7.0"`. Unless `mapThreadId` says otherwise, the target has that id too, and a run on `"7"` begins a new thread.
    */
   numericThreadIds: readonly string[];
 }
@@ -52,17 +52,20 @@ const schema = () =>
   });
 
 /**
- * Imports what LangGraph's own `SqliteSaver` stored, thread by thread, into a {@link TurnSaver}: checkpoints of all namespaces, their
- * metadata and pending writes. The file is opened read-only and may be in use. Importing again goes on where an import ended, also
- * where its process was killed: what is there already is compared, and not written again.
+ * Imports what LangGraph's own `SqliteSaver` stored, thread by thread, into a {@link TurnSaver}: checkpoints of all namespaces,
+ * their metadata and pending writes. The file is opened read-only and may be in use.
+ *
+ * You can repeat an import that was stopped or killed: it continues where it was. What the target already has is compared and not
+ * written again.
  *
  * @param saver the target; during its import a thread counts as running there
  * @param file the path of the official file; it may be the target's own
- * @returns what became of each thread
- * @throws {TurnsError} INVALID_OPTION, also if `mapThreadId` gives two threads one id (nothing has been imported then); STORE_UNAVAILABLE, NOT_A_DATABASE or SCHEMA_CONFLICT for the file; THREAD_NOT_FOUND for a thread
- * that the file does not have (nothing has been imported then); THREAD_EXISTS, THREAD_RUNNING; CHECKPOINT_UNREADABLE naming an
- * unreadable checkpoint; IMPORT_MISMATCH if the target does not give back what the file holds; IMPORT_ABORTED if the signal was aborted;
- * and what the saver throws. A thread is whole in the target or not there at all then; those that were reported are whole.
+ * @returns the outcome for each thread
+ * @throws {TurnsError} INVALID_OPTION, also if `mapThreadId` gives two threads one id, and THREAD_NOT_FOUND for a thread that the
+ *   file doesn't have (in both cases nothing has been imported); STORE_UNAVAILABLE, NOT_A_DATABASE or SCHEMA_CONFLICT for the file;
+ *   THREAD_EXISTS, THREAD_RUNNING; CHECKPOINT_UNREADABLE naming an unreadable checkpoint; IMPORT_MISMATCH if the target doesn't
+ *   return what the file holds; IMPORT_ABORTED if the signal was aborted; and what the saver throws. Each thread is then complete
+ *   in the target or not there at all; those that were reported are complete.
  */
 export async function importOfficial(saver: TurnSaver, file: string, options: ImportOptions = {}): Promise<ImportReport> {
   const { threads, signal, onThread, mapThreadId = (id: string) => id, ...rest } = checkedOptions(schema, options);
@@ -79,7 +82,7 @@ export async function importOfficial(saver: TurnSaver, file: string, options: Im
       reports.push(report);
       onThread?.(report);
     }
-    // What SQLite makes of a number that is bound as REAL into a column of text.
+    // How SQLite writes a number that is bound as REAL into a text column.
     const isNumeric = (threadId: string): boolean => /^-?(\d+\.\d+(e[+-]\d+)?|Inf)$/.test(threadId);
     return { file, threads: reports, numericThreadIds: reports.map(({ threadId }) => threadId).filter(isNumeric) };
   } finally {
@@ -87,7 +90,7 @@ export async function importOfficial(saver: TurnSaver, file: string, options: Im
   }
 }
 
-/** The three readings of a thread (survey, writing, verification) see one state of the file, whoever writes it meanwhile. */
+/** The three passes over a thread (survey, write, verify) see one state of the file, even if another process writes to it. */
 async function importHeld(
   parts: { saver: TurnSaver; source: OfficialSource; threadId: string; targetId: string; signal: AbortSignal | undefined },
   { onUnreadable, ...options }: { onUnreadable: "stop" | "skip"; existing: "refuse" | "skip"; verify: boolean },
@@ -100,7 +103,10 @@ async function importHeld(
   }
 }
 
-/** The id in the target for each thread, in order. @throws {TurnsError} INVALID_OPTION if two get the same, or one gets none */
+/**
+ * The id in the target for each thread, in order.
+ * @throws {TurnsError} INVALID_OPTION if two threads get the same id, or one gets none
+ */
 async function targetIds(
   threadIds: Iterable<string>,
   map: (threadId: string) => string,

@@ -16,28 +16,29 @@ export interface ImportedThread {
   /** Its id in the target: the same, unless `mapThreadId` gave another one. */
   targetId: string;
   /**
-   * `imported`: brought over whole. `completed`: an earlier import had been interrupted in the middle of it. `present`: an earlier import
-   * had brought it over; nothing was written. `skipped`: the target has another thread of that id (`existing: "skip"`).
+   * `imported`: imported completely. `completed`: an earlier import was interrupted in this thread; this one added the rest.
+   * `present`: an earlier import had imported it; nothing was written. `skipped`: the target has another thread of that id
+   * (`existing: "skip"`).
    */
   outcome: "imported" | "completed" | "present" | "skipped";
   why?: string;
-  /** How many of the source's checkpoints, over all namespaces, and of their pending writes are in the target. */
+  /** How many of the source's checkpoints (all namespaces) and of their pending writes are in the target. */
   checkpoints: number;
   writes: number;
   /** Checkpoints that were left out (`onUnreadable: "skip"`). */
   skipped: readonly SkippedCheckpoint[];
-  /** Writes in the source that belong to no checkpoint; no saver can read them, and they were left out. */
+  /** Writes in the source that belong to no checkpoint. No saver can read them, and they were left out. */
   orphanedWrites: number;
-  /** Whether every checkpoint was read from both and compared. */
+  /** Whether every checkpoint was read from both files and compared. */
   verified: boolean;
 }
 
 /**
- * Brings one thread over. When it returns or throws, the thread is in the target as a whole or not at all; only a process that dies
- * leaves a beginning, which the next import completes.
+ * Imports one thread. When it returns or throws, the target has the whole thread or nothing of it. Only a killed process leaves a
+ * part, which the next import completes.
  *
- * @throws {TurnsError} THREAD_EXISTS, CHECKPOINT_UNREADABLE (nothing written); IMPORT_MISMATCH for a failed verification, IMPORT_ABORTED,
- * and what the saver throws (removed again)
+ * @throws {TurnsError} THREAD_EXISTS, CHECKPOINT_UNREADABLE (nothing written); IMPORT_MISMATCH for a failed verification,
+ *   IMPORT_ABORTED, and what the saver throws (removed again)
  */
 export async function importThread(
   job: ThreadImport,
@@ -56,10 +57,11 @@ export async function importThread(
     await write(job);
     if (options.verify) await verify(job);
   } catch (error) {
-    // What was there before this call is left as a beginning, unless it is proven wrong. If the removal fails too, so it stays here.
+    // What an earlier import wrote stays for the next one to complete, unless it is proven wrong. If the removal fails too, the
+    // thread stays here.
     const wrong = TurnsError.is(error, "IMPORT_MISMATCH");
     if ((standing === "absent" && !TurnsError.is(error, "THREAD_DELETED")) || wrong) {
-      // What was never whole leaves no tombstone: the next import may bring it.
+      // A thread that was never complete leaves no tombstone: the next import may write it.
       const removed = job.saver.deleteThread(targetId).then(() => job.saver.retention.reuseThread(targetId));
       await removed.catch(() => undefined);
     }
@@ -108,9 +110,9 @@ function timeOf({ ts }: Checkpoint): string {
 }
 
 /**
- * One task's writes in the order in which LangGraph sent them: an interrupt or an error, then the results of a later attempt. In one
- * call with an error the saver would take the results for leftovers of the failure (`writesToKeep`). An error that a handler takes over
- * is the exception: there both were one call.
+ * Splits one task's writes into calls, in the order in which LangGraph sent them: an interrupt or an error first, then the
+ * results of a later attempt. In one call with an error, the saver would take the results for leftovers of the failure
+ * (`writesToKeep`). An error that a handler takes over is the exception: there, both were one call.
  */
 function asCalls(writes: PendingWrite[]): PendingWrite[][] {
   if (writes.some(([channel]) => channel === ERROR_SOURCE_NODE)) return [writes];
@@ -135,8 +137,8 @@ export interface SkippedCheckpoint {
 }
 
 /**
- * What the target has of a thread. `absent`: nothing. `begun`: the source's first checkpoints and no other. `whole`: all of them, and
- * perhaps more that came later. `foreign`: anything else.
+ * What the target has of a thread. `absent`: nothing. `begun`: the source's first checkpoints and no other. `whole`: all of them,
+ * and perhaps later ones. `foreign`: anything else.
  */
 type Standing = "absent" | "begun" | "whole" | "foreign";
 
@@ -155,9 +157,9 @@ interface ThreadImport {
 }
 
 /**
- * Reads all of a thread before anything is written, so that an unreadable checkpoint stops the import in time, and finds out how far an
- * earlier import came. Checkpoints are put in the order of their ids, so a killed import leaves the thread's first ones, equal to the
- * source's, the last perhaps without all of its writes.
+ * Reads the whole thread before anything is written, so that an unreadable checkpoint stops the import in time. It also finds out
+ * how far an earlier import came. Checkpoints are imported in the order of their ids, so a killed import leaves the first ones,
+ * equal to the source's. The last of them may lack some of its writes.
  *
  * @throws {TurnsError} CHECKPOINT_UNREADABLE unless such checkpoints are to be skipped
  */
@@ -224,16 +226,19 @@ async function countInTarget({ saver, targetId, signal, hold }: ThreadImport): P
 }
 
 const KEYS_PER_PAGE = 1_000;
-/** A mark without commits is given up after two seconds (`RunRegistry`). */
+/** A mark without commits expires after two seconds (`RunRegistry`). */
 const RENEW_AFTER_MS = 1_000;
 
-/** Lets timers and I/O of the process run; called between any two checkpoints. @throws {TurnsError} if the signal was aborted */
+/**
+ * Lets timers and I/O of the process run. Called between two checkpoints.
+ * @throws {TurnsError} if the signal was aborted
+ */
 export async function breathe(signal: AbortSignal | undefined): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
   if (signal?.aborted === true) throw aborted(signal.reason);
 }
 
-/** A thread's checkpoints, smallest id first. Only keys are held, a page of them. */
+/** A thread's checkpoints, smallest id first. Only one page of keys is held in memory. */
 function* keysOf(source: OfficialSource, threadId: string): Generator<OfficialKey> {
   let after: OfficialKey | undefined;
   for (;;) {
@@ -245,9 +250,9 @@ function* keysOf(source: OfficialSource, threadId: string): Generator<OfficialKe
 }
 
 /**
- * Marks the thread as running in the target for as long as it is being imported: a `GraphRunner`, a rewind and a second import are
- * refused meanwhile, in this process and in others. A process that dies leaves a mark that counts for nothing. The target's retention
- * lets the thread alone, or it would remove the first checkpoints before the last are there.
+ * Marks the thread as running in the target while it is imported, so that a `GraphRunner`, a rewind and a second import refuse
+ * it, in all processes. The mark of a dead process doesn't count. The target's retention skips a running thread; otherwise it
+ * could remove the first checkpoints before the last are there.
  */
 export class Hold {
   readonly #letPrune: () => void;
@@ -266,7 +271,10 @@ export class Hold {
     return new Hold(saver, threadId, await internalsOf(saver).reserve(threadId));
   }
 
-  /** Takes the mark anew when it is about to expire. @throws {TurnsError} THREAD_RUNNING if somebody was quicker */
+  /**
+   * Renews the mark before it expires.
+   * @throws {TurnsError} THREAD_RUNNING if somebody else took the thread first
+   */
   async renew(): Promise<void> {
     if (uptime() - this.#since < RENEW_AFTER_MS) return;
     await this.giveBack();

@@ -15,12 +15,15 @@ import { push } from "../push";
 import type { OfficialBlob, OfficialKey, OfficialRow, OfficialSource, OfficialWrite } from "../store/official-source";
 import { unreadable } from "./failures";
 
-/** What the official serde stores in place of a value that `JSON.stringify` refuses, a bigint for one; the value itself is lost. */
+/** The official serde stores this for a value that `JSON.stringify` refuses, such as a bigint. The value itself is lost. */
 const DESTROYED = "[unable to serialize, circular reference is too complex to analyze]";
-/** Fields of a checkpoint; those behind the first six are of older or other LangGraphs and no longer read by any. */
+/**
+ * Fields of a checkpoint. The first six are current; the others are from older or other LangGraphs, and nothing reads them any
+ * more.
+ */
 const FIELDS = ["v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "pending_sends", "updated_channels"];
 
-/** A checkpoint as the official saver's `getTuple` tells it. */
+/** A checkpoint as the official saver's `getTuple` returns it. */
 export interface OfficialTuple extends OfficialKey {
   parentId: string | undefined;
   checkpoint: Checkpoint;
@@ -30,9 +33,8 @@ export interface OfficialTuple extends OfficialKey {
 }
 
 /**
- * Reads one row the way the official saver does, but for two things it gets wrong: bytes among the pending writes are taken as
- * they are in the file (it casts them to text), and a checkpoint that is its own parent (it writes those with durability "exit") has
- * none.
+ * Reads one row the way the official saver does, but corrects two of its mistakes. Bytes among the pending writes stay as they
+ * are in the file (it casts them to text). A checkpoint that is its own parent (it writes those with durability "exit") has none.
  *
  * @returns undefined if there is no such row
  * @throws {TurnsError} CHECKPOINT_UNREADABLE naming the checkpoint, with the reason in `data.why`
@@ -52,7 +54,7 @@ export function officialTuple(source: OfficialSource, threadId: string, key: Off
   if (!ids.every(isId)) throw fail("an id that is empty, or has NUL characters or lone surrogates");
   const writes = row.writes.map((write) => pendingWrite(write, fail));
   if (checkpoint.v < 4 && parentId !== undefined) {
-    // Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel.
+    // Before format 4, pending Sends were writes of the parent; newer LangGraph expects them in a channel.
     const known = Object.values(checkpoint.channel_versions);
     checkpoint.channel_values[TASKS] = source.writesTo(TASKS, threadId, parentId).map((write) => pendingWrite(write, fail)[2]);
     checkpoint.channel_versions[TASKS] = known.length > 0 ? maxChannelVersion(...known) : 1;
@@ -105,7 +107,7 @@ interface Difference {
   channel?: string;
 }
 
-/** The first difference between a checkpoint of the source and what the target gives for it; pending writes are not looked at. */
+/** The first difference between a checkpoint of the source and the same one in the target. Pending writes aren't compared. */
 export function differenceOf(wanted: OfficialTuple, found: CheckpointTuple): Difference | undefined {
   const { checkpoint } = found;
   const [left, right] = [wanted.checkpoint.channel_values, checkpoint.channel_values];
@@ -125,7 +127,7 @@ export function differenceOf(wanted: OfficialTuple, found: CheckpointTuple): Dif
   return part && { part: part[0] };
 }
 
-/** Writes by task: the special ones by their kind, then the others in their order. More order is promised by no saver. */
+/** Writes by task: the special ones by kind, then the others in their order. No saver promises more order than that. */
 function byTask(writes: readonly CheckpointPendingWrite[]): Map<string, [channel: string, value: unknown][]> {
   const tasks = new Map<string, [string, unknown][]>();
   for (const [taskId, channel, value] of writes) push(tasks, taskId, [channel, value]);
@@ -135,13 +137,13 @@ function byTask(writes: readonly CheckpointPendingWrite[]): Map<string, [channel
 
 const rank = (channel: string): number => (Object.hasOwn(WRITES_IDX_MAP, channel) ? (WRITES_IDX_MAP[channel] ?? 0) : 0);
 
-/** The tasks of the source whose writes the target does not have, or not all of them, or others. */
+/** The tasks of the source whose writes are missing, incomplete or different in the target. */
 export function tasksToWrite(wanted: OfficialTuple, found: CheckpointTuple | undefined): Map<string, [string, unknown][]> {
   const present = byTask(found?.pendingWrites ?? []);
   return new Map([...byTask(wanted.writes)].filter(([taskId, writes]) => !isDeepStrictEqual(writes, present.get(taskId))));
 }
 
-/** A write of the target that the source does not have: somebody went on from this checkpoint there. */
+/** A write that the target has and the source doesn't: the thread continued from this checkpoint there. */
 export function writesAdded(wanted: OfficialTuple, found: CheckpointTuple): boolean {
   const known = byTask(wanted.writes);
   return (found.pendingWrites ?? []).some(

@@ -7,9 +7,9 @@ import type { Store } from "../store/store";
 export interface VerifyRequest {
   /** Default: the whole file, with what belongs to no thread. */
   threadId?: string;
-  /** Ends the walk between two steps; the report tells what was found until then. */
+  /** Stops the walk between two steps. The report covers what was checked until then. */
   signal?: AbortSignal;
-  /** Called after each step, which takes some 20 milliseconds. What it throws ends the walk. */
+  /** Called after each step, which takes some 20 milliseconds. An error that it throws stops the walk. */
   onProgress?: (progress: VerifyProgress) => void;
 }
 
@@ -22,18 +22,18 @@ export interface VerifyProgress {
 
 /** What {@link verify} found; docs/integrity.md says how to read it. */
 export interface VerifyReport {
-  /** Whether all was looked at and nothing is wrong. */
+  /** True if everything was checked and nothing is wrong. */
   ok: boolean;
-  /** False if the signal ended the walk. */
+  /** False if the signal stopped the walk. */
   done: boolean;
-  /** Whether SQLite's own check finds the file whole; undefined if only a thread was looked at, or the walk was ended. */
+  /** Whether SQLite's own check passed. Undefined if only a thread was checked, or the walk was stopped. */
   databaseOk: boolean | undefined;
   threads: number;
   checked: VerifyCounts;
-  /** The first thousand of what is wrong. */
+  /** The first thousand problems. */
   problems: readonly IntegrityProblem[];
   problemCount: number;
-  /** The first thousand of what is worth knowing and no damage: what refers to checkpoints that were pruned, for example. */
+  /** The first thousand findings that are no damage but worth knowing, such as references to pruned checkpoints. */
   remarks: readonly IntegrityProblem[];
 }
 
@@ -47,8 +47,8 @@ const schema = () =>
   });
 
 /**
- * Looks at every row of a file, or of one thread, without changing anything: a moment at a time, each in a transaction of its own, so
- * that others go on saving and the event loop goes on. What it finds is reported, not thrown.
+ * Checks every row of a file, or of one thread, without changing anything. It works in short transactions, so others can save and
+ * the event loop isn't blocked. Problems are reported, not thrown.
  *
  * @throws {TurnsError} INVALID_OPTION; THREAD_NOT_FOUND; STORE_CLOSED, STORE_BUSY, STORE_FAILED
  */

@@ -4,30 +4,31 @@ import type { TurnSaver } from "../saver";
 import type { ResealCounts, Store } from "../store/store";
 import { isAlive } from "../turns/process-identity";
 
-/** What {@link rotateKeys} did. */
+/** The result of {@link rotateKeys}. */
 export interface RotationReport {
   /** The key under which everything is sealed now. */
   keyId: string;
-  /** How many rows were sealed anew, by kind; those that were already are not counted. */
+  /** How many rows were sealed again, by kind. Rows that already had the current key don't count. */
   resealed: ResealCounts;
-  /** How many keys the database does not need any more. */
+  /** How many keys the database no longer needs. */
   retired: number;
 }
 
 /**
- * Seals all that is stored under the current key of the saver's option `encryption`, a little at a time beside whatever else goes on. When
- * it resolves, the database does not need its other keys any more. Interrupted, it goes on where it was when it is called again.
+ * Seals everything that is stored under the current key of the saver's option `encryption`. It works in short transactions, so
+ * other work continues. When it resolves, the database no longer needs its other keys. You can call it again after an
+ * interruption: it skips what is done.
  *
- * @returns how many rows were sealed anew, by kind
- * @throws {TurnsError} NOT_ENCRYPTED, CHECKPOINT_CORRUPTED for a row that does not open, UNKNOWN_KEY if another process has retired
- *   the key that is current here; no key has been given up then
+ * @returns how many rows were sealed again, by kind
+ * @throws {TurnsError} NOT_ENCRYPTED, CHECKPOINT_CORRUPTED for a row that does not open, UNKNOWN_KEY if another process has
+ *   retired the key that is current here; no key has been given up then
  */
 export async function rotateKeys(saver: TurnSaver): Promise<RotationReport> {
   const { store } = internalsOf(saver);
-  // What nobody can reach would keep the old keys in use.
+  // Unreachable rows would keep the old keys in use.
   await removeLeftovers(store, isAlive);
   const resealed: ResealCounts = { checkpoints: 0, values: 0, writes: 0, turns: 0, effects: 0, archived: 0 };
-  // Where another process goes on saving under an old key, what it saved is sealed anew too, until nothing is left.
+  // Another process may still save under an old key. Its rows are sealed again too, until none is left.
   for (;;) {
     let next: Awaited<ReturnType<Store["reseal"]>>["next"];
     do {

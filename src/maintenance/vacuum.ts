@@ -7,21 +7,24 @@ import { isAlive } from "../turns/process-identity";
 
 export interface VacuumReport {
   bytesBefore: number;
-  /** On disk, write-ahead log included. */
+  /** On disk, including the write-ahead log. */
   bytesAfter: number;
   /** Pages that are free and still in the file. */
   freePages: number;
-  /** `false`: the file was created without the means to give pages back; `vacuum(saver, { full: true })` writes it anew, once. */
+  /**
+   * `false`: the file was created without `auto_vacuum` and can't give pages back. `vacuum(saver, { full: true })` rewrites it,
+   * once.
+   */
   givesBack: boolean;
 }
 
 const vacuuming = z.strictObject({ full: z.boolean().default(false) });
 
 /**
- * Makes a saver's file as small as it can be, a little at a time.
+ * Makes a saver's file as small as it can be, in small steps.
  *
- * @param options.full writes the whole file anew; needed once for a file that another program created without `auto_vacuum`, which the
- *   report's `givesBack: false` tells. Nothing else can be saved meanwhile.
+ * @param options.full rewrites the whole file. It's needed once for a file that another program created without `auto_vacuum`,
+ *   which the report shows as `givesBack: false`. Nothing else can be saved meanwhile.
  * @throws {TurnsError} INVALID_OPTION, and what the store throws
  */
 export async function vacuum(saver: TurnSaver, options: { full?: boolean } = {}): Promise<VacuumReport> {

@@ -13,9 +13,9 @@ import { isKeyId, type MasterKey, type ResolvedKeys } from "./keys";
 import { assertWellFormed, corruptedRow, encodeParts, type Identity, rowName, type Sealing, sha256, unknownKey } from "./sealing";
 
 /**
- * Of an encrypted database.
+ * The sealing of an encrypted database.
  *
- * @param keys the current key seals, every one of them opens
+ * @param keys the current key seals; all of them open
  * @param secret the database's, from `createDatabaseSecret` or `unwrapSecret`
  */
 export function encryptedSealing(keys: ResolvedKeys, secret: Uint8Array): Sealing {
@@ -37,7 +37,7 @@ export function encryptedSealing(keys: ResolvedKeys, secret: Uint8Array): Sealin
     seal(threadId, identity, text) {
       assertWellFormed(threadId, text);
       const key = threads.of(threadId).seal(keys.current);
-      // Given a string, `update` would encode it itself, and take twice as long for a large one.
+      // Given a string, `update` would encode it itself and take twice as long for a large one.
       return sealBytes(key, header, associated(threadId, identity), Buffer.from(text, "utf8"));
     },
 
@@ -78,22 +78,25 @@ const notEncrypted = (threadId: string, identity: Identity): TurnsError =>
     data: { threadId, identity },
   });
 
-/** Threads whose keys are kept. Deriving them again costs as much as sealing ten small texts. */
+/** How many threads' keys are kept. Deriving them again costs as much as sealing ten small texts. */
 const CAPACITY = 1_000;
 const NO_SALT = new Uint8Array(0);
 
 interface ThreadKeys {
   readonly address: KeyObject;
   readonly checksum: KeyObject;
-  /** For sealing under a master key: from the master key, so that a new one protects new rows from whoever knows the old one. */
+  /**
+   * The key that seals. It's derived from the master key, so a new master key protects new rows from anybody who knows the old
+   * one.
+   */
   seal(master: MasterKey): KeyObject;
 }
 
 /**
- * Derives the keys of threads and keeps those of the threads used last.
+ * Derives the keys of threads and keeps those of the last used threads.
  *
- * Addresses and checksums come from the database's secret, which outlives every master key; the secret is also the salt of the
- * sealing keys, so that rows of two databases with one master key cannot be exchanged.
+ * Addresses and checksums come from the database's secret, which outlives every master key. The secret is also the salt of the
+ * sealing keys, so rows can't be exchanged between two databases with one master key.
  */
 class ThreadKeyring {
   readonly #secret: Buffer;
@@ -108,7 +111,7 @@ class ThreadKeyring {
   of(threadId: string): ThreadKeys {
     const known = this.#threads.get(threadId);
     const keys = known ?? this.#derive(threadId);
-    // A Map lists its keys by age: taking one out and putting it back makes it the youngest.
+    // A Map lists its keys by age. Deleting a key and setting it again makes it the youngest.
     if (known !== undefined) this.#threads.delete(threadId);
     else if (this.#threads.size >= CAPACITY) this.#threads.delete(this.#threads.keys().next().value as string);
     this.#threads.set(threadId, keys);
@@ -131,13 +134,13 @@ class ThreadKeyring {
   }
 }
 
-/** What a derived key is for; it goes into the derivation, so that no key ever serves two purposes. */
+/** What a derived key is for. It is part of the derivation, so no key ever serves two purposes. */
 type Purpose = "wrap" | "seal" | "address" | "checksum";
 
 /**
  * Derives a key of 32 bytes with HKDF-SHA-256.
  *
- * @param scope whose key it is, the thread's for example; hashed, because HKDF in Node takes no more than 1024 bytes
+ * @param scope whose key it is, for example the thread's. It's hashed, because HKDF in Node takes no more than 1024 bytes.
  */
 export function deriveKey(from: KeyObject, salt: Uint8Array, purpose: Purpose, ...scope: readonly string[]): KeyObject {
   const info = `turns/1/${purpose}/${sha256(encodeParts(scope))}`;
@@ -170,7 +173,10 @@ export function headerOf(keyId: string): Buffer {
   return Buffer.concat([named, createHash("sha256").update(named).digest().subarray(0, CHECK_BYTES)]);
 }
 
-/** The key id in the header; undefined if the bytes are not in this format. Nothing is verified: for bytes that are opened next. */
+/**
+ * The key id in the header; undefined if the bytes aren't in this format. Nothing is verified: use it for bytes that are opened
+ * next.
+ */
 function claimedKeyId(sealed: Uint8Array): string | undefined {
   const length = sealed[1];
   if (sealed[0] !== FORMAT || length === undefined || sealed.length < headerBytes(length) + NONCE_BYTES + TAG_BYTES)
@@ -188,7 +194,8 @@ export function sealedKeyId(sealed: Uint8Array): string | undefined {
 }
 
 /**
- * Encrypts and authenticates. The nonce is drawn anew each time, so a key should not seal more than 2^32 times: keys are per thread.
+ * Encrypts and authenticates. Each call draws a new nonce, so one key should not seal more than 2^32 times; that's why keys are
+ * per thread.
  *
  * @param header of {@link headerOf}
  * @param associated what {@link openBytes} must be given again
@@ -203,10 +210,10 @@ export function sealBytes(key: KeyObject, header: Buffer, associated: string, co
 }
 
 /**
- * Undoes {@link sealBytes}.
+ * Opens what {@link sealBytes} sealed.
  *
  * @param sealed bytes in which {@link claimedKeyId} found a key id
- * @returns undefined unless key, associated data and every byte are those of the sealing
+ * @returns undefined unless the key, the associated data and every byte match
  */
 export function openBytes(key: KeyObject, associated: string, sealed: Uint8Array): Buffer | undefined {
   const bytes = asBuffer(sealed);

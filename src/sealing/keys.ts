@@ -4,19 +4,20 @@ import { z } from "zod";
 import { TurnsError } from "../errors";
 import { unknownOption } from "../unknown-option";
 
-/** Keys by id, and the id of the one that seals from now on. The others open what was sealed under them. */
+/** Keys by id, and the id of the one that seals from now on. The others only open what was sealed under them. */
 export interface KeySet {
   keys: Readonly<Record<string, KeyInput>>;
   current: string;
 }
 
 /**
- * Fetches keys, from a vault for instance. It is called once, when the database is opened, with the ids of all keys under which the
- * database holds data (none, if it is new), and returns those and the current one: saving and loading never wait for a key.
+ * Fetches keys, for instance from a vault. It's called once, when the database is opened, so saving and loading never wait for a
+ * key. It gets the ids of all keys under which the database holds data (none if it's new), and returns those keys and the current
+ * one.
  */
 export type KeyProvider = (keyIds: readonly string[]) => KeySet | Promise<KeySet>;
 
-/** One key (its id is `"default"` unless given), several, or something that fetches them. */
+/** One key (its id is `"default"` unless given), several keys, or a function that fetches them. */
 export type EncryptionOption = { key: KeyInput; keyId?: string } | KeySet | { provider: KeyProvider };
 
 const DEFAULT_KEY_ID = "default";
@@ -41,8 +42,8 @@ const provided = () =>
   });
 
 /**
- * For the options of a saver. Only the shape is checked here; the keys are when they are resolved. Refusals are this room's own
- * errors and not zod's issues, because what reports an issue quotes the value, and here the value may be a key.
+ * For the options of a saver. Only the shape is checked here; the keys are checked when they are resolved. The errors are our own
+ * and not zod's issues, because an issue may quote the value, and here the value may be a key.
  *
  * @throws {TurnsError} INVALID_OPTION
  */
@@ -56,10 +57,10 @@ export const encryptionSchema = () =>
     });
 
 /**
- * The keys an option names. Answers at once, unless a provider answers with a promise.
+ * The keys that an option names. Answers at once, unless a provider returns a promise.
  *
  * @param keyIds those under which the database holds data; see `sealedKeyIds`
- * @throws {TurnsError} INVALID_OPTION for what is no option, no key, or a key of the wrong kind
+ * @throws {TurnsError} INVALID_OPTION for an invalid option, and for a key that is malformed or of the wrong kind
  * @throws {TurnsError} KEY_PROVIDER_FAILED with the provider's own error as `cause`
  */
 export function resolveKeys(
@@ -141,13 +142,13 @@ function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
 /** 32 random bytes: as bytes, as 64 hexadecimal digits, or as base64 (also base64url, also without padding). */
 export type KeyInput = Uint8Array | string;
 
-/** A master key. Held as a `KeyObject`, which no logger and no `JSON.stringify` prints. */
+/** A master key. A `KeyObject` isn't printed by loggers or by `JSON.stringify`. */
 export interface MasterKey {
   readonly id: string;
   readonly key: KeyObject;
 }
 
-/** Master keys, checked: what is sealed goes under `current`, what is opened under the key it names. */
+/** Master keys, checked. `current` seals; the key that a row names opens it. */
 export interface ResolvedKeys {
   readonly current: MasterKey;
   readonly byId: ReadonlyMap<string, MasterKey>;
@@ -157,7 +158,7 @@ export interface ResolvedKeys {
  * Checks a set of keys, and copies them.
  *
  * @param input key by key id
- * @throws {TurnsError} INVALID_OPTION for an id or a key that is none, for one key under two ids, and if `current` is not among them
+ * @throws {TurnsError} INVALID_OPTION for a malformed id or key, for one key under two ids, and if `current` is not among them
  */
 function toResolvedKeys(input: Readonly<Record<string, unknown>>, current: string): ResolvedKeys {
   const byId = new Map<string, MasterKey>();
@@ -176,7 +177,7 @@ function toResolvedKeys(input: Readonly<Record<string, unknown>>, current: strin
   return { current: found, byId };
 }
 
-/** Never puts any part of a key into an error, not even of one that is malformed: it is still close to a secret. */
+/** Parses a key. Errors never contain any part of a key, not even of a malformed one: it's still close to a secret. */
 function keyBytes(value: unknown, id: string): Buffer {
   const expected = "32 random bytes (a Uint8Array, 64 hexadecimal digits, or base64)";
   if (typeof value === "string") {
@@ -200,12 +201,12 @@ function decodeKey(text: string): Buffer | undefined {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, "hex");
   if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return undefined;
   const bytes = Buffer.from(text, "base64");
-  // The last character carries two bits that are not part of the key; where they are set, something was mistyped.
+  // The last character carries two bits that aren't part of the key. If they are set, something was mistyped.
   const canonical = text.replaceAll("-", "+").replaceAll("_", "/").replace("=", "");
   return bytes.toString("base64").replace("=", "") === canonical ? bytes : undefined;
 }
 
-/** Refuses what 32 random bytes are never like (odds below 10^-13): one byte over and over, or a line of text. */
+/** Refuses what 32 random bytes never look like (odds below 10^-13): one repeated byte, or a line of text. */
 function random(bytes: Buffer, id: string): Buffer {
   const found = bytes.every((byte) => byte === bytes[0])
     ? "the same byte 32 times"

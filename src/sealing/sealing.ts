@@ -1,31 +1,31 @@
 import * as crypto from "node:crypto";
 import { TurnsError } from "../errors";
 
-/** What stands beside a row's thread id in its identity: table, namespace, checkpoint, channel, version and so on, in a fixed order. */
+/** What identifies a row besides its thread id: table, namespace, checkpoint, channel, version and so on, in a fixed order. */
 export type Identity = readonly (string | number)[];
 
-/** What a checksum is taken over. `undefined` and `null` count as the same, because the database has one NULL for both. */
+/** A part of what a checksum covers. `undefined` and `null` count as the same, because the database has one NULL for both. */
 export type Part = string | number | null | undefined;
 
 /**
- * Turns texts into what the database keeps, and back. It knows no SQL; whoever stores a text names the row it is stored in.
+ * Turns texts into what the database keeps, and back. It knows no SQL; the caller names the row that a text is stored in.
  *
- * Everything is synchronous: the keys are there before the first row is written, so that a save commits before it returns.
+ * Everything is synchronous: the keys are there before the first row is written, so a save commits before it returns.
  */
 export interface Sealing {
   /** Whether texts are stored encrypted. */
   readonly encrypted: boolean;
 
-  /** The id of the key that seals; undefined where nothing is sealed. */
+  /** The id of the key that seals; undefined if nothing is sealed. */
   readonly keyId: string | undefined;
 
-  /** What everything begins with that is sealed under that key, and nothing else; empty where nothing is sealed. */
+  /** The first bytes of everything that is sealed under that key, and of nothing else; empty if nothing is sealed. */
   readonly header: Buffer;
 
   /**
-   * The address of a text by its content, 43 characters of base64url: its SHA-256, or in an encrypted database HMAC-SHA-256 under a
-   * key of the thread, so that nobody without the keys can tell whether a text they guess is stored. It does not depend on which
-   * master key is current.
+   * The address of a text by its content, 43 characters of base64url. It's the text's SHA-256, or in an encrypted database its
+   * HMAC-SHA-256 under a key of the thread: without the keys nobody can check whether a guessed text is stored. It doesn't depend
+   * on the current master key.
    *
    * @throws {TurnsError} UNSERIALIZABLE_VALUE for a text with a lone surrogate, which would share its address with another text
    */
@@ -33,17 +33,17 @@ export interface Sealing {
 
   /**
    * A checksum over a row's identity and contents, 43 characters of base64url: SHA-256, or HMAC-SHA-256 under another key of the
-   * thread. Parts keep their borders and types: `("a", "b")`, `("ab")` and `(1)`, `("1")` all differ.
+   * thread. Parts keep their borders and types: `("a", "b")` and `("ab")` differ, and so do `(1)` and `("1")`.
    *
-   * @throws {TurnsError} STATE_INVARIANT_VIOLATED for NaN and the infinities, which a database does not give back
+   * @throws {TurnsError} STATE_INVARIANT_VIOLATED for NaN and the infinities, which a database does not return
    */
   checksum(threadId: string, ...parts: readonly Part[]): string;
 
   /**
-   * The form in which a text is stored: itself, or in an encrypted database bytes that only {@link open} with the same thread id
-   * and identity accepts. Two calls never give the same bytes.
+   * The form in which a text is stored. In an encrypted database that is bytes that only {@link open} with the same thread id and
+   * identity accepts, and two calls never give the same bytes. Otherwise it's the text itself.
    *
-   * @throws {TurnsError} UNSERIALIZABLE_VALUE for a text with a lone surrogate, which would come back as another character
+   * @throws {TurnsError} UNSERIALIZABLE_VALUE for a text with a lone surrogate, which would be read as another character
    */
   seal(threadId: string, identity: Identity, text: string): string | Buffer;
 
@@ -58,7 +58,7 @@ export interface Sealing {
   open(threadId: string, identity: Identity, stored: string | Uint8Array): string;
 }
 
-/** Of a database without encryption: texts are stored as they are. */
+/** For a database without encryption: texts are stored as they are. */
 export const plainSealing: Sealing = {
   encrypted: false,
   keyId: undefined,
@@ -88,10 +88,10 @@ export const plainSealing: Sealing = {
 };
 
 /**
- * Writes parts one after the other so that no two lists give the same text, whatever the parts contain. A string is preceded by its
- * length rather than quoted: it may be a megabyte, and quoting would copy it character by character.
+ * Joins parts so that no two lists give the same text, no matter what the parts contain. A string is preceded by its length
+ * rather than quoted: it may be a megabyte, and quoting would copy it character by character.
  *
- * @returns well-formed Unicode, so that UTF-8 keeps what tells lists apart
+ * @returns well-formed Unicode, so that UTF-8 keeps lists apart
  * @throws {TurnsError} STATE_INVARIANT_VIOLATED for a number that is not finite
  */
 export function encodeParts(parts: readonly Part[]): string {
@@ -102,7 +102,7 @@ export function encodeParts(parts: readonly Part[]): string {
 
 function encodePart(part: Part): string {
   if (typeof part === "string") {
-    // JSON escapes lone surrogates; as they are, UTF-8 would turn every one of them into the same character.
+    // JSON escapes lone surrogates. Unescaped, UTF-8 would turn all of them into the same character.
     return part.isWellFormed() ? `s${part.length}:${part}` : `j${JSON.stringify(part)}`;
   }
   if (part === null || part === undefined) return "z;";
@@ -113,7 +113,7 @@ function encodePart(part: Part): string {
   });
 }
 
-/** `crypto.hash` takes two thirds of the time, and is missing before Node 20.12. */
+/** `crypto.hash` takes a third less time, and is missing before Node 20.12. */
 const hash = (crypto as { hash?: typeof crypto.hash }).hash;
 
 /** SHA-256 of the text as UTF-8, 43 characters of base64url. */
@@ -122,7 +122,7 @@ export const sha256: (text: string) => string =
     ? (text) => crypto.createHash("sha256").update(text, "utf8").digest("base64url")
     : (text) => hash("sha256", text, "base64url");
 
-/** What a row is called in messages: its identity is ids and versions, never contents. */
+/** What a row is called in messages. Its identity holds ids and versions, never contents. */
 export function rowName(threadId: string, identity: Identity): string {
   return `Row ${JSON.stringify([...identity])} of thread ${JSON.stringify(threadId)}`;
 }

@@ -6,7 +6,7 @@ import { encodeParts, plainSealing, type Sealing, unknownKey } from "./sealing";
 
 /** What the storage layer finds when it opens a database. */
 export interface FoundInDatabase {
-  /** The database's secret as often as it is stored: once per key id under which there is data. */
+  /** All stored copies of the database's secret: one per key id under which there is data. */
   wrapped: readonly Uint8Array[];
   /** Whether no text has been stored yet. */
   empty: boolean;
@@ -14,11 +14,14 @@ export interface FoundInDatabase {
 
 export interface Unlocked {
   sealing: Sealing;
-  /** The secret wrapped under the current key, if it is not stored yet; it must be, before anything is sealed. */
+  /** The secret wrapped under the current key, if it isn't stored yet. Store it before anything is sealed. */
   toStore: { keyId: string; wrapped: Buffer } | undefined;
 }
 
-/** The ids of the keys a database needs; what a key provider is asked for. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * The ids of the keys that a database needs. A key provider is asked for these.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 export function sealedKeyIds(wrapped: readonly Uint8Array[]): string[] {
   return wrapped.map((bytes) => {
     const keyId = sealedKeyId(bytes);
@@ -28,9 +31,11 @@ export function sealedKeyIds(wrapped: readonly Uint8Array[]): string[] {
 }
 
 /**
- * Decides how a database is read and written. Every key it needs is tried here, so that a missing or wrong one is noticed when the
- * database is opened and not at the first old row. To be called, and `toStore` stored, inside one write transaction: of two
- * processes that open a new database, the second must find the secret of the first.
+ * Decides how a database is read and written. It tries every key that the database needs, so a missing or wrong key is noticed on
+ * opening and not at the first old row.
+ *
+ * Call it, and store `toStore`, inside one write transaction: if two processes open a new database, the second must find the
+ * secret of the first.
  *
  * @param keys undefined: no encryption was asked for
  * @throws {TurnsError} ENCRYPTED if keys are needed and none are given
@@ -70,11 +75,13 @@ const notEncrypted = (): TurnsError =>
   });
 
 const WHAT = "the secret of this database";
-/** Rows begin with "turns": a secret never opens as one, nor one as a secret. */
+/** Rows begin with "turns", so a secret never opens as a row, nor a row as a secret. */
 const ASSOCIATED = encodeParts(["turns database secret"]);
 const NO_SALT = new Uint8Array(0);
 
-/** 32 random bytes, drawn once per database: the root of its addresses and checksums, whichever master key is current. */
+/**
+ * 32 random bytes, drawn once per database. Its addresses and checksums derive from them, independent of the current master key.
+ */
 export function createDatabaseSecret(): Buffer {
   return randomBytes(32);
 }
@@ -85,7 +92,7 @@ export function wrapSecret(secret: Uint8Array, master: MasterKey): Buffer {
 }
 
 /**
- * The secret that was wrapped. Because every database has one, this is also where a wrong key is noticed.
+ * The secret that was wrapped. Every database has one, so a wrong key is noticed here.
  *
  * @throws {TurnsError} UNKNOWN_KEY if the key it was wrapped under is not given
  * @throws {TurnsError} WRONG_KEY if the key of that id is another one, or the wrapped bytes were changed

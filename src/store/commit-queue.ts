@@ -11,19 +11,18 @@ import { areWritten } from "./ops/thread-rows";
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
 
-/** What requests of one kind have in common. */
+/** What all requests of one kind share. */
 export interface Operation<A extends unknown[] = unknown[], T = unknown> {
-  /** Made anew for each attempt. */
+  /** Makes a new program for each attempt. */
   program(session: Session, ...args: A): Program<T>;
-  /** Whether parts of it (turns) may fail without it. */
+  /** Whether parts of it (turns) may fail without failing the request. */
   hasParts?: boolean;
-  /** Whether it knows what the others of its transaction leave for the end of it. */
+  /** Whether it sees what other programs of its transaction leave for the end of the transaction. */
   isLight?: boolean;
   /** The graph whose state it saves. */
   saves?(...args: A): Place;
-  /** Whether it isn't to be committed if this, handed in before it, can't be: a Thought of a node that then doesn't run. */
+  /** Whether it must not be committed if this save, handed in before it, can't be: a Thought of a node that then doesn't run. */
   needs?(saved: Place, ...args: A): boolean;
-  /** Of its failpoints. */
   name?: CommitName | undefined;
   details?(...args: A): FailpointDetails;
 }
@@ -35,13 +34,12 @@ interface Place {
 
 type Outcome = { value: unknown } | { error: unknown };
 
-/** Something to commit. */
 class Job {
-  /** What the program returned, as long as it isn't known whether it will be committed. */
+  /** What the program returned. It counts only once it's committed. */
   value: unknown;
   outcome: Outcome | undefined;
   isAlone = false;
-  /** Why its turns are left out, if they are: one has taken the whole transaction back. */
+  /** Why its turns are left out, if they are: one of them rolled the whole transaction back. */
   leftOut: { error: unknown } | undefined;
   #resolve: ((value: unknown) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
@@ -55,12 +53,15 @@ class Job {
     return this.outcome !== undefined && "error" in this.outcome;
   }
 
-  /** Whether its turns may still be left out, to have the rest committed. */
+  /** Whether its turns may still be left out so that the rest can be committed. */
   get hasParts(): boolean {
     return this.operation.hasParts === true && !this.isAlone;
   }
 
-  /** For tests. @throws what the handler of the failpoint throws */
+  /**
+   * For tests.
+   * @throws the error of the failpoint's handler
+   */
   reach(when: "before" | "within" | "after"): void {
     const { operation } = this;
     if (operation.name !== undefined) failpoint(`${operation.name}.${when}`, () => operation.details?.(...this.args) ?? {});
@@ -74,7 +75,7 @@ class Job {
 
   committed(): void {
     try {
-      // A handler may throw behind the commit too.
+      // A handler may also throw after the commit.
       this.reach("after");
     } catch (error) {
       return this.end({ error });
@@ -82,7 +83,6 @@ class Job {
     this.end({ value: this.value });
   }
 
-  /** For who waits. */
   settled(): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -91,7 +91,10 @@ class Job {
     });
   }
 
-  /** What came of it, once it is settled. @throws what it failed with */
+  /**
+   * The outcome, once it is settled.
+   * @throws its failure
+   */
   get result(): unknown {
     if (this.outcome === undefined) throw new Error("the request was not committed");
     if ("error" in this.outcome) throw this.outcome.error;
@@ -99,7 +102,7 @@ class Job {
   }
 }
 
-/** A program has failed, and not the transaction; or a test let it fail at a failpoint, where another try would be none. */
+/** A program failed, not the transaction. Or a test made it fail at a failpoint, where a retry would test nothing. */
 class JobFailed extends Error {
   constructor(
     readonly job: Job,
@@ -111,18 +114,20 @@ class JobFailed extends Error {
 }
 
 /**
- * Commits requests in the order in which they were handed in. All that one macrotask of the event loop hands in is one transaction, at its
- * end: at a node's boundary LangGraph hands in the node's Action, its writes, the next checkpoint and the next Thoughts in one (design,
- * *One commit per node boundary*). Whoever has to read what is saved, or must not go on before it is, commits all of it at once.
+ * Commits requests in the order in which they were handed in.
  *
- * If one request fails, the others are committed without it. If the transaction as a whole fails, it is taken apart: each request is
- * committed by itself, so that one turn that can't be saved costs nobody else's checkpoint (S1.9).
+ * All requests of one macrotask form one transaction, committed at the end of the macrotask. At a node's boundary, LangGraph
+ * hands in the node's Action, its writes, the next checkpoint and the next Thoughts in one macrotask (design, *One commit per
+ * node boundary*). A caller that must read what is saved, or wait for it, commits all of it at once.
+ *
+ * If one request fails, the others are committed without it. If the transaction as a whole fails, each request is committed by
+ * itself, so that one turn that can't be saved costs nobody else's checkpoint (S1.9).
  */
 export class CommitQueue {
   readonly #session: Session;
   #jobs: Job[] = [];
   #isScheduled = false;
-  /** Resolves when what was begun last is over; undefined if nothing is under way. */
+  /** Resolves when the last started work is finished; undefined if none is under way. */
   #last: Promise<unknown> | undefined;
 
   constructor(session: Session) {
@@ -144,7 +149,7 @@ export class CommitQueue {
     void this.commit();
   };
 
-  /** Commits the request with all that was handed in before it: at once, unless somebody else has the lock. */
+  /** Commits the request with everything handed in before it: at once, unless another process has the lock. */
   now<A extends unknown[], T>(operation: Operation<A, T>, ...args: A): Awaitable<T> {
     const job = this.#add(operation, args);
     const committed = this.commit();
@@ -152,7 +157,7 @@ export class CommitQueue {
     return (committed as Promise<void>).then(() => job.result as T);
   }
 
-  /** {@link now}, after all that was handed in before, in a transaction of its own that doesn't wait for the disk. */
+  /** {@link now} without waiting for the disk. The request has a transaction of its own, after everything handed in before. */
   unsynced<A extends unknown[], T>(operation: Operation<A, T>, ...args: A): Awaitable<T> {
     void this.commit();
     const job = newJob(operation, args);
@@ -161,20 +166,21 @@ export class CommitQueue {
     return job.result as T;
   }
 
-  /** Reads behind what was handed in before; all that the program reads is one state of the database. */
+  /** Reads after committing what was handed in before. Everything the program reads is one state of the database. */
   read<T>(program: () => Program<T>): Awaitable<T> {
     return this.behind(() => this.#session.engine.read(() => this.#session.transaction(program())));
   }
 
-  /** Does something behind all that was handed in before. */
+  /** Does something after everything that was handed in before. */
   behind<T>(work: () => Awaitable<T>): Awaitable<T> {
     void this.commit();
     return this.#inTurn(work);
   }
 
   /**
-   * Commits all that was handed in. It never throws: each request has its own outcome. While an engine has not answered the last commit,
-   * this one waits behind it, so that nothing overtakes what has to be tried again, and a read doesn't see what was handed in after it.
+   * Commits everything that was handed in. It never throws: each request has its own outcome. While an engine hasn't answered the
+   * last commit, this one waits for it. So nothing overtakes a request that must be retried, and a read doesn't see what was
+   * handed in after it.
    */
   commit(): Awaitable<void> {
     const jobs = this.#jobs;
@@ -184,8 +190,8 @@ export class CommitQueue {
   }
 
   /**
-   * Begins work when all that was begun before is over: a commit, when the last of its jobs is settled. Each waits only for what was begun
-   * before it, so that nothing can wait for itself.
+   * Starts work when all work started before is finished; for a commit, when its last job is settled. Each waits only for earlier
+   * work, so nothing can wait for itself.
    */
   #inTurn<T>(work: () => Awaitable<T>): Awaitable<T> {
     const result = this.#last === undefined ? work() : this.#last.then(work);
@@ -267,7 +273,7 @@ export class CommitQueue {
     return undefined;
   }
 
-  /** Whether a commit was carried out, the database tells: the rows of its threads are those that it wrote, or not. */
+  /** Asks the database whether a commit was carried out: if it was, the rows of its threads are those that it wrote. */
   #settle(jobs: readonly Job[], written: readonly WrittenThread[], { cause }: CommitInDoubt): Awaitable<void> {
     const settled = (isThere: boolean): Awaitable<void> => (isThere ? committed(jobs) : this.#together(jobs));
     const failed = (): void => {
@@ -281,7 +287,7 @@ export class CommitQueue {
     }
   }
 
-  /** Each by itself, in order, but for those that need one that failed. */
+  /** Commits each by itself, in order. Requests that need a failed one are left out. */
   #apart(jobs: readonly Job[]): Awaitable<void> {
     for (const job of jobs) job.isAlone = true;
     return inOrder(jobs, (job) => {

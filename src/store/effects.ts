@@ -1,6 +1,6 @@
 import type { EFFECTS, RowOf } from "./tables";
 
-/** `settledBy` of what somebody settled as belonging to the past. */
+/** `settledBy` of an effect that a person settled as belonging to the past. */
 export const SETTLED_AS_HISTORY = "history";
 
 /** A row of the journal of side effects. */
@@ -23,8 +23,8 @@ export function pathOf(nodeNs: string): string {
 }
 
 /**
- * Where node tasks stand in their graphs, the outermost first: the step, and for a task that was sent or called its index, `2|1.0`.
- * A graph that is begun anew gives it again.
+ * Where node tasks stand in their graphs, the outermost first: the step, and the index of a task that was sent or called
+ * (`2|1.0`). A graph that starts again repeats the same spots.
  */
 export function spotOf(tasks: readonly { step: number; path: readonly unknown[] }[]): string {
   return tasks
@@ -32,7 +32,7 @@ export function spotOf(tasks: readonly { step: number; path: readonly unknown[] 
     .join("|");
 }
 
-/** The steps of a spot. Of two tasks of the same steps the index tells that they are not the same one. */
+/** The steps of a spot. Two tasks with the same steps differ by their index. */
 export function stepsOf(spot: string): string {
   return spot.replaceAll(/\.[^|]*/g, "");
 }
@@ -43,22 +43,22 @@ export function sendsOf(spot: string): string {
 }
 
 /**
- * The attempts that an effect's node runs inside of, the outermost first: the root node task, a slash, and the ids of the attempts with
- * dots between. What happens in an attempt, at whatever depth and on whatever thread, may begin anew with the next one. The node's own
- * attempt is left out, since by its node task its next one finds what it did; that of a node of the outermost graph stays.
+ * The attempts that an effect's node runs inside, the outermost first: the root node task, a slash, and the ids of the attempts
+ * with dots between. What happens in an attempt, at any depth and on any thread, may start again with the next one. The node's
+ * own attempt is left out, because the next attempt finds its effects by node task. For a node of the outermost graph it stays.
  */
 export function runOf(rootNodeTaskId: string, attemptIds: readonly string[]): string {
   return `${rootNodeTaskId}/${(attemptIds.length > 1 ? attemptIds.slice(0, -1) : attemptIds).join(".")}`;
 }
 
-/** How many of the outermost attempts two runs of one root node task have in common. */
+/** How many of the outermost attempts two runs of one root node task share. */
 export function commonAttempts(run: string, other: string): number {
   const [left, right] = [run, other].map((each) => each.slice(each.indexOf("/") + 1).split(".")) as [string[], string[]];
   const differs = left.findIndex((id, depth) => id !== right[depth]);
   return differs === -1 ? left.length : differs;
 }
 
-/** Whether a spot's task at a depth is one that a functional entrypoint called: it belongs to the graph that its caller belongs to. */
+/** Whether a functional entrypoint called the spot's task at this depth. The task then belongs to its caller's graph. */
 export function isCalledAt(spot: string, depth: number): boolean {
   return spot.split("|")[depth]?.endsWith(",true]") === true;
 }

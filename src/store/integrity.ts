@@ -2,17 +2,17 @@
  * What is wrong with a row:
  *
  * - `unreadable` SQLite itself finds the file damaged
- * - `checksum` the row, the chunk or the list is not what was saved
- * - `sealing` it does not open with the keys at hand, or stands unencrypted in an encrypted database
- * - `format` a column holds what is never written there
- * - `reference` what the row refers to is not there
- * - `list` the elements of a list have gaps, or its base does not fit
- * - `sequence` the row's number, or a checkpoint's position, is none of its thread's, beyond what the thread has taken, used twice, or out of order
+ * - `checksum` the row, the chunk or the list differs from what was saved
+ * - `sealing` it does not open with the given keys, or is unencrypted in an encrypted database
+ * - `format` a column holds a value that is never written there
+ * - `reference` the row refers to something that isn't there
+ * - `list` the elements of a list have gaps, or its base doesn't fit
+ * - `sequence` the row's number, or a checkpoint's position, belongs to another thread, is too large, used twice, or out of order
  * - `superseded` versions of one row contradict each other
  * - `thread` the row belongs to no thread
  * - `task` no task owns the row
  * - `turn` an Action without its Thought
- * - `archive` an archive of a rewind is not whole
+ * - `archive` an archive of a rewind is incomplete
  */
 export type ProblemKind =
   | "unreadable"
@@ -32,7 +32,7 @@ export type ProblemKind =
 export interface IntegrityProblem {
   kind: ProblemKind;
   table: string;
-  /** Undefined for what belongs to no thread, or to none that is there. */
+  /** Undefined if it belongs to no thread, or to none that exists. */
   threadId: string | undefined;
   /** The row, by its ids. */
   where: Readonly<Record<string, string | number | null>>;
@@ -60,18 +60,18 @@ export interface VerifyCounts {
   archived: number;
 }
 
-/** What one step has looked at, and found. */
+/** What one step has checked and found. */
 export interface VerifyStep {
-  /** The table that comes next; undefined when all is done. */
+  /** The table that comes next; undefined at the end. */
   table: string | undefined;
   threads: number;
   checked: Partial<VerifyCounts>;
   problems: readonly IntegrityProblem[];
-  /** What is worth knowing and no damage. */
+  /** Findings that are no damage but worth knowing. */
   remarks: readonly IntegrityProblem[];
 }
 
-/** A walk through the file, a moment at a time. */
+/** A walk through the file in short steps. */
 export interface Verification {
   step(): VerifyStep | Promise<VerifyStep>;
 }

@@ -4,7 +4,7 @@ export function namespaceAbove(ns: string): string {
   return cut === -1 ? "" : ns.slice(0, cut);
 }
 
-/** Whether a namespace is another one, or lies inside it. */
+/** Whether a namespace is the other one, or lies inside it. */
 export function isWithin(ns: string, outer: string): boolean {
   return outer === "" || ns === outer || ns.startsWith(`${outer}|`);
 }

@@ -6,7 +6,7 @@ export interface OfficialKey {
   checkpointId: string;
 }
 
-/** Text or bytes as they are in the file: the driver has not turned one into the other. */
+/** Text or bytes as they are in the file: the driver has not converted them. */
 export type OfficialBlob = string | Uint8Array | null;
 
 export interface OfficialWrite {
@@ -27,7 +27,7 @@ export interface OfficialRow extends OfficialKey {
   writes: readonly OfficialWrite[];
 }
 
-/** Every method throws a TurnsError for what the driver reports: CHECKPOINT_CORRUPTED, STORE_BUSY, STORE_FAILED, NOT_A_DATABASE. */
+/** Every method translates driver errors into a TurnsError: CHECKPOINT_CORRUPTED, STORE_BUSY, STORE_FAILED, NOT_A_DATABASE. */
 export interface OfficialSource {
   readonly file: string;
   has(threadId: string): boolean;
@@ -36,11 +36,11 @@ export interface OfficialSource {
   /** A page of a thread's checkpoints over all namespaces, smallest checkpoint id first. */
   keys(threadId: string, after: OfficialKey | undefined, limit: number): readonly OfficialKey[];
   row(threadId: string, key: OfficialKey): OfficialRow | undefined;
-  /** Writes to a channel on a checkpoint id, whatever the namespace: how the official saver looks up pending Sends. */
+  /** Writes to a channel on a checkpoint id, in any namespace: the official saver looks up pending Sends like this. */
   writesTo(channel: string, threadId: string, checkpointId: string): readonly OfficialWrite[];
-  /** How many writes belong to no checkpoint: rows that nobody can read. */
+  /** How many writes belong to no checkpoint. Nobody can read such rows. */
   orphans(threadId: string): number;
-  /** Keeps one state of the file for all that `work` reads; a writer beside it is not held up (WAL). */
+  /** Keeps one state of the file for all reads in `work`, without blocking a concurrent writer (WAL). */
   frozen<T>(work: () => Promise<T>): Promise<T>;
   close(): void;
 }

@@ -6,14 +6,14 @@ export interface TaskSpan {
   taskId: string;
   graphId: string;
   firstSeq: number;
-  /** The last seq that can be the task's: the one before the next interval begins. Infinity while it is the newest. */
+  /** The last seq that can belong to the task: the one before the next interval begins. Infinity for the newest task. */
   endSeq: number;
   createdAt: string;
-  /** What its turns used that were pruned since, by node; absent if none were. */
+  /** The tokens of its turns that were pruned since, by node; absent if there are none. */
   prunedTokens?: readonly NodeTokens[];
 }
 
-/** Folds intervals (seq ascending) into tasks, in the order in which they last ended. */
+/** Groups intervals (seq ascending) into tasks, ordered by the end of their last interval. */
 export function taskSpans(intervals: readonly TaskRow[]): TaskSpan[] {
   const spans = new Map<string, TaskSpan>();
   intervals.forEach((interval, index) => {

@@ -1,7 +1,7 @@
 /** A value that a statement binds. */
 export type Bound = string | number | null | Uint8Array;
 
-/** One statement for the engine; `returns` says what comes back. */
+/** One statement for the engine. `returns` names the form of its result. */
 export interface Statement {
   readonly text: string;
   readonly values: readonly Bound[];
@@ -9,14 +9,15 @@ export interface Statement {
   readonly returns: "one" | "all" | "arrays" | "count";
 }
 
-/** Carries a statement out. */
+/** Runs a statement. */
 export type Execute = (text: string, values: readonly Bound[], returns: Statement["returns"]) => unknown;
 
 /**
- * What an operation does, apart from the engine that carries it out: it yields statements, is given what they return, and returns its
- * result. All statements of a program run in one transaction; what the program throws rolls it back. An engine on the network answers later.
- * SQLite answers at once, so a program's statements are carried out where it would yield them. A program may be run again from its beginning, so it changes nothing
- * but the database and the facts that the transaction drops when it fails.
+ * An operation, independent of the engine: it yields statements, gets their results, and returns its own. All statements of a
+ * program run in one transaction, and an error rolls it back.
+ *
+ * An engine on the network answers later. SQLite answers at once, so its statements run where the program would yield them. A
+ * program may be run again from the start, so it changes only the database and the facts that a failed transaction drops.
  */
 export type Program<T = void> = Generator<Statement, T, unknown>;
 
@@ -34,13 +35,13 @@ export function* filtered<A>(items: Iterable<A>, work: (item: A) => Program<bool
   return kept;
 }
 
-/** `Array.some` with a program for each element; the rest is not asked for. */
+/** `Array.some` with a program for each element; it stops at the first match. */
 export function* anyOf<A>(items: Iterable<A>, work: (item: A) => Program<boolean>): Program<boolean> {
   for (const item of items) if (yield* work(item)) return true;
   return false;
 }
 
-/** A program that knows its answer. */
+/** A program with a fixed answer. */
 // eslint-disable-next-line require-yield -- there is nothing to ask
 export function* answered<T>(answer: T): Program<T> {
   return answer;

@@ -5,7 +5,7 @@ import type { RewindRow, Lease, RunRow } from "./store";
 /** Throws CHECKPOINT_CORRUPTED unless the two are equal (requirement S3.1). */
 export function verifyChecksum(stored: unknown, computed: string, what: string, data: Record<string, unknown>): void {
   if (stored === computed) return;
-  // A page that was damaged may give nothing, or bytes, where a text must be.
+  // A damaged page may give nothing, or bytes, where a text must be.
   const expected = typeof stored === "string" ? stored : String(stored);
   throw corrupted(what, `checksum ${expected.slice(0, 12)}…`, `contents with checksum ${computed.slice(0, 12)}…`, data);
 }
@@ -18,7 +18,7 @@ export function corrupted(what: string, expected: string, found: string, data: R
   });
 }
 
-/** With a capital letter, as a message begins. */
+/** Capitalises the first letter of a message. */
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 export function unknownThread(threadId: string): TurnsError {
@@ -29,7 +29,7 @@ export function unknownThread(threadId: string): TurnsError {
   });
 }
 
-/** Of a rewind to a point whose checkpoints a prune has removed. */
+/** For a rewind to a point whose checkpoints were pruned. */
 export function prunedBehind(threadId: string): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${JSON.stringify(threadId)} can't be rewound that far: the checkpoints of that task were pruned.`,
@@ -38,7 +38,7 @@ export function prunedBehind(threadId: string): TurnsError {
   });
 }
 
-/** @param what cannot be done before that rewind is finished, or given up */
+/** @param what what can't be done before that rewind is finished or abandoned */
 export function unfinishedRewind(rewind: RewindRow, what: string): TurnsError {
   const { id: rewindId, threadId, targetTaskId: toTask } = rewind;
   if (rewind.reason?.startsWith(SALVAGED) === true) return salvaged(rewind, what);
@@ -49,7 +49,7 @@ export function unfinishedRewind(rewind: RewindRow, what: string): TurnsError {
   });
 }
 
-/** Not a rewind, but what a salvage leaves behind where something is missing that had been done. */
+/** Salvage leaves this in place of a rewind where a record of completed work is missing. */
 function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, reason = "" }: RewindRow, what: string): TurnsError {
   return new TurnsError("REWIND_UNFINISHED", {
     problem: `${sentence(what)} is refused: the thread was rescued from a damaged file, where ${reason.slice(SALVAGED.length)}.`,
@@ -58,7 +58,7 @@ function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, rea
   });
 }
 
-/** @param holder who runs the thread by now */
+/** @param holder the run that has the thread now */
 export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
   const by = holder && { pid: holder.pid, host: holder.host, startedAt: new Date(holder.startedAt) };
   return new TurnsError("LEASE_LOST", {

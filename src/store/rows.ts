@@ -27,15 +27,15 @@ import {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The thread that a row belongs to, or is written to; none for the turns of CheckpointPersister. */
+/** The thread that a row belongs to or is written to; none for the turns of CheckpointPersister. */
 export interface RowOwner {
   readonly thread: number | null;
   readonly threadId: string | undefined;
 }
 
 /**
- * All that follows from the description of a table: its statements, and how its rows are written and read. Made once per table. A row is
- * an array in the order of the columns on the way in and out.
+ * Everything derived from the description of a table: its statements, and how its rows are written and read. Made once per table.
+ * A row is an array in column order on the way in and out.
  */
 export class Rows<T extends Table = Table> {
   readonly table: T;
@@ -85,17 +85,17 @@ export class Rows<T extends Table = Table> {
     this.update = `UPDATE ${table.name} SET ${changing.map(is).join(", ")} WHERE ${table.key.map(is).join(" AND ")}`;
   }
 
-  /** @param rest what stands behind the name of the table: a constant */
+  /** @param rest what follows the name of the table: a constant */
   select(rest: string): string {
     return `SELECT ${this.columns} FROM ${this.table.name} ${rest}`;
   }
 
-  /** {@link columns} of a table that the statement calls by another name. */
+  /** {@link columns} of a table that the statement gives another name. */
   of(alias: string): string {
     return this.#names.map((name) => `${alias}.${name}`).join(", ");
   }
 
-  /** A row as it is stored: with its checksum, and sealed. */
+  /** A row as it is stored: sealed, and with its checksum. */
   values(sealing: Sealing, owner: RowOwner, row: RowOf<T>): Bound[] {
     const stored = this.#plain(sealing, owner, row);
     if (this.#sealing === undefined) return stored;
@@ -105,20 +105,23 @@ export class Rows<T extends Table = Table> {
     return stored;
   }
 
-  /** What is updated in place of a row, and its key. */
+  /** The parts of a row that are updated in place, and its key. */
   changed(sealing: Sealing, owner: RowOwner, row: RowOf<T>): Bound[] {
     const stored = this.#plain(sealing, owner, row);
     return this.#changing.map((at) => stored[at] as Bound);
   }
 
-  /** A row that was read, opened and verified. @throws {TurnsError} CHECKPOINT_CORRUPTED, and what opening throws */
+  /**
+   * A row that was read: opened and verified.
+   * @throws {TurnsError} CHECKPOINT_CORRUPTED, and what opening throws
+   */
   parse(sealing: Sealing, threadId: string | undefined, raw: RawOf<T>): RowOf<T> {
     const plain = this.#opened(sealing, threadId, raw);
     this.#verify(sealing, threadId ?? "", plain);
     return this.#row(plain, threadId);
   }
 
-  /** {@link parse} for what is looked at because it may be damaged: nothing is opened, and nothing verified. */
+  /** {@link parse} for rows that may be damaged: nothing is opened, and nothing verified. */
   unverified(threadId: string | undefined, raw: RawOf<T>): RowOf<T> {
     return this.#row(
       this.#names.map((name) => (raw as Fields)[name] as Bound),
@@ -126,7 +129,10 @@ export class Rows<T extends Table = Table> {
     );
   }
 
-  /** The checksum that a stored row is to have. @throws what opening throws */
+  /**
+   * The checksum that a stored row should have.
+   * @throws what opening throws
+   */
   checksum(sealing: Sealing, threadId: string, raw: RawOf<T>): string {
     return this.#checksumOf(sealing, threadId, this.#opened(sealing, threadId, raw));
   }
@@ -157,7 +163,7 @@ export class Rows<T extends Table = Table> {
     return plain;
   }
 
-  /** What the sealed column of a row is sealed as, beside its thread. */
+  /** The identity of a row's sealed column, besides its thread. */
   identity(raw: Fields): Identity {
     return [this.#sealing?.kind ?? "", ...this.#identity.map((at) => raw[this.#names[at] as string] as string | number)];
   }
@@ -172,7 +178,7 @@ export class Rows<T extends Table = Table> {
     return sealing.checksum(threadId, ...parts);
   }
 
-  /** Others may insert rows with the seven columns of S1 alone: those have no checksum. */
+  /** Others may insert rows with only the seven columns of S1; such rows have no checksum. */
   #verify(sealing: Sealing, threadId: string, plain: readonly Bound[]): void {
     if (this.#checksum < 0) return;
     const stored = plain[this.#checksum];
@@ -212,7 +218,7 @@ export const TOMBSTONE_ROWS = new Rows(TOMBSTONES);
 export const TURN_ROWS = new Rows(TURNS);
 export const WRITE_ROWS = new Rows(WRITES);
 
-/** {@link Rows} of whichever table. */
+/** {@link Rows} of any table. */
 export interface AnyRows {
   readonly table: Table;
   readonly columns: string;

@@ -1,6 +1,6 @@
 /*
- * Sealed bytes in a column that is text by requirement S1, and JSON by its name. The codec escapes what owns the key "~", so no state
- * of a user looks like this.
+ * Sealed bytes in a column that must be text (requirement S1) and is JSON by its name. The codec escapes records with the key
+ * "~", so no user state looks like this.
  */
 export const SEALED_TEXT = '{"~":"sealed","v":"';
 const END = '"}';

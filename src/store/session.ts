@@ -8,40 +8,45 @@ import { turnValues } from "./turn-rows";
 
 export type { Program } from "./program";
 
-/** So many tags of threads are remembered. */
+/** How many thread tags are remembered. */
 const TAGS_MAX = 1_000;
-/** Something is known of so many threads. */
+/** How many threads' facts are remembered. */
 const THREADS = 256;
 
-/** A thread's row, as a transaction has written it. */
+/** A thread's row as a transaction has written it. */
 export interface WrittenThread {
   thread: number;
   checksum: string;
 }
 
-/** What one program left for the end of the transaction could not be written, whichever program runs just now. */
+/**
+ * What one program left for the end of the transaction couldn't be written. The program that runs at that moment isn't the cause.
+ */
 export class LeftUnwritten extends Error {
   constructor(override readonly cause: unknown) {
     super("a turn could not be written", { cause });
   }
 }
 
-/** What programs work with: the statements of the transaction that runs, and what is known from earlier ones. Texts are constants: values are always bound. */
+/**
+ * What programs work with: the statements of the current transaction, and the facts known from earlier ones. Statement texts are
+ * constants: values are always bound.
+ */
 export class Session {
   readonly engine: Engine;
-  /** What is known of threads, by their ids. */
+  /** Known facts, by thread id. */
   readonly threads = new Map<string, ThreadState>();
-  /** The threads of runs that are known to hold them. */
+  /** The thread of each run that is known to hold it. */
   readonly leases = new Map<string, string>();
-  /** Whether the key that rows are sealed under is known not to be retired. */
+  /** Whether it's known that the sealing key isn't retired. */
   isKeyCurrent = false;
-  /** Whether there are effects of runs of which nothing is saved; undefined if that is not known. */
+  /** Whether there are effects of runs that have saved nothing else; undefined if that's not known. */
   unsavedEffects: boolean | undefined;
-  /** The program that runs has a transaction of its own, in which its turns may fail without it. */
+  /** The current program has a transaction of its own, in which its turns may fail without it. */
   inParts = false;
-  /** Why the turns of the program that runs are left out, if they are. */
+  /** Why the turns of the current program are left out, if they are. */
   leftOut: { error: unknown } | undefined;
-  /** Threads that the transaction which runs has changed. */
+  /** Threads that the current transaction has changed. */
   readonly changed = new Set<ThreadState>();
   readonly #tags = new Map<string, string>();
   readonly #execute: Execute | undefined;
@@ -54,13 +59,13 @@ export class Session {
     this.#sealing = sealing;
   }
 
-  /** What stands between texts and stored bytes. */
+  /** Translates between texts and stored bytes. */
   get sealing(): Sealing {
     if (this.#sealing === undefined) throw new Error("the keys of this database are not there yet");
     return this.#sealing;
   }
 
-  /** Whether the keys of the database have come. */
+  /** Whether the keys of the database have arrived. */
   get isUnlocked(): boolean {
     return this.#sealing !== undefined;
   }
@@ -92,7 +97,7 @@ export class Session {
     return (yield { text, values, returns: "arrays" }) as T[];
   }
 
-  /** A new row of a thread, counted in the thread's own. */
+  /** Inserts a new row of a thread, and counts it in the thread's own row. */
   *insert<T extends Table>(key: ThreadState, rows: Rows<T>, row: RowOf<T>): Program {
     const { counted }: Table = rows.table;
     if (counted !== undefined) key.count(counted);
@@ -111,7 +116,7 @@ export class Session {
   }
 
   /**
-   * Runs the work of a transaction, and then writes the rows of the threads that it has changed. What is known of threads stays known as
+   * Runs the work of a transaction, then writes the rows of the threads that it has changed. Facts about threads stay valid as
    * long as nobody else has written to the database.
    *
    * @param written gets those rows
@@ -134,7 +139,7 @@ export class Session {
     }
   }
 
-  /** Writes what programs have left for the end of the transaction, for one that reads it from the database. */
+  /** Writes what programs have left for the end of the transaction, for a program that reads it from the database. */
   *flush(): Program {
     for (const key of this.changed) yield* this.flushTurns(key);
   }
@@ -156,7 +161,10 @@ export class Session {
     return { thread: row.thread, checksum: values.at(-2) as string };
   }
 
-  /** What is known now of threads, apart from what can be read again. @returns what brings it back after a part was rolled back */
+  /**
+   * Remembers the current facts, apart from those that can be read again.
+   * @returns a function that restores them after a part was rolled back
+   */
   savepoint(): () => void {
     const rows = new Map([...this.threads.values()].map((key) => [key, { ...key.row }]));
     return () => {
@@ -168,7 +176,6 @@ export class Session {
     };
   }
 
-  /** Nothing is known any more. */
   forget(): void {
     this.threads.clear();
     this.leases.clear();

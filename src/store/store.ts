@@ -5,10 +5,10 @@ import type { Verification } from "./integrity";
 import type { NAMES, RowOf, SNAPSHOTS, TASKS, TURNS } from "./tables";
 
 /**
- * The one interface between what a checkpoint, a turn or a rewind *means* and the database that keeps it.
+ * The one interface between the meaning of a checkpoint, turn or rewind and the database that keeps it.
  *
- * Every method answers `T | Promise<T>`. SQLite answers at once, so that a commit has happened when the call returns, which is what
- * gives LangGraph's `durability: "async"` the guarantee of `"sync"`; it answers with a promise only when another process holds the
+ * Every method answers `T | Promise<T>`. SQLite answers at once: the commit has happened when the call returns, which gives
+ * LangGraph's `durability: "async"` the guarantee of `"sync"`. It answers with a promise only while another process holds the
  * file's lock. Nothing above the store may assume one or the other. Values cross this interface as codec text, never as objects.
  */
 export type Awaitable<T> = T | Promise<T>;
@@ -17,7 +17,7 @@ export type TurnType = "Thought" | "Action";
 export type TurnStatus = "ok" | "error" | "interrupted" | "handoff";
 export type ChannelVersion = number | string;
 
-/** What a commit says about the user's task it belongs to; see `ownership.ts`. */
+/** How a commit says which of the user's tasks it belongs to; see `ownership.ts`. */
 export interface TaskClaim {
   /** `configurable.task_id`, if the caller named one. */
   taskId: string | undefined;
@@ -25,20 +25,20 @@ export interface TaskClaim {
   graphId: string | undefined;
   /** `begin`: new input, a Command's update, a fork. `update`: an `updateState` between runs. `resume`: all else. */
   kind: "begin" | "update" | "resume";
-  /** What a task that begins here is called unless the caller named it. */
+  /** The name of a task that begins here, unless the caller named it. */
   name: string;
-  /** The name an earlier commit of the same beginning had to make do with; a current task of this name is renamed. */
+  /** The name that an earlier commit of the same beginning had to use. A current task of this name is renamed. */
   provisional?: string;
 }
 
 /** A part of a value, stored once per thread under the address of its text. */
 export interface Chunk {
   address: string;
-  /** Produced on demand: mostly the chunk is stored already. */
+  /** Produced on demand: usually the chunk is stored already. */
   text: () => string;
 }
 
-/** `list` owns the elements from `from` on, up to where the next segment begins. */
+/** `list` owns the elements from `from` up to the start of the next segment. */
 export interface Segment {
   list: number;
   from: number;
@@ -46,7 +46,7 @@ export interface Segment {
 
 /** A value as it goes into the store. */
 export type PackedValue =
-  /** Small enough to stand in the manifest itself. */
+  /** Small enough to be in the manifest itself. */
   { kind: "inline"; text: string } | PackedWhole | PackedList;
 
 /** Codec text as a chunk of its own, with the chunks that it refers to. */
@@ -56,13 +56,13 @@ export interface PackedWhole {
   readonly parts: readonly Chunk[];
 }
 
-/** A list of which only what is not known to be stored has to be looked at. */
+/** A list. Only the elements that aren't known to be stored have to be visited. */
 export interface PackedList {
   kind: "list";
   length: number;
   /** Over the texts of all elements. */
   digest: string;
-  /** Where its first `keep` elements are stored, unless the thread's generation is another by now. */
+  /** Where its first `keep` elements are stored. Valid for this generation of the thread only. */
   known: { segments: readonly Segment[]; keep: number; generation: string } | undefined;
   address(index: number): string;
   chunk(index: number): Chunk;
@@ -74,11 +74,11 @@ export type Pointer =
   | { kind: "whole"; address: string }
   | { kind: "list"; list: number; length: number; digest: string };
 
-/** A value as it comes out of the store, without the parts that the reader knows already. */
+/** A value as it is read from the store, without the parts that the reader knows already. */
 export type StoredValue =
   /** Text is undefined if the reader knows the chunk of that address. */
   | { kind: "text"; address: string | undefined; text: string | undefined }
-  /** `stretches` have the elements from `from` on, joined by commas; mostly there is one. */
+  /** `stretches` have the elements from `from` on, joined by commas; usually there is one. */
   | {
       kind: "list";
       list: number;
@@ -89,7 +89,7 @@ export type StoredValue =
       stretches: readonly string[];
     };
 
-/** What a reader remembers from earlier, so that it need not be read again. Addresses and digests prove that it is the same. */
+/** What a reader remembers, so that it need not be read again. Addresses and digests prove that it is the same. */
 export interface Remembered {
   /** How many leading elements of this list are known. */
   elements(list: number, length: number, digest: string): number;
@@ -99,7 +99,8 @@ export interface Remembered {
 export const NOTHING_REMEMBERED: Remembered = { elements: () => 0, chunk: () => false };
 
 /**
- * The values of a checkpoint to be saved, by channel. Only its content tells whether the store has one already: versions prove nothing.
+ * The values of a checkpoint to be saved, by channel. Only a value's content tells whether the store has it already: versions
+ * prove nothing.
  */
 export interface NewValues {
   readonly packed: ReadonlyMap<string, PackedValue>;
@@ -113,7 +114,7 @@ export interface PackedText {
 
 export interface SavedCheckpoint {
   seq: number;
-  /** Of the thread; equal generations mean that none of its rows was deleted or brought back in between. */
+  /** The thread's generation. Equal generations mean that none of its rows was deleted or restored in between. */
   generation: string;
   /** Where the list values are, by channel. */
   placed: ReadonlyMap<string, readonly Segment[]>;
@@ -122,22 +123,21 @@ export interface SavedCheckpoint {
   lost: readonly LostTurn[];
 }
 
-/** Which thread to copy, and how. */
 export interface CopyOrder {
   sourceId: string;
   targetId: string;
   createdAt: string;
   createId: () => string;
-  /** In one transaction, whatever the size of the thread. */
+  /** In one transaction, even for a large thread. */
   atOnce: boolean;
-  /** While it is alive nobody removes the rows of an unfinished copy. */
+  /** Nobody removes the rows of an unfinished copy while this run is alive. */
   run: RunRow;
 }
 
 /**
- * What a run's commits stand under: its row in `langgraph_runs`. Whoever takes the thread over removes that row, and every commit that
- * comes later is refused (LEASE_LOST), however long the process was stopped in between. Undefined for what no run is known of, and for
- * a run whose row could not be written.
+ * Fences the commits of a run: its row in `langgraph_runs`. Taking over the thread removes that row, and every later commit of
+ * the run is refused (LEASE_LOST), no matter how long its process was stopped in between. Undefined if no run is known, and for a
+ * run whose row couldn't be written.
  */
 export interface Lease {
   runId: string;
@@ -156,40 +156,40 @@ export interface NewCheckpoint {
   /** Codec text of the checkpoint without id, channel values and versions; with a serde also of `above`, as `parents`. */
   body: string;
   metadata: string;
-  /** The checkpoints of the namespaces around this one, at which its graph was called: id by namespace. */
+  /** The checkpoints of the enclosing namespaces, at which this graph was called: id by namespace. */
   above: Readonly<Record<string, string>>;
   sawDeletion: SawDeletion;
   sawEpoch: SawEpoch;
   lease?: Lease | undefined;
-  /** Channels whose value has to be put together from the writes of ancestors. */
+  /** Channels whose value is rebuilt from the writes of ancestors. */
   delta: readonly string[];
   values: NewValues;
-  /** Of all channels that have one, channels without a value among them. */
+  /** The versions of all channels that have one, including channels without a value. */
   versions: Readonly<Record<string, ChannelVersion>>;
   claim: TaskClaim;
   createdAt: string;
   /** The graph runs that may be saving this checkpoint. */
   graphRuns: readonly string[];
-  /** Thoughts to record for node tasks that come next; only when no recorder does it better. */
+  /** Thoughts to record for the next node tasks; only if no recorder does it better. */
   planned: readonly NewThought[];
-  /** How tasks of this checkpoint ended whose writes were handed in before it, oldest first. */
+  /** Outcomes of this checkpoint's tasks whose writes were handed in before it, oldest first. */
   outcomes: readonly EarlyOutcome[];
-  /** Its parent may be one that couldn't be saved (`onCheckpointError: "continue"`). */
+  /** Whether its parent may be a checkpoint that couldn't be saved (`onCheckpointError: "continue"`). */
   mayHaveHoles: boolean;
 }
 
-/** What {@link NewWrites} say of their node task's Action. */
+/** What {@link NewWrites} say about their node task's Action. */
 export interface EarlyOutcome extends Pick<NewWrites, "nodeTaskId" | "createdAt"> {
   settle: NonNullable<NewWrites["settle"]>;
 }
 
 /**
- * The deletion of the thread that a run found when it began, 0 for none: a save is late if another one stands there by now. Undefined
- * if not known.
+ * The thread's latest deletion when a run began, 0 for none. A save of that run is late if there is a newer deletion now.
+ * Undefined if not known.
  */
 export type SawDeletion = number | undefined;
 
-/** The epoch of the thread that a run found when it began: with a greater one the thread was rewound meanwhile. Undefined if not known. */
+/** The thread's epoch when a run began. A greater one now means that the thread was rewound meanwhile. Undefined if not known. */
 export type SawEpoch = number | undefined;
 
 /** Writes of a node task that were saved together. Lists of them are in the order of `compareWrites`. */
@@ -202,21 +202,24 @@ export interface StoredWrites {
 export interface ChannelEntry {
   readonly version: ChannelVersion | undefined;
   readonly pointer: Pointer | undefined;
-  /** Its text in manifests, channel included, once it was written: what doesn't change from one checkpoint to the next is one entry. */
+  /**
+   * Its text in manifests, including the channel, once it was written. A channel that doesn't change from one checkpoint to the
+   * next shares one entry.
+   */
   text?: string;
 }
 
 /** A checkpoint without its channel values and writes: a row of `langgraph_snapshots`. */
 export type CheckpointHead = Omit<RowOf<typeof SNAPSHOTS>, "channels"> & {
   threadId: string;
-  /** By channel; a channel without a value has a version alone, one that nobody has written yet may have a value alone. */
+  /** By channel. A channel without a value has only a version; one that nobody has written yet may have only a value. */
   channels: ReadonlyMap<string, ChannelEntry>;
 };
 
-/** What several values and writes refer to, read once. */
+/** Parts that several values and writes refer to, read once. */
 export interface ReadParts {
   generation: string;
-  /** Texts of chunks by address, without those that the reader knows. */
+  /** Texts of chunks by address, except those that the reader knows. */
   chunks: ReadonlyMap<string, string>;
 }
 
@@ -229,11 +232,14 @@ export interface CheckpointQuery {
   threadId: string | undefined;
   ns: string | undefined;
   checkpointId: string | undefined;
-  /** Only what was first saved before this checkpoint; on a thread that doesn't know it, only smaller ids. */
+  /** Only checkpoints that were first saved before this one; on a thread that doesn't know it, only smaller ids. */
   beforeId: string | undefined;
-  /** `beforeId` is of the run that asks. If the thread doesn't know it, it isn't saved yet ("exit"), and everything came before it. */
+  /**
+   * `beforeId` belongs to the run that asks. If the thread doesn't know it, it isn't saved yet ("exit"), and everything else came
+   * before it.
+   */
   isOfRun: boolean;
-  /** The `place` at which the previous page ended. */
+  /** The `place` of the last row on the previous page. */
   after: number | undefined;
   limit: number;
 }
@@ -244,7 +250,7 @@ export interface CheckpointPlace {
   position: number;
 }
 
-/** `place` falls from one to the next, over all pages of a list. */
+/** `place` decreases from one to the next, over all pages of a list. */
 export type ListedHead = CheckpointHead & { place: number };
 
 /** `idx` 0 has all regular writes of the node task, a negative one a special write. */
@@ -261,28 +267,30 @@ export interface NewWrites {
   sawEpoch: SawEpoch;
   lease?: Lease | undefined;
   nodeTaskId: string;
-  /** LangGraph's path of the task; '' for writes that are no task's. */
+  /** LangGraph's path of the task; '' for writes of no task. */
   taskPath: string;
   rows: readonly NewWrite[];
   claim: TaskClaim;
   createdAt: string;
-  /** How the node task's Action ends up; undefined for writes that are no node task's. */
+  /** The outcome of the node task's Action; undefined for writes of no node task. */
   settle:
     | {
         status: TurnStatus;
         durable: boolean;
-        /** What an Action that has to be inserted holds; undefined for nothing. */
+        /** The content of an Action that has to be inserted; undefined for none. */
         update: PackedText | undefined;
-        /** Makes that of it where the user's `redact` decides, which asks for what only the Thought tells. */
+        /** Replaces `update` where the user's `redact` decides, which needs information that only the Thought has. */
         redacted?: (thought: TurnRow) => PackedText | undefined;
         actionId: string;
       }
     | undefined;
 }
 
-/** What a turn's row holds. */
 export interface TurnState {
-  /** Of a Thought: "checkpoint" if its checkpoint has its state, but for what `packed` has; "state" for what stands in the row instead. */
+  /**
+   * Of a Thought: "checkpoint" if its checkpoint has the state, except for what `packed` has; "state" if the row has the state
+   * itself.
+   */
   format: TurnRow["stateFormat"];
   packed: PackedText | undefined;
 }
@@ -307,7 +315,7 @@ export interface NewThought {
   fingerprint: string | undefined;
   /** The checkpoint that the node task started from, as its id proves; undefined if that isn't known. */
   start: { ns: string; checkpointId: string } | undefined;
-  /** Whether its node doesn't run if a save of its graph, or of one around it, fails. */
+  /** Whether its node doesn't run if a save of its graph, or of an enclosing graph, fails. */
   needsSaves: boolean;
 }
 
@@ -323,28 +331,28 @@ export interface NewAction {
   step: number;
   claim: TaskClaim;
   status: TurnStatus;
-  /** What the node returned, or the error; undefined if the row is to hold nothing. */
+  /** The output of the node, or the error; undefined if the row is to hold nothing. */
   update: PackedText | undefined;
   createdAt: string;
-  /** As in the Thought; it counts where there is none. */
+  /** As in the Thought; used if there is no Thought. */
   graph: GraphReference | undefined;
   fingerprint: string | undefined;
 }
 
-/** What a graph is made of, stored once per thread and content. */
+/** The content of a graph, stored once per thread and content. */
 export interface GraphReference {
   digest: string;
   document: () => string;
 }
 
-/** A stored graph, and which turns ran in it. */
+/** A stored graph, and the turns that ran in it. */
 export interface GraphRow {
   digest: string;
   document: string;
   turnIds: readonly string[];
 }
 
-/** What models reported: `cached` is a part of `input`, and `reasoning` of `output`. */
+/** Usage as models reported it: `cached` is a part of `input`, and `reasoning` of `output`. */
 export interface TokenCounts {
   input: number;
   output: number;
@@ -361,7 +369,7 @@ export interface TokenRow extends TokenCounts {
 /** A row of `langgraph_checkpoints`. */
 export type TurnRow = RowOf<typeof TURNS>;
 
-/** A turn that a commit could not take along; the commit itself stands (S1.9). */
+/** A turn that a commit couldn't save; the commit itself stands (S1.9). */
 export interface LostTurn {
   nodeName: string;
   turnType: TurnType;
@@ -370,22 +378,30 @@ export interface LostTurn {
 
 export type TaskRow = RowOf<typeof TASKS>;
 
-/** The run that a thread's newest checkpoint is of: what led to it since its input. Other branches of the history are no part of it. */
+/**
+ * The run that a thread's newest checkpoint belongs to: what led to it since its input. Other branches of the history don't
+ * belong to it.
+ */
 export interface LastRun {
-  /** Of the newest interval in which something ran. */
+  /** The task of the newest interval in which something ran. */
   taskId: string | undefined;
   graphId: string | undefined;
-  /** The checkpoint that brought the run's input; undefined if none did, or it is gone. */
+  /** The checkpoint that brought the run's input; undefined if none did, or it no longer exists. */
   inputId: string | undefined;
-  /** What belongs to the run has at least this seq. */
+  /** The smallest seq that can belong to the run. */
   sinceSeq: number;
   /** The ids of its checkpoints in the root namespace whose node tasks led to the newest one, which comes first. */
   branch: readonly string[];
-  /** Its updates and forks, newest first. `behind`: how many ids of `branch` are not older than it. */
+  /** Its updates and forks, newest first. `behind`: how many ids of `branch` are at least as new. */
   changes: readonly { id: string; parentId: string | undefined; seq: number; behind: number }[];
-  /** The answers at the newest checkpoint of which nothing came yet: by the id of their question, or `NO_NODE` of one given without. */
+  /**
+   * Answers at the newest checkpoint that nothing followed yet. By the id of their question, or `NO_NODE` for an answer without
+   * one.
+   */
   answered: readonly string[];
-  /** CHECKPOINT_CORRUPTED if its checkpoints are not what was saved: then the rest is good for beginning anew, and for nothing else. */
+  /**
+   * CHECKPOINT_CORRUPTED if its checkpoints aren't what was saved. Then the other fields serve only to start again from scratch.
+   */
   damage: TurnsError | undefined;
 }
 
@@ -404,13 +420,13 @@ export interface RunRow {
   runId: string;
   threadId: string;
   host: string;
-  /** Which start of which machine; empty where the system doesn't say. */
+  /** Identifies the machine and its last start; empty if the system doesn't say. */
   boot: string;
   pid: number;
-  /** What tells a process from a later one with the same pid; empty where the system does not say. */
+  /** Distinguishes a process from a later one with the same pid; empty if the system doesn't say. */
   pidStart: string;
   startedAt: string;
-  /** Milliseconds of the machine's uptime; 0: it was quiet for so long that anybody may take the thread. */
+  /** Milliseconds of the machine's uptime. 0: it was silent for so long that anybody may take the thread. */
   beatAt: number;
 }
 
@@ -425,7 +441,7 @@ export interface NewEffect {
   nodeTaskId: string;
   spot: string;
   anchor: string | undefined;
-  /** The checkpoints of the graphs inside the outermost one that its node is in, by their namespaces. */
+  /** The checkpoints of the graphs that its node is in, inside the outermost one, by namespace. */
   innerAnchors: Readonly<Record<string, string>>;
   /** The thread of the outermost graph, which the anchor is a checkpoint of. */
   rootThreadId: string;
@@ -436,11 +452,11 @@ export interface NewEffect {
   label: string;
   /** Whether the caller named the label; an ordinal may also be found by its input. */
   labelled: boolean;
-  /** Which row each call of the same attempt has taken, by the call's id; the store keeps it. */
+  /** The row that each call of the same attempt has taken, by the call's id. The store maintains it. */
   taken: Map<string, string>;
-  /** Rows of the same attempt that failed or are in doubt: a call of the same input tries such a one again. */
+  /** Rows of the same attempt that failed or are in doubt. A call with the same input retries such a row. */
   unhappy: readonly string[];
-  /** Whether a recorded input that differs is to be overlooked. */
+  /** Whether to accept a recorded input that differs. */
   anyInput: boolean;
   idempotent: boolean;
   undo: string | undefined;
@@ -450,30 +466,30 @@ export interface NewEffect {
 }
 
 /**
- * `begun`: the intent is committed, go. `found`: the row tells. `changed`: there is one, of another input. `unclear`: one like it has
- * just failed, and nothing tells whether this call tries it again. `lost`: one like it belongs
- * to a run, or to a call of a graph, of which nothing was saved, and nobody can know whether this call is the same deed.
+ * `begun`: the intent is committed, go. `found`: the row has the answer. `changed`: the row has another input. `unclear`: a
+ * similar effect has just failed, and nothing tells whether this call retries it. `lost`: a similar effect belongs to a run, or
+ * to a graph call, that saved nothing. Nobody can know whether this call is the same side effect.
  */
 export type EffectBeginning = { kind: "begun" | "found" | "changed" | "unclear" | "lost"; row: EffectRow };
 
-/** How an effect ended. */
+/** The outcome of an effect. */
 export interface EffectSettlement {
   status: EffectStatus;
-  /** The effect as it was when this was known of it: if somebody has tried it again since, or undone it, nothing is changed. */
+  /** The effect as it was when the outcome became known. If somebody has retried or undone it since, nothing is changed. */
   seen?: Pick<EffectRow, "tries" | "undoStatus">;
-  /** The outcome of an effect that is done, to have another one in its place. */
+  /** The recorded outcome of a completed effect that this one replaces. */
   replaces?: string | undefined;
   outcome: PackedText | undefined;
   endedAt: string;
   settledBy: string | undefined;
 }
 
-/** What became of an undo. */
+/** The outcome of an undo. */
 export interface UndoOutcome {
   status: UndoStatus | undefined;
   error: string | undefined;
   at: string;
-  /** Only if it is still held. */
+  /** Checked only if given: the save needs this lease. */
   lease?: Lease | undefined;
 }
 
@@ -491,38 +507,38 @@ export interface RewindRow {
   id: string;
   threadId: string;
   targetTaskId: string;
-  /** All above it went; of a rewind on record it is the newest row that stayed. */
+  /** Everything above it was deleted. For a recorded rewind it is the newest row that stayed. */
   targetSeq: number;
   seq: number;
   archived: boolean;
   createdAt: string;
   takenBackAt: string | undefined;
-  /** `undoing` was begun and is not finished: effects behind its target are being undone, and nothing has been deleted. */
+  /** `undoing`: begun and not finished. Effects behind its target are being undone, and nothing has been deleted. */
   status: "undoing" | "done" | "abandoned";
-  /** Undefined for a rewind that a person asked for. */
+  /** Undefined for a rewind that a person requested. */
   reason: string | undefined;
 }
 
-/** A rewind that is to be done, or begun. */
+/** A rewind that is about to be carried out, or begun. */
 export type NewRewind = Omit<RewindRow, "seq" | "takenBackAt" | "status">;
 
-/** How a thread stands to a rewind, within its transaction. */
+/** The thread's situation for a rewind, read within its transaction. */
 export interface RewindStanding {
   runs: readonly RunRow[];
   tasks: readonly TaskRow[];
   /** Behind the target, oldest first. */
   effects: readonly EffectRow[];
-  /** The rewind of the thread that was begun and is not finished. */
+  /** The thread's rewind that was begun and is not finished. */
   unfinished: RewindRow | undefined;
 }
 
-/** And to taking a rewind back. */
+/** The thread's situation for taking a rewind back. */
 export interface TakeBackStanding extends Pick<RewindStanding, "runs" | "unfinished"> {
-  /** Effects that would come back although they have been undone, newest first. */
+  /** Effects that taking it back would restore although they have been undone, newest first. */
   undone: readonly { id: string; name: string; nodeName: string }[];
 }
 
-/** How many rows of each kind were sealed anew; `archived` are those that rewinds keep. */
+/** How many rows of each kind were sealed again. `archived` are those that rewinds keep. */
 export interface ResealCounts {
   checkpoints: number;
   values: number;
@@ -532,13 +548,13 @@ export interface ResealCounts {
   archived: number;
 }
 
-/** How far sealing anew has come; its contents are the store's own. */
+/** How far re-sealing has come. Its contents are private to the store. */
 export interface ResealCursor {
   table: number;
   after: readonly (string | number)[];
 }
 
-/** What a prune removes, or would: checkpoints (each with its older versions counts once) and rows. */
+/** What a prune removes, or would remove: checkpoints (each counts once with its older versions) and rows. */
 export interface PruneCounts {
   checkpoints: number;
   writes: number;
@@ -546,16 +562,16 @@ export interface PruneCounts {
   chunks: number;
 }
 
-/** Which checkpoints of the root namespace stay: those that `keepLast` or `keepTasks` keeps, if they are young enough. */
+/** Which checkpoints of the root namespace stay: those that `keepLast` or `keepTasks` keeps, unless they are too old. */
 export interface PruneCriteria {
   keepLast: number | undefined;
   keepTasks: number | undefined;
-  /** Older ones go; milliseconds since the epoch. */
+  /** Older ones are removed; milliseconds since the epoch. */
   before: number | undefined;
 }
 export type PruneWish = ({ kind: "criteria" } & PruneCriteria) | { kind: "runs"; runIds: readonly string[] };
 
-/** Rows, by seq, that go together. */
+/** Rows, by seq, that are removed together. */
 export interface PruneUnit {
   isCheckpoint: boolean;
   snapshots: readonly number[];
@@ -563,18 +579,18 @@ export interface PruneUnit {
   turns: readonly number[];
 }
 
-/** What is to go from a thread. The store notices when the thread has changed, and plans anew. */
+/** What to remove from a thread. The store notices when the thread has changed, and plans again. */
 export interface PrunePlan {
   threadId: string;
   units: readonly PruneUnit[];
-  /** Rewinds whose archives go. */
+  /** Rewinds whose archives are removed. */
   archives: readonly string[];
   /** No rewind reaches behind this seq afterwards. */
   floor: number;
   stamp: string;
-  /** How many checkpoints were looked at. */
+  /** How many checkpoints were examined. */
   examined: number;
-  /** Checkpoints that were to go, and stay because others need them. */
+  /** Checkpoints that were to be removed, and stay because others need them. */
   spared: readonly { ns: string; checkpointId: string }[];
 }
 
@@ -583,7 +599,7 @@ export interface SweepPlan {
   threadId: string;
   chunks: readonly number[];
   lists: readonly { list: number; from: number; whole: boolean }[];
-  /** How much had been pruned since the last sweep when the plan was made; 0 once the plan is carried out. */
+  /** How much had been pruned since the last sweep when the plan was made; 0 after the plan was carried out. */
   unswept: number;
   stamp: string;
 }
@@ -592,49 +608,55 @@ export type CheckpointName = RowOf<typeof NAMES>;
 
 /** The size of the database on disk. */
 export interface FileSpace {
-  /** With the write-ahead log. */
+  /** Including the write-ahead log. */
   bytes: number;
   freePages: number;
   pageBytes: number;
-  /** Whether free pages can be given back without writing the whole file anew. */
+  /** Whether free pages can be given back without rewriting the whole file. */
   givesBack: boolean;
 }
 
 export interface DeltaHistory extends ReadParts {
-  /** As they are to be replayed: oldest checkpoint first, those of one as `compareWrites` has them. Writes to other channels are among them. */
+  /**
+   * In replay order: oldest checkpoint first, and within a checkpoint as `compareWrites` orders them. Includes writes to other
+   * channels.
+   */
   writes: readonly (StoredWrites & { channel: string })[];
-  /** By channel, the nearest ancestor's stored value. */
+  /** The stored value of the nearest ancestor that has one, by channel. */
   seeds: ReadonlyMap<string, StoredValue>;
 }
 
 /**
- * When a save is committed: `now`, before the call returns unless somebody else holds the lock; or at the `boundary`, the end of the
- * macrotask, with all that is handed in until then. Whoever has to wait for it waits for the promise.
+ * When a save is committed. `now`: before the call returns, unless another process holds the lock. `boundary`: at the end of the
+ * macrotask, together with everything handed in by then. Wait for the promise to know that it's committed.
  */
 export type When = "now" | "boundary";
 
 export interface Store {
   /** The address of a part's text within a thread. Throws while {@link awaitsKeys}. */
   address(threadId: string, text: string): string;
-  /** Whether the keys of the database are still on their way; all that is asked of the store waits for them, in order. */
+  /** Whether the keys of the database are still on their way. All calls wait for them, in order. */
   readonly awaitsKeys: boolean;
 
   putCheckpoint(checkpoint: NewCheckpoint, when?: When): Awaitable<SavedCheckpoint>;
   putWrites(writes: NewWrites, when?: When): Awaitable<{ seq: number; turn: TurnRow | undefined; lost: readonly LostTurn[] }>;
-  /** The checkpoint of that id, or the one with the greatest id of the namespace. */
+  /** The checkpoint of that id, or the newest one of the namespace. */
   getCheckpoint(
     threadId: string,
     ns: string,
     checkpointId: string | undefined,
     remembered: Remembered,
   ): Awaitable<StoredCheckpoint | undefined>;
-  /** How far back the newest checkpoint's run goes; undefined if there is neither a checkpoint nor a task. */
+  /** The run of the newest checkpoint; undefined if there is neither a checkpoint nor a task. */
   lastRun(threadId: string): Awaitable<LastRun | undefined>;
-  /** One page, greatest checkpoint id first. */
+  /** One page, newest first. */
   listCheckpoints(query: CheckpointQuery): Awaitable<readonly ListedHead[]>;
-  /** Where a checkpoint stands in its thread; undefined if the thread doesn't know it. @param ns undefined for any namespace */
+  /**
+   * The place of a checkpoint in its thread; undefined if the thread doesn't know it.
+   * @param ns undefined for any namespace
+   */
   placeOf(threadId: string, ns: string | undefined, checkpointId: string): Awaitable<CheckpointPlace | undefined>;
-  /** Undefined if the checkpoint has gone since its head was read. */
+  /** Undefined if the checkpoint was deleted after its head was read. */
   hydrate(head: CheckpointHead, remembered: Remembered): Awaitable<StoredCheckpoint | undefined>;
   deltaHistory(
     threadId: string,
@@ -650,28 +672,29 @@ export interface Store {
   /** Writes the Action of the attempt `runId` provisionally. */
   saveAction(action: NewAction, when?: When): Awaitable<TurnRow>;
   /**
-   * Adds to the attempt's Thought, at once, so that usage survives a crash in mid-node; and to its Action, if it has ended before.
+   * Adds to the attempt's Thought at once, so that usage survives a crash in mid-node. It also adds to its Action, if the attempt
+   * has already finished.
    *
-   * @param of which attempt; without a run, or with one that has no Thought, the node task's newest
+   * @param of the attempt; without a run, or with one that has no Thought, the node task's newest
    */
   addTokens(
     of: { threadId: string; nodeTaskId: string; attemptRunId: string | undefined; lease?: Lease | undefined },
     tokens: TokenCounts,
   ): Awaitable<void>;
   /**
-   * A thread's tokens by task and node, in the order in which they first came, those of pruned turns first; `rewound` are those of turns that rewinds keep in
-   * their archives. Sums, so no row is verified.
+   * A thread's tokens by task and node, in the order in which they first appeared, those of pruned turns first. `rewound` are
+   * those of turns that rewinds keep in their archives. Only sums, so no row is verified.
    */
   tokenUsage(threadId: string): Awaitable<{ rows: readonly TokenRow[]; rewound: TokenCounts }>;
   listTurns(query: { threadId: string; afterSeq?: number; limit?: number }): Awaitable<readonly TurnRow[]>;
-  /** Latest Thoughts at a namespace's head that no Action settles. */
+  /** The latest Thoughts at a namespace's head that no Action settles. */
   openThoughts(threadId: string): Awaitable<readonly TurnRow[]>;
 
   /**
-   * Notes in an Action what its gate found.
+   * Notes the verdict of a gate in an Action.
    *
    * @param status its new status, if it gets one
-   * @returns undefined if there is no such turn any more
+   * @returns undefined if the turn no longer exists
    */
   saveValidation(
     turnId: string,
@@ -684,24 +707,28 @@ export interface Store {
   /** Which of these node tasks have a turn on the thread. */
   knownNodeTasks(threadId: string, nodeTaskIds: readonly string[]): Awaitable<readonly string[]>;
 
-  /** Commits the intent of an effect, unless the journal has the effect already. @throws THREAD_DELETED */
+  /**
+   * Commits the intent of an effect, unless the journal has the effect already.
+   * @throws THREAD_DELETED
+   */
   beginEffect(effect: NewEffect): Awaitable<EffectBeginning>;
   /**
-   * Begins a known effect again, if its row is still as the caller saw it (same tries and status).
+   * Starts a known effect again, if its row is still as the caller saw it (same tries and status).
    *
    * @param call what the new try is booked to
-   * @param surelyNot whether it is known that it did not happen
+   * @param surelyNot whether it is known that it didn't happen
    * @returns undefined if somebody else was quicker
    */
   retryEffect(seen: EffectRow, call: NewEffect, surelyNot: boolean): Awaitable<EffectRow | undefined>;
   /**
-   * Under whichever lease: what happened, happened. But nothing is overwritten that somebody has decided meanwhile; see the SQL side.
+   * Records an outcome under any lease: what happened, happened. It never overwrites what somebody has decided meanwhile; see
+   * `ops/effects.ts`.
    *
-   * @returns the row as it is now; undefined if there is no such effect any more: its thread was deleted, or it was rewound
+   * @returns the row as it is now; undefined if the effect no longer exists: its thread was deleted, or it was rewound
    */
   settleEffect(effectId: string, settlement: EffectSettlement): Awaitable<EffectRow | undefined>;
   /**
-   * @param guard is shown the effect and its thread's unfinished rewind, within the transaction; what it throws leaves all as it is
+   * @param guard gets the effect and its thread's unfinished rewind, within the transaction. If it throws, nothing changes.
    * @returns as {@link settleEffect}
    */
   settleUndo(
@@ -712,45 +739,46 @@ export interface Store {
   getEffect(effectId: string): Awaitable<EffectRow | undefined>;
   /** Oldest first. */
   listEffects(query: { threadId: string; afterSeq?: number; limit?: number }): Awaitable<readonly EffectRow[]>;
-  /** The effects that were begun, or tried again, behind a seq. */
+  /** The effects that were started, or retried, behind a seq. */
   effectsBehind(threadId: string, seq: number): Awaitable<readonly EffectRow[]>;
 
   listTasks(threadId: string): Awaitable<readonly TaskRow[]>;
   listThreads(query: { after: string | undefined; limit: number }): Awaitable<readonly ThreadRow[]>;
   getThread(threadId: string): Awaitable<ThreadRow | undefined>;
   /**
-   * The marks of runs that live stay: such a run goes on, and is refused by the deletion itself.
+   * Marks of live runs stay: such a run continues until the deletion refuses its saves.
    *
-   * @param final no save is accepted under the id any more, not even one that begins anew
+   * @param final no save is accepted under the id any more, not even one that starts a new thread
    */
   deleteThread(threadId: string, deletedAt: number, final: boolean, isAlive: (run: RunRow) => boolean): Awaitable<void>;
-  /** Whether rows are there that nobody can reach: of a large thread that was deleted, or of a copy that did not end. */
+  /** Whether there are rows that nobody can reach: of a large thread that was deleted, or of an unfinished copy. */
   hasLeftovers(isAlive: (run: RunRow) => boolean): Awaitable<boolean>;
   /** Removes some of them, in a short transaction. @returns whether there are more */
   removeLeftovers(isAlive: (run: RunRow) => boolean): Awaitable<boolean>;
-  /** Which deletion of the thread was the last one: what {@link SawDeletion} is compared with; 0 for none. */
+  /** The thread's latest deletion, 0 for none; {@link SawDeletion} is compared with it. */
   deletionOf(threadId: string): Awaitable<number>;
-  /** What a run finds that begins now: what {@link SawDeletion} and {@link SawEpoch} are compared with. */
+  /** The situation of a run that begins now: {@link SawDeletion} and {@link SawEpoch} are compared with it. */
   foundBy(threadId: string): Awaitable<{ deletion: number; epoch: number }>;
   /** Removes the tombstone. @returns whether there was one */
   reuseThread(threadId: string): Awaitable<boolean>;
-  /**
-   * @returns whether the thread was copied. If not, rows of the source were deleted or brought back meanwhile: try again.
-   */
+  /** @returns whether the thread was copied. If not, rows of the source were deleted or restored meanwhile: try again. */
   copyThread(order: CopyOrder): Awaitable<boolean>;
 
   prunePlan(threadId: string, wish: PruneWish): Awaitable<PrunePlan | undefined>;
   /** Removes the first `limit` units, in one transaction. */
   pruneBatch(plan: PrunePlan, wish: PruneWish, limit: number): Awaitable<{ removed: PruneCounts; rest: PrunePlan }>;
-  /** @param without what is to be taken as gone already */
+  /** @param without rows to be treated as already removed */
   sweepPlan(threadId: string, without: PrunePlan | undefined): Awaitable<SweepPlan | undefined>;
-  /** How many checkpoints, and archives of rewinds, were pruned since the thread was last swept, by whichever process. */
+  /** How many checkpoints and archives of rewinds were pruned since the thread was last swept, by any process. */
   unswept(threadId: string): Awaitable<number>;
-  /** About how many pages of values a sweep would read, looking at so many values at most. */
+  /** About how many pages of values a sweep would read, examining at most this many values. */
   pagesToSweep(threadId: string, limit: number): Awaitable<number>;
   /** Removes up to `limit` rows, in one transaction. */
   sweepBatch(plan: SweepPlan, limit: number): Awaitable<{ chunks: number; rest: SweepPlan }>;
-  /** How much a thread holds on which nothing was saved since `before` (milliseconds) and nobody is at work; undefined for any other. */
+  /**
+   * The size of an idle thread: nothing was saved on it since `before` (milliseconds) and no run holds it. Undefined for any
+   * other thread.
+   */
   idleThread(threadId: string, before: number, isAlive: (run: RunRow) => boolean): Awaitable<PruneCounts | undefined>;
   deleteIdleThread(
     threadId: string,
@@ -758,7 +786,6 @@ export interface Store {
     isAlive: (run: RunRow) => boolean,
     deletedAt: number,
   ): Awaitable<PruneCounts | undefined>;
-  /** The threads that have checkpoints of these runs. */
   threadsOfRuns(runIds: readonly string[]): Awaitable<readonly string[]>;
 
   nameCheckpoint(
@@ -770,16 +797,16 @@ export interface Store {
   unnameCheckpoint(threadId: string, name: string): Awaitable<boolean>;
 
   space(): Awaitable<FileSpace>;
-  /** Gives up to so many free pages back, in one transaction. */
+  /** Gives up to this many free pages back, in one transaction. */
   giveBackPages(pages: number): Awaitable<void>;
-  /** Brings the write-ahead log into the file, so that the file gets smaller; `truncate` empties the log too. */
+  /** Moves the write-ahead log into the file, so that the file gets smaller; `truncate` empties the log too. */
   checkpointLog(truncate: boolean): Awaitable<void>;
-  /** Writes the file anew. */
+  /** Rewrites the whole file. */
   vacuumFully(): Awaitable<void>;
 
   /**
-   * Marks a thread as running. `guard` sees the marks there are, in the transaction: what it throws refuses; what it returns is cleared,
-   * and with it the lease of whoever comes back from the dead.
+   * Marks a thread as running. `guard` gets the existing marks, in the transaction. If it throws, the run is refused. The marks
+   * that it returns are cleared together with their leases, in case one of those runs is still alive.
    */
   beginRun(
     run: RunRow,
@@ -793,40 +820,46 @@ export interface Store {
   listRuns(threadId: string): Awaitable<readonly RunRow[]>;
 
   countBehind(threadId: string, seq: number): Awaitable<RewindCounts>;
-  /** Behind which seq no rewind reaches: 0 if nothing was pruned, undefined if there is no such thread. */
+  /** The seq behind which no rewind reaches: 0 if nothing was pruned, undefined if there is no such thread. */
   prunedSeq(threadId: string): Awaitable<number | undefined>;
   /**
-   * Deletes what has a seq above `targetSeq`, in one transaction. `guard` is asked inside it: what it throws leaves all as it was, and
-   * the marks that it returns are cleared, as in {@link beginRun}; so too in the following.
+   * Deletes everything with a seq above `targetSeq`, in one transaction. `guard` is called inside it: if it throws, nothing
+   * changes, and the marks that it returns are cleared, as in {@link beginRun}. The same holds for the guards below.
    */
   rewind(rewind: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Awaitable<RewindCounts>;
-  /** Puts a rewind on record whose effects are about to be undone; {@link rewind} with the same id finishes it. */
+  /** Records a rewind whose effects are about to be undone. {@link rewind} with the same id finishes it. */
   beginRewind(rewind: NewRewind, guard: (found: RewindStanding) => readonly RunRow[]): Awaitable<RewindRow>;
   /** @throws REWIND_NOT_FOUND, and what `guard` throws */
   abandonRewind(rewindId: string, guard: (rewind: RewindRow, found: RewindStanding) => readonly RunRow[]): Awaitable<void>;
   unfinishedRewind(threadId: string): Awaitable<RewindRow | undefined>;
   listRewinds(threadId: string): Awaitable<readonly RewindRow[]>;
-  /** How many rewinds of a thread were done, or begun, for this reason. */
+  /** How many rewinds of a thread were carried out or begun for this reason. */
   countRewinds(threadId: string, reason: string): Awaitable<number>;
   /**
-   * The seq to rewind to so that a checkpoint stands as it did before anything was done on its grounds: Infinity if nothing was yet,
-   * undefined if there is no such checkpoint.
+   * The seq to rewind to so that a checkpoint stands as it did before anything was done on top of it. Infinity if nothing was
+   * done yet, undefined if there is no such checkpoint.
    */
   seqBeforeDeeds(threadId: string, ns: string, checkpointId: string): Awaitable<number | undefined>;
-  /** Brings a rewind's rows back, in one transaction, unless `guard` throws. */
+  /** Restores a rewind's rows, in one transaction, unless `guard` throws. */
   takeBack(
     rewindId: string,
     at: string,
     guard: (rewind: RewindRow, found: TakeBackStanding) => readonly RunRow[],
   ): Awaitable<RewindCounts>;
 
-  /** Seals rows anew under the current key, for a moment, from where the last call ended. @throws NOT_ENCRYPTED, CHECKPOINT_CORRUPTED */
+  /**
+   * Seals rows again under the current key, for a short time, from where the last call stopped.
+   * @throws NOT_ENCRYPTED, CHECKPOINT_CORRUPTED
+   */
   reseal(after: ResealCursor | undefined): Awaitable<{ resealed: Partial<ResealCounts>; next: ResealCursor | undefined }>;
-  /** Forgets all keys but the current one, if nothing is sealed under them any more. @returns how many; undefined if something is */
+  /**
+   * Forgets all keys but the current one, if nothing is sealed under them any more.
+   * @returns how many; undefined if something still is
+   */
   retireKeys(): Awaitable<{ keyId: string; retired: number | undefined }>;
 
   /**
-   * Begins a walk through the file, or one thread of it, that changes nothing.
+   * Starts a walk through the file, or one thread of it, that changes nothing.
    *
    * @param isGraph whether a document is the one that was stored under the digest
    * @throws THREAD_NOT_FOUND
@@ -834,13 +867,14 @@ export interface Store {
   startVerify(threadId: string | undefined, isGraph: (digest: string, document: string) => boolean): Awaitable<Verification>;
 
   /**
-   * Copies everything, as it is at one moment, while others go on saving.
+   * Copies the database as it is at one moment, while others continue to save.
    *
-   * @throws BACKUP_TARGET_EXISTS, INVALID_OPTION for a path of the store's own, STORE_UNAVAILABLE, and what `onCopied` and the signal throw
+   * @throws BACKUP_TARGET_EXISTS, INVALID_OPTION for a path of the store's own, STORE_UNAVAILABLE, and what `onCopied` and the
+   *   signal throw
    */
   backUp(order: BackupOrder): Promise<UnpublishedBackup<Store>>;
 
-  /** Resolves when all that was handed in is committed, or has failed. */
+  /** Resolves when everything that was handed in is committed, or has failed. */
   committed(): Awaitable<void>;
   close(): void;
   readonly open: boolean;

@@ -1,27 +1,28 @@
 import { ofThread } from "./spans";
 
 /*
- * Every table is described here, and nowhere else but in the migrations. Statements, row types, checksums, sealing and the lists of tables
- * that verify, rewind, copy, rotate and salvage go by are derived from it (rows.ts). A test holds it against the schema.
+ * Every table is described here, and nowhere else except in the migrations. Statements, row types, checksums and sealing are
+ * derived from it (rows.ts), and so are the lists of tables that verify, rewind, copy, rotate and salvage use. A test holds it
+ * against the schema.
  */
 
 /** A column, in the order of the schema. */
 export interface Column {
   readonly type: "integer" | "text" | "any";
   readonly nullable?: true;
-  /** The only values that it takes. */
+  /** Its only allowed values. */
   readonly values?: readonly (string | number)[];
   /** 0 or 1 in the table, a boolean in a row object. */
   readonly isFlag?: true;
-  /** The field of a row object, where it isn't the column's name in camel case. */
+  /** The field of a row object, if it isn't the column's name in camel case. */
   readonly as?: string;
-  /** `owner`: the number of the row's thread, which whoever has the row knows. `checksum`: over all other columns. */
+  /** `owner`: the number of the row's thread, which every reader of the row knows. `checksum`: over all other columns. */
   readonly role?: "owner" | "checksum";
-  /** The checksum does not cover it: it is updated alone, or proven otherwise. */
+  /** The checksum doesn't cover it: it is updated alone, or proven otherwise. */
   readonly isUnsigned?: true;
-  /** It is updated in place, and the checksum with it. */
+  /** It is updated in place, together with the checksum. */
   readonly changes?: true;
-  /** It is stored sealed, as bytes or as text that has them in base64; `by`: the columns of its identity. */
+  /** It is stored sealed, as bytes or as base64 text; `by`: the columns of its identity. */
   readonly sealed?: { readonly form: "bytes" | "text"; readonly kind: string; readonly by: readonly string[] };
   /** It holds the seq of a row: its own, or one of another row of the thread. */
   readonly seqOf?: string;
@@ -31,24 +32,24 @@ export interface Column {
 
 export interface Table {
   readonly name: string;
-  /** What its rows are called in reports; a part of their checksums. */
+  /** What its rows are called in reports. It's part of their checksums. */
   readonly called: string;
   readonly columns: Readonly<Record<string, Column>>;
   /** The primary key. */
   readonly key: readonly string[];
-  /** What tells its rows apart, where that isn't the key. */
+  /** What distinguishes its rows, if that isn't the key. */
   readonly id?: readonly string[];
-  /** Rows that are equal in these are versions of one thing: each but the newest is superseded by the next. */
+  /** Rows with equal values in these columns are versions of one thing. Each but the newest is superseded by the next. */
   readonly versionsOf?: readonly string[];
-  /** How the rows of a thread are found: as a range of this column, which has seqs, or by the column `thread` or `thread_id`. */
+  /** How to find the rows of a thread: as a range of this column, which has seqs, or by the column `thread` or `thread_id`. */
   readonly ofThread?: { readonly range: string } | { readonly column: string };
-  /** Which of the counts in the thread's own row they are in. */
+  /** The count in the thread's own row that includes them. */
   readonly counted?: "snapshots" | "writes" | "turns" | "effects" | "others";
-  /** A rewind deletes those behind its target, into its archive; the report has their number, or not. */
+  /** A rewind moves rows behind its target into its archive. The report counts them, or doesn't. */
   readonly rewound?: "counted" | "uncounted";
   /** An index that begins with `thread`. */
   readonly byThread?: string;
-  /** What a damaged row is called in an error, with the error's data. */
+  /** What an error calls a damaged row, with the error's data. */
   readonly damaged?: (row: Stored, threadId: string) => readonly [what: string, data: Record<string, unknown>];
 }
 
@@ -118,7 +119,9 @@ export const TASKS = {
     graph_id: TEXT,
     kind: { ...TEXT, values: ["run", "update"] },
     created_at: TEXT,
-    /** What turns of the interval used that were pruned: a JSON list of [path of the node, input, output, cached, reasoning]. */
+    /**
+     * The tokens of the interval's turns that were pruned: a JSON list of [path of the node, input, output, cached, reasoning].
+     */
     pruned_tokens: { ...MAYBE_TEXT, changes: true },
     checksum: CHECKSUM,
   },
@@ -139,7 +142,7 @@ export const SNAPSHOTS = {
     thread: OWNER,
     checkpoint_ns: NS,
     checkpoint_id: TEXT,
-    /** The seq of its first version: by it a thread's checkpoints are ordered, and the newest one is found. */
+    /** The seq of its first version. It orders a thread's checkpoints and tells the newest one. */
     position: { ...INTEGER, seqOf: "checkpoints" },
     superseded_by: { ...MAYBE_INTEGER, seqOf: "checkpoints", isUnsigned: true },
     parent_checkpoint_id: { ...MAYBE_TEXT, as: "parentId" },
@@ -255,12 +258,12 @@ export const TURNS = {
     task_id: { ...TEXT, changes: true },
     created_at: TEXT,
     seq: { ...MAYBE_INTEGER, seqOf: "turns" },
-    /** `none`: the row holds no content, as the saver was told. */
+    /** `none`: the row holds no content, because of the saver's options. */
     state_format: { ...TEXT, values: ["state", "checkpoint", "update", "none"] },
     thread: { ...OWNER, nullable: true, as: "threadId" },
     checkpoint_ns: { ...NS, nullable: true },
     checkpoint_id: MAYBE_TEXT,
-    /** Absent where it is the usual one. */
+    /** Absent if it is the usual one. */
     node_ns: MAYBE_TEXT,
     node_task_id: MAYBE_TEXT,
     run_id: MAYBE_TEXT,
@@ -272,11 +275,11 @@ export const TURNS = {
     output_tokens: { ...INTEGER, changes: true },
     cached_tokens: { ...INTEGER, changes: true },
     reasoning_tokens: { ...INTEGER, changes: true },
-    /** Of what is known of the graph that it ran in. */
+    /** What is known of the graph that it ran in. */
     graph: { ...MAYBE_INTEGER, seqOf: "graphs", changes: true },
-    /** Of the node in that graph. */
+    /** The fingerprint of its node in that graph. */
     fingerprint: { ...MAYBE_TEXT, changes: true },
-    /** What a confidence gate found, JSON. */
+    /** The verdict of a confidence gate, JSON. */
     validation: { ...MAYBE_TEXT, changes: true },
     checksum: { ...CHECKSUM, nullable: true },
   },
@@ -294,7 +297,7 @@ export const GRAPHS = {
   columns: { seq: { ...INTEGER, seqOf: "graphs" }, thread: OWNER, digest: TEXT, document: TEXT },
 } as const satisfies Table;
 
-/** The journal of side effects: what the columns say is told at length in the migration. */
+/** The journal of side effects. The migration explains the columns in detail. */
 export const EFFECTS = {
   name: "langgraph_effects",
   called: "effects",
@@ -316,44 +319,45 @@ export const EFFECTS = {
     node_task_id: TEXT,
     /** The node's namespace without task ids. */
     path: TEXT,
-    /** Where in the course of its graphs. */
+    /** Its place in the course of its graphs. */
     spot: TEXT,
-    /** The root checkpoint whose node tasks it is a part of. */
+    /** The root checkpoint that its node tasks belong to. */
     anchor: MAYBE_TEXT,
-    /** The thread that the anchor is a checkpoint of, if it is another one. */
+    /** The anchor's thread, if it is another one. */
     anchor_thread: MAYBE_TEXT,
     /** The root node task and the attempts around it. */
     run: TEXT,
     /**
-     * The outermost graph run, while a checkpoint that the effect ran under is not saved, nor a later one of its graph. Durability "exit"
-     * saves them when the run stops: a crash loses all that the run did, or, of a run that went on, what the graphs inside of it did since.
+     * Set while neither a checkpoint that the effect ran under nor a later one of its graph is saved: the outermost graph run.
+     * Durability "exit" saves them when the run stops. A crash then loses everything that the run did. If the run had continued
+     * from a checkpoint, it loses what the graphs inside it did since.
      */
     unsaved_run: MAYBE_TEXT,
     name: TEXT,
-    /** Which of the effects of this name in the node task. */
+    /** Distinguishes effects of one name in a node task. */
     label: TEXT,
-    /** What the outside world may tell a repetition by. */
+    /** The key by which an outside system can recognise a repetition. */
     effect_key: { ...TEXT, as: "key" },
     idempotent: FLAG,
-    /** The name of its undo; empty if it needs none; undefined if nothing was said. */
+    /** The name of its undo; empty if it needs none; undefined if that wasn't said. */
     undo: MAYBE_TEXT,
     input_digest: MAYBE_TEXT,
-    /** `intent`: begun, and not known how it ended. `failed` may run again, `final` failed for good. */
+    /** `intent`: started, outcome unknown. `failed` may run again, `final` failed for good. */
     status: { ...TEXT, values: ["intent", "done", "failed", "final"] },
     tries: INTEGER,
     /**
-     * Reserved by a try that repeats one in doubt: the seq of the effect from when that try is known to have done it. Until then its row
-     * stays where the first try was, which may have done it too.
+     * Reserved by a retry of an effect in doubt: the effect gets this seq once that retry is known to have done it. Until then
+     * its row stays where the first try was, which may have done it too.
      */
     tried_seq: { ...MAYBE_INTEGER, seqOf: "effects" },
     process: TEXT,
     started_at: TEXT,
     ended_at: MAYBE_TEXT,
-    /** Who told the outcome, if not the effect's own function. */
+    /** The source of the outcome, if not the effect's own function. */
     settled_by: MAYBE_TEXT,
     undo_status: { ...MAYBE_TEXT, values: ["begun", "done", "failed"] },
     undone_at: MAYBE_TEXT,
-    /** In a copied thread: the side effect is the source's, and so is its undo. */
+    /** In a copied thread: the side effect belongs to the source, and so does its undo. */
     inherited: FLAG,
     content: { type: "any", sealed: { form: "bytes", kind: "effect", by: ["id"] }, refers: "texts" },
     checksum: CHECKSUM,
@@ -405,7 +409,7 @@ export const REWINDS = {
     taken_back_at: MAYBE_TEXT,
     status: { ...TEXT, values: ["undoing", "done", "abandoned"] },
     reason: MAYBE_TEXT,
-    /** How many rows its archive was given. */
+    /** How many rows went into its archive. */
     entries: INTEGER,
     checksum: CHECKSUM,
   },
@@ -439,22 +443,21 @@ export const LEFTOVERS = {
   columns: { thread: INTEGER, rewind_id: TEXT, run_id: TEXT },
 } as const satisfies Table;
 
-/** All that stands under a thread's number. Effects come first: a thread is removed in this order. */
+/** All tables with rows under a thread's number. Effects come first: a thread is removed in this order. */
 export const THREAD_TABLES = [EFFECTS, TURNS, TASKS, NAMES, GRAPHS, SNAPSHOTS, WRITES, ITEMS, LISTS, CHUNKS] as const;
 export const ALL_TABLES: readonly Table[] = [
   ...[SETTINGS, THREADS, TOMBSTONES, ...THREAD_TABLES],
   ...[RUNS, REWINDS, ARCHIVE, LEFTOVERS],
 ];
-/** Those whose key is a seq. */
 export const KEYED_BY_SEQ = THREAD_TABLES.filter(({ key }) => key.length === 1 && key[0] === "seq");
-/** Those that a rewind deletes from. */
+/** Tables that a rewind deletes from. */
 export const REWOUND: readonly Table[] = THREAD_TABLES.filter((table) => "rewound" in table);
-/** Those of them that the report counts. */
+/** The tables of {@link REWOUND} that the report counts. */
 export const REWOUND_AND_COUNTED = THREAD_TABLES.filter((table) => "rewound" in table && table.rewound === "counted");
-/** Those with versions, of which a newer one marks the older as superseded. */
+/** Tables with versions: a newer version marks the older one as superseded. */
 export const VERSIONED = [SNAPSHOTS, WRITES] as const;
 
-/** SQL: the rows of the thread whose number is bound as `?1`, and its id, where the table knows that alone, as `?2`. */
+/** SQL: the rows of a thread. Its number is bound as `?1`, and its id as `?2` for tables that know only the id. */
 export function rowsOfThread({ ofThread: by, name }: Table): string {
   if (by === undefined) throw new Error(`${name} has no rows of a thread`);
   return "range" in by ? ofThread(by.range) : `${by.column} = ${by.column === "thread_id" ? "?2" : "?1"}`;
@@ -483,7 +486,7 @@ type ValueIn<C> = C extends { isFlag: true } ? boolean : C extends { role: "owne
 export type RawOf<T extends Table> = {
   -readonly [K in keyof T["columns"]]: StoredIn<T["columns"][K]> | (T["columns"][K] extends { nullable: true } ? null : never);
 };
-/** A row for the program: opened, its flags booleans, its fields in camel case. */
+/** A row as the program uses it: opened, flags as booleans, fields in camel case. */
 export type RowOf<T extends Table> = {
   -readonly [K in keyof T["columns"] as FieldOf<K, T["columns"][K]>]:
     ValueIn<T["columns"][K]> | (T["columns"][K] extends { nullable: true } ? undefined : never);

@@ -3,7 +3,7 @@ import { firstSeq, SPAN } from "./spans";
 import type { CheckpointHead, TaskRow, TurnRow } from "./store";
 import type { RowOf, Table, THREADS, TOMBSTONES } from "./tables";
 
-/** So many of each are known of a thread, the ones used last. */
+/** How many of each are remembered per thread; the last used ones stay. */
 const HEADS = 24;
 const NODE_TASKS = 512;
 const CHUNKS = 2_048;
@@ -12,7 +12,7 @@ const LISTS = 512;
 /** What a tombstone says. */
 export type Deletion = RowOf<typeof TOMBSTONES>;
 
-/** A checkpoint that this connection has saved or read: what saves go on from. */
+/** A checkpoint that this connection has saved or read, so that saves can continue from it. */
 export interface KnownHead {
   ns: string;
   checkpointId: string;
@@ -20,35 +20,38 @@ export interface KnownHead {
   parentId: string | undefined;
   step: number;
   channels: CheckpointHead["channels"];
-  /** What has pending writes on it, as {@link writesKey} tells; undefined if not all of it is known. */
+  /** Its pending writes, as {@link writesKey} names them; undefined if not all are known. */
   writes: Set<string> | undefined;
-  /** The node tasks started from it that have turns, but for {@link ThreadFacts.hasStrayTurns}; undefined if not all of them are known. */
+  /**
+   * The node tasks with turns that started from it, except for {@link ThreadFacts.hasStrayTurns}; undefined if not all are known.
+   */
   turns: Set<string> | undefined;
-  /** Whether it was saved since these facts were begun. */
+  /** Whether it was saved while these facts were kept. */
   isSaved: boolean;
 }
 
 /**
- * What a connection knows of a thread, so that it need not be read again. It is true as long as nobody else writes to the database, and no
- * transaction fails; then all of it is forgotten. Every program that changes one of these things in the database changes it here.
+ * What a connection knows of a thread, so that it need not be read again. The facts hold as long as nobody else writes to the
+ * database and no transaction fails; then all are forgotten. Every program that changes one of these things in the database also
+ * changes it here.
  */
 export class ThreadFacts {
-  /** The deletion that the id remembers; null for none. */
+  /** The tombstone under the thread's id; null if there is none. */
   deletion: Deletion | null | undefined;
   /** The open task, and the newest one in which something ran. */
   tasks: { current: TaskRow | undefined; lastRun: TaskRow | undefined } | undefined;
   /** Whether all effects of the thread have been verified. */
   isJournalVerified = false;
   readonly heads = new Recent<string, KnownHead>(HEADS);
-  /** The turns of node tasks that have not ended yet, oldest first. */
+  /** The turns of node tasks that haven't finished yet, oldest first. */
   readonly turns = new Recent<string, readonly TurnRow[]>(NODE_TASKS);
-  /** Whether there are turns of which nobody knows the checkpoint that they started from: with durability "exit" they come before it. */
+  /** Whether there are turns whose starting checkpoint nobody knows. With durability "exit" they come before it. */
   hasStrayTurns = false;
   /** The seqs of chunks by address. */
   readonly chunks = new Recent<string, number>(CHUNKS);
-  /** The chunk that was stored last was new, so the next one probably is: it is inserted without a look whether it is there. */
+  /** The last stored chunk was new, so the next one probably is too: it is inserted without looking for it first. */
   wasChunkNew = false;
-  /** By namespace the greatest id that any checkpoint of it has, or had, saved or with writes alone; null for none. */
+  /** The greatest checkpoint id per namespace, of checkpoints that are or were saved or only had writes; null for none. */
   readonly greatestIds = new Recent<string, string | null>(HEADS);
   /** The lengths of lists. */
   readonly lists = new Recent<number, number>(LISTS);
@@ -91,20 +94,19 @@ export function headKey(ns: string, checkpointId: string): string {
   return `${ns}\0${checkpointId}`;
 }
 
-/** Of writes to the same one the later replace the earlier. */
+/** Of writes with the same key, the later replaces the earlier. */
 export function writesKey(nodeTaskId: string, idx: number): string {
   return `${idx} ${nodeTaskId}`;
 }
 
 /** The row of a thread. `seq` is the last number that was taken. */
 export type ThreadFields = RowOf<typeof THREADS>;
-/** How many rows there are of the thread. */
 export type ThreadCounts = Pick<ThreadFields, NonNullable<Table["counted"]>>;
 export type ThreadChange = Partial<Pick<ThreadFields, "epoch" | "generation" | "prunedSeq" | "unswept">>;
 
 /**
- * A thread as the rows of other tables know it, with its own row. Every commit on a thread takes numbers of it and says how many rows it
- * adds or removes; at the end of the transaction the row is written once.
+ * A thread with its own row, as the rows of other tables know it. Every commit takes numbers from it and counts the rows that it
+ * adds or removes. The row is written once, at the end of the transaction.
  */
 export class ThreadState {
   readonly threadId: string;
@@ -113,11 +115,11 @@ export class ThreadState {
   readonly #first: number;
   readonly #transaction: Pick<Set<ThreadState>, "add">;
   readonly #row: ThreadFields;
-  /** Turns that are written at the end of the transaction: one that ends in it as well is written once. */
+  /** Turns that are written at the end of the transaction. A turn that also finishes in it is written once. */
   #turns: TurnRow[] = [];
   #isChanged = false;
 
-  /** @param changed is told of it when it first changes in a transaction */
+  /** @param changed gets the thread when it first changes in a transaction */
   constructor(changed: Pick<Set<ThreadState>, "add">, row: ThreadFields) {
     this.#transaction = changed;
     this.#row = row;
@@ -130,12 +132,11 @@ export class ThreadState {
     return this.#row;
   }
 
-  /** Another one as soon as rows of the thread have been deleted or brought back. */
+  /** Changes as soon as rows of the thread are deleted or restored. */
   get generation(): string {
     return `${this.thread}.${this.#row.generation}`;
   }
 
-  /** The newest seq of the thread. */
   get newestSeq(): number {
     return this.#first + this.#row.seq;
   }
@@ -149,12 +150,12 @@ export class ThreadState {
     return this.newestSeq;
   }
 
-  /** Equal ones mean that nothing was committed on the thread in between. */
+  /** Equal stamps mean that nothing was committed on the thread in between. */
   get stamp(): string {
     return `${this.thread} ${this.#row.seq} ${this.#row.generation}`;
   }
 
-  /** So many rows of a kind are added, or removed. */
+  /** Counts rows of a kind that are added, or removed if negative. */
   count(kind: keyof ThreadCounts, rows = 1): void {
     if (rows === 0) return;
     this.touch();
@@ -166,7 +167,7 @@ export class ThreadState {
     Object.assign(this.#row, change);
   }
 
-  /** Something of the thread changes. Also a commit without a new row takes a number: it tells others that somebody was here. */
+  /** Something of the thread changes. A commit without a new row takes a number too, so that others notice it. */
   touch(): void {
     if (!this.#isChanged) this.nextSeq();
   }
@@ -175,28 +176,30 @@ export class ThreadState {
     this.#turns.push(turn);
   }
 
-  /** Has a turn written as it is now. @returns whether it was still to be written */
+  /**
+   * Replaces a turn that is still to be written.
+   * @returns whether it was still to be written
+   */
   replaceTurn(turn: TurnRow): boolean {
     const index = this.#turns.findIndex(({ id }) => id === turn.id);
     if (index >= 0) this.#turns[index] = turn;
     return index >= 0;
   }
 
-  /** A part of the transaction was rolled back. */
+  /** Restores the row after a part of the transaction was rolled back. */
   restore(row: ThreadFields): void {
     Object.assign(this.#row, row);
     this.#turns = [];
     this.facts = new ThreadFacts();
   }
 
-  /** The turns that were left for the end of the transaction; whoever takes them writes them. */
+  /** Takes the turns that were left for the end of the transaction. The caller must write them. */
   takeTurns(): readonly TurnRow[] {
     const turns = this.#turns;
     this.#turns = [];
     return turns;
   }
 
-  /** The row is written. */
   written(): void {
     this.#isChanged = false;
   }

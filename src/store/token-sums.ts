@@ -1,13 +1,16 @@
 import { malformed } from "./ops/stored-json";
 import type { TaskRow, TokenCounts } from "./store";
 
-/** What turns of a task used at one node. */
+/** The tokens of a task's turns at one node. */
 export interface NodeTokens extends TokenCounts {
-  /** The node, with the nodes around it: `outer|inner`. */
+  /** The node and the nodes around it: `outer|inner`. */
   path: string;
 }
 
-/** What turns of a task's interval used that were pruned since. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * The tokens of an interval's turns that were pruned.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 export function prunedTokensOf({ prunedTokens }: Pick<TaskRow, "prunedTokens">): NodeTokens[] {
   return prunedTokens === undefined ? [] : parsed(prunedTokens);
 }

@@ -7,7 +7,7 @@ import type { RawOf, TURNS } from "./tables";
 
 export type RawTurn = RawOf<typeof TURNS>;
 
-/** What stands between a row and its text. */
+/** Anything with a sealing between rows and their texts. */
 interface HasSealing {
   readonly sealing: Sealing;
 }
@@ -24,7 +24,7 @@ export function changedTurn(session: HasSealing, turn: TurnRow): Bound[] {
 }
 
 /**
- * A row, verified; rows that others inserted with the seven columns of S1 alone have no checksum to verify.
+ * A row, verified. Rows that others inserted with only the seven columns of S1 have no checksum.
  *
  * @param threadId of the thread that it belongs to, if any
  */
@@ -34,12 +34,12 @@ export function toTurn(session: HasSealing, row: RawTurn, threadId: string | und
   return turn;
 }
 
-/** Rows outside of any thread are CheckpointPersister's, which has no keys. */
+/** Rows outside of any thread belong to CheckpointPersister, which has no keys. */
 function sealingOf(session: HasSealing, thread: number | null): Sealing {
   return thread === null ? plainSealing : session.sealing;
 }
 
-/** The namespace is not stored where the other columns tell it. */
+/** Drops the namespace if the other columns tell it. */
 function withoutUsual(turn: TurnRow): TurnRow {
   return turn.nodeNs !== undefined && turn.nodeNs === usualNamespace(turn) ? { ...turn, nodeNs: undefined } : turn;
 }

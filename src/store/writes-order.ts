@@ -1,4 +1,4 @@
-/** What the order of pending writes goes by. */
+/** What the order of pending writes depends on. */
 export interface WritePlace {
   /** LangGraph's path of the task; '' for writes that are no task's. */
   taskPath: string;
@@ -8,11 +8,12 @@ export interface WritePlace {
 }
 
 /**
- * The order in which LangGraph applies the writes of a superstep, and in which a saver has to return them: by path, task id and index.
- * Texts are compared by code point, as databases and LangGraph for Python do: JavaScript's own `<` puts "🦜" before "\uffff".
+ * The order in which LangGraph applies the writes of a superstep, and in which a saver has to return them: by path, task id and
+ * index. Texts are compared by code point, as databases and LangGraph for Python do: JavaScript's own `<` puts "🦜" before
+ * "\uffff".
  *
- * `@langchain/langgraph-checkpoint` exports the same order from 1.2 on (`compareWritesSortKeys`). Older versions are supported too, so
- * it can't be imported; a test holds the two against each other.
+ * `@langchain/langgraph-checkpoint` exports the same order from 1.2 on (`compareWritesSortKeys`). It can't be imported because
+ * older versions are supported too; a test holds the two against each other.
  */
 export function compareWrites(left: WritePlace, right: WritePlace): number {
   return (
@@ -32,7 +33,7 @@ function compareByCodePoint(left: string, right: string): number {
   return Math.sign(left.length - right.length);
 }
 
-/** Code units in the order of the code points they stand for: a surrogate belongs to one above all that need no surrogates. */
+/** Orders code units like the code points they stand for: surrogates stand for code points above all others. */
 function rank(unit: number): number {
   return isSurrogate(unit) ? unit + 0x1_0000 : unit;
 }

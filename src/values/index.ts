@@ -20,18 +20,21 @@ export { StaleMemory } from "./unpack";
 
 export interface ValuesOptions extends EncodeOptions {
   classInstances: "error" | "plain";
-  /** The graph never changes a value in place: what is the same object is the same value. */
+  /** The graph never changes a value in place, so the same object is the same value. */
   immutable: boolean;
   /** How much text to remember, in characters. */
   cacheSize: number;
 }
 
-/** Where the addresses of parts come from: the store. While it awaits its keys, values are packed when it asks for them, as they were. */
+/**
+ * The store, as the source of addresses of parts. While it awaits its keys, values are packed when it asks for them, as they
+ * were.
+ */
 export type Addresses = Pick<Store, "address" | "awaitsKeys">;
 
 /**
- * Values between the graph and the store: packs them into what the store keeps, makes them anew from what it gives, and remembers
- * enough in between that neither is done twice.
+ * Values between the graph and the store. Packs them into the store's form, rebuilds them from it, and remembers enough in
+ * between to do neither twice.
  */
 export class Values {
   readonly #options: ValuesOptions;
@@ -45,8 +48,8 @@ export class Values {
   }
 
   /**
-   * The values of channels for the store, as they are now. One that is what it was at the last save is not encoded: should the store need
-   * its text all the same, it is made from our private copy.
+   * The values of channels for the store, as they are now. An unchanged value isn't encoded; if the store needs its text, the
+   * text is made from our private copy.
    *
    * @throws {TurnsError} UNSERIALIZABLE_VALUE naming the channel and the path in it
    */
@@ -63,7 +66,10 @@ export class Values {
     return { packed };
   }
 
-  /** A value that refers to its larger parts. @throws {TurnsError} UNSERIALIZABLE_VALUE */
+  /**
+   * A value's text that refers to its larger parts.
+   * @throws {TurnsError} UNSERIALIZABLE_VALUE
+   */
   text(threadId: string, value: unknown): PackedText {
     try {
       const packing = this.#packing(threadId);
@@ -95,7 +101,7 @@ export class Values {
   /**
    * The channel values of a checkpoint.
    *
-   * @param newest whether the next save is likely to go on from here
+   * @param newest whether the next save is likely to continue from here
    * @throws {StaleMemory} if the memory turned out to be wrong: read again
    * @throws {TurnsError} CHECKPOINT_CORRUPTED, UNDECODABLE_VALUE
    */
@@ -113,12 +119,15 @@ export class Values {
     return values;
   }
 
-  /** A text with what it refers to. @throws as {@link values} */
+  /**
+   * Decodes a text with the parts it refers to.
+   * @throws as {@link values}
+   */
   decoded(threadId: string, text: string, parts: ReadParts): unknown {
     return unpackText(text, this.#unpacking(threadId, parts));
   }
 
-  /** What the caller changes meanwhile does not get into it. */
+  /** A copy that later changes by the caller don't reach. */
   #held(value: unknown): unknown {
     return decode(encode(value, this.#options));
   }
@@ -132,7 +141,7 @@ export class Values {
   }
 }
 
-/** Values that are packed when the store asks for them: it has the keys then. */
+/** Values that are packed when the store asks for them, because it has the keys then. */
 class LateValues implements NewValues {
   #packed: ReadonlyMap<string, PackedValue> | undefined;
 
@@ -168,12 +177,12 @@ class LateText implements PackedText {
   }
 }
 
-/** Assignment would run the setter of a key like `__proto__`. */
+/** Defines the property, because assignment would run the setter of a key like `__proto__`. */
 function define(target: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** What a getter or a proxy throws when it is looked at, before the codec does, as what the codec would say. */
+/** Turns an error of a getter or a proxy, thrown before the codec looks at it, into the codec's own error. */
 function readable(error: unknown): unknown {
   return TurnsError.is(error) ? error : unserializable("", "a value that throws when it is read", error);
 }
@@ -195,7 +204,7 @@ function inChannel<T>(channel: string, work: () => T): T {
   }
 }
 
-/** What packing a channel's value has thrown, as UNSERIALIZABLE_VALUE with the names of channel and node if it is that. */
+/** An error of packing a channel's value. If it's UNSERIALIZABLE_VALUE, it gets the names of channel and node. */
 export function namingChannel(channel: string, thrown: unknown, node?: string): unknown {
   const error = readable(thrown);
   return error instanceof Unserializable ? unserializableChannel(channel, error, node) : error;

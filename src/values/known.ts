@@ -2,14 +2,14 @@ import { ADOPTING, copyOf, decode, matches, NO_COPY, PLAIN, PrivateCopy, type Sh
 import type { Segment, Chunk } from "../store/store";
 import { createHash, type Hash } from "node:crypto";
 
-/** A part of a value that is in the store, as we remember it. */
+/** A stored part of a value, as we remember it. */
 export class Element {
   readonly address: string;
-  /** What the address is of: a value that answers otherwise each time it is read has another one already. */
+  /** The text that the address belongs to. A value that reads differently each time may already have another text. */
   readonly text: string;
   /** Null until it is made from the text. */
   #copy: PrivateCopy | undefined | null;
-  /** The copy is made from the text, and so is what that says; a value may answer otherwise each time it is read. */
+  /** Whether the copy is made from the text, so that it equals it. A value may read differently each time. */
   readonly #isRead: boolean;
 
   private constructor(address: string, text: string, copy: PrivateCopy | undefined | null) {
@@ -19,55 +19,60 @@ export class Element {
     this.#isRead = copy === null;
   }
 
-  /** An element made from what was encoded just now. @param value what the text says; it stays the caller's */
+  /**
+   * An element made from a value that was just encoded.
+   * @param value the value of the text; it stays the caller's
+   */
   static encoded(address: string, text: string, value: unknown): Element {
     return new Element(address, text, PrivateCopy.of(value));
   }
 
-  /** An element made from what the store has: its text may be that of another version of the codec. */
+  /** An element made from stored text, which another version of the codec may have written. */
   static read(address: string, text: string): Element {
     return new Element(address, text, null);
   }
 
-  /** Undefined for what only its text can be compared with. */
+  /** Undefined for a value that can only be compared by its text. */
   get copy(): PrivateCopy | undefined {
     return (this.#copy = this.#copy === null ? PrivateCopy.of(decode(this.text)) : this.#copy);
   }
 
-  /** What the text says, a new copy for each caller. To copy it is cheaper than to decode it, and a long string is the same string. */
+  /** The value of the text, a new copy for each caller. Copying is cheaper than decoding, and long strings are shared. */
   value(): unknown {
     const copy = this.#isRead ? this.copy : undefined;
     const value = copy === undefined ? NO_COPY : copyOf(copy.value);
     return value === NO_COPY ? decode(this.text) : value;
   }
 
-  /** Whether a value still is what the text says; `encodeValue` is asked if only the text can tell. */
+  /** Whether a value still has this text. `encodeValue` is called if only the text can tell. */
   isStill(value: unknown, encodeValue: () => string): boolean {
     return this.copy?.isLike(value) === true || encodeValue() === this.text;
   }
 }
 
 /**
- * A list of the store, from its first element to the last one we know. Every shorter length of it is an older value of the same
+ * A list of the store, from its first element to the last known one. Every shorter length of it is an older value of the same
  * channel.
  *
- * The text is what the store has, to the letter; all else is made from it when it is needed: where its elements end, what they are
- * compared by.
+ * The text is exactly what the store has. Everything else is derived from it on demand: the ends of its elements, and what they
+ * are compared by.
  */
 export class KnownList {
   readonly segments: readonly Segment[];
   length: number;
-  /** Over all elements; undefined if it was not taken along. */
+  /** Covers all elements; undefined if it wasn't kept up to date. */
   digest: RunningDigest | undefined;
   /** Texts of the elements, joined by commas. */
   #text: string;
   #ends: number[] | undefined;
-  /** Of the first elements, null for one that only its text can be compared with; all slots of the list behind one another. */
+  /**
+   * The shapes of the first elements, null for one that can only be compared by its text. All slots of the list are in one row.
+   */
   #shapes: (Shape | null)[] = [];
   readonly #slots: unknown[] = [];
-  /** How many of the first elements have the strings of the live ones in their slots. */
+  /** How many of the first elements have adopted the strings of the live ones in their slots. */
   #adopted = 0;
-  /** Digests of the lengths that were seen to agree with the store. */
+  /** Digests of lengths that were found to agree with the store. */
   readonly #digests = new Map<number, string>();
   #hasAllDigests = false;
 
@@ -78,7 +83,7 @@ export class KnownList {
     this.#text = text;
   }
 
-  /** The number of the list in the store: the one that owns the last element. */
+  /** The number of the list in the store: of the one that owns the last element. */
   get list(): number {
     return this.segments.at(-1)?.list ?? 0;
   }
@@ -93,13 +98,13 @@ export class KnownList {
     return this.#text.slice(index === 0 ? 0 : this.#endAt(index - 1) + 1, this.#endAt(index));
   }
 
-  /** The first elements, made from their text for whoever asks: the strings of the next value to compare are these. */
+  /** The first elements, made from their text. The next value to compare usually holds the same strings. */
   valuesUpTo(length: number): unknown[] {
     this.#adopted = 0;
     return decode(`[${this.textUpTo(length)}]`) as unknown[];
   }
 
-  /** How many elements, up to a limit, a value still begins with. */
+  /** How many elements a value still begins with, up to a limit. */
   commonPrefix(value: readonly unknown[], limit: number, encodeAt: (index: number) => string): number {
     this.#traceUpTo(limit);
     let slot = 0;
@@ -114,7 +119,7 @@ export class KnownList {
     return limit;
   }
 
-  /** Whether the first elements are the ones that a digest of the store was taken over. */
+  /** Whether a digest of the store covers exactly the first elements. */
   agrees(length: number, digest: string, address: (text: string) => string): boolean {
     if (length > this.length) return false;
     const known = this.#digests.get(length);
@@ -128,9 +133,9 @@ export class KnownList {
   }
 
   /**
-   * Takes elements at the end, from index `at` on; false if others are there already.
+   * Appends elements from index `at` on; false if others are there already.
    *
-   * @param elements what the texts say
+   * @param elements the values of the texts
    */
   grow(at: number, texts: readonly string[], elements: readonly Element[]): boolean {
     if (at > this.length) return false;
@@ -148,7 +153,7 @@ export class KnownList {
     this.trace(this.length - 1, [element]);
   }
 
-  /** What the elements from an index on are compared by, if all before have it already. */
+  /** Adds what elements from an index on are compared by, if all elements before have it already. */
   trace(from: number, elements: readonly Element[]): void {
     if (this.#shapes.length !== from) return;
     for (const { copy } of elements) {
@@ -171,7 +176,7 @@ export class KnownList {
     return this.#ends[index] ?? this.#text.length;
   }
 
-  /** Whoever walks through a thread's history asks for all lengths one after the other. */
+  /** A caller that walks through a thread's history asks for all lengths one after the other, so all digests are made at once. */
   #takeAllDigests(address: (text: string) => string): void {
     let digest = newDigest();
     for (let index = 0; index < this.length; index += 1) {
@@ -183,8 +188,8 @@ export class KnownList {
 }
 
 /*
- * Values are stored as JSON texts: a list as those of its elements, one chunk each, and joined by commas they are one text; what is
- * large in other values as a chunk that their text refers to.
+ * Values are stored as JSON texts. A list is stored as the texts of its elements, one chunk each; joined by commas they form one
+ * text. Large parts of other values are stored as chunks that their text refers to.
  */
 
 const QUOTE = 0x22;
@@ -192,8 +197,8 @@ const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 
 /**
- * SHA-256 over the texts of a list's elements, in their order and each with a comma behind: two lists with one digest are the same. It
- * is a running hash, so that the digest of a list that grew costs only what is new.
+ * SHA-256 over the texts of a list's elements, in order and each followed by a comma: two lists with one digest are equal. The
+ * hash is running, so a list that grew costs only its new elements.
  */
 export type RunningDigest = Hash;
 
@@ -201,7 +206,7 @@ export function newDigest(): RunningDigest {
   return createHash("sha256");
 }
 
-/** The digest of a list with more elements behind; the given one stays as it is. */
+/** The digest of a list with more elements appended; the given digest stays unchanged. */
 export function extended(digest: RunningDigest, texts: readonly string[]): RunningDigest {
   const next = digest.copy();
   for (const text of texts) next.update(`${text},`);
@@ -209,8 +214,8 @@ export function extended(digest: RunningDigest, texts: readonly string[]): Runni
 }
 
 /**
- * The finished digest. It goes through `address`, which is keyed in an encrypted database: nobody shall find out by guessing what a
- * list holds.
+ * The finished digest. It goes through `address`, which is keyed in an encrypted database, so that nobody can find out by
+ * guessing what a list holds.
  */
 export function finished(digest: RunningDigest, address: (text: string) => string): string {
   return address(digest.copy().digest("base64url"));
@@ -221,8 +226,8 @@ export function lengthOf(texts: readonly string[]): number {
 }
 
 /**
- * Where each of the JSON texts ends that are joined by commas in one text. Needed because the texts themselves count, exactly as they
- * are stored: a later version of the codec may write another text for what it reads.
+ * The ends of JSON texts that are joined by commas. The stored texts count as they are: a later version of the codec may write
+ * another text for the same value.
  */
 export function endsOf(joined: string): number[] {
   const ends: number[] = [];
@@ -240,7 +245,7 @@ export function endsOf(joined: string): number[] {
   return ends;
 }
 
-/** Where a JSON string ends that begins there. */
+/** The end of the JSON string that begins there. */
 export function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     let before = quote - 1;
@@ -251,23 +256,23 @@ export function endOfString(text: string, start: number): number {
 }
 
 /*
- * A part that a text refers to more than once becomes a value per reference, so a small text can become a large value: in a file that
- * somebody forged a few parts could ask for more than any memory. Reading therefore has a limit, and saving keeps far away from it.
+ * A part that a text refers to more than once becomes one value per reference, so a small text can become a large value. In a
+ * forged file, a few parts could ask for more than any memory. So reading has a limit, and saving stays far below it.
  */
 
-/** How much all that is repeated in a checkpoint may weigh when it is read: some hundreds of megabytes. */
+/** How much repeated parts of a checkpoint may weigh when it is read: some hundreds of megabytes. */
 export const REPEATED_READ_MAX = 2 ** 23;
-/** How much may be repeated by references in one value that is saved; one that repeats more is written out. */
+/** How much references may repeat in one saved value. A value that repeats more is written out. */
 const REPEATED_SAVED_MAX = 2 ** 21;
 
-/** Instances have properties that their text need not mention. */
+/** Instances have properties that their text needn't mention. */
 const TAG_WEIGHT = 8;
 
 const BEGINNING = '{"~":"chunk","v":"';
 const REFERENCE_LENGTH = chunkTag("").length + 43;
 const REFERENCE = /\{"~":"chunk","v":"([\w-]{43})"\}/g;
 
-/** What a value takes in memory, from its text, in units of some 64 bytes: for every part, every tag, and so many characters. */
+/** The memory that a value takes, estimated from its text in units of some 64 bytes: it counts parts, tags and characters. */
 export function weightOf(text: string): number {
   let weight = 1 + Math.floor(text.length / 64);
   for (let at = 0; at < text.length; at += 1) {
@@ -279,7 +284,7 @@ export function weightOf(text: string): number {
   return weight;
 }
 
-/** Whether a text that was packed just now repeats its parts so often that it has to be written out instead. */
+/** Whether a packed text repeats its parts so often that it has to be written out instead. */
 export function repeatsTooMuch(text: string, parts: ReadonlyMap<string, Chunk>): boolean {
   if (referencesIn(text) <= parts.size) return false;
   const weights = new Map<string, number | undefined>();
@@ -296,7 +301,7 @@ export function repeatsTooMuch(text: string, parts: ReadonlyMap<string, Chunk>):
   return false;
 }
 
-/** At least as many as there are: data may look like one. */
+/** An upper bound, because data may look like a reference. */
 function referencesIn(text: string): number {
   let found = 0;
   for (let at = text.indexOf(BEGINNING); at >= 0; at = text.indexOf(BEGINNING, at + REFERENCE_LENGTH)) found += 1;

@@ -5,16 +5,16 @@ import { Element, type KnownList, type RunningDigest } from "./known";
 /** What is remembered of a channel. */
 export interface KnownChannel {
   list?: KnownState | undefined;
-  /** What the entries of a record were when they were last packed. */
+  /** The entries of a record when they were last packed. */
   entries?: Map<string, KnownEntry> | undefined;
   whole?: KnownWhole | undefined;
 }
 
-/** What a list channel held when it was last saved or read. */
+/** The value of a list channel when it was last saved or read. */
 export interface KnownState {
   list: KnownList;
   length: number;
-  /** Over its elements; undefined if it was not taken along. */
+  /** Covers its elements; undefined if it wasn't kept up to date. */
   digest: RunningDigest | undefined;
   generation: string;
   /** With the option `immutable`: the very objects that the elements were made from or handed out as. */
@@ -25,14 +25,14 @@ export interface KnownState {
 export interface KnownEntry {
   readonly copy: PrivateCopy;
   readonly text: string;
-  /** Of the chunks that the text refers to. */
+  /** The chunks that the text refers to. */
   readonly addresses: readonly string[];
 }
 
-/** The value that a channel held when it was last packed as one chunk. */
+/** The value of a channel when it was last packed as one chunk. */
 export interface KnownWhole {
   readonly copy: PrivateCopy;
-  /** What it goes into the store as; should the store need its text all the same, it is made from the copy. */
+  /** Its form for the store. If the store needs its text after all, the text is made from the copy. */
   readonly packed: PackedWhole;
   /** Length of its text. */
   readonly size: number;
@@ -40,23 +40,22 @@ export interface KnownWhole {
   readonly object: object | undefined;
 }
 
-/** Above this length a list is not kept as one text; V8 has strings of half a billion characters at most. */
+/** Longer lists aren't kept as one text; V8 strings have half a billion characters at most. */
 export const REMEMBERED_LIST_MAX = 100_000_000;
 const LISTS_PER_THREAD = 64;
 /** How many characters of strings are remembered between two checkpoints. */
 const STRINGS_MAX = 2 ** 21;
-/** A shorter string is sooner packed than found. */
+/** For a shorter string, packing is faster than a look-up. */
 const STRING_MIN = 128;
-/** What a thread takes that has nothing to remember, so that no number of threads is for nothing. */
+/** The size of a thread with nothing to remember, so that many threads still count. */
 const OWN_SIZE = 1_000;
-/** The same for a channel: each run of a subgraph has channels of its own. */
+/** The same for a channel: each run of a subgraph has its own channels. */
 const CHANNEL_SIZE = 100;
 
-/** What is remembered of one thread. */
 export class ThreadMemory implements Remembered {
   readonly address: (text: string) => string;
   readonly #namespaces = new Map<string, Map<string, KnownChannel>>();
-  /** Finds the element of an object that comes back: from a write to a checkpoint, from a read to the next save. */
+  /** Finds the element of an object that is seen again: from a write to a checkpoint, from a read to the next save. */
   readonly #objects = new WeakMap<object, Element>();
   readonly #strings = new Map<string, Element>();
   #stringsSize = 0;
@@ -73,16 +72,16 @@ export class ThreadMemory implements Remembered {
     this.#grew = grew;
   }
 
-  /** Length of all texts remembered, roughly, and of the memory itself. */
+  /** Approximate length of all remembered texts, plus the memory's own size. */
   get size(): number {
     return this.#size;
   }
 
   /**
-   * Takes note of the generation that an answer of the store belongs to. In another one lists may hold other elements under the same
-   * numbers; what is known by its content stays.
+   * Takes note of the generation that an answer of the store belongs to. In another generation, lists may hold other elements
+   * under the same numbers. Facts known by content stay valid.
    *
-   * @returns whether what was known of lists still counts
+   * @returns whether what was known of lists is still valid
    */
   isOf(generation: string): boolean {
     if (this.#generation === generation) return true;
@@ -92,7 +91,7 @@ export class ThreadMemory implements Remembered {
     return false;
   }
 
-  /** What is known of a channel, to be brought up to date by who saves or reads it. */
+  /** What is known of a channel. Callers that save or read it bring it up to date. */
   channel(ns: string, channel: string): KnownChannel {
     let channels = this.#namespaces.get(ns);
     if (channels === undefined) this.#namespaces.set(ns, (channels = new Map<string, KnownChannel>()));
@@ -104,22 +103,22 @@ export class ThreadMemory implements Remembered {
     return known;
   }
 
-  /** @param whole undefined if the channel holds no such value any more */
+  /** @param whole undefined if the channel no longer holds such a value */
   rememberWhole(channel: KnownChannel, whole: KnownWhole | undefined): void {
     const grown = (whole?.size ?? 0) - (channel.whole?.size ?? 0);
     channel.whole = whole;
     if (grown !== 0) this.#grow(grown);
   }
 
-  /** The element of a value that was met before, if the value still is the same. */
+  /** The element of a value that was met before, if the value is still the same. */
   known(value: unknown, encodeValue: () => string): Element | undefined {
-    // Nothing changes a string.
+    // Strings never change.
     if (typeof value === "string") return value.length < STRING_MIN ? undefined : this.#strings.get(value);
     const known = typeof value === "object" && value !== null ? this.#objects.get(value) : undefined;
     return known?.isStill(value, encodeValue) === true ? known : undefined;
   }
 
-  /** The element of a value: the known one, else a new one. */
+  /** The element of a value: the known one, or a new one. */
   elementFor(value: unknown, encodeValue: () => string): Element {
     return this.known(value, encodeValue) ?? this.newElement(value, encodeValue());
   }
@@ -131,7 +130,7 @@ export class ThreadMemory implements Remembered {
     return element;
   }
 
-  /** Remembers whose value an object is: it may come back with the next save. */
+  /** Remembers which element an object belongs to: the next save may contain the same object. */
   handedOut(value: unknown, element: Element): void {
     if (typeof value === "object" && value !== null) this.#objects.set(value, element);
   }
@@ -144,7 +143,7 @@ export class ThreadMemory implements Remembered {
     this.#strings.set(value, element);
   }
 
-  /** What a node returns is packed for its Action, its writes and its channel; after that nobody asks for it. */
+  /** A node's output is packed for its Action, its writes and its channel; after that nobody asks for it. */
   forgetStrings(): void {
     if (this.#stringsSize === 0) return;
     this.#grow(-this.#stringsSize);
@@ -156,7 +155,7 @@ export class ThreadMemory implements Remembered {
     return this.#lists.get(list);
   }
 
-  /** @param size length of the texts that are new in it */
+  /** @param size length of its new texts */
   addList(known: KnownList, size: number): void {
     this.#lists.delete(known.list);
     this.#lists.set(known.list, known);
@@ -187,8 +186,8 @@ export class ThreadMemory implements Remembered {
   }
 
   /**
-   * Whether it takes more than it may and more than twice what it needs, which is what it took when it had been used once: what was
-   * remembered of a state that is no more is not told from the rest. A state that is larger than the limit itself stays.
+   * Whether it takes more than the limit and more than twice what it needs. Its need is its size after the first use: memory of
+   * outdated states can't be told from the rest. A state that is larger than the limit itself stays.
    */
   isBloated(limit: number): boolean {
     this.#needed ??= this.#size === OWN_SIZE ? undefined : this.#size;
@@ -213,17 +212,17 @@ export class ThreadMemory implements Remembered {
 }
 
 /**
- * Remembers threads, the ones used last, up to a total size of texts. All of it can be lost at any moment: then values are read and
- * encoded anew. Nothing here is ever handed out; see {@link PrivateCopy}.
+ * Remembers the last used threads, up to a total size of texts. All of it may be lost at any moment; then values are read and
+ * encoded again. Nothing in here is ever handed out; see {@link PrivateCopy}.
  */
 export class Memory {
   readonly #limit: number;
   readonly #address: (threadId: string, text: string) => string;
   readonly #threads = new Map<string, ThreadMemory>();
-  /** Of those in the map: adding them up at each save would take longer the more threads there are. */
+  /** The total over the map. Adding it up at each save would take longer with more threads. */
   #total = 0;
 
-  /** @param limit characters of text; of the thread used last twice what it needs is remembered, if that is more */
+  /** @param limit characters of text; for the last used thread, twice what it needs is remembered if that is more */
   constructor(limit: number, address: (threadId: string, text: string) => string) {
     this.#limit = limit;
     this.#address = address;
@@ -249,7 +248,7 @@ export class Memory {
   #create(threadId: string): ThreadMemory {
     const address = (text: string): string => this.#address(threadId, text);
     const created: ThreadMemory = new ThreadMemory(address, (by) => {
-      // A save that is under way may hold on to one that was forgotten.
+      // A running save may still hold a memory that was forgotten.
       if (this.#threads.get(threadId) === created) this.#total += by;
     });
     this.#threads.set(threadId, created);

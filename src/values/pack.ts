@@ -22,14 +22,14 @@ import {
   type ThreadMemory,
 } from "./memory";
 
-/** A text up to this length stands in the manifest itself: a row of its own would cost more. */
+/** A text up to this length is put into the manifest itself: a row of its own would cost more. */
 const INLINE_MAX = 128;
-/** A list whose text is shorter is one value. */
+/** A list with a shorter text is one value. */
 const LIST_MIN = 256;
 const LOOKED_AT_MAX = 1_000;
-/** A part whose text is shorter stays where it is: a chunk of its own would cost more. */
+/** A part with a shorter text stays in place: a chunk of its own would cost more. */
 const PART_MIN = 160;
-/** How deep records are taken apart: a node's update, and the records in it. */
+/** How deeply records are split: a node's update, and the records in it. */
 const MAX_DEPTH = 2;
 
 type Parts = Map<string, Chunk>;
@@ -37,7 +37,7 @@ type Entries = Map<string, KnownEntry>;
 type Owner = Readonly<Record<string, unknown>>;
 
 /**
- * Turns a channel's value into what the store keeps: lists element by element, records with their larger entries as parts, small
+ * Converts a channel's value to the store's form: lists element by element, records with their larger entries as parts, small
  * values as they are.
  *
  * @param channel what is known of it; brought up to date
@@ -58,14 +58,15 @@ export function packValue(value: unknown, channel: KnownChannel, packing: Packin
 }
 
 /**
- * Whether a value still is the one that was packed last for its channel. Comparing with the private copy is much cheaper than encoding.
+ * Whether a value is still the one that was last packed for its channel. Comparing with the private copy is much cheaper than
+ * encoding.
  */
 function isStill({ copy, object }: KnownWhole, value: unknown, { options }: Packing): boolean {
   if (typeof value === "string") return copy.value === value;
   return (options.immutable && object !== undefined && object === value) || copy.isLike(value, EXACT);
 }
 
-/** A value as it goes into the store when it has not changed since: without its text, which the store has, most likely. */
+/** An unchanged value in the store's form, without its text: the store most likely has it. */
 class UnchangedWhole implements PackedWhole {
   readonly kind = "whole";
   readonly chunk: Chunk;
@@ -87,12 +88,14 @@ class UnchangedWhole implements PackedWhole {
   }
 }
 
-/** A plain list; holes and further properties are a question of their own. */
+/** Any list; holes and further properties are checked separately. */
 function isList(value: unknown): value is readonly unknown[] {
   return Array.isArray(value) && Object.getPrototypeOf(value) === Array.prototype;
 }
 
-/** Looking for holes and further properties lists all indices, so a graph that keeps to `immutable` is believed in long lists. */
+/**
+ * Checking for holes and further properties lists all indices. So long lists of a graph that keeps to `immutable` are trusted.
+ */
 function isPlainList(list: readonly unknown[], immutable: boolean): boolean {
   return (immutable && list.length > LOOKED_AT_MAX) || isElementwise(list);
 }
@@ -115,7 +118,10 @@ function packAsText(value: unknown, channel: KnownChannel, packing: Packing): Pa
   return { kind: "whole", chunk: { address, text: () => text }, parts };
 }
 
-/** As {@link packText}; what has no parts but is large is one: the channel that takes the value has it under the same address. */
+/**
+ * {@link packText}, but a large value without parts becomes a part itself. The channel that gets the value has it under the same
+ * address.
+ */
 export function packReference(value: unknown, packing: Packing): PackedText {
   const packed = packText(value, packing);
   const { text, parts } = packed;
@@ -130,10 +136,11 @@ function addressOf(value: unknown, text: string, { memory }: Packing): string {
 }
 
 /**
- * A text whose larger parts are references to chunks: the elements of a list, the entries of a record, the elements of a record's
- * lists; of a Command those of its update. So a message in a pending write, in the Action of its node and in the channel is stored once.
+ * A text with references to chunks in place of its larger parts: the elements of a list, the entries of a record, the elements of
+ * a record's lists, and for a Command those of its update. So a message in a pending write, in the Action of its node and in the
+ * channel is stored once.
  *
- * @param entries what the entries of the record were when it was packed before; brought up to date
+ * @param entries the entries of the record when it was packed before; brought up to date
  * @throws {TurnsError} UNSERIALIZABLE_VALUE with the path to the culprit
  */
 function packText(value: unknown, packing: Packing, entries?: Entries): PackedText {
@@ -143,7 +150,7 @@ function packText(value: unknown, packing: Packing, entries?: Entries): PackedTe
     if (!repeatsTooMuch(text, parts)) return { text, parts: [...parts.values()] };
   } catch (error) {
     if (!(error instanceof Unserializable)) throw error;
-    // Taken as a whole it tells the whole path.
+    // Encoding the whole value reports the whole path.
   }
   return { text: encode(value, packing.options), parts: [] };
 }
@@ -157,7 +164,7 @@ function packPart(value: unknown, packing: Packing, parts: Parts, depth: number,
   if (isRecord(value) && depth < MAX_DEPTH && isPure(value)) {
     const keys = Object.keys(value);
     const texts = keys.map((key) => `${JSON.stringify(key)}:${packEntry(value, key, packing, parts, depth, entries)}`);
-    // A proxy may have the key now that it had not a moment ago; unescaped it would make a tag of data.
+    // A proxy may have the key by now; unescaped, the key would turn data into a tag.
     if (!keys.includes("~")) return `{${texts.join(",")}}`;
   }
   const update = updateOf(value);
@@ -165,7 +172,7 @@ function packPart(value: unknown, packing: Packing, parts: Parts, depth: number,
   return encode(value, { ...options, written: { value: update, text: packPart(update, packing, parts, depth) } });
 }
 
-/** What a Command says of the state, which is what a node may return instead of it. */
+/** The state update of a Command, which a node may return in place of an update. */
 function updateOf(value: unknown): object | undefined {
   const { update } = isCommand(value) ? value : { update: undefined };
   return isRecord(update) || isList(update) ? update : undefined;
@@ -205,7 +212,7 @@ function newEntry(owner: Owner, key: string, value: unknown, packing: Packing, p
   return refer({ address: packing.memory.address(text), text: () => text }, parts);
 }
 
-/** The text of a chunk of an entry that was not packed again because it was the same. */
+/** The text of an unchanged entry's chunk; the entry wasn't packed again. */
 function packedAgain({ copy }: KnownEntry, address: string, packing: Packing): string {
   const parts: Parts = new Map();
   newEntry({ entry: copy.value }, "entry", copy.value, packing, parts, 0);
@@ -226,18 +233,17 @@ function isRecord(value: unknown): value is Owner {
   return innerKindOfPlain(value, Object.keys(value)) === undefined;
 }
 
-/** Nothing that the codec would write other than as its parts. */
+/** Whether the codec would write the value as its parts alone. */
 function isPure(value: object): boolean {
   return Object.getOwnPropertySymbols(value).length === 0 && !Object.hasOwn(value, "~");
 }
 
-/** What packing needs to know about where it is. */
 export interface Packing {
   memory: ThreadMemory;
   options: EncodeOptions & { immutable: boolean };
 }
 
-/** A list on its way into the store, and what to remember of it once it is there. */
+/** A list on its way into the store, with what to remember of it once it is stored. */
 export interface PackingList extends PackedList {
   readonly value: readonly unknown[];
   readonly before: KnownState | undefined;
@@ -249,11 +255,11 @@ export interface PackingList extends PackedList {
 }
 
 /**
- * A list element by element, each under the address of its text. What compares equal to the private value of the element that was at
- * its place is not encoded again. Comparing is what makes that safe: users change messages in place, and the identity of an object
- * proves nothing, unless they said (`immutable`) that they never do.
+ * Packs a list element by element, each under the address of its text. An element that equals the private copy of the previous
+ * one in its place isn't encoded again. Only comparing is safe: users change messages in place, so object identity proves nothing
+ * unless they promise (`immutable`) never to do so.
  *
- * @param before what the channel held when it was last saved or read
+ * @param before the channel's value when it was last saved or read
  * @param known the texts of all elements, if the caller has them
  */
 export function packList(
@@ -292,7 +298,7 @@ export function packList(
   };
 }
 
-/** How many leading elements are still what they were. */
+/** How many leading elements are unchanged. */
 function commonPrefix(
   value: readonly unknown[],
   before: KnownState,
@@ -351,7 +357,7 @@ function joined({ before, keep, texts }: PackingList): string {
   return [...kept, ...texts].join(",");
 }
 
-/** The objects list only ever grows in place, as the state does; anything else starts it anew. */
+/** The list of objects only grows in place, as the state does. Any other change makes a new list. */
 function grownObjects({ value, before, keep }: PackingList, objects: unknown[] | undefined): unknown[] {
   if (objects === undefined || objects.length !== keep || before?.length !== keep) return [...value];
   for (let index = keep; index < value.length; index += 1) objects.push(value[index]);

@@ -4,26 +4,25 @@ import type { ReadParts, StoredValue } from "../store/store";
 import { Element, KnownList, extended, finished, lengthOf, newDigest, REPEATED_READ_MAX, weightOf } from "./known";
 import { type KnownChannel, REMEMBERED_LIST_MAX, type ThreadMemory } from "./memory";
 
-/** Below this size a value is sooner decoded than remembered. */
+/** For a smaller value, decoding is faster than remembering. */
 const REMEMBER_MIN = 512;
-/** How many parts may lie in one another: what we write are parts without parts, in a text that may be a part itself. */
+/** How deeply parts may be nested: we write parts without parts, in a text that may be a part itself. */
 const MAX_DEPTH = 2;
 
-/** What unpacking needs to know about where it is. */
 export interface Unpacking {
   threadId: string;
   memory: ThreadMemory;
   parts: ReadParts;
   immutable: boolean;
-  /** What this reading has come to. */
+  /** The progress of this reading. */
   course: Course;
 }
 
 export interface Course {
   depth: number;
-  /** Parts that were made into objects, with their weight if they were made so again. */
+  /** Parts that were made into objects, with their weight if they were made more than once. */
   readonly made: Map<string, number | undefined>;
-  /** What was made again weighs so much. */
+  /** The weight of everything that was made more than once. */
   repeated: number;
 }
 
@@ -33,9 +32,9 @@ export function newCourse(): Course {
 
 type StoredList = Extract<StoredValue, { kind: "list" }>;
 
-/** What was remembered when the store was asked is not there any more, or no longer true: ask again without it. */
+/** Memory that the store's answer relied on is gone or no longer valid: ask again without it. */
 export class StaleMemory extends TurnsError {
-  /** By which Node prints the error. */
+  /** Node prints the error under this name. */
   static override readonly name = "TurnsError";
 
   constructor(missing: string) {
@@ -46,12 +45,12 @@ export class StaleMemory extends TurnsError {
   }
 }
 
-/** A text with what it refers to put in. Every call makes it anew, so that no caller shares objects with another. */
+/** A text with its references resolved. Every call makes new objects, so that no two callers share any. */
 export function unpackText(text: string, unpacking: Unpacking): unknown {
   return decode(text, (address) => partValue(address, unpacking));
 }
 
-/** @param channel what is known of the channel; undefined if the value is not its newest one */
+/** @param channel what is known of the channel; undefined if the value isn't its newest one */
 export function unpackValue(stored: StoredValue, channel: KnownChannel | undefined, unpacking: Unpacking): unknown {
   if (stored.kind === "list") return unpackList(stored, channel, unpacking);
   if (stored.address !== undefined) return partValue(stored.address, unpacking);
@@ -81,7 +80,7 @@ function partValue(address: string, unpacking: Unpacking): unknown {
   return value;
 }
 
-/** @throws {TurnsError} CHECKPOINT_CORRUPTED if a few parts are to become more than anybody saved */
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED if a few parts would become more than anybody saved */
 function counted(address: string, text: () => string, { course, threadId }: Unpacking): void {
   if (!course.made.has(address)) {
     course.made.set(address, undefined);
@@ -102,7 +101,7 @@ function unpackList(stored: StoredList, channel: KnownChannel | undefined, unpac
   return values;
 }
 
-/** A read in the middle of a run changes nothing for the run: it goes on with its own objects. */
+/** A read in the middle of a run changes nothing for the run, which continues with its own objects. */
 function rememberRead(
   stored: StoredList,
   channel: KnownChannel,
@@ -117,7 +116,7 @@ function rememberRead(
   channel.list = { list, length, digest, generation, objects: immutable ? [...values] : undefined };
 }
 
-/** Too long for one text: verified and decoded stretch by stretch, and not remembered. */
+/** For a list too long for one text: verified and decoded stretch by stretch, and not remembered. */
 function unpackLongList(stored: StoredList, { threadId, memory }: Unpacking): unknown[] {
   memory.forgetList(stored.list);
   if (stored.from > 0) throw new StaleMemory(String(stored.list));
@@ -127,7 +126,7 @@ function unpackLongList(stored: StoredList, { threadId, memory }: Unpacking): un
   return values;
 }
 
-/** The list with at least the elements that the value has, verified by the digest over all of them. */
+/** The list with at least the elements of the value, verified by the digest over all of them. */
 function listOf(stored: StoredList, unpacking: Unpacking): KnownList {
   const { memory } = unpacking;
   const known = stored.from === 0 ? undefined : memory.list(stored.list);

@@ -19,7 +19,10 @@ export const DELETE_ARCHIVE = "DELETE FROM langgraph_archive WHERE rewind_id = ?
 
 type Archived = Pick<RewindRow, "id" | "threadId" | "targetSeq">;
 
-/** Writes the rows behind a rewind's target to its archive, as JSON objects, and those that live again when they are gone. */
+/**
+ * Writes the rows behind a rewind's target to its archive, as JSON objects, and the older versions that their deletion makes
+ * current again.
+ */
 export function* archiveRewound(session: Session, plan: Archived, key: ThreadState): Program {
   for (const table of REWOUND) yield* archiveRows(session, plan, key, { table, change: "deleted", which: "seq > ?2", by: "seq" });
   for (const table of VERSIONED) {
@@ -27,7 +30,7 @@ export function* archiveRewound(session: Session, plan: Archived, key: ThreadSta
   }
 }
 
-/** Writes rows of one table to the archive. They get their checksums by {@link sealArchive}. */
+/** Writes rows of one table to the archive. {@link sealArchive} adds their checksums. */
 export function* archiveRows(
   session: Session,
   plan: Archived,
@@ -47,7 +50,10 @@ export function* archiveRows(
   );
 }
 
-/** Gives the rows of an archive their checksums, which SQL cannot compute. @returns how many there are */
+/**
+ * Gives the rows of an archive their checksums, which SQL can't compute.
+ * @returns how many there are
+ */
 export function* sealArchive(session: Session, { id }: { id: string }): Program<number> {
   let count = 0;
   yield* eachArchived(session, id, function* (archived) {
@@ -57,7 +63,7 @@ export function* sealArchive(session: Session, { id }: { id: string }): Program<
   return count;
 }
 
-/** Gives one row the checksum of what it holds now. */
+/** Gives one row a checksum over its current content. */
 export function* sealArchived(session: Session, rewindId: string, ordinal: number): Program {
   const archived = yield* session.get<ArchivedRow>(ONE, rewindId, ordinal);
   if (archived !== undefined) yield* seal(session, archived);
@@ -73,7 +79,10 @@ export function verifyArchived(session: Session, archived: ArchivedRow): void {
   ARCHIVED_ROWS.parse(session.sealing, archived.thread_id, archived);
 }
 
-/** Brings back what a rewind keeps, and deletes its archive. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
+/**
+ * Restores what a rewind keeps, and deletes its archive.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing
+ */
 export function* restoreArchive(session: Session, rewind: StoredRewind): Program {
   const inserts = new Map<string, string>();
   yield* openArchive(session, rewind, function* ({ tbl, change, row }) {
@@ -84,7 +93,10 @@ export function* restoreArchive(session: Session, rewind: StoredRewind): Program
   yield* session.run(DELETE_ARCHIVE, rewind.id);
 }
 
-/** Goes through all that a rewind keeps, verified. @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing */
+/**
+ * Reads everything that a rewind keeps, verified.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if a row was changed, or is missing
+ */
 export function* openArchive(
   session: Session,
   { id, threadId, entries }: StoredRewind,
@@ -108,7 +120,7 @@ function* eachArchived(session: Session, rewindId: string, work: (archived: Arch
   );
 }
 
-/** A name that was given anew since the rewind stays with what it names now. */
+/** A name that was given again since the rewind keeps its new checkpoint. */
 function* insertOfJson(session: Session, table: string): Program<string> {
   const insert = table === NAMES.name ? "INSERT OR IGNORE" : "INSERT";
   const columns = yield* columnsOf(session, table);
@@ -123,7 +135,10 @@ function supersedeAgain(table: string): string {
   return `UPDATE ${table} SET superseded_by = json_extract(?1, '$.superseded_by') WHERE seq = json_extract(?1, '$.seq')`;
 }
 
-/** Somebody else's columns are kept as well, if their names are ones that can stand in a text of ours. @throws {TurnsError} SCHEMA_CONFLICT */
+/**
+ * Columns that somebody else added are kept too, if their names are safe in a statement of ours.
+ * @throws {TurnsError} SCHEMA_CONFLICT
+ */
 function* columnsOf(session: Session, table: string): Program<string[]> {
   const names = yield* session.engine.columnsOf(table);
   if (names.every((name) => /^\w+$/.test(name))) return names;

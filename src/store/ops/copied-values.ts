@@ -10,22 +10,26 @@ import type { ThreadState } from "../thread-state";
 import { type Manifest, toHead } from "./heads";
 import { ChunkReader } from "./values";
 
-/** How the contents of a thread become those of its copy. */
+/** How the contents of a thread are translated for its copy. */
 export interface Translation {
   /** Texts of writes and turns. */
   text(text: string): string;
   channels(channels: Manifest): Manifest;
 }
 
-/** Of rows that refer to no values. */
+/** For rows that refer to no values. */
 export const AS_IT_IS: Translation = { text: (text) => text, channels: (channels) => channels };
 
-/** Copies the parts of values. @returns how the rest is to be copied. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * Copies the parts of values.
+ * @returns how to copy the rest
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 export function* copyChunks(path: CopyPath): Program<Translation> {
   return yield* path.to.sealing.encrypted ? copySealedChunks(path) : copyPlainChunks(path);
 }
 
-/** Without encryption equal contents have equal addresses on every thread: chunks are copied as they are. */
+/** Without encryption, equal contents have equal addresses on every thread, so chunks are copied as they are. */
 function* copyPlainChunks(path: CopyPath): Program<Translation> {
   yield* eachSourceRow(path, CHUNK_ROWS, ({ seq, address, body }) => copyChunk(path, seq, address, body as string));
   const moved = (pointer: Pointer): Pointer =>
@@ -39,8 +43,8 @@ function* copyChunk(path: CopyPath, seq: number, address: string, body: string):
 }
 
 /**
- * With encryption a thread has keys of its own, also for addresses: chunks are sealed again, and whatever names an address is
- * rewritten. What is copied is verified, or the copy would vouch for what somebody else has changed.
+ * With encryption a thread has its own keys, also for addresses: chunks are sealed again, and every mention of an address is
+ * rewritten. Everything copied is verified; otherwise the copy would vouch for somebody else's changes.
  */
 function* copySealedChunks(path: CopyPath): Program<Translation> {
   const { from, to, source, target } = path;
@@ -67,7 +71,10 @@ function* copySealedChunks(path: CopyPath): Program<Translation> {
   return { text: (text) => withReferences(text, known), channels: (channels) => withPointers(channels, moved) };
 }
 
-/** The digest that each list value of the source has in the copy, where addresses have other keys. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * The digest of each list value of the source as the copy has it, where addresses have other keys.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 function* copiedDigests(path: CopyPath): Program<ReadonlyMap<string, string>> {
   const { from, to, source, target } = path;
   const { threadId } = source;
@@ -110,8 +117,8 @@ function missing(source: ThreadState, address: string): never {
 const REFERENCE = /\{"~":"chunk","v":"([\w-]{43})"\}/g;
 
 /**
- * The text with every reference leading elsewhere. Data can look like a reference and is none, and only the codec can tell: each
- * candidate is given a number for an address, and what the codec then finds are the references.
+ * Replaces the addresses of all references in a text. Data can look like a reference, and only the codec can tell. So each
+ * candidate gets a number for an address; those that the codec then finds are references.
  *
  * @param translate from the old address to the new one
  * @throws {TurnsError} UNDECODABLE_VALUE

@@ -7,26 +7,29 @@ import { eachRow } from "./paging";
 import type { RawOf, Table } from "../tables";
 import type { ThreadState } from "../thread-state";
 
-/** Writes one row of a copy. What it writes was read before, so it can be repeated after a transaction that was rolled back. */
+/** Writes one row of a copy. Its content was read before, so it can be repeated after a rollback. */
 export type RowWrite = () => Program;
 
 /** Rows may have large contents. */
 const ROWS_PER_PAGE = 25;
-/** Below every number that SQLite stores exactly for us. */
+/** Smaller than every integer that JavaScript can hold exactly. */
 const FROM_START = Number.MIN_SAFE_INTEGER;
 
-/** From where to where a thread is copied. Each row of the copy has the place in its thread that the source's row has. */
+/** The source and target of a copy. Each row of the copy has the same place in its thread as the source's row. */
 export interface CopyPath {
   from: Session;
   source: ThreadState;
   to: Session;
   target: ThreadState;
   createId: () => string;
-  /** Gets how each row of the copy is written: it may be written at once, or later. */
+  /** Gets a function that writes one row of the copy, to be called at once or later. */
   write: (write: RowWrite) => Program;
 }
 
-/** The copy's seq for one of the source. @throws {TurnsError} CHECKPOINT_CORRUPTED for one that is not the source's */
+/**
+ * The copy's seq for one of the source.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED for a seq of another thread
+ */
 export function copiedSeq({ source, target }: CopyPath, seq: number): number {
   const { thread, threadId } = source;
   if (threadOfSeq(seq) === thread) return seqIn(target.thread, seq);

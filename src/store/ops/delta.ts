@@ -17,32 +17,35 @@ interface Link {
   depth: number;
   ancestor_id: string;
   seed: string | null;
-  /** Of the checkpoint that was made of this one. */
+  /** The checkpoint that was made from this one. */
   child_id: string;
   child_source: string;
   /** 1 if that checkpoint has the channel at this one's version. */
   is_unraised: number;
 }
-/** A link without writes has nulls in their place. */
+/** A link without writes has nulls instead. */
 type Row = Link & { [K in keyof RawWrites]: RawWrites[K] | null };
 
 const VERSION = (row: string): string =>
   `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${row}.channels) AS m`;
 
 /**
- * One query for all channels: up the parent chain, per channel until an ancestor that stored a value, and the writes on the way.
+ * One query for all channels. It follows the parent chain, for each channel up to an ancestor that stored a value, and collects
+ * the writes on the way.
  *
- * Each link tells what its child has really consumed. Writes count as they stood when the child was first saved, so a branch re-run later
- * from the same checkpoint does not change what the older branch reads. (With durability "exit" LangGraph 1.4 saves the checkpoint that a
- * run began from again if the run stops there. It hasn't consumed more by that, and isn't a sibling of itself.)
- * A child in which the channel has its parent's version took nothing (a time travel's fork, langgraphjs#2737), unless it is an
- * `updateState`: LangGraph 1.4.17 applies pending writes there without raising versions. Whether it did, {@link tookPending} tells. New
- * input took what LangGraph wrote for it ({@link isInputs}), and dropped what the parent's tasks had written. An `updateState` on a
- * checkpoint that already had a child took its own write alone.
+ * Each link tells what its child has consumed:
+ * - Writes count as they stood when the child was first saved. So a branch that is run again later from the same checkpoint
+ *   doesn't change what the older branch reads. (With durability "exit", LangGraph 1.4 saves the checkpoint that a run began from
+ *   again if the run stops there. That checkpoint hasn't consumed more, and isn't a sibling of itself.)
+ * - A child that has the channel at its parent's version took nothing (a time travel's fork, langgraphjs#2737). The exception is
+ *   an `updateState`: LangGraph 1.4.17 applies pending writes there without raising versions. {@link tookPending} tells whether it
+ *   did.
+ * - New input took what LangGraph wrote for it ({@link isInputs}), and dropped what the parent's tasks had written.
+ * - An `updateState` on a checkpoint that already had a child took only its own write.
  *
- * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps it from
- * looking writes up by seq, which reads all of the thread's for every link. There cannot be more links than checkpoints, which ends
- * the walk should a damaged file contain a cycle, or give links twice.
+ * CROSS JOIN pins the join order; with a plain JOIN SQLite scans the thread for every link. The plus before `w.seq` keeps SQLite
+ * from looking writes up by seq, which reads all of the thread's writes for every link. There can't be more links than
+ * checkpoints; this limit stops the walk if a damaged file contains a cycle or duplicate links.
  */
 const HISTORY = `WITH RECURSIVE
   wanted(channel) AS (SELECT value FROM json_each(?4)),
@@ -97,7 +100,7 @@ export function* deltaHistory(
     inReplayOrder,
   )) {
     const link = yield* linkTo(row.ancestor_id);
-    // The farthest ancestor comes first, and has the value, or nothing before it.
+    // The farthest ancestor comes first. Either it has the value, or there is no value before it.
     if (!begun.has(row.channel) && row.seed === null && link.parentId !== undefined) throw cutOff(threadId, link);
     begun.add(row.channel);
     if (row.seed !== null) ancestors.set(row.channel, row.ancestor_id);
@@ -110,7 +113,7 @@ export function* deltaHistory(
   }
   const seeds = new Map<string, StoredValue>();
   for (const [channel, ancestor] of ancestors) {
-    // Read again as a whole, and by that verified: a small value stands in the row itself.
+    // Read again as a whole, and so verified: a small value is in the row itself.
     const [head] = yield* listCheckpoints(session, {
       threadId,
       ns,
@@ -126,18 +129,23 @@ export function* deltaHistory(
   return { writes, seeds, generation: key.generation, chunks: reader.texts };
 }
 
-/** Channel by channel, from the farthest ancestor on, and on each as LangGraph applied the writes. Not SQL: a database may sort texts otherwise. */
+/**
+ * Channel by channel, from the farthest ancestor on, and on each as LangGraph applied the writes. Not in SQL, because a database
+ * may sort texts differently.
+ */
 function inReplayOrder(left: Row, right: Row): number {
   if (left.channel !== right.channel) return left.channel < right.channel ? -1 : 1;
   return right.depth - left.depth || (hasWrites(left) && hasWrites(right) ? compareRows(left, right) : 0);
 }
 
-/** The task id of what no task wrote. With durability "exit" a step stands in front, and 1 in the last place where that step is 0. */
+/**
+ * The task id of writes of no task. With durability "exit" it begins with a step, and has 1 in the last place if that step is 0.
+ */
 const NO_TASK = /-0000-0000-0000-00000000000[01]$/;
 
 /**
- * Whether LangGraph wrote a row for new input. Such a row has the id of no task, and from LangGraph 1.5 on also one derived from the
- * checkpoint.
+ * Whether LangGraph wrote a row for new input. Such a row has the id of no task, and from LangGraph 1.5 on also one derived from
+ * the checkpoint.
  */
 function isInputs({ node_task_id: id, checkpoint_id: checkpointId }: Link & RawWrites): boolean {
   return NO_TASK.test(id) || isDerivedId(id, "__input__", checkpointId);
@@ -148,8 +156,9 @@ function hasWrites(row: Row): row is Link & RawWrites {
 }
 
 /**
- * Whether a checkpoint has taken in the pending writes of its parent's tasks. LangGraph then notes that their nodes have seen what
- * triggered them; nodes that a Send triggers see nothing, but their packets are gone, or have written something, at the same version.
+ * Whether a checkpoint has consumed the pending writes of its parent's tasks. LangGraph then notes that their nodes have seen
+ * what triggered them. Nodes triggered by a Send see nothing, but at the same version their packets are gone, or have written
+ * something.
  */
 function tookPending(child: CheckpointHead, parent: CheckpointHead): boolean {
   for (const [channel, { version, pointer }] of child.channels) {
@@ -167,7 +176,7 @@ function versionsSeen({ body }: CheckpointHead): Readonly<Record<string, Readonl
   return (seen ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** What the query went by is verified here: the row, and which of its pending writes had been replaced when. */
+/** Verifies what the query relied on: the row, and when its pending writes were replaced. */
 function* verifiedLink(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<CheckpointHead> {
   const head = yield* headOf(session, key, ns, checkpointId);
   yield* verifyVersions(session, key, ns, checkpointId);

@@ -6,12 +6,12 @@ import type { ThreadState } from "../thread-state";
 import type { OrphanCall } from "./effect-orphans";
 import { type RawEffect, toEffect } from "./effect-rows";
 
-/** An undone effect is history: its node task may do the deed again. */
+/** An undone effect is history: its node task may carry out the side effect again. */
 const OF_NODE_TASK = "thread = ? AND node_task_id = ? AND undo_status IS NOT 'done'";
 const ANY = `SELECT 1 FROM langgraph_effects WHERE ${OF_NODE_TASK} LIMIT 1`;
 const PLAIN = "SELECT seq, id, name, label, input_digest FROM langgraph_effects";
 const BY_LABEL = `${PLAIN} WHERE ${OF_NODE_TASK} AND name = ? AND label = ? ORDER BY seq`;
-/** Without the name, by which an engine might read all effects of that name for each call. */
+/** Without the name; with it, an engine might read all effects of that name for each call. */
 const BY_INPUT = `${PLAIN} WHERE ${OF_NODE_TASK} AND input_digest = ? ORDER BY seq`;
 const BY_ID = `${PLAIN} WHERE ${OF_NODE_TASK} AND name = ? AND id = ?`;
 const BY_SEQ = EFFECT_ROWS.select("WHERE seq = ?");
@@ -25,8 +25,8 @@ interface Plain {
 }
 
 /**
- * The effects in the journal of a call's node task. A node may have thousands, and each call asks: so they are looked up, not read
- * through, and only the one that is found is opened and verified.
+ * The journaled effects of a call's node task. A node may have thousands of effects, and each call asks. So they are looked up by
+ * index, and only the match is opened and verified.
  */
 export class KnownEffects {
   constructor(
@@ -39,12 +39,15 @@ export class KnownEffects {
     return (yield* this.session.get(ANY, this.key.thread, this.call.nodeTaskId)) !== undefined;
   }
 
-  /** The effect that the call is, or tries again. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+  /**
+   * The effect that the call is, or retries.
+   * @throws {TurnsError} CHECKPOINT_CORRUPTED
+   */
   *matching(): Program<EffectRow | undefined> {
     return yield* this.#opened(yield* this.#matching());
   }
 
-  /** An effect without input that failed in this attempt: a new one of its name may be a further try, or another deed. */
+  /** An effect without input that failed in this attempt. A new call of its name may be a retry, or another side effect. */
   *failedTwin(): Program<EffectRow | undefined> {
     if (this.call.labelled || this.call.inputDigest !== undefined) return undefined;
     return yield* this.#opened((yield* this.#unhappy()).find((row) => row.input_digest === null && row.label.startsWith("#")));

@@ -9,11 +9,11 @@ import { isSameContent, parseManifest } from "./heads";
 import { threadIdOf, threadKey } from "./thread-rows";
 
 const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
-/** `?4` is the root node task with its slash, `?5` the same with the character behind the slash. */
+/** `?4` is the root node task with its slash, `?5` is the same with the character after the slash. */
 const OF_EARLIER_ATTEMPTS = EFFECT_ROWS.select(`WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
   AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);
 const UNSAVED_RUNS = "SELECT DISTINCT unsaved_run FROM langgraph_effects WHERE unsaved_run IS NOT NULL AND unsaved_run <> ?";
-/** By the plus the index by run is taken: of lost runs there are hardly ever any, and a thread may have many effects. */
+/** The plus selects the index by run: lost runs are rare, and a thread may have many effects. */
 const OF_LOST_RUN = EFFECT_ROWS.select(`WHERE unsaved_run = ? AND +thread = ? AND path = ? AND ${IS_OPEN}`);
 const OF_NODE_TASK = EFFECT_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY seq");
 const BEGUN_SINCE = `SELECT 1 FROM langgraph_snapshots
@@ -41,11 +41,14 @@ export interface OrphanCall extends NewEffect {
 }
 
 /**
- * LangGraph derives a node task's id from the checkpoint it starts from. Where that wasn't kept, the same work comes again under another
- * id: in a graph without a checkpointer, after the node around it began again; with durability "exit", after a crash, in the whole run;
- * and after somebody edited the state (`updateState`). All effects of the earlier node task are then booked to the new one.
+ * Books effects of an earlier node task to the one that now does the same work.
  *
- * Which one it was, the input tells, or else the place in the course of the graph, unless the state was edited.
+ * LangGraph derives a node task's id from the checkpoint it starts from. If that checkpoint wasn't kept, the same work gets
+ * another id. This happens in three cases: in a graph without a checkpointer, after the enclosing node started again; with
+ * durability "exit", in the whole run after a crash; and after somebody edited the state (`updateState`).
+ *
+ * The input identifies the earlier node task. Failing that, its place in the course of the graph does, unless the state was
+ * edited.
  *
  * @returns an effect that may be this call's, if nobody can know
  */
@@ -65,8 +68,8 @@ export function* adoptOrphans(session: Session, key: ThreadState, call: OrphanCa
 }
 
 /**
- * For a call that its node task has nothing of, behind calls that it has: what was edited may have been the input of those, so that they
- * took nothing over, or not from this effect's node task. Only this one effect is booked.
+ * For a call without a match in its node task, after calls that had one. The edit may have changed the input of those, so they
+ * adopted nothing, or not from this effect's node task. Only this one effect is booked.
  *
  * @returns an effect that may be this call's, if nobody can know
  */
@@ -78,7 +81,7 @@ export function* adoptEdited(session: Session, key: ThreadState, call: OrphanCal
   return undefined;
 }
 
-/** The effect of a lost run that nobody said is to be gone on with, if this call may be the same deed. */
+/** The effect of a lost run that nobody has asked to continue, if this call may be the same side effect. */
 export function* lostTwin(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow | undefined> {
   for (const row of yield* lostEffects(session, key, call)) {
     if (row.status === "failed" || row.name !== call.name) continue;
@@ -88,7 +91,7 @@ export function* lostTwin(session: Session, key: ThreadState, call: OrphanCall):
   return undefined;
 }
 
-/** On the thread of the outermost graph: a thread that one of its nodes runs a graph on has tasks of its own. */
+/** Looked up on the thread of the outermost graph: a thread on which one of its nodes runs a graph has its own tasks. */
 function* taskOf(session: Session, row: EffectRow, { rootThreadId }: OrphanCall): Program<string> {
   return (yield* rootTaskName(session, rootThreadId, row.run)) ?? row.taskId;
 }
@@ -100,8 +103,8 @@ export function* rootTaskName(session: Session, rootThreadId: string, run: strin
 }
 
 /**
- * A checkpoint has been saved: what these runs have done in its graph before is not lost any more, with one of the root all they have
- * done. But where the root checkpoint around it is not saved, the run is begun anew from before it.
+ * A checkpoint has been saved: earlier effects of these runs in its graph are no longer lost. A saved root checkpoint covers all
+ * effects of the run. But while the enclosing root checkpoint isn't saved, the run starts again from before it.
  */
 export function* runsAreSaved(
   session: Session,
@@ -124,7 +127,7 @@ export function* isSavedRoot(session: Session, key: ThreadState, anchor: string 
   return root !== undefined && (yield* session.get(SAVED, root.thread, "", anchor)) !== undefined;
 }
 
-/** Whether a graph that is inside another one, and goes on from a checkpoint of its own, would go on from before this one. */
+/** Whether a nested graph that resumes from a checkpoint of its own would resume from before this one. */
 export function* isLostInside(session: Session, { thread }: ThreadState, ns: string, checkpointId: string): Program<boolean> {
   return (
     (yield* session.get(SAVED, thread, ns, checkpointId)) === undefined &&
@@ -138,13 +141,16 @@ function knownTwin(orphans: readonly EffectRow[], call: OrphanCall): EffectRow |
   return equal.find(isThere) ?? equal[0] ?? orphans.find(isThere);
 }
 
-/** An edit is a step of its own; what was sent keeps its index. */
+/** An edit is a step of its own; a Send keeps its index. */
 function editedTwin(edited: readonly EffectRow[], call: OrphanCall): EffectRow | undefined {
   const equal = edited.filter((row) => hasSameInput(row, call));
   return equal.find(({ spot }) => sendsOf(spot) === sendsOf(call.spot)) ?? equal[0];
 }
 
-/** Same effect, at another point of the course, and no inputs that tell: a node of a loop, or the course is another one. */
+/**
+ * The same effect at another point of the course, and no inputs that tell them apart: the node of a loop, or the course has
+ * changed.
+ */
 function isUndecided(row: EffectRow, call: OrphanCall): boolean {
   return isComparable(row, call) === false && stepsOf(row.spot) !== stepsOf(call.spot);
 }
@@ -153,13 +159,15 @@ function hasSameInput({ name, inputDigest }: EffectRow, call: OrphanCall): boole
   return name === call.name && inputDigest !== undefined && inputDigest === call.inputDigest;
 }
 
-/** Whether inputs tell if an effect that happened, or may have, is this call's; undefined for one that is not in question. */
+/** Whether inputs tell if an effect that happened, or may have, is this call's. Undefined for an effect that can't be. */
 function isComparable({ name, status, inputDigest }: EffectRow, call: OrphanCall): boolean | undefined {
   if (name !== call.name || status === "failed") return undefined;
   return inputDigest !== undefined && call.inputDigest !== undefined;
 }
 
-/** Of node tasks that had failed, or had ended beside one, when somebody edited the state that they ran on. */
+/**
+ * Effects of node tasks that had failed, or had finished beside a failed one, when somebody edited the state that they ran on.
+ */
 function* beforeEdit(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
   const root = call.rootThreadId === key.threadId ? key : yield* threadKey(session, call.rootThreadId);
   if (root === undefined || call.anchor === undefined) return [];
@@ -180,7 +188,7 @@ export function* isEdited(session: Session, { rootThreadId, anchor }: OrphanCall
   return root !== undefined && (yield* session.get<Pick<Root, "source">>(SOURCE, root.thread, anchor ?? ""))?.source === "update";
 }
 
-/** The checkpoints that somebody edited into this one, newest first, as far as the node is due for the same visit on them. */
+/** The checkpoints that somebody edited into this one, newest first, as long as the node is due for the same visit on them. */
 function* editedInto(session: Session, root: ThreadState, checkpointId: string, node: string): Program<string[]> {
   const ids: string[] = [];
   let edit = yield* session.get<Root>(ROOT, root.thread, checkpointId);
@@ -195,9 +203,9 @@ function* editedInto(session: Session, root: ThreadState, checkpointId: string, 
 }
 
 /**
- * Whether the edit was made as this node (`asNode`), which says that its visit has ended, and has led to its next one. LangGraph notes
- * nowhere as which node an edit was made, but a conditional edge writes the name of the node that it leaves. An edge without a
- * condition back to its own node would never end.
+ * Whether the edit was made as this node (`asNode`), which completes its visit and leads to its next one. LangGraph doesn't note
+ * as which node an edit was made, but a conditional edge writes the name of the node that it leaves. An unconditional edge back
+ * to its own node would be an endless loop.
  */
 function leadsBack(session: Session, root: ThreadState, node: string, edit: Root, before: Root): boolean {
   const channel = `branch:to:${node}`;
@@ -221,7 +229,7 @@ function booked(row: EffectRow, { nodeNs, nodeTaskId, anchor, rootThreadId, run,
   return { ...row, nodeNs, nodeTaskId, anchor, anchorThread, run, spot, unsavedRun };
 }
 
-/** Of earlier attempts of the same node tasks, in graphs that they have begun anew. */
+/** Effects of earlier attempts of the same node tasks, in graphs that these attempts started again. */
 function* earlierCalls(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
   if (!call.nodeNs.includes("|")) return [];
   const root = rootTaskOf(call.run);
@@ -231,23 +239,23 @@ function* earlierCalls(session: Session, key: ThreadState, call: OrphanCall): Pr
 }
 
 /**
- * Whether a graph around the effect was begun anew since, or keeps no checkpoints. A graph that went on gives its node tasks the ids
- * that they had: where those differ, the two are different visits of one node. Graphs around the attempts that the two have in common
- * are the same run, of which with durability "exit" nothing is kept either.
+ * Whether a graph around the effect was started again since, or keeps no checkpoints. A graph that resumed gives its node tasks
+ * their old ids: where the ids differ, the two are different visits of one node. Graphs around attempts that both share are the
+ * same run; with durability "exit" they keep nothing either.
  *
- * A graph with `checkpointer: true` begins with an input at each visit, and its namespace has no ids, nor have the graphs around it in it:
- * which visit it is, the place in the course of those tells.
+ * A graph with `checkpointer: true` begins each visit with an input. Its namespace has no ids, and neither do the enclosing
+ * graphs' parts of it. The place in the course of those graphs tells which visit it is.
  */
 function* isOfGraphBegunAnew(session: Session, key: ThreadState, row: EffectRow, call: OrphanCall): Program<boolean> {
   const before = row.nodeNs.split("|");
   const now = call.nodeNs.split("|");
   const tasks = before.filter((segment) => !isNumber(segment)).length;
-  // On a thread of its own a graph's namespaces begin with its own nodes, and the attempts around it with the outermost one.
+  // On a thread of its own, a graph's namespaces begin with its own nodes. The attempts around it begin with the outermost graph.
   let task = call.spot.split("|").length - tasks;
   const common = commonAttempts(row.run, call.run);
   for (let depth = 1; depth < before.length; depth += 1) {
     if (before[depth - 1] !== now[depth - 1]) return false;
-    // A number counts the graphs that a node calls, and is a part of the namespace of that graph.
+    // A number counts the graphs that a node calls. It is part of the namespace of that graph.
     if (isNumber(before[depth])) continue;
     task += 1;
     if (task <= common || isCalledAt(row.spot, task)) continue;
@@ -262,7 +270,7 @@ function* isOfGraphBegunAnew(session: Session, key: ThreadState, row: EffectRow,
   return false;
 }
 
-/** Whether two tasks are inside of the same ones, so many of them. */
+/** Whether the outermost tasks of two spots are the same, up to a depth. */
 function isSamePlace(spot: string, other: string, tasks: number): boolean {
   const around = (each: string): string => each.split("|").slice(0, tasks).join("|");
   return around(spot) === around(other);
@@ -270,7 +278,10 @@ function isSamePlace(spot: string, other: string, tasks: number): boolean {
 
 const isNumber = (segment: string | undefined): boolean => /^\d+$/.test(segment ?? "");
 
-/** Of runs of which nothing was saved that came after; where a run went on from a checkpoint, of the same root node task. */
+/**
+ * Effects of lost runs: nothing that came after them was saved. For a run that resumed from a checkpoint, only those of the same
+ * root node task.
+ */
 function* lostEffects(session: Session, key: ThreadState, call: OrphanCall): Program<EffectRow[]> {
   const runs = yield* session.rows<[string]>(UNSAVED_RUNS, call.graphRun);
   const rows = yield* mapped(runs, ([run]) => session.all<RawEffect>(OF_LOST_RUN, run, key.thread, call.path));

@@ -7,7 +7,10 @@ import type { ThreadState } from "../thread-state";
 
 export type RawEffect = RawOf<typeof EFFECTS>;
 
-/** An effect is updated whole, because its checksum is over all of it; with another seq the row moves, because its id is unique. */
+/**
+ * An effect is updated as a whole, because its checksum covers all of it. With another seq the row moves, because its id is
+ * unique.
+ */
 export function* saveEffect(session: Session, key: ThreadState, effect: EffectRow): Program<EffectRow> {
   const { input, outcome, undoError } = effect;
   key.touch();
@@ -23,14 +26,14 @@ export function toEffect(session: Session, threadId: string, raw: RawEffect): Ef
   return { ...row, ...contentOf(content) };
 }
 
-/** A text that is not what we write is damaged, which the checksum tells, or else whoever reads it as an outcome. */
+/** Text that isn't ours is damaged. The checksum reveals that, or the reader that decodes the outcome. */
 export function contentOf(text: string): Pick<EffectRow, "input" | "outcome" | "undoError"> {
   try {
     const { input, outcome, undoError } = JSON.parse(text) as Partial<Record<string, string>>;
     const areTexts = [input, outcome, undoError].every((part) => part === undefined || typeof part === "string");
     if (areTexts) return { input, outcome, undoError };
   } catch {
-    // As below.
+    // Not JSON of ours: returned as it is.
   }
   return { input: text, outcome: text, undoError: undefined };
 }

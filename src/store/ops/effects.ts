@@ -30,12 +30,12 @@ const TURN = "SELECT task_id FROM langgraph_checkpoints WHERE thread = ? AND nod
 const OF_LABEL = "SELECT count(*) AS n FROM langgraph_effects WHERE thread = ? AND node_task_id = ? AND name = ? AND label = ?";
 
 /**
- * Finds the effect in the journal, or commits its intent. An effect is found by node task, name and label, whatever the thread's
- * epoch: a rewind deletes what it undoes, so what is still there did happen. A call whose label is but an ordinal may also be found by
- * its input, since effects that run side by side can come in another order next time.
+ * Finds the effect in the journal, or commits its intent. An effect is found by node task, name and label, no matter which epoch
+ * the thread has: a rewind deletes what it undoes, so what is still there did happen. A call whose label is only an ordinal may
+ * also be found by its input, because parallel effects can come in another order next time.
  */
 export function* beginEffect(session: Session, call: NewEffect): Program<EffectBeginning> {
-  // A transaction that the lock has thrown back is run again.
+  // A transaction that met a lock is run again.
   call.taken.delete(call.id);
   const beginning = yield* beginningOf(session, call);
   if (beginning.kind === "begun" || beginning.kind === "found") call.taken.set(call.id, beginning.row.id);
@@ -69,13 +69,13 @@ function* beginningOf(session: Session, call: NewEffect): Program<EffectBeginnin
   if (row.status !== "failed") return { kind: "found", row };
   if (differs && input !== undefined) yield* storeChunks(session, key, input.parts);
   const { idempotent, undo } = call;
-  // It did not happen, so it may be repaired; with another input it is another deed to its receiver.
+  // It did not happen, so its row may be rewritten. With another input it is another side effect to its receiver.
   const anew = (): Partial<EffectRow> => ({ input: input?.text, inputDigest, key: nextKey(session, key, row.key) });
   const renewed = { idempotent, undo, ...(differs ? anew() : {}) };
   return { kind: "begun", row: yield* begunAgain(session, key, { ...row, ...renewed }, call, row.triedSeq === undefined) };
 }
 
-/** What the node task has in the journal, or what it takes over from where its graph was begun before. */
+/** The node task's effects in the journal, or those it takes over from an earlier start of its graph. */
 function* knownEffects(
   session: Session,
   key: ThreadState,
@@ -102,7 +102,9 @@ function* orphanCall(session: Session, key: ThreadState, call: NewEffect, inputD
   };
 }
 
-/** Of a run that nothing was saved of since this node task became due, or since one around it did in a graph that had been saved. */
+/**
+ * The run, if it has saved nothing since this node task became due, or since an enclosing one did in a graph that had been saved.
+ */
 function* unsavedRun(
   session: Session,
   key: ThreadState,
@@ -163,8 +165,9 @@ function* insert(
 }
 
 /**
- * An ordinal may be taken by an effect that was met in another order; then the next free one is the label. Node task ids repeat after a
- * rewind, and with them all that the key is made of but the epoch; after an undo that no rewind has followed, not even that.
+ * An ordinal may be taken by an effect that was met in another order; then the next free one is the label. Node task ids repeat
+ * after a rewind, and the epoch is the only part of the key that changes then. After an undo that no rewind has followed, even
+ * the epoch is the same.
  */
 function* naming(session: Session, key: ThreadState, epoch: number, call: NewEffect): Program<{ label: string; key: string }> {
   const { nodeTaskId, name, labelled } = call;
@@ -184,7 +187,7 @@ function* naming(session: Session, key: ThreadState, epoch: number, call: NewEff
   };
 }
 
-/** The task of its turn; without turns that of the run. Asked before the row takes its seq, because it may begin a task. */
+/** The task of its turn; without turns that of the run. Called before the row takes its seq, because it may start a task. */
 function* taskOf(session: Session, key: ThreadState, call: NewEffect): Program<string> {
   return (yield* turnsTask(session, key, call)) ?? (yield* claimTask(session, key, call.claim, call.startedAt)).taskId;
 }
@@ -202,12 +205,12 @@ function nextKey(session: Session, key: ThreadState, before: string): string {
 }
 
 /**
- * What did not happen is begun where its new try stands, in the order of everything and in its task: a rewind to between its tries
- * forgets it, and undos run against the order of the deeds. What may have happened in an earlier try stays there until it is known that
- * the new one did it, so that a doubt is never forgotten with it.
+ * Starts an effect again. If it surely didn't happen, it moves to the place of its new try, in the thread's order and in its
+ * task: a rewind to between its tries forgets it, and undos run in reverse order of the side effects. If an earlier try may have
+ * done it, it stays there until the new try is known to have done it, so the doubt is never forgotten.
  *
- * What a copied thread tries again is its own deed. It gets a key of its own, unless the source may have done it under the old one: then
- * another key would make it a second deed.
+ * What a copied thread tries again is its own side effect, with its own key. The exception is an effect that the source may have
+ * done under the old key: a new key would make it a second side effect.
  */
 function* begunAgain(
   session: Session,
@@ -225,7 +228,7 @@ function* begunAgain(
   return yield* saveEffect(session, key, { ...row, ...begun, ...own, ...place, inherited: false, settledBy: undefined });
 }
 
-/** Puts what its last try has done where that try stands; see {@link begunAgain}. */
+/** Moves an effect to the place of its last try, which has done it; see {@link begunAgain}. */
 function* placed(session: Session, { thread }: ThreadState, row: EffectRow): Program<EffectRow> {
   const { triedSeq } = row;
   if (triedSeq === undefined) return row;
@@ -247,8 +250,9 @@ export function* retryEffect(
 }
 
 /**
- * What is done stays done, whoever comes late and says otherwise. Who did it has the last word on the try that was its own, also if it
- * has lost its lease: it knows. But what somebody has begun since, or undone, is not overwritten: that one acted upon the doubt.
+ * Records an outcome. A completed effect stays completed, no matter what a late caller says. The process that carried out a try
+ * has the last word on it, even if it has lost its lease: it knows. But if somebody has started or undone the effect since,
+ * nothing is overwritten, because they acted on the doubt.
  */
 export function* settleEffect(session: Session, effectId: string, settlement: EffectSettlement): Program<EffectRow | undefined> {
   const found = yield* effectOf(session, effectId);
@@ -265,17 +269,17 @@ export function* settleEffect(session: Session, effectId: string, settlement: Ef
   const ended = status === "intent" ? undefined : endedAt;
   const settled = { ...row, status, outcome: outcome?.text, endedAt: ended, settledBy };
   if (status === "done") return yield* saveEffect(session, key, yield* placed(session, key, settled));
-  // A person knows it of all tries.
+  // A person speaks for all tries.
   return yield* saveEffect(session, key, settledBy === undefined ? settled : { ...settled, triedSeq: undefined });
 }
 
-/** Whether this try is still the newest and its outcome not known, or only from somebody who can have been mistaken. */
+/** Whether this try is still the newest and its outcome is unknown, or was only told by somebody who can be mistaken. */
 function isOpen(row: EffectRow, seen: Pick<EffectRow, "tries" | "undoStatus">, status: EffectSettlement["status"]): boolean {
   if (row.tries !== seen.tries || row.undoStatus !== seen.undoStatus) return false;
   return row.status === "intent" || (row.status === "failed" && status === "done");
 }
 
-/** What is undone stays undone, whoever comes late and says otherwise. */
+/** An undone effect stays undone, no matter what a late caller says. */
 export function* settleUndo(
   session: Session,
   effectId: string,
@@ -315,8 +319,8 @@ export function* effectsBehind(session: Session, threadId: string, seq: number):
 }
 
 /**
- * An effect whose row is damaged would not be found, and done again. So all of a thread's are verified when one is first looked for, and
- * each that others could have written since when it is found.
+ * Finds damaged rows before they are missed: an effect that isn't found would be carried out again. All effects of a thread are
+ * verified on first use, and each one that others could have written since when it is found.
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */

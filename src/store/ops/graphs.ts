@@ -10,12 +10,14 @@ import { threadKey } from "./thread-rows";
 const OF_DIGEST = "SELECT seq FROM langgraph_graphs WHERE thread = ? AND digest = ?";
 const OF_TURN = "SELECT id, seq, graph FROM langgraph_checkpoints WHERE id = ? AND thread = ? AND graph IS NOT NULL";
 const DOCUMENT = "SELECT digest, document FROM langgraph_graphs WHERE thread = ? AND seq = ?";
-/** A turn in the archive of a rewind may come back and need its graph. */
+/** A turn in the archive of a rewind may be restored and need its graph. */
 const DELETE_UNUSED = `DELETE FROM langgraph_graphs WHERE thread = ?1
   AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS c WHERE c.thread = ?1 AND c.graph = langgraph_graphs.seq)
   AND NOT EXISTS (SELECT 1 FROM langgraph_archive WHERE thread_id = ?2)`;
 
-/** The seq of the graph's row, which is written with the first turn that refers to it, and so is older than every turn that does. */
+/**
+ * The seq of the graph's row. The row is written with the first turn that refers to it, so it is older than every turn that does.
+ */
 export function* graphSeq(session: Session, key: ThreadState, graph: GraphReference | undefined): Program<number | undefined> {
   if (graph === undefined) return undefined;
   const remembered = key.facts.graphs.get(graph.digest);
@@ -38,7 +40,7 @@ export function* graphsOfTurns(session: Session, threadId: string, turnIds: read
   for (const [id, , graph] of found.flat().sort(([, left], [, right]) => left - right)) push(turns, graph, id);
   return yield* mapped(turns, function* ([seq, ids]) {
     const row = yield* session.get<{ digest: string; document: string }>(DOCUMENT, key.thread, seq);
-    // A graph is written before the turns that refer to it, and goes after them.
+    // A graph is written before the turns that refer to it, and deleted after them.
     if (row === undefined)
       throw corrupted(`graph ${seq} of thread ${threadId}`, "what its turns ran in", "none", { threadId, seq });
     return { ...row, turnIds: ids };

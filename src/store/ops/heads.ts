@@ -39,7 +39,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Whether two pointers, of one thread, lead to the same content. */
+/** Whether two pointers of one thread lead to the same content. */
 export function isSameContent(left: Pointer | undefined, right: Pointer | undefined): boolean {
   if (left === undefined || right === undefined) return left === right;
   if (left.kind === "inline") return right.kind === "inline" && right.text === left.text;
@@ -55,7 +55,7 @@ export function toHead(session: Session, threadId: string, raw: RawSnapshot): Ch
   return { ...row, threadId, channels: parseManifest(row.channels) };
 }
 
-/** The row that counts as its checkpoint's newest version, verified: none supersedes it. */
+/** A row that should be its checkpoint's newest version: verified, and not superseded. */
 export function toLiveHead(session: Session, threadId: string, row: RawSnapshot): CheckpointHead {
   const head = toHead(session, threadId, row);
   if (row.superseded_by === null) return head;
@@ -67,12 +67,15 @@ export function toLiveHead(session: Session, threadId: string, row: RawSnapshot)
   });
 }
 
-/** Of the versions of a checkpoint the one with the greatest seq counts; that the others are superseded is verified, not relied upon. */
+/**
+ * Of the versions of a checkpoint, the one with the greatest seq counts. That the others are superseded is verified, not relied
+ * on.
+ */
 export const BY_ID = SNAPSHOT_ROWS.select(
   "WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY seq DESC LIMIT 1",
 );
 
-/** What new values go on from is verified as what is read: a damaged row must not be built upon. */
+/** The version that new values build on. It is verified like a read: nothing must build on a damaged row. */
 export function* headOf(
   session: Session,
   key: ThreadState,

@@ -8,7 +8,7 @@ const SECRETS = "SELECT value FROM langgraph_settings WHERE name >= 'key:' AND n
 const SECRET = "SELECT 1 FROM langgraph_settings WHERE name = ?";
 const STORE = "INSERT INTO langgraph_settings (name, value) VALUES (?, ?)";
 const RETIRE = "DELETE FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' AND name <> ?";
-/** Nothing was ever saved: what was deleted may still be readable in pages that are free. */
+/** True only if nothing was ever saved: deleted content may still be readable in free pages. */
 const UNUSED = `SELECT 1 FROM langgraph_settings WHERE name = 'threads' AND value = 0 AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints)`;
 
 export function* foundKeys(session: Session): Program<FoundInDatabase> {
@@ -25,7 +25,10 @@ export function* storeSecret(session: Session, keyId: string, wrapped: Uint8Arra
   yield* session.run(STORE, `key:${keyId}`, wrapped);
 }
 
-/** Refuses to write texts as they are into a file that another process has made an encrypted one. @throws {TurnsError} ENCRYPTED */
+/**
+ * Refuses to write plain text into a file that another process has encrypted.
+ * @throws {TurnsError} ENCRYPTED
+ */
 export function* refuseEncrypted(session: Session, what: string): Program {
   if ((yield* session.get(SECRETS)) === undefined) return;
   throw new TurnsError("ENCRYPTED", {
@@ -34,7 +37,7 @@ export function* refuseEncrypted(session: Session, what: string): Program {
   });
 }
 
-/** Refuses to seal under a key that another process has retired meanwhile: the data could not be opened any more. */
+/** Refuses to seal under a key that another process has retired: nobody could open the data any more. */
 export function* refuseRetiredKey(session: Session): Program {
   const { keyId } = session.sealing;
   session.isKeyCurrent = keyId === undefined || (yield* session.get(SECRET, `key:${keyId}`)) !== undefined;
@@ -46,7 +49,10 @@ export function* refuseRetiredKey(session: Session): Program {
   });
 }
 
-/** Forgets all keys but the current one. Only where nothing is sealed under them any more. @returns how many */
+/**
+ * Forgets all keys but the current one. Call it only if nothing is sealed under them any more.
+ * @returns how many
+ */
 export function* retireOtherKeys(session: Session): Program<number> {
   session.isKeyCurrent = false;
   return yield* session.run(RETIRE, `key:${session.sealing.keyId ?? ""}`);

@@ -12,9 +12,9 @@ import { lastRunTask } from "./tasks";
 import { countedThread } from "./thread-rows";
 
 /**
- * From the head back to the input it came of. CROSS JOIN keeps the order: each parent is one look-up. What was done on the grounds of a
- * checkpoint led on (`led`) to the next one, unless that is a fork; of an update only if nothing else had come of the checkpoint yet.
- * A chain of parents that is longer than the thread has no end, or a damaged index gives its links twice.
+ * From the head back to the input it came from. CROSS JOIN keeps the order: each parent is one look-up. Work on a checkpoint led
+ * to the next one (`led`), unless that is a fork. For an update this holds only if nothing else had followed the checkpoint yet.
+ * A chain of parents longer than the thread means a cycle, or a damaged index with duplicate links.
  */
 const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, depth, next, next_position) AS (
   SELECT * FROM (SELECT checkpoint_id, position, parent_checkpoint_id, source, 0, NULL, NULL FROM langgraph_snapshots
@@ -29,9 +29,9 @@ const LAST_BRANCH = `WITH RECURSIVE branch(id, position, parent, source, depth, 
     FROM branch ORDER BY depth`;
 
 /**
- * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved again, behind
- * the answers that it has had. Answers that came from outside have no task path; what a task was told is saved with its question or result.
- * They are under the id of their interrupt, or of no node. (Before LangGraph 1.5 no write has a task path.)
+ * LangGraph's indices: `__error__` -1, `__interrupt__` -3, `__resume__` -4. Each time a node task asks, its question is saved
+ * again, after the answers that it has got. Answers from outside have no task path; what a task was told is saved with its
+ * question or result. They have the id of their interrupt, or of no node. (Before LangGraph 1.5 no write has a task path.)
  */
 const ANSWERED = `WITH pending AS (SELECT seq, idx, node_task_id AS id, task_path FROM langgraph_writes
     WHERE thread = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND ${LIVE}),
@@ -79,7 +79,10 @@ function* damageOf(verify: Program): Program<TurnsError | undefined> {
   }
 }
 
-/** The query goes by rows that it does not verify, and by which of them are superseded. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * The query relies on rows that it doesn't verify, and on which of them are superseded.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 function* verifyBranch(session: Session, key: ThreadState, branch: readonly { id: string; source: string }[]): Program<void> {
   const latest = yield* session.get<RawSnapshot>(LATEST, key.thread, "");
   const ids = new Set(branch.map(({ id }) => id));

@@ -6,12 +6,15 @@ import { type LEFTOVERS, type RawOf, rowsOfThread, type Table, THREAD_TABLES } f
 import { endRun } from "./runs";
 import { type RawRun, toRun } from "./thread-rows";
 
-/** How many rows of a thread go in the transaction that deletes it: some milliseconds, index entries included. */
+/** How many rows of a thread the deleting transaction removes: some milliseconds, index entries included. */
 export const ROWS_AT_ONCE = 1_000;
-/** A later transaction ends with whichever comes first; on a slow disk, or with large values, that is the time. */
+/**
+ * A later transaction stops at this time or at {@link ROWS_AT_ONCE}, the first that is reached. On a slow disk, or with large
+ * values, that is the time.
+ */
 const BATCH_MS = 20;
 const STEPS = 5;
-/** Between two looks at the clock. */
+/** Rows between two checks of the clock. */
 const ROWS_PER_STEP = ROWS_AT_ONCE / STEPS;
 
 const REMOVALS = THREAD_TABLES.map((table: Table) => {
@@ -20,7 +23,7 @@ const REMOVALS = THREAD_TABLES.map((table: Table) => {
 });
 const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
   AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
-/** Counts no further than it has to. */
+/** Counts only as far as needed. */
 const COUNTS = THREAD_TABLES.map(
   (table) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table.name} WHERE ${rowsOfThread(table)} LIMIT ?2)`,
 );
@@ -35,7 +38,10 @@ const RUN = RUN_ROWS.select("WHERE run_id = ?");
 
 export type Leftover = RawOf<typeof LEFTOVERS>;
 
-/** Rows of a thread that nobody sees any more, or does not see yet. @param runId of the copy that writes them */
+/**
+ * Rows of a thread that nobody sees any more, or nobody sees yet.
+ * @param runId of the copy that writes them
+ */
 export function* leaveThread(session: Session, thread: number, runId = ""): Program<void> {
   yield* session.run(LEAVE, thread, "", runId);
 }
@@ -44,18 +50,18 @@ export function* leaveArchive(session: Session, rewindId: string): Program<void>
   yield* session.run(LEAVE, 0, rewindId, "");
 }
 
-/** Nothing is left of it, or a copy is a thread now. The run of a copy ends with it. */
+/** Nothing is left of it, or the copy has become a thread. Removes the run of the copy too. */
 export function* forgetLeftover(session: Session, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<void> {
   yield* session.run(FORGET, thread, rewindId);
   if (runId !== "") yield* endRun(session, runId);
 }
 
-/** Whether it is still on record, of the same run. */
+/** Whether it is still on record, with the same run. */
 export function* isThere(session: Session, { thread, rewind_id: rewindId, run_id: runId }: Leftover): Program<boolean> {
   return (yield* session.get(IS_THERE, thread, rewindId, runId)) !== undefined;
 }
 
-/** Whether a thread has so many rows that its deletion, or a copy, takes more than one transaction. */
+/** Whether a thread has so many rows that deleting or copying it takes more than one transaction. */
 export function* isLarge(session: Session, thread: number): Program<boolean> {
   let rows = 0;
   return yield* anyOf(COUNTS, function* (count) {
@@ -72,14 +78,14 @@ export function* isLeftoverArchive(session: Session, rewindId: string): Program<
   return (yield* session.get(IS_LEFT, 0, rewindId)) !== undefined;
 }
 
-/** @returns how many rows of the thread went; fewer than `limit` means all are gone */
+/** @returns how many rows of the thread were removed; fewer than `limit` means all are gone */
 export function* removeRows(session: Session, thread: number, limit: number): Program<number> {
   let left = limit;
   for (const removal of REMOVALS) if (left > 0) left -= yield* session.run(removal, thread, left);
   return limit - left;
 }
 
-/** @returns how many rows of the archive went; fewer than `limit` means all are gone */
+/** @returns how many rows of the archive were removed; fewer than `limit` means all are gone */
 export function* removeArchived(session: Session, rewindId: string, limit: number): Program<number> {
   return yield* session.run(REMOVE_ARCHIVE, rewindId, limit);
 }
@@ -90,7 +96,7 @@ export function* hasLeftovers(session: Session, isAlive: (run: RunRow) => boolea
 }
 
 /**
- * Removes some rows that nobody can reach, of whichever deletion or copy that did not end. What a live copy is writing stays.
+ * Removes some unreachable rows, of any deletion or copy that didn't finish. Rows that a live copy is writing stay.
  *
  * @returns whether there is more
  */
@@ -103,10 +109,13 @@ export function* removeLeftovers(session: Session, isAlive: (run: RunRow) => boo
   return left.length > 0;
 }
 
-/** Removes some rows of a leftover, alive or not. @returns whether there are none any more */
+/**
+ * Removes some rows of a leftover, alive or not.
+ * @returns whether all are gone
+ */
 export function* isGone(session: Session, leftover: Leftover): Program<boolean> {
   const { thread, rewind_id: rewindId } = leftover;
-  // A damaged number must not take rows from a thread, nor from a rewind, that is there.
+  // A damaged number must not remove rows of an existing thread or rewind.
   const inUse = (yield* session.get(IN_USE, thread, rewindId)) !== undefined;
   const remove = () =>
     thread === 0 ? removeArchived(session, rewindId, ROWS_PER_STEP) : removeRows(session, thread, ROWS_PER_STEP);

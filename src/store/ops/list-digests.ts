@@ -18,14 +18,17 @@ const BODIES = `SELECT c.body FROM langgraph_items AS i CROSS JOIN langgraph_chu
   WHERE i.list = ?1 AND i.pos >= ?2 AND i.pos < ?3 AND c.seq = i.chunk AND c.thread = ?4 ORDER BY i.pos`;
 
 /**
- * Digests of lists as manifests name them, one for every length that some checkpoint saw. A list mostly grows, and manifests come in
- * the order of their saving, so each digest continues from the one before, and every element is hashed about once. What was hashed
- * counts while the thread's generation does: a rewind may put other elements where those were.
+ * Digests of lists as manifests name them, one for every length that some checkpoint saw. A list usually grows and manifests come
+ * in the order of saving, so each digest continues from the one before, and every element is hashed about once. Hashes are valid
+ * for one generation of the thread: a rewind may put other elements in their place.
  */
 export class ListDigests {
   readonly #prefixes = new Map<string, Prefix[]>();
 
-  /** @param isOver whether to stop after a page of elements @returns undefined if it was stopped: asked again, it continues there */
+  /**
+   * @param isOver whether to stop after a page of elements
+   * @returns undefined if it was stopped; call it again to continue there
+   */
   *of(
     session: Session,
     key: ThreadState,
@@ -63,7 +66,7 @@ export class ListDigests {
   #remember(key: ThreadState, list: number, prefix: Prefix): void {
     const name = nameOf(key, list);
     const known = this.#prefixes.get(name) ?? [];
-    // A Map lists its keys by age: taking one out and putting it back makes it the youngest.
+    // A Map lists its keys by age. Deleting a key and setting it again makes it the youngest.
     this.#prefixes.delete(name);
     this.#prefixes.set(name, [...known.slice(1 - PREFIXES_MAX), prefix]);
     if (this.#prefixes.size > LISTS_MAX) this.#prefixes.delete(this.#prefixes.keys().next().value as string);

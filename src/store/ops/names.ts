@@ -15,7 +15,10 @@ const IS_GIVEN = "SELECT 1 FROM langgraph_names WHERE thread = ? AND name = ?";
 const LIST = NAME_ROWS.select("WHERE thread = ? ORDER BY name");
 const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
 
-/** Gives a checkpoint a name, and takes the name from the checkpoint that had it. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
+/**
+ * Names a checkpoint. The name is taken from the checkpoint that had it.
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND
+ */
 export function* nameCheckpoint(
   session: Session,
   at: { threadId: string; ns: string; checkpointId: string | undefined },

@@ -5,8 +5,8 @@ import type { Session } from "../session";
 type Key = string | number;
 
 /**
- * Where a page of the file is damaged, what is read in the order of an index may lead back to what has been read, and whoever goes on from
- * the last row would never come to an end.
+ * On a damaged page, an index may lead back to rows that were already read. A walk that continues from the last row would then
+ * never finish.
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED unless `next` is behind `last` in the order of the index
  */
@@ -21,18 +21,18 @@ export function isBehind(last: Key, next: unknown): boolean {
   return typeof next === "string" && Buffer.compare(Buffer.from(next, "utf8"), Buffer.from(last, "utf8")) > 0;
 }
 
-/** So many values are bound at once. */
+/** How many values are bound at once. */
 const PART = 64;
 /** SQL: a column is one of a part's values; see {@link partsOf}. */
 export const IN_PART = "IN (" + Array<string>(PART).fill("?").join(", ") + ")";
 
-/** Lists of any length, for statements whose text stays the same: the last part is filled up with NULL, which equals nothing. */
+/** Splits lists of any length for statements with a fixed text. The last part is filled up with NULL, which equals nothing. */
 export function partsOf(values: readonly number[]): (number | null)[][] {
   const parts = Math.ceil(values.length / PART);
   return Array.from({ length: parts }, (_, part) => Array.from({ length: PART }, (__, at) => values[part * PART + at] ?? null));
 }
 
-/** What is read a page at a time, so that not all of it is in memory at once. */
+/** A query that is read a page at a time, so that not all of it is in memory at once. */
 export interface Paged {
   readonly table: string;
   /** In the order of `key`, behind the last value bound, up to `limit` rows. */
@@ -43,7 +43,10 @@ export interface Paged {
   readonly limit: number;
 }
 
-/** @param work may ask the database itself. @throws {TurnsError} CHECKPOINT_CORRUPTED if the rows lead back */
+/**
+ * @param work may query the database itself
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if the rows lead back
+ */
 export function* eachRow<R extends object>(session: Session, paged: Paged, work: (row: R) => Program | undefined): Program {
   const { table, query, bound, key, limit } = paged;
   for (let after = paged.begin; ;) {

@@ -14,28 +14,28 @@ export interface Version {
   createdAt: number;
   delta: readonly string[] | undefined;
   live: boolean;
-  /** The manifest of a version that is not in the table but in the archive of a rewind, and may be brought back. */
+  /** The manifest of a version that isn't in the table but in the archive of a rewind, and may be restored. */
   archived: string | undefined;
 }
 
-/** A checkpoint with all versions that are stored of it, oldest first. */
+/** A checkpoint with all its stored versions, oldest first. */
 export interface Stored {
   ns: string;
   id: string;
-  /** By it checkpoints are ordered. */
+  /** Orders checkpoints. */
   position: number;
   versions: Version[];
 }
 
-/** All that the decision needs to know of a thread. Values are not read. */
+/** Everything the decision needs to know of a thread. Values aren't read. */
 export interface PruneFacts {
   key: ThreadState;
   /** By {@link keyOf}, in the order of their first version. */
   checkpoints: ReadonlyMap<string, Stored>;
-  /** Seqs of writes, and of turns, by the checkpoint they belong to. */
+  /** Seqs of writes and of turns, by the checkpoint they belong to. */
   writes: ReadonlyMap<string, readonly number[]>;
   turns: ReadonlyMap<string, readonly number[]>;
-  /** Checkpoints somebody is asked on, and has not answered yet. */
+  /** Checkpoints with a question that nobody has answered yet. */
   asking: ReadonlySet<string>;
   named: ReadonlySet<string>;
   prunedSeq: number;
@@ -57,7 +57,7 @@ const REGULAR = 0;
 
 type Row = [number, string, string, number, number | null, string | null, string, string | null, number, string | null, string?];
 
-/** An id has no NUL character, so that no two checkpoints share a key. */
+/** An id has no NUL character, so no two checkpoints share a key. */
 export function keyOf(ns: string, id: string): string {
   return `${ns}\0${id}`;
 }
@@ -69,7 +69,7 @@ export function* factsOf(session: Session, key: ThreadState): Program<PruneFacts
   const { writes, asking } = yield* writesOf(session, key);
   const turns = new Map<string, number[]>();
   for (const [seq, ns, id] of yield* session.rows<[number, string | null, string | null]>(TURNS, key.thread)) {
-    // An id is never empty: what started from no checkpoint is nobody's.
+    // An id is never empty: a turn that started from no checkpoint belongs to none.
     push(turns, keyOf(ns ?? "", id ?? ""), seq);
   }
   const named = yield* session.all<Pick<CheckpointName, "ns" | "checkpointId">>(NAMES, key.thread);

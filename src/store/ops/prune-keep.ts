@@ -13,15 +13,15 @@ import { keyOf, liveOrNewest, liveVersion, type PruneFacts, type Stored, type Ve
 
 const BY_SEQ = SNAPSHOT_ROWS.select("WHERE seq = ?");
 const MANIFEST = "SELECT channels FROM langgraph_snapshots WHERE seq = ?";
-/** Of whatever thread: a node may run a graph on another one, and what that did is of this checkpoint too. */
+/** On any thread: a node may run a graph on another thread, and its effects belong to this checkpoint too. */
 const HAS_EFFECTS = `SELECT 1 FROM langgraph_threads AS t CROSS JOIN langgraph_effects AS e ON e.thread = t.thread AND e.anchor = ?
   WHERE e.status <> 'failed' AND e.undo_status IS NOT 'done' AND e.settled_by IS NOT '${SETTLED_AS_HISTORY}' LIMIT 1`;
-/** LangGraph's own channels, which are emptied when they are read and are never delta channels. */
+/** LangGraph's own channels. They are emptied when they are read, and are never delta channels. */
 const OWN_CHANNEL = /^(__|branch:|join:)/;
 
 /**
- * Which checkpoints stay for their own sake: of the root namespace the newest (first saved last, and saved last)
- * and those that satisfy the criteria; of all namespaces named ones, and those on which somebody is asked.
+ * The checkpoints that stay for their own sake. In the root namespace: the newest (first saved last, and saved last) and those
+ * that satisfy the criteria. In all namespaces: named ones, and those with an unanswered question.
  */
 export function* keptByCriteria(
   session: Session,
@@ -31,7 +31,7 @@ export function* keptByCriteria(
 ): Program<Set<string>> {
   const kept = new Set<string>();
   for (const [key, stored] of facts.checkpoints) {
-    // What is in an archive is not there to be pruned, but may come back.
+    // An archived checkpoint can't be pruned here, but may be restored.
     if (liveVersion(stored) === undefined && stored.versions.every(({ archived }) => archived !== undefined)) kept.add(key);
     if (!facts.named.has(key) && !facts.asking.has(key)) continue;
     kept.add(key);
@@ -44,8 +44,8 @@ export function* keptByCriteria(
 }
 
 /**
- * Adds what subgraphs did in the course of the root's checkpoints that stay, and of a graph with a memory of its own also what a run
- * from such a checkpoint would find.
+ * Adds the checkpoints of subgraphs that belong to kept root checkpoints. For a graph with its own memory, it also adds what a
+ * run from such a checkpoint would find.
  */
 export function* keepBelow(places: Places, kept: Set<string>): Program {
   for (const [ns, stored] of places.below) {
@@ -61,9 +61,9 @@ export interface Places {
   roots: readonly Stored[];
   /** Checkpoints of each other namespace, oldest first. */
   below: ReadonlyMap<string, readonly Stored[]>;
-  /** The checkpoint of the root in whose course this one was made; of the root's own, itself. */
+  /** The root checkpoint during which this one was made; a root checkpoint belongs to itself. */
   rootOf(stored: Stored): Program<Stored | undefined>;
-  /** Whether the checkpoint of the root is there at all. */
+  /** Whether its root checkpoint doesn't exist. */
   isOrphaned(stored: Stored): Program<boolean>;
 }
 
@@ -94,9 +94,10 @@ export function* placesOf(session: Session, facts: PruneFacts): Program<Places> 
 }
 
 /**
- * What a subgraph did may be saved before the checkpoint of the root in whose course it was, and before others that come before that: with
- * durability "exit", and where nodes run on while the root waits for a save. In a namespace that lasts these are the last ones before a
- * root, and say so themselves. @returns their roots
+ * A subgraph's checkpoint may be saved before the root checkpoint that it belongs to, and even before earlier root checkpoints.
+ * This happens with durability "exit", and where nodes continue while the root waits for a save. In a lasting namespace these are
+ * the last ones before a root, and they name their root themselves.
+ * @returns their roots
  */
 function* savedBeforeRoots(
   session: Session,
@@ -123,7 +124,7 @@ function* savedBeforeRoots(
   return found;
 }
 
-/** A namespace that one task of a node had, and nobody will have again: a segment ends in the task's id. */
+/** A namespace that only one task of a node had and nobody will have again: a segment contains the task's id. */
 function isPassing(ns: string): boolean {
   return ns.includes(":");
 }
@@ -132,11 +133,14 @@ function hasRows({ versions }: Stored): boolean {
   return versions.some(({ archived }) => archived === undefined);
 }
 
-/** The tasks of what is still there, the one that was going on where the last prune ended among them. */
+/** The tasks of what is left, including the one that was running where the last prune stopped. */
 const TASKS_LEFT = TASK_ROWS.select(`WHERE thread = ?1
   AND seq >= coalesce((SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND seq <= ?2), 0) ORDER BY seq`);
 
-/** Where the first of the newest tasks begins; 0 if there are no others. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * The start of the first of the newest tasks; 0 if there are no others.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 function* beginningOfTasks(session: Session, { key, prunedSeq }: PruneFacts, count: number): Program<number> {
   const rows = yield* session.all<RawOf<typeof TASKS>>(TASKS_LEFT, key.thread, prunedSeq);
   const tasks = taskSpans(rows.map((row) => TASK_ROWS.parse(session.sealing, key.threadId, row)));
@@ -144,9 +148,9 @@ function* beginningOfTasks(session: Session, { key, prunedSeq }: PruneFacts, cou
 }
 
 /**
- * No checkpoint is older than one that was saved before it, whatever the clock said when it was saved.
+ * No checkpoint counts as older than one that was saved before it, no matter what the clock said.
  *
- * @param tasksFrom where the tasks begin that stay; the checkpoint before stays too, so that the first of them can be rewound
+ * @param tasksFrom start of the tasks that stay; the checkpoint before stays too, so that the first of them can be rewound
  */
 function keepRoots(
   roots: readonly Stored[],
@@ -172,7 +176,7 @@ function keepNewest(ns: string, stored: readonly Stored[], kept: Set<string>): v
   for (const newest of [stored.at(-1), bySeq]) if (newest !== undefined) kept.add(keyOf(ns, newest.id));
 }
 
-/** Without its checkpoint of the root it is of use only if that is still to be saved (durability "exit"). */
+/** Without its root checkpoint it is only useful if that is still to be saved (durability "exit"). */
 function* keepPassing(places: Places, ns: string, stored: readonly Stored[], kept: Set<string>): Program {
   for (const one of stored) {
     const root = (yield* places.rootOf(one)) as Stored;
@@ -196,7 +200,7 @@ function* keepLasting(places: Places, ns: string, stored: readonly Stored[], kep
   }
 }
 
-/** The checkpoint of the root that a checkpoint of a subgraph belongs to, as LangGraph noted it. */
+/** The root checkpoint that a subgraph's checkpoint belongs to, as LangGraph noted it. */
 function* rootIdOf(session: Session, key: ThreadState, { versions }: Stored): Program<string | undefined> {
   const version = versions.find(({ archived }) => archived === undefined);
   const row = version && (yield* session.get<RawSnapshot>(BY_SEQ, version.seq));
@@ -213,8 +217,9 @@ function rootIdIn(text: string): unknown {
 }
 
 /**
- * Adds what was edited (`updateState`) into checkpoints that stay, as far back as effects ran under it: a run from there finds these by
- * the checkpoints in between, and would do the deeds once more without them. Once such a run has found them, they are its own.
+ * Adds the checkpoints that were edited (`updateState`) into kept ones, as far back as effects ran on them. A run from there
+ * finds these effects through the checkpoints in between, and would repeat the side effects without them. Once such a run has
+ * found them, they belong to it.
  */
 export function* addEdited(session: Session, { checkpoints }: PruneFacts, kept: Set<string>): Program<void> {
   for (const at of [...kept]) {
@@ -234,8 +239,8 @@ export function* addEdited(session: Session, { checkpoints }: PruneFacts, kept: 
 }
 
 /**
- * Adds to the checkpoints that stay what they need to be readable: for each delta channel that has no value of its own, the ancestors up
- * to the nearest one that has, with all their writes. What is added has to be readable in its turn.
+ * Adds what kept checkpoints need to be readable. For each delta channel without a value of its own, it adds the ancestors up to
+ * the nearest one with a value, with all their writes. The added checkpoints must be readable too.
  */
 export function* addDeltaAncestors(session: Session, facts: PruneFacts, kept: Set<string>): Program {
   const needs = new DeltaNeeds(session, facts);
@@ -257,8 +262,8 @@ export function* addDeltaAncestors(session: Session, facts: PruneFacts, kept: Se
 }
 
 /**
- * Keeps each ancestor until one has the channel's value. Of a checkpoint made by `updateState` the sibling before it stays too: it tells
- * which of the parent's writes are the checkpoint's own (see `delta.ts`).
+ * Keeps each ancestor until one has the channel's value. For a checkpoint made by `updateState`, the sibling before it stays too:
+ * it tells which of the parent's writes are the checkpoint's own (see `delta.ts`).
  */
 function* climb(
   { checkpoints }: PruneFacts,
@@ -289,7 +294,7 @@ function* climb(
   }
 }
 
-/** The delta channels whose value is not in a checkpoint. */
+/** The delta channels whose value isn't in a checkpoint. */
 class DeltaNeeds {
   readonly #manifests = new Map<Version, Manifest>();
   readonly #needs = new Map<Version, ReadonlySet<string>>();
@@ -309,15 +314,15 @@ class DeltaNeeds {
   }
 
   /**
-   * A run notes them; `updateState` notes nothing, so that what it makes is taken to lack what its parent lacks, and what has no value
-   * here and had one there, or another version.
+   * A run notes its delta channels, `updateState` doesn't. So its checkpoint is taken to lack what its parent lacks, plus each
+   * channel without a value here that had one there, or another version.
    */
   *of(ns: string, version: Version): Program<ReadonlySet<string>> {
     const unnoted: [Version, Version][] = [];
     let top = version;
     while (!this.#needs.has(top)) {
       const parent = top.parentId === undefined ? undefined : this.facts.checkpoints.get(keyOf(ns, top.parentId));
-      // Set before the parents are looked at: a damaged file may contain a cycle.
+      // Set before the parents are visited: a damaged file may contain a cycle.
       this.#needs.set(top, new Set(top.delta));
       if (top.delta !== undefined || !["update", "fork"].includes(top.source) || parent === undefined) break;
       unnoted.push([top, liveOrNewest(parent)]);
@@ -343,7 +348,7 @@ class DeltaNeeds {
 
 type Siblings = ReadonlyMap<string, readonly { key: string; position: number }[]>;
 
-/** By parent, its children, in the order in which they were first saved. */
+/** The children of each parent, in the order in which they were first saved. */
 function siblingsOf({ checkpoints }: PruneFacts): Siblings {
   const siblings = new Map<string, { key: string; position: number }[]>();
   const inOrder = [...checkpoints].toSorted(([, left], [, right]) => left.position - right.position);

@@ -10,10 +10,11 @@ import { addDeltaAncestors, addEdited, keepBelow, keptByCriteria, type Places, p
 const REWINDS = "SELECT id, target_seq, created_at FROM langgraph_rewinds WHERE thread_id = ? AND archived = 1";
 
 /**
- * What goes from a thread, in an order in which every beginning of it can go alone: a subgraph's before the root's they belong to.
+ * Plans what to remove from a thread. Any first part of the plan can be removed alone: a subgraph's checkpoints come before the
+ * root's they belong to.
  *
- * @throws {TurnsError} REWIND_UNFINISHED: effects have been undone for its sake, so its target must stay one. A rewind that begins
- *   after the plan was made changes the stamp, and the plan is made anew
+ * @throws {TurnsError} REWIND_UNFINISHED: effects have been undone for that rewind, so its target must stay reachable. A rewind
+ *   that begins after planning changes the stamp, and the plan is made again
  */
 export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Program<PrunePlan> {
   const rewind = yield* unfinishedRewind(session, key.threadId);
@@ -28,7 +29,7 @@ export function* planOf(session: Session, key: ThreadState, wish: PruneWish): Pr
   yield* addDeltaAncestors(session, facts, kept);
   if (wish.kind === "criteria") yield* keepBelow(places, kept);
   else yield* keepBelowSpared(facts, places, wanted, kept);
-  // What subgraphs did may have delta channels of its own; no checkpoint of the root is added any more.
+  // Subgraphs' checkpoints may have delta channels of their own. No root checkpoint is added any more.
   yield* addDeltaAncestors(session, facts, kept);
   const going = [...facts.checkpoints].filter(([at]) => !kept.has(at));
   const floor = floorOf(facts, kept, facts.prunedSeq);
@@ -60,7 +61,7 @@ function* inOrder(places: Places, going: readonly [string, Stored][]): Program<r
   });
 }
 
-/** All but the checkpoints of these runs and what subgraphs did in their course. */
+/** All checkpoints except those of these runs and of their subgraphs. */
 function* keptWithoutRuns(facts: PruneFacts, places: Places, runIds: readonly string[]): Program<Set<string>> {
   const ofRuns = (stored: Stored | undefined): boolean =>
     stored !== undefined && runIds.includes(liveOrNewest(stored).runId ?? "");
@@ -73,14 +74,17 @@ function* keptWithoutRuns(facts: PruneFacts, places: Places, runIds: readonly st
   return kept;
 }
 
-/** A checkpoint of these runs that has to stay reads as before only with what subgraphs did in its course. */
+/** A checkpoint of these runs that has to stay reads as before only with the checkpoints of its subgraphs. */
 function* keepBelowSpared(facts: PruneFacts, places: Places, wanted: ReadonlySet<string>, kept: Set<string>): Program {
   const isSpared = (stored: Stored | undefined): boolean =>
     stored !== undefined && kept.has(keyOf(stored.ns, stored.id)) && !wanted.has(keyOf(stored.ns, stored.id));
   for (const [at, stored] of facts.checkpoints) if (isSpared(yield* places.rootOf(stored))) kept.add(at);
 }
 
-/** Writes and turns of checkpoints that went before them, or were never saved. New ones may still wait for their checkpoint. */
+/**
+ * Writes and turns of checkpoints that were removed before them, or were never saved. New ones may still wait for their
+ * checkpoint.
+ */
 function strays(facts: PruneFacts, floor: number): PruneUnit[] {
   const ofNobody = (rows: ReadonlyMap<string, readonly number[]>): number[] =>
     [...rows].filter(([at]) => !facts.checkpoints.has(at)).flatMap(([, seqs]) => seqs.filter((seq) => seq < floor));
@@ -91,8 +95,8 @@ function strays(facts: PruneFacts, floor: number): PruneUnit[] {
 }
 
 /**
- * The smallest seq a rewind may go back to. Going back to a seq makes the newest checkpoint up to it the thread's head, in every
- * namespace that outlives a task, so that one must still be there.
+ * The smallest seq that a rewind may go back to. A rewind to a seq makes the newest checkpoint up to it the thread's head, in
+ * every namespace that outlives a task. So that checkpoint must still exist.
  */
 function floorOf(facts: PruneFacts, kept: ReadonlySet<string>, prunedSeq: number): number {
   const heads = new Map<string, { position: number; stays: boolean }>();
@@ -101,7 +105,7 @@ function floorOf(facts: PruneFacts, kept: ReadonlySet<string>, prunedSeq: number
   for (const [at, one] of stored.toSorted(([, left], [, right]) => firstSeq(left) - firstSeq(right))) {
     const head = heads.get(one.ns);
     const stays = kept.has(at);
-    // Until something that stays comes, the floor is what went last.
+    // Until a checkpoint stays, the floor is the last removed one.
     if (!stays || head?.stays === false) floor = Math.max(floor, firstSeq(one));
     if (head === undefined || one.position > head.position) heads.set(one.ns, { position: one.position, stays });
   }

@@ -12,12 +12,12 @@ import { outdate, threadKey } from "./thread-rows";
 import { openBody } from "./values";
 
 const DELETE_CHUNKS = `DELETE FROM langgraph_chunks WHERE +thread = ? AND seq ${IN_PART}`;
-/** From the end, so that what is left is a shorter list at any time. */
+/** From the end, so that at any time the rest is a shorter list. */
 const DELETE_ITEMS = `DELETE FROM langgraph_items WHERE list = ?1 AND pos IN
   (SELECT pos FROM langgraph_items WHERE list = ?1 AND pos >= ?2 ORDER BY pos DESC LIMIT ?3)`;
 const HAS_ITEMS = "SELECT 1 FROM langgraph_items WHERE list = ? AND pos >= ? LIMIT 1";
 const DELETE_LIST = "DELETE FROM langgraph_lists WHERE seq = ? AND thread = ?";
-/** A row of its own, and the pages its body fills at SQLite's usual page size. */
+/** A row of its own, plus the pages that its body fills at SQLite's usual page size. */
 const TO_READ = `SELECT coalesce(sum(pages), 0) AS pages FROM (SELECT 1 + octet_length(body) / 4096 AS pages
   FROM langgraph_chunks WHERE thread = ? LIMIT ?)`;
 
@@ -27,7 +27,10 @@ export function* unswept(session: Session, threadId: string): Program<number> {
   return key === undefined ? 0 : key.row.unswept;
 }
 
-/** About how many pages a sweep would read. @param limit no more values are looked at than this */
+/**
+ * About how many pages a sweep would read.
+ * @param limit examines at most this many values
+ */
 export function* pagesToSweep(session: Session, threadId: string, limit: number): Program<number> {
   const key = yield* threadKey(session, threadId);
   return (key && (yield* session.get<{ pages: number }>(TO_READ, key.thread, limit))?.pages) ?? 0;
@@ -36,7 +39,7 @@ export function* pagesToSweep(session: Session, threadId: string, limit: number)
 /**
  * Finds the values that nothing refers to any more.
  *
- * @param without what is to be taken as gone already, to tell what a prune would sweep
+ * @param without rows to be treated as already removed, to tell what a prune would sweep
  */
 export function* sweepPlan(session: Session, threadId: string, without: PrunePlan | undefined): Program<SweepPlan | undefined> {
   const key = yield* threadKey(session, threadId);
@@ -48,16 +51,16 @@ function* planOf(session: Session, key: ThreadState, without: PrunePlan | undefi
   const touched = yield* filtered(lists, function* ({ list, from, whole }) {
     return whole || (yield* session.get(HAS_ITEMS, list, from)) !== undefined;
   });
-  // The newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep ends halfway.
+  // Newest first: a chunk is stored after those that it refers to, and must not outlive them if the sweep stops halfway.
   chunks.sort((left, right) => right - left);
   return { threadId: key.threadId, chunks, lists: touched, unswept: key.row.unswept, stamp: key.stamp };
 }
 
 /**
- * Deletes up to `limit` rows of a plan, lists first. If the thread has changed since the plan was made, it is made anew. With the last
- * row the thread counts as swept, as far as it had been pruned when the plan was made.
+ * Deletes up to `limit` rows of a plan, lists first. If the thread has changed since the plan was made, it plans again. With the
+ * last row the thread counts as swept, up to what had been pruned when the plan was made.
  *
- * @returns how many chunks went, and what is left of the plan
+ * @returns how many chunks were deleted, and what is left of the plan
  */
 export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): Program<{ chunks: number; rest: SweepPlan }> {
   const key = yield* threadKey(session, plan.threadId);
@@ -84,9 +87,9 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
 }
 
 const PAGE = 1_000;
-/** What every text with a reference contains. */
+/** Every text with a reference contains this. */
 const REFERENCE = chunkTag("").split(",")[0]?.slice(1) ?? "";
-/** The tables whose rows lead to values. Of checkpoints a manifest alone does, and their metadata may be large. */
+/** The tables whose rows lead to values. For checkpoints, only the manifest does, and their metadata may be large. */
 const REFERRING: readonly (readonly [rows: AnyRows, columns: string])[] = [
   [SNAPSHOT_ROWS, "seq, channels"],
   ...[WRITE_ROWS, TURN_ROWS, EFFECT_ROWS].map((rows) => [rows, rows.columns] as const),
@@ -106,7 +109,7 @@ const BODY = "SELECT body FROM langgraph_chunks WHERE seq = ?";
 const LISTS = "SELECT seq, base, keep FROM langgraph_lists WHERE thread = ? ORDER BY seq DESC";
 const ITEMS = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos < ?";
 
-/** Values that are needed: addresses of chunks, and of lists up to which length. */
+/** Values that are needed: addresses of chunks, and the needed length of each list. */
 class Marks {
   readonly addresses = new Set<string>();
   readonly lengths = new Map<number, number>();
@@ -125,8 +128,8 @@ class Marks {
 }
 
 /**
- * What of a thread's values nothing refers to any more. Follows every reference from the rows that stay: manifests, superseded ones too,
- * pending writes, turns, effects, and what archives of rewinds may bring back.
+ * The values of a thread that nothing refers to any more. It follows every reference of the rows that stay: manifests (superseded
+ * ones too), pending writes, turns, effects, and rows that archives of rewinds may restore.
  */
 function* unneededOf(
   session: Session,
@@ -139,7 +142,7 @@ function* unneededOf(
     .map(([id]) => id)
     .filter((id) => without?.archives.includes(id) !== true);
   for (const id of archives) yield* markArchived(session, key, id, marks);
-  // Archived rows name lists and chunks by number, and many of those are older than what was rewound, so that they are still there.
+  // Archived rows name lists and chunks by number, and many of those are older than what was rewound, so they are still there.
   const bases = (yield* mapped(archives, (id) => session.rows<[number, number]>(ARCHIVED_LISTS, id))).flat();
   for (const [list, keep] of bases) marks.lengthen(list, keep);
   const chunks = (yield* mapped(archives, (id) => session.rows<[number]>(ARCHIVED_ITEMS, id))).flat(2);
@@ -147,7 +150,7 @@ function* unneededOf(
   return { lists, chunks: yield* unneededChunks(session, key, marks, chunks) };
 }
 
-/** Of the rows of a thread, but for those of the plan. */
+/** References of the thread's rows, except those of the plan. */
 function* markStored(session: Session, key: ThreadState, without: PrunePlan | undefined, marks: Marks): Program {
   for (const [rows, columns] of REFERRING) {
     const { name: table, counted } = rows.table;
@@ -162,7 +165,7 @@ function* markStored(session: Session, key: ThreadState, without: PrunePlan | un
   }
 }
 
-/** Of the rows that taking a rewind back would bring back. An archive can be as large as the thread was. */
+/** References of the rows that taking a rewind back would restore. An archive can be as large as the thread was. */
 function* markArchived(session: Session, key: ThreadState, rewindId: string, marks: Marks): Program {
   const bound = [rewindId, REFERENCE];
   const paged = { table: ARCHIVE.name, query: ARCHIVED, bound, key: "ordinal", begin: 0, limit: PAGE };
@@ -172,7 +175,7 @@ function* markArchived(session: Session, key: ThreadState, rewindId: string, mar
   });
 }
 
-/** What leads on isn't verified: chunks by their addresses when they are read, manifests as parts of their checkpoints. */
+/** The references aren't verified here: chunks are verified by their addresses on reading, manifests with their checkpoints. */
 function referencesIn(session: Session, { threadId }: ThreadState, rows: AnyRows, raw: AnyRow): References {
   if (rows.table === SNAPSHOT_ROWS.table) return referencesOf(rows.table, raw);
   if (rows.table !== CHUNKS) return referencesOf(rows.table, openedRow(session, rows, threadId, raw));
@@ -181,7 +184,7 @@ function referencesIn(session: Session, { threadId }: ThreadState, rows: AnyRows
   return { texts: [openBody(session, threadId, body)], pointers: [] };
 }
 
-/** A base is older than what builds on it, so one pass from the newest list on finds all. */
+/** A base is older than what builds on it, so one pass from the newest list finds all. */
 function* unneededLists(session: Session, { thread }: ThreadState, marks: Marks): Program<SweepPlan["lists"]> {
   return (yield* session.rows<[number, number | null, number]>(LISTS, thread)).map(([list, base, keep]) => {
     const length = marks.lengths.get(list);
@@ -191,7 +194,7 @@ function* unneededLists(session: Session, { thread }: ThreadState, marks: Marks)
   });
 }
 
-/** @param numbered chunks that are needed by their numbers, besides those of the marks */
+/** @param numbered chunks that are needed by number, besides those of the marks */
 function* unneededChunks(session: Session, key: ThreadState, marks: Marks, numbered: readonly number[]): Program<number[]> {
   const notes = new Map<string, { seq: number; refers: number }>();
   const paged = { table: CHUNKS.name, query: NOTES, bound: [key.thread, REFERENCE], key: "address", begin: "", limit: PAGE };

@@ -12,7 +12,7 @@ import { IN_PART, partsOf } from "./paging";
 import { keepTokens } from "./pruned-tokens";
 import { listRuns, threadKey } from "./thread-rows";
 
-/** The plus keeps an engine from looking through all of the thread's rows. */
+/** The plus keeps an engine from reading all rows of the thread. */
 const DELETE = {
   turns: `DELETE FROM langgraph_checkpoints WHERE thread = ? AND seq ${IN_PART}`,
   writes: `DELETE FROM langgraph_writes WHERE +thread = ? AND seq ${IN_PART}`,
@@ -20,7 +20,10 @@ const DELETE = {
 };
 const DELETE_NAMES = `DELETE FROM langgraph_names WHERE thread = ?1 AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
   WHERE s.thread = ?1 AND s.checkpoint_ns = langgraph_names.checkpoint_ns AND s.checkpoint_id = langgraph_names.checkpoint_id)`;
-/** Settled effects that no rewind reaches any more, and no run: the checkpoint they ran under, perhaps another thread's, was saved, and is gone. */
+/**
+ * Settled effects that no rewind and no run can reach any more: the checkpoint they ran under, perhaps on another thread, was
+ * saved and is gone.
+ */
 const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND status <> 'intent' AND unsaved_run IS NULL AND seq <= ?2
   AND NOT EXISTS (SELECT 1 FROM langgraph_snapshots AS s
     WHERE s.thread = coalesce((SELECT t.thread FROM langgraph_threads AS t WHERE t.thread_id = langgraph_effects.anchor_thread), ?1)
@@ -40,11 +43,11 @@ export function* prunePlan(session: Session, threadId: string, wish: PruneWish):
 }
 
 /**
- * Removes the first units of a plan. If the thread has changed since the plan was made, it is made anew, so that what somebody has
- * begun to need meanwhile stays.
+ * Removes the first units of a plan. If the thread has changed since the plan was made, it plans again, so that rows that
+ * somebody needs by now stay.
  *
  * @param limit how many units at most
- * @returns what went, and what is left of the plan
+ * @returns what was removed, and what is left of the plan
  */
 export function* pruneBatch(
   session: Session,
@@ -99,7 +102,7 @@ const LAST_SAVED = `SELECT max(
     coalesce((SELECT unixepoch(created_at, 'subsec') * 1000 FROM langgraph_tasks WHERE thread = ?1 ORDER BY seq DESC LIMIT 1), 0),
     unixepoch(created_at, 'subsec') * 1000) AS at
   FROM langgraph_threads WHERE thread = ?1`;
-/** What was saved last may have been saved by a clock that was behind: nothing is older than what was saved before it. */
+/** The last save may have used a clock that was behind: nothing counts as older than what was saved before it. */
 const YOUNGEST = `SELECT max(
     coalesce((SELECT max(created_at) FROM langgraph_snapshots WHERE thread = ?1), 0),
     coalesce((SELECT unixepoch(max(created_at), 'subsec') * 1000 FROM langgraph_checkpoints WHERE thread = ?1), 0),
@@ -112,8 +115,8 @@ const SIZE = `SELECT
   (SELECT count(*) FROM langgraph_chunks WHERE thread = ?1) AS chunks`;
 
 /**
- * Whether nothing was saved on the thread since a moment, so that it may go whole: a thread with a named checkpoint never
- * does, nor one with a rewind that was begun and not finished.
+ * The size of an idle thread, which may be deleted as a whole. A thread is idle if nothing was saved on it since a given time and
+ * no live run holds it. A thread with a named checkpoint or an unfinished rewind never is.
  *
  * @param before milliseconds since the epoch
  * @returns how much it holds; undefined if it stays

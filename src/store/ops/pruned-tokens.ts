@@ -10,14 +10,14 @@ import { type NodeTokens, prunedTokensOf, prunedTokensText, withTokens } from ".
 import { type RawTurn, toTurn } from "../turn-rows";
 import { IN_PART, partsOf } from "./paging";
 
-/** An Action repeats what its Thought says. */
+/** Thoughts only: an Action repeats the tokens of its Thought. */
 const WITH_TOKENS = TURN_ROWS.select(`WHERE thread = ? AND seq ${IN_PART} AND turn_type = 'Thought'
   AND input_tokens + output_tokens + cached_tokens + reasoning_tokens > 0`);
 const INTERVAL_OF = TASK_ROWS.select("WHERE thread = ? AND seq <= ? ORDER BY seq DESC LIMIT 1");
 
 /**
- * Turns are about to be pruned: what they used is added to the interval of their task. A rewind to a task keeps or deletes whole
- * intervals, so it leaves the sums as they were then. A damaged row leaves no sum, because a new checksum would vouch for it.
+ * Adds the tokens of turns that are about to be pruned to the interval of their task. A rewind to a task keeps or deletes whole
+ * intervals, so the sums stay exact. A damaged row adds nothing, because a new checksum would vouch for it.
  *
  * @param seqs of the turns
  */

@@ -46,7 +46,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
   yield* claimTask(session, key, checkpoint.claim, checkpoint.createdAt);
   const seq = key.nextSeq();
   const { head: known, writes } = yield* savedBefore(session, key, ns, checkpointId);
-  // With durability "exit" LangGraph saves a checkpoint again with itself as parent; kept, that row would be a cycle.
+  // With durability "exit", LangGraph saves a checkpoint again with itself as parent. Stored like that, the row would be a cycle.
   const parentId = checkpoint.parentId === checkpointId ? known?.parentId : checkpoint.parentId;
   const parent = parentId === undefined ? undefined : yield* knownHead(session, key, ns, parentId);
   if (parentId !== undefined && parent === undefined && !checkpoint.mayHaveHoles)
@@ -86,7 +86,8 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     step: checkpoint.step,
     channels: manifest,
     writes,
-    // A run hands in a checkpoint before what starts from the next one, so nothing has started from this one before its parent was saved.
+    // A run hands in a checkpoint before anything that starts from the next one. So nothing started from this one before its
+    // parent was saved.
     turns: known === undefined && writes !== undefined && parent?.isSaved === true ? new Set() : known?.turns,
     isSaved: true,
   });
@@ -106,9 +107,8 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
 }
 
 /**
- * Of a save by hand nobody knows what its run saw, and a run may have been told to begin at a checkpoint that is gone. So the parent tells:
- * what a rewind has removed must not be built upon. What a prune has removed may be, and what never was in this file: a rewind leaves no
- * child without its parent.
+ * Refuses a save by hand onto a checkpoint that a rewind has removed. Nobody knows what its run saw, so the parent has to tell. A
+ * parent that was pruned, or never was in this file, is allowed: a rewind leaves no child without its parent.
  *
  * @throws {TurnsError} CHECKPOINT_NOT_FOUND
  */
@@ -117,7 +117,10 @@ function* refuseRewound(session: Session, { thread, threadId, row }: ThreadState
   throw rewound(threadId, parentId);
 }
 
-/** The Action of a task whose writes came before its checkpoint. @returns undefined if the writes aren't there, or are no task's */
+/**
+ * Settles the Action of a task whose writes came before its checkpoint.
+ * @returns undefined if the writes aren't there, or belong to no task
+ */
 function* settleEarly(
   session: Session,
   key: ThreadState,
@@ -129,9 +132,9 @@ function* settleEarly(
 }
 
 /**
- * Stores the values that are new. A value is carried over if the parent, or an earlier version of the checkpoint, has the same content;
- * versions prove nothing. LangGraph applies pending writes without raising any (1.4.17), forks share versions for different values, and
- * nodes change values in place.
+ * Stores the new values. A value is carried over if the parent, or an earlier version of the checkpoint, has the same content.
+ * Versions prove nothing: LangGraph applies pending writes without raising any (1.4.17), forks share versions for different
+ * values, and nodes change values in place.
  */
 function* manifestOf(
   session: Session,
@@ -155,8 +158,8 @@ function* manifestOf(
       if (pointer?.kind === "list" && packed.kind === "list") placed.set(channel, yield* placeOf(session, key, packed, pointer));
       pointer ??= yield* storeValue(session, key, channel, packed, before?.pointer ?? last?.pointer, placed);
     } else if (checkpoint.parentId === checkpoint.checkpointId && version !== undefined && version === last?.version) {
-      // LangGraph leaves a delta channel's snapshot out when it saves a checkpoint again (durability "exit"), and what it would be
-      // rebuilt from isn't stored then; the same version of the same checkpoint still has the value it had.
+      // LangGraph leaves out a delta channel's snapshot when it saves a checkpoint again (durability "exit"), and the writes to
+      // rebuild it from aren't stored then. The same version of the same checkpoint still has the value.
       pointer = last.pointer;
     }
     const isSame = before !== undefined && before.pointer === pointer && before.version === version;
@@ -166,8 +169,8 @@ function* manifestOf(
 }
 
 /**
- * In an encrypted database no value stands in the manifest, which stays readable for the queries that follow versions: what would be small
- * enough becomes a chunk of its own.
+ * Replaces inline values by chunks in an encrypted database. The manifest stays readable there, for the queries that follow
+ * versions, so no value may be in it.
  */
 function packedOf({ sealing }: Session, { threadId, values }: NewCheckpoint): ReadonlyMap<string, PackedValue> {
   if (!sealing.encrypted) return values.packed;
@@ -180,7 +183,7 @@ function packedOf({ sealing }: Session, { threadId, values }: NewCheckpoint): Re
   return packed;
 }
 
-/** The pointer in the parent, or in the checkpoint's earlier version, that leads to the value. */
+/** The pointer in the parent, or in an earlier version of the checkpoint, that leads to the value. */
 function carriedOver(packed: PackedValue, before: Pointer | undefined, earlier: Pointer | undefined): Pointer | undefined {
   if (before !== undefined && leadsTo(before, packed)) return before;
   return earlier !== undefined && leadsTo(earlier, packed) ? earlier : undefined;
@@ -240,7 +243,7 @@ const GREATEST_ID = `SELECT max(id) AS id FROM (
     SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ?2
     UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2)`;
 
-/** What saves know of a checkpoint: remembered, or read. */
+/** What saves need to know of a checkpoint: remembered, or read. */
 export function* knownHead(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<KnownHead | undefined> {
   const remembered = key.facts.heads.get(headKey(ns, checkpointId));
   if (remembered !== undefined) return remembered;
@@ -253,15 +256,14 @@ export function* knownHead(session: Session, key: ThreadState, ns: string, check
   });
 }
 
-/** What is there already of a checkpoint that is about to be saved. */
+/** What is already stored of a checkpoint that is about to be saved. */
 export interface SavedBefore {
-  /** Its last version. */
   head: KnownHead | undefined;
   /** {@link KnownHead.writes}: a checkpoint may have writes before it is saved. */
   writes: KnownHead["writes"];
 }
 
-/** Mostly nothing, and nothing is read: the checkpoint's id is greater than all that its namespace has had. */
+/** Usually the checkpoint's id is greater than all earlier ids of its namespace; then nothing is stored, and nothing is read. */
 export function* savedBefore(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<SavedBefore> {
   const { heads, greatestIds } = key.facts;
   const remembered = heads.get(headKey(ns, checkpointId));
@@ -279,13 +281,13 @@ export function* savedBefore(session: Session, key: ThreadState, ns: string, che
   return { head: undefined, writes: new Set() };
 }
 
-/** A checkpoint that may not have been saved yet gets writes. */
+/** Notes that a checkpoint that may not be saved yet gets writes. */
 export function writtenEarly({ facts: { greatestIds } }: ThreadState, ns: string, checkpointId: string): void {
   const greatest = greatestIds.get(ns);
   if (greatest === null || (greatest !== undefined && isGreater(checkpointId, greatest))) greatestIds.set(ns, checkpointId);
 }
 
-/** In the order of SQLite, which compares bytes. */
+/** In SQLite's order, which compares bytes. */
 function isGreater(left: string, right: string): boolean {
   return Buffer.compare(Buffer.from(left), Buffer.from(right)) > 0;
 }

@@ -15,15 +15,15 @@ import { storeChunks } from "./values";
 export type RawWrites = RawOf<typeof WRITES>;
 
 const OF_CHECKPOINT = "thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?";
-/** Of superseded writes the place alone: they may be large. */
+/** For superseded writes only their place: their content may be large. */
 const PLACES = WRITE_ROWS.columns.replace("entries", "CASE WHEN superseded_by IS NULL THEN entries ELSE '' END AS entries");
 const ALL = `SELECT ${PLACES} FROM langgraph_writes WHERE ${OF_CHECKPOINT} ORDER BY seq`;
 const SUPERSEDE = `UPDATE langgraph_writes SET superseded_by = ? WHERE ${OF_CHECKPOINT} AND node_task_id = ? AND idx = ?
   AND superseded_by IS NULL`;
 
 /**
- * A node task's regular writes replace all its earlier regular ones: a task that runs again under the same id must not keep rows of
- * its first run. Of the special ones (negative idx) each replaces its own kind.
+ * A node task's regular writes replace all its earlier regular writes: a task that runs again under the same id must not keep
+ * rows of its first run. Each special write (negative idx) replaces its own kind.
  */
 export function* putWrites(
   session: Session,
@@ -77,9 +77,8 @@ function placeOf({ task_path: taskPath, node_task_id: nodeTaskId, idx }: PlacedR
 }
 
 /**
- * All versions of a checkpoint's pending writes, each superseded by the next. Their contents are not verified yet.
- *
- * @throws {TurnsError} CHECKPOINT_CORRUPTED if one is marked as what it is not
+ * All versions of a checkpoint's pending writes, each superseded by the next. Their contents aren't verified yet.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if a version is wrongly marked
  */
 export function* verifyVersions(
   session: Session,

@@ -21,7 +21,10 @@ import { threadKey, threadIdOf } from "./thread-rows";
 import { ChunkReader, readList } from "./values";
 
 const BY_SEQ = SNAPSHOT_ROWS.select(`WHERE seq = ? AND ${LIVE}`);
-/** The newest checkpoint of a namespace is the one that was first saved last. Ids are times, and prove nothing: clocks are set. */
+/**
+ * The newest checkpoint of a namespace is the one that was first saved last. Ids contain times and prove nothing: clocks get
+ * changed.
+ */
 export const LATEST = SNAPSHOT_ROWS.select("WHERE thread = ? AND checkpoint_ns = ? ORDER BY position DESC, seq DESC LIMIT 1");
 
 export function* getCheckpoint(
@@ -52,12 +55,15 @@ const listed = (wanted: { ns: boolean; id: boolean; before: boolean }): string =
     wanted.before ? "CASE WHEN p.position IS NULL THEN s.checkpoint_id < ?4 ELSE s.position < p.position END" : "?4 IS NULL",
   ].join(" AND ");
 const V_COLUMNS = SNAPSHOT_ROWS.of("v");
-/** Of one namespace, by the index that has its checkpoints in order. */
+/** A page of one namespace, by the index that has its checkpoints in order. */
 const pageOfNamespace = (wanted: Parameters<typeof listed>[0]): string =>
   `SELECT ${SNAPSHOT_ROWS.columns}, position AS place FROM langgraph_snapshots AS s
     WHERE thread = ?1 AND ${listed({ ...wanted, before: false }).replace("?4 IS NULL", wanted.before ? "s.checkpoint_id < ?4" : "?4 IS NULL")}
       AND position < ?5 AND s.seq = ${NEWEST_VERSION} ORDER BY position DESC LIMIT ?6`;
-/** Of a thread, or of all, by the table itself: a checkpoint's first version has its place, the newest is read. */
+/**
+ * A page of a thread, or of all threads, by the table itself. A checkpoint's first version gives its place; the newest version is
+ * returned.
+ */
 const pageOf = (wanted: Parameters<typeof listed>[0] & { thread: boolean }): string =>
   `SELECT ${V_COLUMNS}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v ON v.seq = ${NEWEST_VERSION}
     ${wanted.before ? "LEFT JOIN langgraph_snapshots AS p ON p.seq = (SELECT min(b.seq) FROM langgraph_snapshots AS b WHERE b.thread = s.thread AND b.checkpoint_id = ?4)" : ""}
@@ -102,7 +108,7 @@ export function* listCheckpoints(session: Session, query: CheckpointQuery): Prog
 
 const PLACED =
   "SELECT checkpoint_ns AS ns, position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1";
-/** Where no namespace is named. */
+/** For a checkpoint without a known namespace. */
 const PLACED_ANYWHERE =
   "SELECT checkpoint_ns AS ns, position FROM langgraph_snapshots WHERE thread = ? AND checkpoint_id = ? LIMIT 1";
 

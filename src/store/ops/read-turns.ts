@@ -10,7 +10,10 @@ const BY_ID = TURN_ROWS.select("WHERE id = ?");
 const OF_THREAD = TURN_ROWS.select("WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?");
 const KNOWN = `SELECT DISTINCT node_task_id AS id FROM langgraph_checkpoints
   WHERE thread = ? AND node_task_id IN (SELECT value FROM json_each(?))`;
-/** The plus keeps SQLite to the index by node task. A node whose checkpoint was not kept, nor its run so far ("exit", or no checkpointer), is history when a root checkpoint comes after it. */
+/**
+ * The plus keeps SQLite on the index by node task. If a node's checkpoint and its run weren't kept ("exit", or no checkpointer),
+ * the node is history once a root checkpoint follows it.
+ */
 const OPEN = TURN_ROWS.select(`AS t
   WHERE thread = ?1 AND turn_type = 'Thought'
     AND NOT EXISTS (SELECT 1 FROM langgraph_checkpoints AS later
@@ -24,7 +27,7 @@ const OPEN = TURN_ROWS.select(`AS t
         ORDER BY s.position DESC LIMIT 1) END
   ORDER BY seq`);
 
-/** @returns undefined if there is no such turn any more */
+/** @returns undefined if the turn no longer exists */
 export function* saveValidation(
   session: Session,
   turnId: string,

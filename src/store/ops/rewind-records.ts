@@ -7,14 +7,14 @@ import type { RawOf, REWINDS, RowOf } from "../tables";
 import type { ThreadState } from "../thread-state";
 import { threadKey } from "./thread-rows";
 
-/** A rewind with how many rows its archive was given. */
+/** A rewind with the number of rows in its archive. */
 export type StoredRewind = RowOf<typeof REWINDS>;
 export type RawRewind = RawOf<typeof REWINDS>;
 
 const OF_THREAD = REWIND_ROWS.select("WHERE thread_id = ? ORDER BY seq");
 const BY_ID = REWIND_ROWS.select("WHERE id = ?");
 
-/** For those who need not know how many rows an archive has. */
+/** Drops the number of archived rows, for callers that don't need it. */
 export function publicRewind({ entries: _, ...rewind }: StoredRewind): RewindRow {
   return rewind;
 }
@@ -23,13 +23,16 @@ export function* listRewinds(session: Session, threadId: string): Program<Stored
   return (yield* session.all<RawRewind>(OF_THREAD, threadId)).map((row) => toRewind(session, row));
 }
 
-/** Those of a thread, for whoever asks; one whose row was moved to another thread is missed. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * The rewinds of a thread. It misses one whose row was moved to another thread.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 export function* rewindsOf(session: Session, threadId: string): Program<RewindRow[]> {
   yield* threadKey(session, threadId);
   return (yield* listRewinds(session, threadId)).map(publicRewind);
 }
 
-/** There is at most one of a thread. */
+/** A thread has at most one. */
 export function* unfinishedRewind(session: Session, threadId: string): Program<StoredRewind | undefined> {
   return (yield* listRewinds(session, threadId)).find(({ status }) => status === "undoing");
 }
@@ -50,7 +53,11 @@ export function* rewindOf(session: Session, rewindId: string): Program<StoredRew
   });
 }
 
-/** Puts a rewind on record as of now. @param targetSeq all above it goes, or is to go @param entries how many rows went to the archive */
+/**
+ * Records a rewind as of now.
+ * @param targetSeq everything above it is deleted, or will be
+ * @param entries how many rows went to the archive
+ */
 export function* saveRewind(
   session: Session,
   key: ThreadState,
@@ -70,7 +77,7 @@ export function* changeRewind(session: Session, rewindId: string, change: Partia
   yield* writeRewind(session, { ...(yield* rewindOf(session, rewindId)), ...change });
 }
 
-/** A rewind that was begun is on record already. */
+/** A rewind that was begun is already on record. */
 function* writeRewind(session: Session, row: StoredRewind): Program<void> {
   yield* session.run(REWIND_ROWS.save, ...REWIND_ROWS.values(session.sealing, { thread: null, threadId: row.threadId }, row));
 }

@@ -20,11 +20,11 @@ const UNDONE = `SELECT json_extract(row, '$.id') AS id, json_extract(row, '$.nam
   ORDER BY ordinal DESC`;
 
 const SAVED = `SELECT min(seq) AS seq FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ?`;
-/** LangGraph's task id for writes that are no node's: what a Command brought as input. */
+/** LangGraph's task id for writes of no node: the input of a Command. */
 export const NO_NODE = "00000000-0000-0000-0000-000000000000";
 /**
- * What was first done on the grounds of a checkpoint: a node task begun or ended, an effect, or the checkpoint that came next in its
- * namespace. Input that a Command saved beside the checkpoint is none of it.
+ * The first work on top of a checkpoint: a node task that started or finished, an effect, or the next checkpoint of its
+ * namespace. Input that a Command saved beside the checkpoint doesn't count.
  */
 const FIRST_DEED = `SELECT min(seq) AS seq FROM (
   SELECT min(seq) AS seq FROM langgraph_checkpoints
@@ -47,8 +47,8 @@ export function* countBehind(session: Session, threadId: string, seq: number): P
 }
 
 /**
- * A kept row refers only to rows with a smaller seq, so deleting all above one seq leaves nothing dangling, values included. Rows that
- * something deleted had superseded come back to life.
+ * A kept row refers only to rows with a smaller seq, so deleting everything above one seq leaves nothing dangling, values
+ * included. Rows that a deleted row had superseded become current again.
  */
 export function* rewind(
   session: Session,
@@ -79,8 +79,8 @@ export function* rewind(
 }
 
 /**
- * Puts a rewind on record that has effects to undo first. The epoch grows at once: what is undone from here on, and is done again, has
- * another key.
+ * Records a rewind that has effects to undo first. The epoch grows at once: if something is undone from here on and done again,
+ * it gets another key.
  */
 export function* beginRewind(
   session: Session,
@@ -95,7 +95,7 @@ export function* beginRewind(
   return yield* saveRewind(session, key, plan, "undoing", plan.targetSeq);
 }
 
-/** The epoch grows once more, for what was begun since, and undone. */
+/** The epoch grows once more, for effects that were started since and undone. */
 export function* abandonRewind(
   session: Session,
   rewindId: string,
@@ -120,7 +120,9 @@ function* standing(
   };
 }
 
-/** The newest row of the thread. Rewinds and taking them back move whole stretches, so this one number tells how the thread stands. */
+/**
+ * The newest row of the thread. Rewinds and take-backs move whole ranges of rows, so this one number tells how the thread stands.
+ */
 function* topSeq(session: Session, key: ThreadState): Program<number> {
   let top = 0;
   for (const table of REWOUND_AND_COUNTED) {
@@ -172,22 +174,25 @@ function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: Thread
   });
 }
 
-/** What a prune removed can't be gone back to. @throws {TurnsError} CHECKPOINT_NOT_FOUND */
+/**
+ * Nothing can go back to checkpoints that were pruned.
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND
+ */
 function refuseBehindPruned(key: ThreadState, targetSeq: number): void {
   if (key.row.prunedSeq > targetSeq) throw prunedBehind(key.threadId);
 }
 
-/** No rewind reaches behind it: 0 if nothing was pruned, undefined if there is no such thread. */
+/** The seq behind which no rewind reaches: 0 if nothing was pruned, undefined if there is no such thread. */
 export function* prunedSeq(session: Session, threadId: string): Program<number | undefined> {
   const key = yield* threadKey(session, threadId);
   return key && key.row.prunedSeq;
 }
 
 /**
- * Where to rewind to so that a checkpoint stands as it did before anything was done on its grounds: with the input that came with it,
- * and without what its node tasks, and all that they led to, have left.
+ * Where to rewind to so that a checkpoint stands as it did before anything was done on top of it. Its input stays; everything
+ * that its node tasks have left, directly or later, goes.
  *
- * @returns the seq behind which all is to go; Infinity if nothing was done yet; undefined if there is no such checkpoint
+ * @returns the seq behind which everything is to go; Infinity if nothing was done yet; undefined if there is no such checkpoint
  */
 export function* seqBeforeDeeds(
   session: Session,

@@ -11,7 +11,7 @@ import { type ArchivedRow, sealArchived, verifyArchived } from "./archive";
 import { retireOtherKeys } from "./keys";
 import { threadIdOf } from "./thread-rows";
 
-/** How long one transaction goes on: others wait for it. */
+/** The length of one transaction. Others wait for it. */
 const BATCH_MS = 20;
 
 interface SealedColumn {
@@ -39,8 +39,8 @@ const FROM_FIRST: ResealCursor["after"] = [];
 const FROM_FIRST_ARCHIVED: ResealCursor["after"] = ["", 0];
 
 /**
- * Goes through the tables in the order of their rows, and through the archives of rewinds at last, and seals anew what is not sealed under
- * the current key. Nothing but the key under which a row is sealed says that it is done, so it may be interrupted and begun again at will.
+ * Seals everything again that isn't sealed under the current key: the tables in row order, then the archives of rewinds. A row's
+ * own key id is the only progress mark, so this may be interrupted and started again at any time.
  *
  * @throws {TurnsError} NOT_ENCRYPTED; CHECKPOINT_CORRUPTED for a row that does not open, and nothing of this call is kept then
  */
@@ -70,8 +70,8 @@ function startOf(table: number): ResealCursor {
 }
 
 /**
- * Looks through everything in the transaction that forgets the keys: meanwhile another process may have saved under its own current
- * key, or a rewind may have been taken back.
+ * Checks everything in the transaction that forgets the keys. Meanwhile another process may have saved under its own current key,
+ * or taken a rewind back.
  */
 export function* retireKeys(session: Session): Program<{ keyId: string; retired: number | undefined }> {
   const keyId = currentKey(session);
@@ -83,7 +83,7 @@ export function* retireKeys(session: Session): Program<{ keyId: string; retired:
   return { keyId, retired: left ? undefined : yield* retireOtherKeys(session) };
 }
 
-/** @returns where it was; undefined if there was none */
+/** @returns the position of the row; undefined if there was none */
 function* resealRow(
   session: Session,
   sealed: SealedColumn,
@@ -100,8 +100,8 @@ function* resealRow(
 }
 
 /**
- * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or none. What nobody can reach is not opened
- * any more.
+ * Turns without a thread are CheckpointPersister's, from before its database was encrypted, or there are none. Unreachable rows
+ * are no longer opened.
  */
 function* staleRow(
   session: Session,
@@ -120,7 +120,7 @@ function* staleRow(
   );
 }
 
-/** @returns where it was, in which rewind's archive; undefined if there was none */
+/** @returns the position and the rewind of the archived row; undefined if there was none */
 function* resealArchived(session: Session, after: ResealCursor["after"]): Program<ResealCursor["after"] | undefined> {
   const found = yield* staleArchived(session, after);
   if (found === undefined) return undefined;
@@ -140,10 +140,10 @@ function* staleArchived(session: Session, after: ResealCursor["after"]): Program
   return yield* session.get<ArchivedRow>(STALE_ARCHIVED, ...after, bytes, currentStart(session, "text"));
 }
 
-/** What a column begins with that is sealed under the current key, and no other does: its key id stands in front. */
+/** The first bytes of a column that is sealed under the current key, and of no other: the key id is at the front. */
 function currentStart(session: Session, form: SealedColumn["form"]): string | Buffer {
   const { header } = session.sealing;
-  // Base64 carries three bytes in four characters; what is cut off is a part of the checksum behind the id.
+  // Base64 carries three bytes in four characters. The bytes that are cut off belong to the checksum behind the id.
   return form === "bytes" ? header : SEALED_TEXT + header.subarray(0, header.length - (header.length % 3)).toString("base64");
 }
 

@@ -11,20 +11,23 @@ import { parseManifest } from "./heads";
 export type AnyRow = Readonly<Record<string, string | number | null | Uint8Array>>;
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What a row refers to values by: codec texts, and pointers to chunks and lists. */
+/** A row's references to values: codec texts, and pointers to chunks and lists. */
 export interface References {
   readonly texts: string[];
   readonly pointers: Exclude<Pointer, { kind: "inline" }>[];
 }
 
-/** What is derived from the table of that name; undefined for one that has none. */
+/** The {@link Rows} of the table with that name; undefined if it has none. */
 export function rowsNamed(table: string): AnyRows | undefined {
   return ALL_ROWS.find((rows) => rows.table.name === table);
 }
 
-/** A row, opened and verified; a chunk is held against its address. @throws {TurnsError} CHECKPOINT_CORRUPTED, and what opening throws */
+/**
+ * A row, opened and verified; a chunk is verified against its address.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED, and what opening throws
+ */
 export function openedRow(session: Session, rows: AnyRows, threadId: string | undefined, raw: AnyRow): Fields {
-  // Turns outside of any thread are CheckpointPersister's, which has no keys.
+  // Turns outside of any thread belong to CheckpointPersister, which has no keys.
   const isAlone = raw["thread"] === null;
   const row = rows.parse(isAlone ? plainSealing : session.sealing, isAlone ? undefined : threadId, raw as never) as Fields;
   if (rows.table.name !== CHUNKS.name) return row;
@@ -35,7 +38,10 @@ export function openedRow(session: Session, rows: AnyRows, threadId: string | un
   });
 }
 
-/** @param row opened. @throws {TurnsError} CHECKPOINT_CORRUPTED for a manifest that is none */
+/**
+ * @param row opened
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED for a malformed manifest
+ */
 export function referencesOf(table: Table, row: Fields): References {
   const references: References = { texts: [], pointers: [] };
   for (const [name, column] of Object.entries<Column>(table.columns)) {
@@ -55,7 +61,10 @@ export function referencesOf(table: Table, row: Fields): References {
   return references;
 }
 
-/** A row as an archive keeps it: JSON, with bytes as `{"hex": …}`. @throws {TurnsError} CHECKPOINT_CORRUPTED for what is none */
+/**
+ * A row as an archive keeps it: JSON, with bytes as `{"hex": …}`.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED for a malformed row
+ */
 export function archivedRow(text: string): AnyRow {
   const row: Record<string, unknown> = storedRecord(text, "a row in the archive of a rewind");
   for (const [column, value] of Object.entries(row)) {

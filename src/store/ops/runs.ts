@@ -19,7 +19,7 @@ export function* beginRun(
   yield* insertRun(session, run);
 }
 
-/** The run of a copy that is being made. It belongs to no thread, so nobody waits for it. */
+/** Records the run of a copy that is being made. It belongs to no thread, so nobody waits for it. */
 export function* beginCopyRun(session: Session, run: RunRow): Program<void> {
   yield* insertRun(session, { ...run, threadId: "" });
 }
@@ -28,7 +28,7 @@ function* insertRun(session: Session, run: RunRow): Program<void> {
   yield* session.run(RUN_ROWS.save, ...RUN_ROWS.values(plainSealing, { thread: null, threadId: run.threadId }, run));
 }
 
-/** Takes the thread from runs that count as dead: should one of them still be there, its {@link Lease} is lost. */
+/** Takes the thread from runs that count as dead. If one of them is still alive, it loses its {@link Lease}. */
 export function* clearRuns(session: Session, dead: readonly RunRow[]): Program<void> {
   for (const { runId } of dead) yield* endRun(session, runId);
 }

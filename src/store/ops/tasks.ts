@@ -10,12 +10,12 @@ import { renameTaskOfTurns } from "./turn-changes";
 type RawTask = RawOf<typeof TASKS>;
 
 const CURRENT = TASK_ROWS.select("WHERE thread = ? ORDER BY seq DESC LIMIT 1");
-/** With all that came behind it: by a changed kind one of those might be the one that is looked for. */
+/** Includes all later rows: if a kind was tampered with, one of those might be the one to find. */
 const SINCE_LAST_RUN = TASK_ROWS.select(`WHERE thread = ?1
   AND seq >= coalesce((SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND kind = 'run'), 0) ORDER BY seq`);
 const ALL = TASK_ROWS.select("WHERE thread = ? ORDER BY seq");
 
-/** Books a commit to its task. Runs inside the commit's transaction, before the commit takes a seq of its own. */
+/** Books a commit to its task. Runs inside the commit's transaction, before the commit takes its own seq. */
 export function* claimTask(session: Session, key: ThreadState, claim: TaskClaim, createdAt: string): Program<TaskRow> {
   const { current, lastRun } = yield* tasksKnown(session, key);
   const change = ownershipChange(current, lastRun, claim, key.threadId);
@@ -70,19 +70,19 @@ function toTask(session: Session, threadId: string, row: RawTask): TaskRow {
   return TASK_ROWS.parse(session.sealing, threadId, row);
 }
 
-/** What a commit does to the thread's list of task intervals, before its own row takes the next seq. */
+/** How a commit changes the thread's list of task intervals, before its own row takes the next seq. */
 export type OwnershipChange =
   | { type: "none" }
   | { type: "rename"; taskId: string }
   | { type: "open"; taskId: string; graphId: string; kind: TaskRow["kind"] };
 
 /**
- * Decides which of the user's tasks a commit belongs to (design, *task*): each new input starts a task, a resume continues the one
- * it resumes, an `updateState` between runs is a task of its own so that a rewind to the task before it is exact. A task's rows are
- * those of its intervals; that is why ownership is a matter of *when*, and no row but a turn carries a task id.
+ * Decides which of the user's tasks a commit belongs to (design, *task*). Each new input starts a task, and a resume continues
+ * the one it resumes. An `updateState` between runs is a task of its own, so that a rewind to the task before it is exact. A
+ * task's rows are those of its intervals, so ownership depends on *when* a row was saved, and only turns carry a task id.
  *
  * @param current the interval that is open now
- * @param lastRun the newest interval of kind `run`: what a resume after an `updateState` goes back to
+ * @param lastRun the newest interval of kind `run`, which a resume after an `updateState` continues
  */
 export function ownershipChange(
   current: TaskRow | undefined,

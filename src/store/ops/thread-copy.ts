@@ -28,10 +28,10 @@ import { parseManifest } from "./heads";
 import { refuseEncrypted } from "./keys";
 import { namesOf } from "./names";
 
-/** What the source's own row counts and its copy has too; rewinds stay behind. */
+/** The counts of the source's own row that its copy has too; rewinds stay behind. */
 const COPIED: readonly (keyof ThreadCounts)[] = ["snapshots", "writes", "turns", "effects"];
 
-/** The key of a thread that has no row of its own yet: its rows are counted when it gets one. */
+/** The key of a thread that has no row of its own yet. Its rows are counted when it gets one. */
 class UnpublishedKey extends ThreadState {
   override touch(): void {
     // There is no row to write.
@@ -43,8 +43,9 @@ class UnpublishedKey extends ThreadState {
 }
 
 /**
- * Copies a thread within one transaction; in many the same steps do it, if `from` sees one state of the file all the time. Superseded rows
- * go along, so that a rewind of the copy is as exact as one of the source; archives stay behind. Nobody sees the rows before the last step.
+ * Copies a thread within one transaction. A copy in many transactions takes the same steps, if `from` sees one state of the file
+ * throughout. Superseded rows are copied too, so that a rewind of the copy is as exact as one of the source; archives stay
+ * behind. Nobody sees the rows before the last step.
  */
 export function* copyAtOnce(session: Session, order: CopyOrder): Program {
   const source = yield* sourceOf(session, order.sourceId);
@@ -53,7 +54,9 @@ export function* copyAtOnce(session: Session, order: CopyOrder): Program {
   yield* publishCopy(path);
 }
 
-/** @throws {TurnsError} THREAD_NOT_FOUND; REWIND_UNFINISHED: what that rewind has undone, the copy would take for done */
+/**
+ * @throws {TurnsError} THREAD_NOT_FOUND; REWIND_UNFINISHED: the copy would take the effects that this rewind has undone for done
+ */
 export function* sourceOf(from: Session, sourceId: string): Program<ThreadState> {
   const source = yield* threadKey(from, sourceId);
   if (source === undefined) throw unknownThread(sourceId);
@@ -62,7 +65,10 @@ export function* sourceOf(from: Session, sourceId: string): Program<ThreadState>
   return source;
 }
 
-/** Takes the number of the copy, whose row is {@link publishCopy}'s to write. @throws {TurnsError} THREAD_EXISTS */
+/**
+ * Takes a number for the copy. {@link publishCopy} writes its row.
+ * @throws {TurnsError} THREAD_EXISTS
+ */
 export function* beginCopy(
   from: Session,
   source: ThreadState,
@@ -76,8 +82,8 @@ export function* beginCopy(
 }
 
 /**
- * Every row of the copy but the thread's own. What is referred to comes first, so that `verify` finds no loose ends in between. Asks
- * `from` alone; what `path.write` gets is for `to`.
+ * Copies every row but the thread's own. Referenced rows come first, so that `verify` finds no loose ends in between. It reads
+ * only from `from`; what `path.write` gets is for `to`.
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
@@ -101,24 +107,29 @@ export function* copyRows(path: CopyPath): Program {
   yield* eachSourceRow(path, EFFECT_ROWS, (row) => copyEffect(path, translation, toEffect(from, source.threadId, row)));
 }
 
-/** Whether rows of the source were deleted or brought back since it was read, or are about to be. */
+/** Whether rows of the source were deleted or restored since it was read, or are about to be. */
 export function* isOutdated({ to, source }: CopyPath): Program<boolean> {
   const now = yield* threadKey(to, source.threadId);
   return now?.generation !== source.generation || (yield* unfinishedRewind(to, source.threadId)) !== undefined;
 }
 
-/** Whether all is there: CheckpointPersister deletes turns by their task, also those of a copy that nobody sees yet. */
+/**
+ * Whether all rows are there. CheckpointPersister deletes turns by their task, including those of a copy that nobody sees yet.
+ */
 export function* isComplete({ to, source, target }: CopyPath): Program<boolean> {
   return firstMissing(source, yield* countedRows(to, target)) === undefined;
 }
 
-/** Makes the copy a thread that everyone sees. @throws {TurnsError} THREAD_EXISTS, CHECKPOINT_CORRUPTED */
+/**
+ * Makes the copy a thread that everyone sees.
+ * @throws {TurnsError} THREAD_EXISTS, CHECKPOINT_CORRUPTED
+ */
 export function* publishCopy(path: CopyPath): Program {
   const { to, source, target } = path;
   const { threadId } = target;
   yield* refuseTaken(to, threadId);
   const counts = (yield* countedRows(to, target)) ?? NO_ROWS;
-  // A row that was passed over, because its number is damaged, must not be missing without a word.
+  // A row with a damaged number was skipped. It must not be missing silently.
   const kind = firstMissing(source, counts);
   if (kind !== undefined) {
     const [what, data] = [`thread ${JSON.stringify(source.threadId)}`, { threadId: source.threadId }];
@@ -131,7 +142,7 @@ export function* publishCopy(path: CopyPath): Program {
   yield* insertThread(to, { ...target.row, ...place, ...counts });
 }
 
-/** The first kind of rows of which the copy has not as many as the source. */
+/** The first kind of rows that the copy has more or fewer of than the source. */
 function firstMissing({ row }: ThreadState, found: ThreadCounts | undefined): keyof ThreadCounts | undefined {
   return COPIED.find((kind) => row[kind] !== found?.[kind]);
 }
@@ -146,7 +157,7 @@ export function* refuseTaken(session: Session, threadId: string): Program {
   });
 }
 
-/** A row of the source as it is in the copy: it has the copy's numbers, and its texts refer to the copy's values. */
+/** A row of the source in its form for the copy: with the copy's numbers, and references to the copy's values. */
 function moved<T extends Table, R extends object>(path: CopyPath, table: T, row: R, translation: Translation): R {
   const copy = { ...row } as Record<string, unknown>;
   for (const [name, column] of Object.entries<Column>(table.columns)) {
@@ -161,7 +172,10 @@ function moved<T extends Table, R extends object>(path: CopyPath, table: T, row:
   return copy as R;
 }
 
-/** Copies the rows of a table. @param change what is the copy's own besides */
+/**
+ * Copies the rows of a table.
+ * @param change further differences of the copy
+ */
 function* copyTable<T extends Table>(
   path: CopyPath,
   rows: Rows<T>,
@@ -176,7 +190,10 @@ function* copyTable<T extends Table>(
   });
 }
 
-/** What was done for the source is done for its copy, which has nothing to undo: the side effect is the source's. */
+/**
+ * An effect that was done for the source is done for its copy too. The copy has nothing to undo, because the side effect belongs
+ * to the source.
+ */
 function* copyEffect(path: CopyPath, translation: Translation, original: EffectRow): Program {
   const { to, target } = path;
   const effect = moved(path, EFFECTS, original, translation);
@@ -186,7 +203,7 @@ function* copyEffect(path: CopyPath, translation: Translation, original: EffectR
     id: path.createId(),
     triedSeq: undefined,
     input,
-    // With encryption digests are the thread's own.
+    // With encryption, digests belong to one thread.
     inputDigest: input === undefined ? undefined : to.sealing.address(target.threadId, input),
     outcome: effect.outcome === undefined ? undefined : translation.text(effect.outcome),
     inherited: true,

@@ -24,25 +24,27 @@ export type RawRun = RawOf<typeof RUNS>;
 
 export const NO_ROWS: ThreadCounts = { snapshots: 0, writes: 0, turns: 0, effects: 0, others: 0 };
 const NEW = { seq: 0, epoch: 0, generation: 0, prunedSeq: 0, unswept: 0, ...NO_ROWS };
-/** Either way, so that a damaged id, or a damaged index, does not make a thread look like one that is not there. */
+/** Matches id or tag, so that a thread with a damaged id or index doesn't look missing. */
 const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
 const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
-/** A number that no thread has or had. That of a leftover is still in use. */
+/** A number that no thread has or had. The number of a leftover is still in use. */
 const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
   coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
   WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
 
-/** Either way, so that a damaged id does not make a deletion look like one that never was. */
+/** Matches id or tag, so that a deletion with a damaged id doesn't look as if it never happened. */
 const TOMBSTONE_OF = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
 const REMOVE_TOMBSTONE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
 const HAS_CHECKPOINT =
   "SELECT 1 FROM langgraph_snapshots WHERE thread = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND superseded_by IS NULL";
-/** A row that stands under another thread, by damage, keeps nobody from this one. */
+/** A row that is under another thread because of damage must not block this one. */
 const HOLDS = "SELECT 1 FROM langgraph_runs WHERE run_id = ? AND thread_id = ?";
 const RUNS_OF = RUN_ROWS.select("WHERE thread_id = ?");
 
-/** Whether the rows of threads are those that were written. A checksum is over the thread's sequence, which each commit moves on. */
+/**
+ * Whether the rows of threads are those that were written. A checksum covers the thread's sequence, which each commit advances.
+ */
 export function* areWritten(session: Session, rows: readonly WrittenThread[]): Program<boolean> {
   for (const { thread, checksum } of rows) {
     const row = yield* session.get<{ checksum: string }>(CHECKSUM_OF, thread);
@@ -64,7 +66,7 @@ export function* threadKey(session: Session, threadId: string): Program<ThreadSt
   return key;
 }
 
-/** The thread as it is on record, damaged or not: for what removes it, or looks what is wrong. */
+/** The numbers of the thread's rows, damaged or not: for removing the thread, or for finding out what is wrong. */
 export function* threadNumbers(session: Session, threadId: string): Program<number[]> {
   return (yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId))).map(({ thread }) => thread);
 }
@@ -74,7 +76,10 @@ export function* createThread(session: Session, threadId: string, createdAt: str
   return yield* insertThread(session, newThread(session, yield* takeNumber(session), threadId, createdAt));
 }
 
-/** A number for a thread that is about to be. @throws {TurnsError} CHECKPOINT_CORRUPTED if the file doesn't say how many it has had */
+/**
+ * A number for a new thread.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED if the file doesn't say how many it has had
+ */
 export function* takeNumber(session: Session): Program<number> {
   const taken = yield* session.get<{ value: number }>(TAKE_NUMBER);
   if (taken !== undefined) return taken.value;
@@ -92,13 +97,13 @@ export function* insertThread(session: Session, row: ThreadFields): Program<Thre
   return key;
 }
 
-/** Rows of the thread are deleted or brought back: what anybody remembers of it no longer counts. */
+/** Notes that rows of the thread are deleted or restored: all remembered facts become invalid. */
 export function outdate(key: ThreadState): void {
   key.facts = new ThreadFacts();
   key.change({ generation: key.row.generation + 1 });
 }
 
-/** A rewind, or its taking back. */
+/** For a rewind, and for taking it back. */
 export function growEpoch(key: ThreadState): void {
   key.change({ epoch: key.row.epoch + 1 });
 }
@@ -107,7 +112,7 @@ export function* threadIdOf(session: Session, thread: number): Program<string> {
   return (yield* session.get<{ thread_id: string }>(ID_OF, thread))?.thread_id ?? "";
 }
 
-/** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which are not at hand */
+/** @throws {TurnsError} CHECKPOINT_CORRUPTED; ENCRYPTED for a row that was sealed under keys which aren't available */
 export function* verifiedThread(session: Session, threadId: string, row: RawThread): Program<ThreadFields> {
   const isOwn = row.thread_id === threadId && row.tag === tagOf(session, threadId);
   if (isOwn && row.checksum === THREAD_ROWS.checksum(session.sealing, threadId, row))
@@ -116,7 +121,7 @@ export function* verifiedThread(session: Session, threadId: string, row: RawThre
   throw damaged(threadId, "one with another checksum");
 }
 
-/** A checksum of the id alone; a thread's row is looked up so often that it is remembered. */
+/** A checksum of the id alone. It's remembered, because threads are looked up so often. */
 export function tagOf(session: Session, threadId: string): string {
   return session.remembered(threadId, () => session.sealing.checksum(threadId, "thread"));
 }
@@ -125,11 +130,11 @@ function damaged(threadId: string, found: string): Error {
   return corrupted(`thread ${JSON.stringify(threadId)}`, "its row as it was saved", found, { threadId });
 }
 
-/** What a save says about where it belongs. */
+/** How a save says where it belongs. */
 export interface Entry {
   /** It may be the first of a new thread. */
   begins: boolean;
-  /** Whether the thread that is there has what the save goes on from. */
+  /** Whether the existing thread has the checkpoint that the save continues from. */
   belongs: (thread: ThreadState) => Program<boolean>;
   /** The checkpoint that the save continues or belongs to. */
   refersTo: string | undefined;
@@ -141,9 +146,10 @@ export interface Entry {
 /**
  * The thread that a save goes to, created if there is none yet.
  *
- * @throws {TurnsError} THREAD_DELETED for a save that goes on with what was deleted: it would bring back a part of the thread
- * (langgraph#7206). A new beginning under the id is a thread of its own, unless the deletion was final. LEASE_LOST for a run whose
- * thread somebody else has taken over. CHECKPOINT_NOT_FOUND for a run whose thread was rewound meanwhile: it would bring back what is gone.
+ * @throws {TurnsError} THREAD_DELETED for a save that continues something deleted: it would restore a part of the thread
+ *   (langgraph#7206). A new start under the id makes a new thread, unless the deletion was final. LEASE_LOST for a run that lost
+ *   its thread to another one. CHECKPOINT_NOT_FOUND for a run whose thread was rewound meanwhile: it would restore what was
+ *   removed.
  */
 export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadState> {
   const key = yield* threadKey(session, threadId);
@@ -152,7 +158,8 @@ export function* enterThread(session: Session, threadId: string, createdAt: stri
     throw threadDeleted(threadId, grave.deletedAt, grave.final);
   }
   yield* checkLease(session, entry.lease);
-  // It only grows. A smaller one belongs to a thread that was deleted and started again: the check above has judged such a save.
+  // The epoch only grows. A smaller one belongs to a thread that was deleted and started again, and the check above has handled
+  // such a save.
   if (entry.sawEpoch !== undefined && entry.sawEpoch < (key?.row.epoch ?? 0)) throw rewound(threadId, entry.refersTo);
   return key ?? (yield* createThread(session, threadId, createdAt));
 }
@@ -164,10 +171,11 @@ function* deletionKnown(session: Session, { threadId, facts }: ThreadState): Pro
 }
 
 /**
- * A save is late if its run began before the deletion. What it goes on from proves nothing then: a graph with `checkpointer: true` in
- * a late run reads the new thread's memory and goes on from it.
+ * A save is late if its run began before the deletion. The checkpoint that it continues proves nothing then: a late run of a
+ * graph with `checkpointer: true` reads the new thread's memory and continues from it.
  *
- * If no run is known, as for a save by hand, what it goes on from has to be there. Its id is a time and would prove nothing: clocks are set.
+ * If no run is known, as for a save by hand, the checkpoint that it continues must exist. The checkpoint's id contains a time and
+ * proves nothing: clocks get changed.
  */
 function* isLate(key: ThreadState | undefined, entry: Entry, deletedAt: number): Program<boolean> {
   if (entry.sawDeletion !== undefined) return entry.sawDeletion !== deletedAt;
@@ -181,7 +189,7 @@ export function* isThere(session: Session, { thread, facts }: ThreadState, ns: s
   return (yield* session.get(HAS_CHECKPOINT, thread, ns, checkpointId)) !== undefined;
 }
 
-/** Which deletion of the thread was the last one, 0 for none. */
+/** The time of the thread's last deletion, 0 for none. */
 export function* deletionOf(session: Session, threadId: string): Program<number> {
   return (yield* tombstoneOf(session, threadId))?.deletedAt ?? 0;
 }
@@ -195,7 +203,7 @@ export function* bury(session: Session, threadId: string, deletedAt: number, fin
   yield* saveTombstone(session, threadId, Math.max(deletedAt, (yield* deletionOf(session, threadId)) + 1), final);
 }
 
-/** The id may be used again, though not by the runs that were at work when it was deleted. */
+/** The id may be used again, but not by runs that were running when it was deleted. */
 export function* allowAgain(session: Session, threadId: string): Program<void> {
   const grave = yield* tombstoneOf(session, threadId);
   if (grave !== undefined) yield* saveTombstone(session, threadId, grave.deletedAt, false);
@@ -220,7 +228,7 @@ function* saveTombstone(session: Session, threadId: string, deletedAt: number, f
   yield* session.run(TOMBSTONE_ROWS.insert, ...TOMBSTONE_ROWS.values(session.sealing, { thread: null, threadId }, row));
 }
 
-/** @param checkpointId what the save goes on from, or belongs to */
+/** @param checkpointId the checkpoint that the save continues from, or belongs to */
 export function rewound(threadId: string, checkpointId: string | undefined): TurnsError {
   return new TurnsError("CHECKPOINT_NOT_FOUND", {
     problem: `Thread ${JSON.stringify(threadId)} was rewound during a run, so what the run saves now is refused (on checkpoint ${checkpointId}).`,
@@ -240,8 +248,8 @@ function threadDeleted(threadId: string, deletedAt: number, final: boolean): Tur
 }
 
 /**
- * The fence, asked in the transaction of every commit of a run. A run's row goes only when the run itself gives it back, or when somebody
- * took the run for dead; an id is never used again.
+ * The fence: checked in the transaction of every commit of a run. A run's row is removed only when the run releases it, or when
+ * somebody took the run for dead. An id is never used again.
  *
  * @throws {TurnsError} LEASE_LOST
  */
@@ -272,7 +280,7 @@ const SUMS = KINDS.map(
 );
 const COUNTED = `SELECT ${SUMS.join(", ")}`;
 
-/** A turn without a number would be read by nobody. */
+/** A turn without a number would never be read. */
 function counting(table: Table): string {
   const rows = table.columns["seq"]?.nullable === true ? "count(seq)" : "count(*)";
   return `(SELECT ${rows} FROM ${table.name} WHERE ${rowsOfThread(table)})`;
@@ -280,17 +288,17 @@ function counting(table: Table): string {
 
 type Numbered = Pick<ThreadState, "thread" | "threadId">;
 
-/** How many rows there are of a thread, by what is on record. */
+/** A thread's row counts, as recorded. */
 export function* countsOf(session: Session, { thread }: Pick<Numbered, "thread">): Program<ThreadCounts | undefined> {
   return yield* session.get<ThreadCounts>(ON_RECORD, thread);
 }
 
-/** How many rows there are under a thread's number, counted. */
+/** The rows under a thread's number, counted. */
 export function* countedRows(session: Session, { thread, threadId }: Numbered): Program<ThreadCounts | undefined> {
   return yield* session.get<ThreadCounts>(COUNTED, thread, threadId);
 }
 
-/** The first kind of rows of which there are more, or fewer, than on record. */
+/** The first kind of rows whose count differs from the recorded one. */
 export function* miscounted(
   session: Session,
   at: Numbered,
@@ -303,8 +311,8 @@ export function* miscounted(
 }
 
 /**
- * The thread, for whoever goes on from it after a crash: a row that was lost leaves nothing behind that would not verify, so the rows are
- * counted. That an index agrees with its table is `verify()`'s to find.
+ * The thread, for resuming it after a crash. A lost row leaves nothing behind that would fail verification, so the rows are
+ * counted. Whether an index agrees with its table is checked by `verify()`.
  *
  * @throws {TurnsError} CHECKPOINT_CORRUPTED
  */
@@ -317,7 +325,7 @@ export function* countedThread(session: Session, threadId: string): Program<Thre
   });
 }
 
-/** After rows were removed or brought back by their range, what is there is what there is to be. */
+/** Counts again after a range of rows was removed or restored: the rows that are there are the expected ones. */
 export function* recount(session: Session, key: ThreadState): Program {
   const there = yield* countedRows(session, key);
   if (there !== undefined) key.change(there);

@@ -12,12 +12,12 @@ type Row = Pick<ThreadRow, "epoch" | "checkpoints" | "turns"> & { created_at: st
 
 const NEXT_ARCHIVE = "SELECT min(rewind_id) AS id FROM langgraph_archive WHERE thread_id = ? AND rewind_id > ?";
 const PAGE = "SELECT thread_id FROM langgraph_threads WHERE thread_id > ? ORDER BY thread_id LIMIT ?";
-/** No index has the column that is counted first. */
+/** No index has the column that is counted first, so the table is read. */
 const COUNTS = `SELECT (SELECT count(created_at) FROM langgraph_threads) AS there,
   (SELECT count(*) FROM langgraph_threads WHERE thread_id > '') AS listed`;
 /**
- * Checkpoints are counted in two ways, which agree in a thread that is whole. Turns are counted too: the number on record is in no checksum,
- * because `CheckpointPersister` lowers it without the keys.
+ * Checkpoints are counted in two ways, which agree in an intact thread. Turns are counted too: no checksum covers their recorded
+ * number, because `CheckpointPersister` lowers it without the keys.
  */
 const ONE = `SELECT created_at, epoch,
     (SELECT count(seq) FROM langgraph_checkpoints AS c WHERE c.thread = t.thread) AS turns,
@@ -40,7 +40,10 @@ export function* listThreads(session: Session, query: { after: string | undefine
   return rows;
 }
 
-/** A damaged index would leave threads out without a word. @throws {TurnsError} CHECKPOINT_CORRUPTED */
+/**
+ * A damaged index would silently leave threads out.
+ * @throws {TurnsError} CHECKPOINT_CORRUPTED
+ */
 function* verifyListed(session: Session): Program<void> {
   const { there, listed } = (yield* session.get<{ there: number; listed: number }>(COUNTS)) ?? { there: 0, listed: 0 };
   if (there !== listed) throw corrupted("the list of threads", `${there} threads`, `${listed} in their index`, {});
@@ -59,7 +62,7 @@ export function* getThread(session: Session, threadId: string): Program<ThreadRo
   return { threadId, createdAt, epoch, checkpoints, turns, tasks };
 }
 
-/** Leaves a tombstone, also for a thread that is not there: its first save may be on its way. */
+/** Leaves a tombstone, even for a thread that doesn't exist: its first save may be on its way. */
 export function* deleteThread(
   session: Session,
   threadId: string,
@@ -74,8 +77,8 @@ export function* deleteThread(
 }
 
 /**
- * Every row of the thread, in every table but the one of who is running. Of a large one some stay behind for {@link removeLeftovers};
- * nobody can reach them any more.
+ * Removes every row of the thread, in every table except the one of running runs. Some rows of a large thread stay for {@link
+ * removeLeftovers}; nobody can reach them any more.
  */
 export function* removeThread(session: Session, threadId: string): Program<void> {
   session.threads.delete(threadId);
@@ -85,7 +88,7 @@ export function* removeThread(session: Session, threadId: string): Program<void>
     left -= yield* removeRows(session, thread, left);
     if (left <= 0) yield* leaveThread(session, thread);
   }
-  // Each is looked up by itself: their rows are many.
+  // One look-up per archive: each has many rows.
   for (let rewindId = yield* archiveBehind(session, threadId, ""); rewindId !== undefined;) {
     if (left > 0) left -= yield* removeArchived(session, rewindId, left);
     if (left <= 0) yield* leaveArchive(session, rewindId);

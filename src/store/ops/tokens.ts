@@ -13,7 +13,7 @@ import { type RawTurn, toTurn } from "../turn-rows";
 import { updateTurn } from "./turn-changes";
 import { newestOf, turnsOf } from "./turns";
 
-/** What a checksum is over; every row is read, so a page at a time. */
+/** A checksum covers the whole row, so every row is read; a page at a time. */
 const ROWS_PER_PAGE = 200;
 const PAGE = TURN_ROWS.select(`WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ${ROWS_PER_PAGE}`);
 
@@ -37,7 +37,10 @@ export function* addTokens(session: Session, of: Parameters<Store["addTokens"]>[
   }
 }
 
-/** Sums of what was verified: of all turns, because one that is damaged may have been of any task. An Action repeats what its Thought says. */
+/**
+ * Sums over verified rows: over all turns, because a damaged one may belong to any task. Thoughts only: an Action repeats the
+ * tokens of its Thought.
+ */
 export function* tokenUsage(session: Session, threadId: string): Program<{ rows: TokenRow[]; rewound: TokenCounts }> {
   const key = yield* threadKey(session, threadId);
   const rows = new Map<string, TokenRow>();

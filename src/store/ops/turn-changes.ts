@@ -7,13 +7,13 @@ import { headKey, type ThreadState } from "../thread-state";
 import { changedTurn, toTurn, type RawTurn } from "../turn-rows";
 import { threadKey, threadIdOf } from "./thread-rows";
 
-/** A turn that rode along with a commit: saved or lost. */
+/** A turn that is part of a commit: saved or lost. */
 export interface SavedApart {
   turn: TurnRow | undefined;
   lost: LostTurn | undefined;
 }
 
-/** A turn that couldn't be saved has taken the whole transaction back with it. */
+/** A turn couldn't be saved, and the whole transaction was rolled back with it. */
 export class TookAllBack extends Error {
   constructor(override readonly cause: unknown) {
     super("a turn could not be saved", { cause });
@@ -21,9 +21,9 @@ export class TookAllBack extends Error {
 }
 
 /**
- * Saves a turn that rides along with a request. If it fails, the whole transaction is taken apart (see `CommitQueue`); then the turn has a
- * savepoint of its own, so that only the turn is lost, and what LangGraph asked to save is saved (S1.9). A turn that takes the savepoint
- * back too, as when the disk is full, is left out.
+ * Saves a turn that is part of a request. If it fails, the whole transaction is taken apart (see `CommitQueue`). The turn then
+ * gets its own savepoint, so that only the turn is lost and the rest of LangGraph's request is saved (S1.9). If the savepoint is
+ * gone too, for example because the disk is full, the turn is left out.
  *
  * @throws {TookAllBack}
  */
@@ -46,7 +46,7 @@ export function* turnApart(session: Session, of: Omit<LostTurn, "error">, save: 
   }
 }
 
-/** After some failures (a full disk) SQLite has rolled all of the transaction back, and there is no savepoint any more. */
+/** After some failures (a full disk) SQLite has rolled back the whole transaction, and the savepoint is gone. */
 function* rolledBack(session: Session, reason: unknown): Program {
   try {
     yield* session.run("ROLLBACK TO turn_apart");
@@ -58,7 +58,7 @@ function* rolledBack(session: Session, reason: unknown): Program {
 
 const SINCE = TURN_ROWS.select("WHERE thread = ? AND seq > ?");
 
-/** A new turn of a thread. It is written at the end of the transaction, together with what becomes of it until then. */
+/** Adds a turn to a thread. It is written at the end of the transaction, with all changes made to it until then. */
 export function insertTurn(key: ThreadState, turn: TurnRow): TurnRow {
   key.count("turns");
   key.addTurn(turn);
@@ -68,7 +68,7 @@ export function insertTurn(key: ThreadState, turn: TurnRow): TurnRow {
   return turn;
 }
 
-/** A turn is new, or has changed; of node tasks that have ended nothing is remembered. */
+/** Remembers a turn that is new or has changed. Turns of finished node tasks aren't remembered. */
 function rememberTurn({ facts }: ThreadState, turn: TurnRow): void {
   const { nodeTaskId, id } = turn;
   const known = nodeTaskId === undefined ? undefined : facts.turns.get(nodeTaskId);
@@ -81,14 +81,14 @@ function bySeq(left: TurnRow, right: TurnRow): number {
   return (left.seq ?? 0) - (right.seq ?? 0);
 }
 
-/** What may change in a turn that is saved. */
+/** The fields of a saved turn that may change. */
 export type TurnChange = Partial<ChangesOf<typeof TURNS>>;
 
 /**
  * Changes a turn in place, within the caller's transaction.
  *
- * @param turn as {@link toTurn} read it in the same transaction, so verified: the new checksum must not vouch for what somebody else
- *   has changed
+ * @param turn as {@link toTurn} read it in the same transaction, so verified: the new checksum must not vouch for somebody else's
+ *   changes
  * @returns the turn as it is now
  */
 export function* updateTurn(session: Session, turn: TurnRow, change: TurnChange): Program<TurnRow> {
@@ -101,7 +101,7 @@ export function* updateTurn(session: Session, turn: TurnRow, change: TurnChange)
   return now;
 }
 
-/** The turns that were recorded under the first name of a task get its new one: a turn's task is always one of its thread's. */
+/** Renames the task of turns that were recorded under its provisional name. A turn's task is always one of its thread's. */
 export function* renameTaskOfTurns(session: Session, key: ThreadState, { seq, taskId }: TaskRow, newId: string): Program {
   yield* session.flushTurns(key);
   for (const row of yield* session.all<RawTurn>(SINCE, key.thread, seq)) {
@@ -112,7 +112,7 @@ export function* renameTaskOfTurns(session: Session, key: ThreadState, { seq, ta
   }
 }
 
-/** A row of whichever thread, verified. */
+/** A row of any thread, verified. */
 export function* turnOf(session: Session, row: RawTurn): Program<TurnRow> {
   return toTurn(session, row, row.thread === null ? undefined : yield* threadIdOf(session, row.thread));
 }

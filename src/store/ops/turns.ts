@@ -13,7 +13,7 @@ import { storeChunks } from "./values";
 
 const LATEST_ID = `SELECT checkpoint_id FROM langgraph_snapshots
   WHERE thread = ? AND checkpoint_ns = ? AND superseded_by IS NULL ORDER BY position DESC LIMIT 1`;
-/** The plus keeps SQLite to the index by node task: for the order of `seq` it would read all turns of the thread. */
+/** The plus keeps SQLite on the index by node task. To sort by `seq` it would otherwise read all turns of the thread. */
 const OF_NODE_TASK = TURN_ROWS.select("WHERE thread = ? AND node_task_id = ? ORDER BY +seq");
 
 export function* insertThought(session: Session, thought: NewThought): Program<TurnRow> {
@@ -60,11 +60,11 @@ export function* insertThought(session: Session, thought: NewThought): Program<T
 interface Origin {
   ns: string;
   checkpointId: string | undefined;
-  /** Whether it is the checkpoint that the node task itself names. */
+  /** Whether the node task's id proves this checkpoint. */
   proven: boolean;
 }
 
-/** Whether it is known that a node task has no turns yet, so that none have to be looked for. */
+/** Whether a node task is known to have no turns yet, so that none have to be looked up. */
 function isFirstTurn({ facts }: ThreadState, { ns, checkpointId, proven }: Origin, nodeTaskId: string): boolean {
   if (!proven || checkpointId === undefined || facts.hasStrayTurns) return false;
   return facts.heads.get(headKey(ns, checkpointId))?.turns?.has(nodeTaskId) === false;
@@ -86,14 +86,14 @@ export function newestOf(turns: readonly TurnRow[], type: TurnType, runId?: stri
   return turns.findLast((turn) => turn.turnType === type && (runId === undefined || turn.runId === runId));
 }
 
-/** With durability "exit" a run's first Thought comes before its first checkpoint. */
+/** With durability "exit", a run's first Thought comes before its first checkpoint. */
 function turnEntry({ claim, sawDeletion, lease }: Pick<NewThought, "claim" | "sawDeletion" | "lease">): Omit<Entry, "belongs"> {
   return { begins: claim.kind === "begin", refersTo: undefined, sawDeletion, lease };
 }
 
 /**
- * The checkpoint that a node task started from. If that isn't known, or not there, it is the newest one of its namespace, or of the nearest
- * namespace above that has any: a functional task's is its entrypoint's.
+ * The checkpoint that a node task started from. If that is unknown or missing, it is the newest one of its namespace, or of the
+ * nearest enclosing namespace that has any. A functional task's is its entrypoint's.
  */
 function* originOf(session: Session, key: ThreadState, { start, nodeNs }: NewThought): Program<Origin> {
   if (start !== undefined && (yield* isThere(session, key, start.ns, start.checkpointId))) return { ...start, proven: true };
@@ -113,7 +113,7 @@ function* contentOf(
   return { serializedState: packed?.text ?? "{}", stateFormat: format };
 }
 
-/** @param update undefined for a row that is to hold nothing */
+/** @param update undefined for a row without content */
 function updateOf(update: PackedText | undefined): TurnState {
   return { format: update === undefined ? "none" : "update", packed: update };
 }
@@ -160,7 +160,7 @@ export function* insertAction(session: Session, action: NewAction): Program<Turn
 }
 
 /**
- * Marks the Action of the task's latest attempt as settled, in the transaction of its writes; if the attempt has none (its
+ * Marks the Action of the task's latest attempt as settled, in the transaction of its writes. If the attempt has none (its
  * provisional save failed, or no recorder is attached), the Action is inserted here.
  */
 export function* settleAction(
@@ -172,7 +172,7 @@ export function* settleAction(
   const turns = yield* turnsOf(session, key, writes.nodeTaskId);
   const thought = newestOf(turns, "Thought");
   if (thought === undefined) return undefined;
-  // An earlier attempt that timed out may have ended since, and its Action be the newest.
+  // A timed-out attempt can finish late, so the newest Action may belong to an earlier attempt.
   const ownAction = thought.runId === undefined ? undefined : newestOf(turns, "Action", thought.runId);
   const action = ownAction ?? newestOf(turns, "Action");
   return yield* turnApart(
@@ -198,7 +198,7 @@ function* settled(
     key,
     updateOf(settle.redacted === undefined ? settle.update : settle.redacted(thought)),
   );
-  // Nobody sees a planned node begin again. An outcome that differs is another attempt's.
+  // Nobody sees a planned node start again. A different outcome belongs to another attempt.
   const isKnown = isOfAttempt && action.status === status && action.serializedState === content.serializedState;
   if (isKnown) return yield* updateTurn(session, action, { durable });
   return insertTurn(key, {

@@ -8,7 +8,7 @@ import type { Chunk, Remembered, PackedList, Pointer, Segment, StoredValue } fro
 import type { ThreadState } from "../thread-state";
 
 const INSERT = `${CHUNK_ROWS.insert} ON CONFLICT (thread, address) DO NOTHING`;
-/** A chunk needs none: its address is a keyed hash of its contents, and proves them when it is read. */
+/** A chunk needs no identity: its address is a keyed hash of its contents, and proves them when it is read. */
 const IDENTITY = CHUNK_ROWS.identity({});
 const SEQ = "SELECT seq FROM langgraph_chunks WHERE thread = ? AND address = ?";
 const BODY = "SELECT body FROM langgraph_chunks WHERE thread = ? AND address = ?";
@@ -25,7 +25,7 @@ export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): P
   return seq;
 }
 
-/** One that is there after all stays as it is. */
+/** Keeps an existing chunk as it is. */
 function* insertChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
   const row = { seq, address: chunk.address, body: chunk.text() };
@@ -43,7 +43,7 @@ export function openBody(session: Session, threadId: string, body: string | Uint
   return session.sealing.open(threadId, IDENTITY, body);
 }
 
-/** Collects chunks by address, each verified against it, and each read once. */
+/** Collects chunks by address. Each is read once, and verified against its address. */
 export class ChunkReader {
   readonly texts = new Map<string, string>();
   readonly #session: Session;
@@ -56,7 +56,7 @@ export class ChunkReader {
     this.#remembered = remembered;
   }
 
-  /** The chunk's text, and in {@link texts} what it refers to; undefined if the reader remembers it. */
+  /** The chunk's text; {@link texts} then has everything it refers to. Undefined if the reader remembers it. */
   *read(address: string): Program<string | undefined> {
     if (this.#remembered?.chunk(address) === true) return undefined;
     const known = this.texts.get(address);
@@ -66,7 +66,10 @@ export class ChunkReader {
     return text;
   }
 
-  /** Reads what a text refers to, and what that refers to; not by recursion, since a forged chain may be longer than a stack is deep. */
+  /**
+   * Reads what a text refers to, directly and indirectly. It doesn't recurse, because a forged chain may be longer than the stack
+   * is deep.
+   */
   *readFrom(text: string): Program<void> {
     const waiting = chunkAddresses(text);
     for (let address = waiting.pop(); address !== undefined; address = waiting.pop()) {
@@ -119,18 +122,18 @@ const SEGMENTS = `WITH RECURSIVE path(list, base, start, upto) AS (
 const ITEMS = `langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 const BODIES = `SELECT c.body FROM ${ITEMS}`;
-/** One long text costs a fraction of many rows. */
+/** One long text is far cheaper than many rows. */
 const JOINED = `SELECT count(*), group_concat(body, ',') FROM (SELECT c.body AS body FROM ${ITEMS})`;
-/** Elements that are joined at once: texts have a greatest length. */
+/** How many elements are joined at once, because texts have a maximum length. */
 const JOINED_MAX = 4_096;
 const ADDRESSES = `SELECT c.address FROM ${ITEMS}`;
 const FOLLOWING = "SELECT chunk FROM langgraph_items WHERE list = ? AND pos >= ? AND pos < ? ORDER BY pos";
 
 /**
  * Finds the longest prefix of the list that is stored already, in what the caller remembers or in the list that the channel had
- * before, and stores the rest behind it: at the end of that list, or, where it has gone on differently, in a new list that branches off.
+ * before. The rest is stored at the end of that list or, if that list continued differently, in a new list that branches off.
  *
- * @param before what the channel held in the parent checkpoint
+ * @param before the channel's value in the parent checkpoint
  */
 export function* placeList(
   session: Session,
@@ -157,7 +160,7 @@ export function* placeList(
   return segments;
 }
 
-/** Where a list is that is stored as a whole. */
+/** The location of a list that is completely stored. */
 export function* placeOf(
   session: Session,
   key: ThreadState,
@@ -212,7 +215,7 @@ function* appendItems(session: Session, key: ThreadState, packed: PackedList, li
   key.facts.lists.set(list, packed.length);
 }
 
-/** Reads the elements that the reader does not remember; the digest proves the whole to whoever puts it together. */
+/** Reads the elements that the reader doesn't remember. The caller verifies the complete list by its digest. */
 export function* readList(
   session: Session,
   key: ThreadState,
@@ -241,7 +244,7 @@ interface Stretch {
   text: string;
 }
 
-/** Texts have a greatest length, in SQLite and in JavaScript; what exceeds it is read in two. */
+/** Texts have a maximum length, in SQLite and in JavaScript. A longer stretch is read in two halves. */
 function* readStretches(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch[]> {
   try {
     return [yield* readStretch(session, key, list, from, upto)];
@@ -271,7 +274,7 @@ function* readStretch(session: Session, key: ThreadState, list: number, from: nu
   return { length: bodies.length, text: bodies.join(",") };
 }
 
-/** The lists that a list is made of, from its first element on; `upto` is where each stretch ends. */
+/** The lists that a list consists of, from its first element on. `upto` is the end of each stretch. */
 export function* segmentsOf(session: Session, key: ThreadState, pointer: ListPointer): Program<(Segment & { upto: number })[]> {
   return (yield* session.rows<[number, number, number]>(SEGMENTS, pointer.list, key.thread, pointer.length))
     .map(([list, from, upto]) => ({ list, from, upto }))

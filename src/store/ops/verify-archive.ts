@@ -13,7 +13,10 @@ const TAKEN_LATER = `SELECT 1 FROM langgraph_archive
   WHERE thread_id = ? AND tbl = ? AND change = 'deleted' AND rewind_id <> ? AND json_extract(row, '$.seq') = ?`;
 const GIVEN_UP = "SELECT 1 FROM langgraph_rewinds WHERE thread_id = ? AND seq > ? AND archived = 0 AND taken_back_at IS NULL";
 
-/** What rewinds keep: each row is verified as it would be in its table. Lists are not put together: a part of one is there. */
+/**
+ * Checks the archives of rewinds: each row is verified as it would be in its table. Lists aren't assembled, because an archive
+ * has only a part of them.
+ */
 export function archives(only: Owner | undefined): Phase {
   const addresses = new ArchivedAddresses();
   const check = (ctx: VerifyContext, row: ArchivedRow): Program => checkArchived(ctx, row, addresses);
@@ -51,16 +54,16 @@ function* checkArchived(ctx: VerifyContext, archived: ArchivedRow, addresses: Ar
   const isThere = typeof seq === "number" && (yield* isStored(ctx, tbl, owner, seq));
   if (change === "deleted" && isThere) wrong("a row that is not in its table", `seq ${seq}, which is`);
   if (change === "revived" && !isThere) {
-    // A later rewind that went further back has it, if its archive is still kept.
+    // A later rewind that went further back has the row, if its archive is still kept.
     const isArchived = typeof seq === "number" && (yield* session.get(TAKEN_LATER, threadId, tbl, rewindId, seq)) !== undefined;
     if (!isArchived && (yield* session.get(GIVEN_UP, threadId, rewind.seq)) === undefined)
       wrong("a row that is in its table", `seq ${String(seq)}, which is not`);
   }
   const references = at.attempt(() => referencesOf(rows.table, openedRow(session, rows, threadId, raw)));
   if (references === undefined) return;
-  // What it refers to is in its table, or comes back with a later rewind, which has to be taken back before this one.
+  // What it refers to is in its table, or in the archive of a later rewind that has to be taken back before this one.
   yield* ctx.refersTo(owner, at, { ...references, pointers: [] }, function* (address) {
-    // Unless the archive of a later rewind was pruned: this one cannot be taken back any more.
+    // Unless the archive of a later rewind was pruned: then this rewind can't be taken back any more.
     return (yield* addresses.has(ctx, owner, address)) || (yield* session.get(GIVEN_UP, threadId, rewind.seq)) !== undefined;
   });
 }
@@ -71,7 +74,7 @@ function* isStored(ctx: VerifyContext, table: string, { thread }: Owner, seq: nu
   return (yield* ctx.session.get(`SELECT 1 FROM ${described.name} WHERE thread = ? AND seq = ?`, thread, seq)) !== undefined;
 }
 
-/** Addresses of the chunks in a thread's archives, read once for as long as no row of the thread is deleted or brought back. */
+/** Addresses of the chunks in a thread's archives. Read once, and valid until rows of the thread are deleted or restored. */
 class ArchivedAddresses {
   #of = "";
   #addresses: ReadonlySet<string> = new Set();

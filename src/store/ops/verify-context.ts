@@ -15,7 +15,7 @@ import type { References } from "./row-references";
 import { countedRows, countsOf, type RawThread } from "./thread-rows";
 
 export type Where = IntegrityProblem["where"];
-/** A thread as the rows of the other tables are held against it, damaged or not. */
+/** A thread that rows of other tables are checked against, damaged or not. */
 export type Owner = ThreadState;
 
 const THREAD = THREAD_ROWS.select("WHERE thread = ?");
@@ -23,8 +23,8 @@ const NUMBER = "SELECT thread FROM langgraph_threads WHERE thread_id = ?";
 const CHUNK = "SELECT 1 FROM langgraph_chunks WHERE thread = ? AND address = ?";
 
 /**
- * What the checks of all tables share. Every check proves what it reports within one transaction: between two of them others save,
- * prune and rewind, and a row that is there now says nothing of what was there before.
+ * State shared by the checks of all tables. Every check proves what it reports within one transaction. Between two transactions
+ * others save, prune and rewind, so a row that exists now proves nothing about earlier.
  */
 export class VerifyContext {
   until = 0;
@@ -39,7 +39,7 @@ export class VerifyContext {
 
   constructor(readonly session: Session) {}
 
-  /** A new transaction begins: what was read in the last one no longer counts. */
+  /** A new transaction begins: what was read in the last one is no longer valid. */
   begin(until: number): void {
     this.until = until;
     this.#owners.clear();
@@ -50,7 +50,7 @@ export class VerifyContext {
     return uptime() >= this.until;
   }
 
-  /** What was found since the last call. Not reset at the beginning of a step: one that met a lock is tried again. */
+  /** What was found since the last call. Not reset at the beginning of a step, because a step that met a lock is tried again. */
   take(table: string | undefined): VerifyStep {
     const step = { table, threads: this.threads, checked: this.#checked, problems: this.#problems, remarks: this.#remarks };
     this.threads = 0;
@@ -64,7 +64,7 @@ export class VerifyContext {
     this.#checked[name] = (this.#checked[name] ?? 0) + 1;
   }
 
-  /** What is reported about one row, or about a table as a whole. */
+  /** Reports about one row, or about a table as a whole. */
   at(threadId?: string, where: Where = {}): Place {
     const { table } = this;
     return new Place(this.session.engine, threadId, (isRemark, kind, expected, found) => {
@@ -85,7 +85,7 @@ export class VerifyContext {
     return row && (yield* this.owner(row.thread));
   }
 
-  /** Whether there are fewer checkpoints of the thread than on record: one was lost. Counted once in a transaction. */
+  /** Whether the thread has fewer checkpoints than recorded, so that one was lost. Counted once per transaction. */
   *lacksCheckpoints(owner: Owner): Program<boolean> {
     const known = this.#lacking.get(owner.thread);
     if (known !== undefined) return known;
@@ -96,7 +96,7 @@ export class VerifyContext {
     return lacks;
   }
 
-  /** The thread a row belongs to, with the row's number held against the thread's. */
+  /** The thread that a row belongs to. Also checks the row's number against the thread's. */
   *entered(thread: number, seq: unknown, where: Where): Program<Owner | undefined> {
     const owner = yield* this.owner(thread);
     if (owner === undefined && !(yield* isLeftover(this.session, thread)))
@@ -116,7 +116,10 @@ export class VerifyContext {
     if (others !== undefined) at.problem("sequence", "a seq that is used once", `${seq}, which ${others} has too`);
   }
 
-  /** The parts of values that a row refers to must be there. @param elsewhere where else they may be */
+  /**
+   * Checks that the parts of values that a row refers to exist.
+   * @param elsewhere where else they may be
+   */
   *refersTo(
     { thread }: Owner,
     at: Place,
@@ -148,7 +151,10 @@ export class Place {
     this.tell(true, kind, expected, found);
   }
 
-  /** Does what may throw for damaged contents. @returns undefined, and the problem on record, if it did */
+  /**
+   * Runs work that may throw for damaged contents.
+   * @returns undefined if it threw; the problem is then on record
+   */
   attempt<T>(work: () => T): T | undefined {
     try {
       return work();
@@ -158,7 +164,7 @@ export class Place {
     }
   }
 
-  /** {@link attempt} for what asks the database. */
+  /** {@link attempt} for work that queries the database. */
   *attempted<T>(work: Program<T>): Program<T | undefined> {
     try {
       return yield* work;
@@ -168,14 +174,14 @@ export class Place {
     }
   }
 
-  /** @throws what says nothing about the row */
+  /** @throws errors that say nothing about the row */
   failed(error: unknown): void {
     const engine = this.engine;
     if (TurnsError.is(engine.meaningOf(error), "STORE_BUSY") || TurnsError.is(error, "STORE_CLOSED")) throw error;
     const code = engine.codeOf(error);
     if (code !== "") return this.problem("unreadable", "rows that SQLite can read", code);
     if (!TurnsError.is(error)) {
-      // A parser's own message may quote what it could not parse.
+      // A parser's own message may quote the text that it couldn't parse.
       const name = error instanceof Error ? error.name : "Error";
       return this.problem("format", "contents in the format they are written in", `contents that do not parse (${name})`);
     }
@@ -187,20 +193,23 @@ export class Place {
 
 type Key = string | number;
 
-/** One table, or one way of looking at it. */
+/** One table, or one kind of check on it. */
 export interface Phase {
   readonly table: string;
-  /** Looks at some rows. @returns whether there are more */
+  /**
+   * Checks some rows.
+   * @returns whether there are more
+   */
   next(ctx: VerifyContext): Program<boolean>;
 }
 
 /** Rows of a table in the order of an index. */
 export interface Stretch {
-  /** Columns that tell the rows apart and that an index has in this order; `rowid` is selected as `at`. */
+  /** Columns that identify the rows and that an index has in this order; `rowid` is selected as `at`. */
   keys: readonly string[];
   where?: string;
   bound?: readonly Key[];
-  /** Key to begin behind; by default with the first row. */
+  /** The key to start behind; by default it starts with the first row. */
   begin?: readonly Key[];
 }
 
@@ -209,11 +218,11 @@ export interface TableWalk<R> extends Stretch {
   counts?: keyof VerifyCounts;
   columns?: string;
   limit: number;
-  /** @returns true if the row was too much for one step; it comes again, and nothing may be on record of it yet */
+  /** @returns true if the row was too much for one step. It is checked again, so nothing may be on record of it yet. */
   check: (ctx: VerifyContext, row: R) => Program<boolean | void>;
 }
 
-/** Goes through a table in the order of its keys, a few rows at a time. */
+/** Walks through a table in the order of its keys, a few rows at a time. */
 export function walk<R extends object>({ table, counts, keys, columns = "*", ...options }: TableWalk<R>): Phase {
   const { where = "TRUE", bound = [], begin, limit, check } = options;
   const all = `SELECT ${keys[0] === "rowid" ? "rowid AS at, " : ""}${columns} FROM ${table} WHERE ${where}`;
@@ -250,10 +259,12 @@ function isAhead(after: readonly Key[], at: readonly Key[]): boolean {
   return differs >= 0 && isBehind(after[differs] as Key, at[differs]);
 }
 
-/** All rows of a table, or a thread's: its range of seqs comes first, or else the rows that name the thread. */
+/**
+ * All rows of a table, or of one thread: its range of seqs where the table has one, or else the rows that name the thread.
+ */
 export function stretchesOf(table: Table, only: Owner | undefined): Stretch[] {
   const { name, ofThread: by = { column: "thread_id" }, byThread, key } = table;
-  // A random id is no order to read by.
+  // A random id is a bad order to read in.
   const isByRowid = name === "langgraph_checkpoints" || name === "langgraph_rewinds";
   if (only === undefined) return [{ keys: isByRowid ? ["rowid"] : key }];
   const { thread, threadId } = only;
@@ -265,17 +276,19 @@ export function stretchesOf(table: Table, only: Owner | undefined): Stretch[] {
   }
   const [first, end] = [firstSeq(thread), firstSeq(thread + 1)];
   const begin = key.length === 1 ? [first - 1] : [first, -1];
-  // A lower bound in `where` would compete with the key that the walk continues behind.
+  // A lower bound in `where` would compete with the key that the walk continues from.
   const inRange = { keys: key, begin, where: `${by.range} < ?`, bound: [end] };
   if (byThread === undefined) return [inRange];
-  // Rows that carry the thread's number and are elsewhere: the index gives them for rows of the thread.
+  // Rows outside the range that carry the thread's number: the index returns them as rows of the thread.
   const elsewhere = `seq IN (SELECT seq FROM ${name} INDEXED BY ${byThread} WHERE thread = ? AND (seq < ? OR seq >= ?))`;
   return [inRange, { keys: key, where: elsewhere, bound: [thread, first, end] }];
 }
 
-/** Bits of one page. A page is there only if one of its numbers was seen; each thread has at least one, so pages are small. */
+/** Bits per page. A page exists only if one of its numbers was seen; each thread has at least one, so pages are small. */
 const PAGE_BITS = 1 << 12;
-/** The others, each by the best index there is. Elements of lists and rewinds have none by seq, so not every number is looked for. */
+/**
+ * The other tables, each by its best index. Elements of lists and rewinds have no index by seq, so not every number is looked up.
+ */
 const COUNTED: readonly [table: string, where: string, bound: (seq: number) => number[]][] = [
   ["langgraph_checkpoints", "seq = ? AND thread = ?", (seq) => [seq, threadOfSeq(seq)]],
   ["langgraph_tasks", "seq = ? AND thread = ?", (seq) => [seq, threadOfSeq(seq)]],
@@ -284,7 +297,10 @@ const COUNTED: readonly [table: string, where: string, bound: (seq: number) => n
 ];
 const SCANS_MAX = 20;
 
-/** Which numbers were seen: one bit each. A hundred million of them in one thread take some 15 MB, a hundred thousand threads some 60 MB. */
+/**
+ * The numbers that were seen, one bit each. A hundred million in one thread take some 15 MB, a hundred thousand threads some 60
+ * MB.
+ */
 class SeqSet {
   readonly #pages = new Map<number, Uint8Array>();
   #scans = 0;
@@ -302,7 +318,8 @@ class SeqSet {
   }
 
   /**
-   * Which rows have the number besides the one at hand. A row that was seen before may have gone since, or be the same: then there is none.
+   * Other rows with the number of the current one. A row that was seen before may be gone now, or may be the same row; then there
+   * are none.
    *
    * @returns what they are called; undefined if there are none
    */

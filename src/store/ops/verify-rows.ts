@@ -34,21 +34,24 @@ import { type Owner, type Phase, type Place, stretchesOf, type VerifyContext, wa
 /** Whether a document is the one that was stored under the digest. */
 export type IsGraph = (digest: string, document: string) => boolean;
 
-/** How the rows of one table are looked at, besides what holds for all: thread, number, checksum, references, versions. */
+/** How the rows of one table are checked, beyond the checks for all tables: thread, number, checksum, references, versions. */
 interface Look {
   table: Table & { called: keyof VerifyCounts };
   limit: number;
   /** The columns that a report names a row by. */
   named: readonly string[];
   ids?: readonly string[];
-  /** What this table alone has to hold to. @param row undefined if it doesn't verify */
+  /**
+   * The rule for this table alone.
+   * @param row undefined if it doesn't verify
+   */
   rule?: (ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow, row: Row | undefined) => Program;
 }
 type Row = Readonly<Record<string, unknown>>;
 
 /**
- * All tables with rows of threads. Checkpoints come by seq, which is thread by thread, so that each digest of a list continues from
- * the one before.
+ * All tables with rows of threads. Checkpoints come by seq, thread by thread, so that each digest of a list continues from the
+ * one before.
  */
 export function rowsOfTables(only: Owner | undefined, isGraph: IsGraph): Phase[] {
   const checkpoint = ["seq", "checkpoint_ns", "checkpoint_id"];
@@ -86,7 +89,7 @@ function* checkRow(
 ): Program<boolean> {
   const { table, named, rule } = look;
   const where = Object.fromEntries(named.map((name) => [whereName(name), raw[name]])) as Where;
-  // An element of a list has no thread but its list's.
+  // An element of a list has only its list's thread.
   const thread = table === ITEMS ? threadOfSeq(Number(raw["list"])) : raw["thread"];
   if (thread === null) {
     checkAlone(ctx, ctx.at(undefined, where), rows, raw);
@@ -116,7 +119,9 @@ function whereName(column: string): string {
   return column.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** A turn of no thread has no number. Others may insert rows with the seven columns of S1 alone; those have no checksum either. */
+/**
+ * A turn without a thread has no number. Others may insert rows with only the seven columns of S1; those have no checksum either.
+ */
 function checkAlone(ctx: VerifyContext, at: Place, rows: AnyRows, raw: AnyRow): void {
   if (raw["seq"] !== null) at.problem("format", "no seq in a turn of no thread", String(raw["seq"]));
   else at.attempt(() => openedRow(ctx.session, rows, undefined, raw));
@@ -128,7 +133,7 @@ function checkForms(at: Place, raw: object, ids: readonly string[], times: reado
   for (const time of times) if (Number.isNaN(Date.parse(String(values[time])))) at.problem("format", `a time in ${time}`, "none");
 }
 
-/** Of the versions of one thing all but one are superseded, each by the next one. */
+/** All versions of one thing but the newest are superseded, each by the next one. */
 function* checkVersions<T extends (typeof VERSIONED)[number]>(
   ctx: VerifyContext,
   at: Place,
@@ -150,7 +155,7 @@ function* checkVersions<T extends (typeof VERSIONED)[number]>(
     at.problem("superseded", "the next version, which supersedes it", `seq ${by}, which is not that`);
 }
 
-/** The lists of a checkpoint that aren't what it saw; undefined if they take longer than the step. */
+/** The lists of a checkpoint that aren't what it saw; undefined if checking takes longer than the step. */
 function* listFlaws(
   ctx: VerifyContext,
   owner: Owner,
@@ -167,7 +172,7 @@ function* listFlaws(
   return flaws;
 }
 
-/** What a list is instead, empty if it's right; undefined if it takes longer. */
+/** What was found in place of a list, empty if it's right; undefined if checking takes longer. */
 function* foundInstead(
   ctx: VerifyContext,
   owner: Owner,
@@ -187,7 +192,7 @@ function* foundInstead(
   }
 }
 
-/** Without a word about what does not verify: that is told once, when the row's lists are through. */
+/** Ignores failures: they are reported once, after the row's lists. */
 function pointersOf(ctx: VerifyContext, owner: Owner, raw: AnyRow): References["pointers"] {
   try {
     return referencesOf(SNAPSHOTS, openedRow(ctx.session, rowsNamed(SNAPSHOTS.name) as AnyRows, owner.threadId, raw)).pointers;
@@ -200,14 +205,14 @@ const STORED = `SELECT 1 FROM ${SNAPSHOTS.name} WHERE thread = ? AND checkpoint_
 const ELSEWHERE = `SELECT seq FROM ${SNAPSHOTS.name} WHERE thread = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3 AND position <> ?4
   UNION ALL SELECT seq FROM ${SNAPSHOTS.name} WHERE thread = ?1 AND checkpoint_ns = ?2 AND position = ?4 AND checkpoint_id <> ?3 LIMIT 1`;
 
-/** Whether the checkpoint is stored, in any version. */
+/** Whether any version of the checkpoint is stored. */
 function* isStored(ctx: VerifyContext, { thread }: Owner, ns: string, checkpointId: string): Program<boolean> {
   return (yield* ctx.session.get(STORED, thread, ns, checkpointId)) !== undefined;
 }
 
 /**
- * Its parent is there, unless it was pruned, or never in this file: a config may name any checkpoint. All its versions have one position, no
- * other checkpoint has it, and it's the seq of the first of them.
+ * Its parent exists, unless it was pruned or never was in this file: a config may name any checkpoint. All its versions share one
+ * position, which is the seq of the first of them and of no other checkpoint.
  */
 function* checkSnapshot(ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow): Program {
   const { checkpoint_ns: ns, checkpoint_id: id, parent_checkpoint_id: parent, position, seq } = raw as RawOf<typeof SNAPSHOTS>;
@@ -257,7 +262,7 @@ function* checkItem(ctx: VerifyContext, at: Place, { thread }: Owner, raw: AnyRo
   at.problem("reference", `chunk ${chunkSeq} of the thread`, found);
 }
 
-/** With durability "exit" writes come before their checkpoint, and a crash in between leaves them alone. */
+/** With durability "exit", writes come before their checkpoint. A crash in between leaves writes without one. */
 function* checkWrites(ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow): Program {
   const { checkpoint_ns: ns, checkpoint_id: id } = raw as RawOf<typeof WRITES>;
   if (yield* isStored(ctx, owner, ns, id)) return;
@@ -291,7 +296,7 @@ function* checkTurn(ctx: VerifyContext, at: Place, owner: Owner, raw: AnyRow, ro
   if (raw["turn_type"] !== "Action") return;
   const attempt = Number(raw["attempt"] ?? 1);
   if ((yield* ctx.session.get(THOUGHT, owner.thread, nodeTaskId ?? "", attempt, seq ?? 0)) !== undefined) return;
-  // An Action takes the checkpoint from its Thought; without one, its Thought could not be saved, and the graph continued (S1.9).
+  // An Action takes the checkpoint from its Thought. Without one, the Thought couldn't be saved, and the graph continued (S1.9).
   at[id === null ? "remark" : "problem"]("turn", `the Thought of attempt ${attempt}`, "none");
 }
 
@@ -303,7 +308,7 @@ function graphRule(isGraph: IsGraph): Look["rule"] {
   };
 }
 
-/** An effect may outlive its turn: what happened outside stays true whatever is rewound here. */
+/** An effect may outlive its turn: it stays true outside, no matter what is rewound here. */
 // eslint-disable-next-line require-yield -- the row and its thread tell it
 function* checkEffect(_: VerifyContext, at: Place, owner: Owner, { epoch }: AnyRow): Program {
   if (Number(epoch) > owner.row.epoch) at.problem("sequence", `an epoch up to the thread's, ${owner.row.epoch}`, String(epoch));
@@ -347,7 +352,7 @@ export function threads(only: Owner | undefined): Phase {
       at.problem("sequence", `a pruned_seq of 0, or from ${first} to ${newest}`, String(row.pruned_seq));
     const epochs = (yield* session.get<{ n: number }>(EPOCHS, threadId))?.n ?? 0;
     if (row.epoch < epochs) at.problem("sequence", `an epoch of ${epochs} or more`, String(row.epoch));
-    // The walk through a thread's turns goes by their seqs.
+    // The walk through a thread's turns follows their seqs.
     const unnumbered = only && (yield* session.get<{ id: string }>(NO_SEQ, thread));
     if (unnumbered !== undefined)
       ctx.at(threadId, { thread, id: unnumbered.id }).problem("format", "turns with a seq", "one without");
@@ -357,7 +362,7 @@ export function threads(only: Owner | undefined): Phase {
   }
 }
 
-/** Whatever is saved belongs to a task, which takes its number first. */
+/** Every saved row belongs to a task, which takes its number first. */
 function* checkOwned(ctx: VerifyContext, thread: number, threadId: string): Program {
   const seq = (yield* ctx.session.get<{ seq: number | null }>(FIRST_ROW, thread))?.seq ?? undefined;
   const task = (yield* ctx.session.get<{ seq: number | null }>(FIRST_TASK, thread))?.seq ?? undefined;
@@ -385,7 +390,7 @@ export function tombstones(only: Owner | undefined): Phase {
 }
 
 const ARCHIVED = "SELECT count(*) AS n FROM langgraph_archive WHERE rewind_id = ?";
-/** An earlier rewind that was taken back after this one has brought back checkpoints of its own stretch. */
+/** An earlier rewind that was taken back after this one has restored checkpoints of its own range. */
 const BETWEEN = `SELECT seq FROM langgraph_snapshots AS s WHERE seq > ?1 AND seq < ?2 AND NOT EXISTS (
   SELECT 1 FROM langgraph_rewinds AS r WHERE r.thread_id = ?3 AND r.taken_back_at IS NOT NULL AND r.seq < ?2
     AND s.seq > r.target_seq AND s.seq < r.seq) LIMIT 1`;
@@ -407,7 +412,7 @@ function* checkRewind(ctx: VerifyContext, row: RawRewind): Program {
   const isArchived = row.status === "done" && row.archived === 1 && takenBackAt === null;
   const expected = isArchived ? row.entries : 0;
   if (archived !== expected) at.problem("archive", `an archive of ${expected} rows`, `one of ${archived}`);
-  // Until a rewind is done its numbers are not final.
+  // A rewind's numbers aren't final until it is done.
   if (row.status !== "done") return;
   yield* ctx.numbered(owner.thread, seq, owner, at);
   if (target >= seq) at.problem("sequence", `a target before the rewind, ${seq}`, String(target));

@@ -9,22 +9,26 @@ import type { SqliteDatabase } from "./driver";
 import { translated } from "./failures";
 import { snapshotOf, pathOf } from "./open-database";
 
-/** Pages a step, 1 MiB at SQLite's usual page size: some 2 ms. */
+/** Pages per step: 1 MiB at SQLite's usual page size, some 2 ms. */
 const PAGES_AT_ONCE = 256;
-/** After so many the copy is synchronised in the background, so that the last step, which waits for the disk, has little left to write. */
+/**
+ * After this many pages the copy is synchronised in the background, so that the last step, which waits for the disk, has little
+ * left to write.
+ */
 const PAGES_PER_SYNC = 2_048;
 const BESIDE = ["-wal", "-shm", "-journal"];
 
 export interface BackupSource {
   db: SqliteDatabase;
-  /** Runs work behind everything that was handed in before it, unless the file was cut or is gone. */
+  /** Runs work after everything that was handed in before it, unless the file was cut or is gone. */
   inTurn: <T>(work: () => T) => Awaitable<T>;
   openCopy: (path: string) => Store;
 }
 
 /**
- * Copies the database as it is at one moment, with everything that was handed in before. A connection of its own reads it in one
- * transaction, so that writers, here and elsewhere, neither wait for it nor make it start again; the log grows as long as it goes on.
+ * Copies the database as it is at one moment, with everything that was handed in before. A separate connection reads it in one
+ * transaction. So writers, in this process and in others, neither wait for it nor make it start again. The log grows while the
+ * copy runs.
  *
  * @throws {TurnsError} INVALID_OPTION, BACKUP_TARGET_EXISTS, STORE_UNAVAILABLE, STORE_CLOSED, STORE_FAILED. Nothing is left then.
  */
@@ -55,7 +59,6 @@ export async function backUp(source: BackupSource, order: BackupOrder): Promise<
   }
 }
 
-/** Refuses what must not be written to, before anything is. */
 function refuseTarget(db: SqliteDatabase, path: string, overwrite: boolean): void {
   if (statOf(dirname(path))?.isDirectory() !== true) throw noBackupTarget(path, "its folder doesn't exist");
   const own = db.memory ? undefined : resolve(pathOf(db));
@@ -78,7 +81,7 @@ function refuseExisting(path: string, overwrite: boolean): void {
 /** @returns how many pages the copy has */
 async function copied(from: SqliteDatabase, db: SqliteDatabase, partial: string, order: BackupOrder): Promise<number> {
   if (from.backup === undefined) throw withoutBackup(order.path);
-  // In the background, without keeping the event loop.
+  // In the background, without keeping the process alive.
   const sync = { running: undefined as Promise<void> | undefined, failure: undefined as { error: unknown } | undefined };
   let pages = 0;
   let synced = 0;
@@ -87,7 +90,7 @@ async function copied(from: SqliteDatabase, db: SqliteDatabase, partial: string,
       order.signal?.throwIfAborted();
       if (!db.open) throw closedMeanwhile(order.path);
       if (sync.failure !== undefined) throw sync.failure.error;
-      // A paused copy asks again with the next turn of the event loop.
+      // A paused copy asks again in the next turn of the event loop.
       if (sync.running !== undefined) return 0;
       const done = totalPages - remainingPages;
       if (done !== pages) order.onCopied(done, totalPages);
@@ -122,7 +125,10 @@ async function published(partial: string, path: string, overwrite: boolean): Pro
   }
 }
 
-/** Unlike a rename a link replaces nothing that somebody put there meanwhile. @returns false where there are no links */
+/**
+ * Links instead of renaming, because a link never replaces a file that somebody put there meanwhile.
+ * @returns false where there are no links
+ */
 function linked(from: string, to: string): boolean {
   try {
     linkSync(from, to);
@@ -147,7 +153,7 @@ function removed(partial: string): void {
     try {
       rmSync(partial + suffix, { force: true });
     } catch {
-      // What cannot be removed has a name that nobody takes for a backup.
+      // If it can't be removed, its name still keeps anyone from taking it for a backup.
     }
   }
 }
@@ -176,7 +182,7 @@ function closedMeanwhile(path: string): TurnsError {
   });
 }
 
-/** Errors of the file system have codes that aren't SQLite's. */
+/** File system errors have codes that aren't SQLite's. */
 function failureOf(error: unknown, path: string): unknown {
   const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
   if (TurnsError.is(error) || typeof code !== "string" || syscall === undefined) return error;
@@ -199,7 +205,7 @@ function sourceAsTarget(path: string): TurnsError {
   });
 }
 
-/** @param there what is in the way: the file itself, or a log beside it */
+/** @param there the obstacle: the file itself, or a log beside it */
 function backupTargetExists(path: string, there: string): TurnsError {
   const isItself = there === path;
   return new TurnsError("BACKUP_TARGET_EXISTS", {

@@ -6,22 +6,22 @@ import { isNodeDatabase } from "./node-driver";
 import { type DriverName, nodeDatabase, openDatabase, refuseSecondName } from "./open-database";
 import { uptime } from "../../system";
 
-/** SQLite's own waiting blocks the event loop, so it is kept short; `Commits` does the rest of the waiting. */
+/** SQLite's own waiting blocks the event loop, so it is kept short. `Commits` does the rest of the waiting. */
 const SQLITE_WAIT_MS = 5;
 const OPEN_WAIT_MS = 10_000;
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
-/** What better-sqlite3 is compiled with; `node:sqlite` has 2 MB. */
+/** The cache size that better-sqlite3 is compiled with; `node:sqlite` has 2 MB. */
 const CACHE_KIB = 16_000;
 
 export interface ConnectionOptions {
-  /** `full`: a commit survives a power cut. `normal`: it survives a crash of the process, and may be lost in a power cut. */
+  /** `full`: a commit survives a power cut. `normal`: it survives a crash of the process, but a power cut may lose it. */
   synchronous: "full" | "normal";
-  /** Which one opens a file. Default: the first that is there. */
+  /** The driver that opens a file. Default: the first one that is installed. */
   driver?: DriverName;
 }
 
 /**
- * Opens or creates a database file, ready for use. `":memory:"` gives a database that dies with the saver.
+ * Opens or creates a database file, ready for use. `":memory:"` gives a database that exists as long as the saver.
  *
  * @throws {TurnsError} INVALID_OPTION, DRIVER_UNAVAILABLE, and what {@link prepareConnection} throws
  */
@@ -68,7 +68,7 @@ function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): 
     if (!isCurrent) {
       db.exec(`PRAGMA busy_timeout = ${SQLITE_WAIT_MS}`);
       checkSchema(db);
-      // On a fresh file auto_vacuum must come before WAL: the other way round it stays off, without a word.
+      // On a fresh file auto_vacuum must come before WAL. The other way round, it silently stays off.
       if (!db.readonly && db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
     }
     db.exec(pragmasOf(db, options));
@@ -77,7 +77,7 @@ function prepareConnection(handle: DatabaseHandle, options: ConnectionOptions): 
   return db;
 }
 
-/** A handle of either driver, behind the interface that the store speaks. Anything else is returned as it is. */
+/** A handle of either driver, adapted to the interface that the store uses. Anything else is returned unchanged. */
 export function adapted(handle: DatabaseHandle): SqliteDatabase {
   return isNodeDatabase(handle) ? nodeDatabase(handle) : handle;
 }
@@ -92,7 +92,7 @@ function refuseNoHandle(db: unknown): void {
   });
 }
 
-/** All in one text: each by itself costs more than what it does. */
+/** All in one statement text: the overhead of each exceeds its cost. */
 function pragmasOf(db: SqliteDatabase, { synchronous }: ConnectionOptions): string {
   const own = `PRAGMA busy_timeout = ${SQLITE_WAIT_MS};`;
   if (db.readonly) return own;
@@ -102,8 +102,8 @@ function pragmasOf(db: SqliteDatabase, { synchronous }: ConnectionOptions): stri
 }
 
 /**
- * Two processes that create the same file meet here; opening is synchronous, and so is the waiting, but it lasts only as long as
- * the other one migrates.
+ * Two processes that create the same file meet here. Opening is synchronous, and so is this wait, but it lasts only as long as
+ * the other process migrates.
  */
 export function waitingForOthers<T>(file: string, work: () => T): T {
   const deadline = uptime() + OPEN_WAIT_MS;

@@ -12,7 +12,7 @@ import type { Statement, Program } from "../program";
 import { beginCopy, copyAtOnce, copyRows, isComplete, isOutdated, publishCopy, refuseTaken, sourceOf } from "../ops/thread-copy";
 import { threadKey } from "../ops/thread-rows";
 
-/** A piece ends with whichever comes first. Writing rows takes about twice as long as reading them. */
+/** A piece is complete at the first of these two limits. Writing rows takes about twice as long as reading them. */
 const READ_MS = 5;
 const ROWS_PER_PIECE = 500;
 
@@ -20,19 +20,19 @@ export interface CopyParts {
   db: SqliteDatabase;
   session: SqliteSession;
   write: <T>(work: () => T) => Awaitable<T>;
-  /** As `write`, without waiting for the disk. The last transaction of a copy waits for all before it. */
+  /** `write` without waiting for the disk. The last transaction of a copy waits for all before it. */
   writeUnsynced: <T>(work: () => T) => Awaitable<T>;
-  /** Runs work that no transaction may be around, behind everything that was handed in before it. */
+  /** Runs work outside of any transaction, after everything that was handed in before it. */
   inTurn: <T>(work: () => T) => Awaitable<T>;
 }
 
 /**
- * Copies a thread: a small one in one transaction, a large one in short transactions, between which the event loop runs and others save.
- * The source is read by a connection of its own, in one transaction, so the copy shows one moment of it. Its rows stand under a number
- * that nobody reads until the last transaction makes it a thread.
+ * Copies a thread: a small one in one transaction, a large one in short transactions. Between those, the event loop runs and
+ * others save. A separate connection reads the source in one transaction, so the copy shows one moment of it. The copy's rows use
+ * a number that nobody reads until the last transaction makes it a thread.
  *
- * @returns whether the thread was copied. If not, rows of the source were deleted or brought back meanwhile, or rows of the copy
- *   removed: by CheckpointPersister, or by somebody who took this process for dead.
+ * @returns whether the thread was copied. If not, rows of the source were deleted or restored meanwhile, or rows of the copy
+ *   removed: by CheckpointPersister, or by a process that took this one for dead.
  * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED, CHECKPOINT_CORRUPTED, and what a save throws
  */
 export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<boolean> {
@@ -49,7 +49,7 @@ export async function copyThread(parts: CopyParts, order: CopyOrder): Promise<bo
   }
 }
 
-/** @returns whether it was: a large thread is not, unless it has to be */
+/** @returns whether it was copied; a large thread is copied here only if it has to be */
 function* isCopiedAtOnce(session: SqliteSession, order: CopyOrder, hasToBe: boolean): Program<boolean> {
   const source = yield* threadKey(session, order.sourceId);
   if (!hasToBe && source !== undefined && (yield* isLarge(session, source.thread))) {
@@ -60,7 +60,7 @@ function* isCopiedAtOnce(session: SqliteSession, order: CopyOrder, hasToBe: bool
   return true;
 }
 
-/** None, where only the caller's own connection can read the file: one that decrypts it, say. */
+/** Undefined if only the caller's own connection can read the file, for example one that decrypts it. */
 function snapshotIfReadable(db: SqliteDatabase): SqliteDatabase | undefined {
   try {
     return snapshotOf(db);
@@ -97,7 +97,10 @@ async function copyInPieces(parts: CopyParts, from: SqliteSession, order: CopyOr
   return isPublished;
 }
 
-/** @param read gets what is to be written. @returns false if somebody took this process for dead */
+/**
+ * @param read gets what is to be written
+ * @returns false if another process took this one for dead
+ */
 async function arePiecesWritten(
   { session, writeUnsynced }: CopyParts,
   from: SqliteSession,
@@ -130,7 +133,7 @@ function* isPieceWritten(session: SqliteSession, piece: readonly RowWrite[], lef
   return true;
 }
 
-/** @returns false if rows of the source were deleted or brought back since it was read, or rows of the copy removed */
+/** @returns false if rows of the source were deleted or restored since it was read, or rows of the copy removed */
 function* publishIfWhole(session: SqliteSession, path: CopyPath, leftover: Leftover): Program<boolean> {
   if (!(yield* isThere(session, leftover)) || (yield* isOutdated(path)) || !(yield* isComplete(path))) return false;
   yield* publishCopy(path);
@@ -138,16 +141,16 @@ function* publishIfWhole(session: SqliteSession, path: CopyPath, leftover: Lefto
   return true;
 }
 
-/** Removes what was written of a copy that is not to be. */
+/** Removes what was written of an abandoned copy. */
 async function removed({ db, session, writeUnsynced }: CopyParts, leftover: Leftover): Promise<void> {
   try {
     while (db.open && !(await writeUnsynced(() => session.now(isGone(session, leftover))))) await othersFirst();
   } catch {
-    // The copy's own error is the one to tell. What is left goes with the next deletion, or when the file is opened again.
+    // Report the copy's own error. The rest is removed with the next deletion, or when the file is opened again.
   }
 }
 
-/** Brings the pieces to the disk without blocking the event loop, so that the last transaction has little left to wait for. */
+/** Writes the pieces to the disk without blocking the event loop, so that the last transaction has little left to wait for. */
 async function synchronisedLog(db: SqliteDatabase): Promise<void> {
   try {
     const log = await open(`${pathOf(db)}-wal`, "r");
@@ -157,7 +160,7 @@ async function synchronisedLog(db: SqliteDatabase): Promise<void> {
       await log.close();
     }
   } catch {
-    // The last transaction does it, and says what is wrong.
+    // The last transaction syncs too, and reports what is wrong.
   }
 }
 

@@ -1,12 +1,12 @@
 /**
- * What this package needs of a SQLite driver, as structural types: better-sqlite3 satisfies them, `NodeDatabase` brings `node:sqlite`
- * to them, and users need no driver types to compile against ours.
+ * What this package needs of a SQLite driver, as structural types. better-sqlite3 satisfies them, and `NodeDatabase` adapts
+ * `node:sqlite` to them. Users need no driver types to compile against ours.
  */
 export interface SqliteStatement {
   run(...parameters: unknown[]): { changes: number | bigint };
   get(...parameters: unknown[]): unknown;
   all(...parameters: unknown[]): unknown[];
-  /** Rows as arrays from here on. */
+  /** From here on, rows are arrays. */
   raw(toggle: boolean): SqliteStatement;
 }
 
@@ -26,7 +26,10 @@ export interface SqliteDatabase {
   exec(sql: string): unknown;
   pragma(source: string, options?: { simple?: boolean }): unknown;
   transaction<A extends unknown[]>(fn: (...args: A) => unknown): SqliteTransaction<A>;
-  /** SQLite's online backup, `progress` pages a step: 0 pauses it until the next turn of the event loop. For `saver.backup` only. */
+  /**
+   * SQLite's online backup, with `progress` pages per step: 0 pauses it until the next turn of the event loop. For `saver.backup`
+   * only.
+   */
   backup?(path: string, options: { progress: (done: BackupPages) => number }): Promise<unknown>;
   close(): unknown;
   readonly open: boolean;
@@ -36,7 +39,7 @@ export interface SqliteDatabase {
   readonly inTransaction: boolean;
 }
 
-/** What is used of a statement of `node:sqlite`. */
+/** The used part of a `node:sqlite` statement. */
 export interface NodeSqliteStatement {
   run(...parameters: unknown[]): { changes: number | bigint };
   get(...parameters: unknown[]): unknown;
@@ -56,5 +59,5 @@ export interface NodeSqliteDatabase {
   readonly isTransaction: boolean;
 }
 
-/** A database that users may hand in, of either driver. */
+/** A database handle of either driver that users may pass in. */
 export type DatabaseHandle = SqliteDatabase | NodeSqliteDatabase;

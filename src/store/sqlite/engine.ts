@@ -12,20 +12,20 @@ import { OpenedFile, sizeOf } from "./opened-file";
 
 const CHANGES_ROWS = /^(INSERT|UPDATE|DELETE) /;
 
-/** SQLite, by one connection. Statements are compiled once per text; texts are constants, and values are always bound. */
+/** SQLite over one connection. Each statement text is compiled once; texts are constants, and values are always bound. */
 export class SqliteEngine implements Engine {
   readonly db: SqliteDatabase;
   readonly #commits: Commits | undefined;
-  /** Others use the connection too. */
+  /** Whether others use the connection too. */
   readonly #isShared: boolean;
   readonly #prepared = new Map<string, Compiled>();
   readonly #raw = new Map<string, Compiled>();
   #version: number | undefined;
-  /** What SQLite counted when a program had last written, and what programs have changed since. */
+  /** SQLite's change count when a program had last written, and the changes of programs since. */
   #counted: number | undefined;
   #changed = 0;
 
-  /** @param commits undefined for a connection whose transactions are begun and ended elsewhere */
+  /** @param commits undefined if the caller manages the connection's transactions */
   constructor(db: SqliteDatabase, commits: Commits | undefined, isShared = true) {
     this.db = db;
     this.#commits = commits;
@@ -49,12 +49,12 @@ export class SqliteEngine implements Engine {
     return this.#inTransactions.read(() => this.now(program()));
   }
 
-  /** Runs a program at once, in the transaction that is open, or none. */
+  /** Runs a program at once, in the open transaction or in none. */
   now<T>(program: Program<T>): T {
     return runNow(program, this.execute);
   }
 
-  /** Asked within a transaction, so that the answer stays true until its end. */
+  /** Called within a transaction, so that the answer stays true until its end. */
   // eslint-disable-next-line require-yield -- SQLite answers at once
   *hasChanged(): Program<boolean> {
     const version = this.#number("PRAGMA data_version");
@@ -69,12 +69,12 @@ export class SqliteEngine implements Engine {
     return isChanged;
   }
 
-  /** What a transaction wrote is gone, or may go: its COMMIT failed, or it lay inside one of the user's. */
+  /** The writes of a transaction are gone, or may be: its COMMIT failed, or it was inside one of the user's. */
   rolledBack(): void {
     this.#version = undefined;
   }
 
-  /** How many rows the transaction has changed, its statements have told. */
+  /** The statements have reported how many rows the transaction changed. */
   hasWritten(): void {
     this.#counted = this.#changed;
   }
@@ -92,7 +92,7 @@ export class SqliteEngine implements Engine {
     return sqliteCode(error);
   }
 
-  /** A page that the disk once did not give is read again, too. */
+  /** Also a page that the disk failed to return once: it is read again. */
   isPassing(error: unknown): boolean {
     return isBusy(error) || sqliteCode(error).startsWith("SQLITE_CORRUPT");
   }
@@ -109,7 +109,8 @@ export class SqliteEngine implements Engine {
     switch (returns) {
       case "one": {
         const row = statement.get(...bound);
-        // It may be the first of many that were changed: then there are more than we know of, and the next transaction forgets.
+        // This row may be one of many changed rows. Then there are more than were counted, and the next transaction forgets all
+        // facts.
         if (isCounted && row !== undefined) this.#changed += 1;
         return row;
       }
@@ -126,7 +127,7 @@ export class SqliteEngine implements Engine {
     }
   };
 
-  /** What a statement of one row and one column gives. */
+  /** The value of a statement with one row and one column. */
   #number(text: string): number {
     return (this.#compiled(text, true).statement.get() as [number])[0];
   }
@@ -150,7 +151,7 @@ interface Compiled {
   changesRows: boolean;
 }
 
-/** The drivers take numbered parameters (`?1`) for named ones, which cost an object a call: they are bound by position instead. */
+/** Binds numbered parameters (`?1`) by position. The drivers treat them as named ones, which costs an object per call. */
 function compile(db: SqliteDatabase, text: string): Compiled {
   const order: number[] = [];
   const plain = text.replace(/\?(\d+)/g, (_, number: string) => {
@@ -160,13 +161,13 @@ function compile(db: SqliteDatabase, text: string): Compiled {
   return { statement: db.prepare(plain), order: order.length === 0 ? undefined : order, changesRows: CHANGES_ROWS.test(text) };
 }
 
-/** What works on SQLite alone (salvage, a copy from a snapshot, the persister) runs its programs at once. */
+/** For code that works on SQLite alone (salvage, a copy from a snapshot, the persister): its programs run at once. */
 export class SqliteSession extends Session {
   readonly db: SqliteDatabase;
   readonly #engine: SqliteEngine;
 
   /**
-   * @param around what its transactions go through instead of the engine
+   * @param around its transactions use this engine instead
    * @param isStepped its programs stop at each statement
    */
   constructor(engine: SqliteEngine, sealing?: Sealing, around: Engine = engine, isStepped = false) {
@@ -175,19 +176,22 @@ export class SqliteSession extends Session {
     this.#engine = engine;
   }
 
-  /** Runs a program at once, in the transaction that is open, or none. */
+  /** Runs a program at once, in the open transaction or in none. */
   now<T>(program: Program<T>): T {
     return this.#engine.now(program);
   }
 }
 
-/** Of a connection whose transactions are begun and ended by the caller. @param isStepped programs stop at each statement */
+/**
+ * For a connection whose caller begins and commits transactions.
+ * @param isStepped programs stop at each statement
+ */
 export function sessionOn(db: SqliteDatabase, sealing?: Sealing, isStepped = false): SqliteSession {
   const engine = new SqliteEngine(db, undefined);
   return new SqliteSession(engine, sealing, engine, isStepped);
 }
 
-/** What a program finds in one state of the file. Where a page is damaged a COMMIT fails, even if nothing was written. */
+/** Runs a program that reads one state of the file. On a damaged page, COMMIT fails even if nothing was written. */
 export function lookedAt<T>(session: SqliteSession, program: () => Program<T>): T {
   session.db.exec("BEGIN");
   try {
@@ -199,24 +203,25 @@ export function lookedAt<T>(session: SqliteSession, program: () => Program<T>): 
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const later = setTimeout;
-/** Between two attempts to get the lock, on average; who has waited for long looks more often, so that nobody is passed over for ever. */
+/** Average pause between two attempts to get the lock. Long waiters try more often, so that nobody waits for ever. */
 const PAUSE_MS = 12;
 const EAGER_PAUSE_MS = 3;
 const EAGER_AFTER_MS = 250;
-/** What SQLite calls it in numbers. */
+/** SQLite's number for it. */
 const SYNCHRONOUS_FULL = 2;
 
 /**
  * Runs transactions strictly in the order in which they were handed in.
  *
- * While nobody else holds the file's lock each commits before {@link run} returns; callers rely on that. When the lock is taken, the
- * transaction waits its turn asynchronously (SQLite itself would freeze the event loop), and everything handed in meanwhile queues
- * behind it: a Thought never overtakes its checkpoint. As long as that goes on there is a pause behind each commit, in which others get the
- * lock: a process with much to save would hold it without a gap, and the file has no queue.
+ * While no other connection holds the file's lock, each commits before {@link run} returns; callers rely on that. When the lock
+ * is taken, the transaction waits asynchronously (SQLite itself would freeze the event loop). Everything handed in meanwhile
+ * queues behind it: a Thought never overtakes its checkpoint. As long as the lock is contended, each commit is followed by a
+ * pause in which others get the lock. Without it, a process with much to save would hold the lock without a gap, because the file
+ * has no queue.
  */
 export class Commits {
   readonly #db: SqliteDatabase;
-  /** Made once, and when it is needed: a driver prepares several statements for each. */
+  /** Made once, on first use: a driver prepares several statements for each. */
   #transaction: SqliteTransaction<[work: () => unknown]> | undefined;
   #begin: SqliteStatement | undefined;
   #commitRead: SqliteStatement | undefined;
@@ -226,11 +231,14 @@ export class Commits {
   #isFull: boolean | undefined;
   readonly #rolledBack: () => void;
   #waiting: Promise<unknown> | undefined;
-  /** Since the queue was last empty somebody else had the lock. */
+  /** Whether another process had the lock since the queue was last empty. */
   #contended = false;
   #refusal: { error: unknown } | undefined;
 
-  /** @param rolledBack what transactions did may be gone: called when one fails, its COMMIT included, or lies inside one of the user's */
+  /**
+   * @param rolledBack called when the writes of transactions may be gone: one failed, its COMMIT included, or is inside one of
+   *   the user's
+   */
   constructor(db: SqliteDatabase, busyTimeoutMs: number, rolledBack: () => void, log?: LogWatch) {
     this.#db = db;
     this.#rolledBack = rolledBack;
@@ -239,7 +247,10 @@ export class Commits {
     this.#busyTimeoutMs = busyTimeoutMs;
   }
 
-  /** Lets nothing run before the promise resolves. If it rejects, its error is what all is refused with. Call it before anything else. */
+  /**
+   * Lets nothing run before the promise resolves. If it rejects, everything is refused with its error. Call it before anything
+   * else.
+   */
   holdUntil(opening: Promise<unknown>): void {
     const settled: Promise<unknown> = opening
       .catch((error: unknown) => {
@@ -251,20 +262,20 @@ export class Commits {
     this.#waiting = settled;
   }
 
-  /** Runs `work` in one IMMEDIATE transaction; what it throws rolls all of it back. */
+  /** Runs `work` in one IMMEDIATE transaction. If it throws, all of it is rolled back. */
   run<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() => this.#attempt(() => this.#commit(work)));
   }
 
   /**
-   * As {@link run}, without waiting for the disk. A power cut may take the commit back, but none that came after it. For what is of no use
-   * after a power cut: which runs are going on.
+   * {@link run} without waiting for the disk. A power cut may lose this commit, but none that came after it. For data that is
+   * useless after a power cut, such as which runs are running.
    */
   runUnsynced<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() =>
       this.#attempt(() => {
         this.#isFull ??= this.#db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
-        // SQLite changes it in no open transaction; a user's own decides when it is synced.
+        // SQLite doesn't change it within an open transaction. If the user has one open, it decides when to sync.
         if (!this.#isFull || this.#db.inTransaction) return this.#commit(work);
         this.#db.pragma("synchronous = NORMAL");
         try {
@@ -276,7 +287,7 @@ export class Commits {
     );
   }
 
-  /** Runs work that changes the file or moves its log and that no transaction may be around, in its turn. */
+  /** Runs work that changes the file or moves its log, in its turn and outside of any transaction. */
   upkeep<T>(work: () => T): Awaitable<T> {
     return this.alone(() => {
       this.#file.refuseMoving();
@@ -284,17 +295,17 @@ export class Commits {
     });
   }
 
-  /** Closes the database; nothing may be waiting. A file that was cut is left as it is. */
+  /** Closes the database. Nothing may be waiting. A file that was cut is left as it is. */
   close(): void {
     this.#file.close();
   }
 
-  /** Runs a read behind the writes that were handed in before it; all its queries see one state of the file. */
+  /** Runs a read after the writes that were handed in before it. All its queries see one state of the file. */
   read<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() => this.#attempt(() => this.#whole(() => this.#reading(work))));
   }
 
-  /** Runs work that no transaction may be around, in its turn. */
+  /** Runs work in its turn, outside of any transaction. */
   alone<T>(work: () => T): Awaitable<T> {
     return this.#inOrder(() => this.#attempt(work));
   }
@@ -383,12 +394,12 @@ export class Commits {
   }
 }
 
-/** Processes that wait for the same lock must not keep step. */
+/** Random, so that processes waiting for the same lock don't keep in step. */
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => later(resolve, ms * (0.5 + Math.random())));
 }
 
-/** SQLite calls a page damaged that the disk once did not give. One that is damaged is so the second time too. */
+/** SQLite reports a page as damaged if the disk failed to return it once. Real damage shows the second time too. */
 function againIfUnread<T>(work: () => T): T {
   try {
     return work();
@@ -407,15 +418,15 @@ function closed(file: string): TurnsError {
   });
 }
 
-/** Twice of what SQLite cuts the log down to: it gets so long only if SQLite can't start it from the beginning again. */
+/** Twice the size that SQLite cuts the log down to. The log gets this long only if SQLite can't restart it from the beginning. */
 const LONG_BYTES = 128 * 1024 * 1024;
 const LOOK_EVERY = 256;
 const TELL_EVERY_MS = 60_000;
 
 /**
- * Tells when the write-ahead log gets too long. SQLite starts it again only while nobody reads from it: a transaction that reads
- * and is never ended (none of ours is open across an await; another program's, a backup's) makes it grow with everything that is
- * saved, and nobody but that program can end it.
+ * Warns when the write-ahead log gets too long. SQLite restarts the log only while nobody reads from it. A read transaction that
+ * is never closed makes it grow with every save, and only its owner can close it. None of our transactions stays open across an
+ * await, so the owner is another program or a backup.
  */
 export class LogWatch {
   readonly #db: SqliteDatabase;
@@ -430,7 +441,7 @@ export class LogWatch {
     this.#long = long;
   }
 
-  /** A transaction was committed. Costs next to nothing, and never throws. */
+  /** Called after each commit. Costs next to nothing, and never throws. */
   committed(): void {
     this.#commits += 1;
     if (this.#commits % LOOK_EVERY !== 0 || this.#db.memory || uptime() - this.#told < TELL_EVERY_MS) return;
@@ -444,7 +455,10 @@ export class LogWatch {
   }
 }
 
-/** Runs a program whose statements are answered at once. @throws what the program throws */
+/**
+ * Runs a program on an engine that answers at once.
+ * @throws what the program throws
+ */
 function runNow<T>(program: Program<T>, execute: Execute): T {
   let step = program.next();
   while (step.done !== true) {

@@ -2,24 +2,24 @@ import { statSync } from "node:fs";
 import { TurnsError, type TurnsErrorCode } from "../../errors";
 import { sqliteCodeName } from "./node-failures";
 
-/** What a result code of SQLite means to whoever uses a saver. */
+/** What a result code of SQLite means to the user of a saver. */
 interface Meaning {
   code: TurnsErrorCode;
-  /** What is wrong with the database, after its name. */
+  /** The problem, to be put after the name of the database. */
   problem: string;
   remedy: string;
 }
 
 /**
- * SQLite rolls a transaction back whose commit failed; but when the file could not be synced, what was written for it may still be
- * found, and counts then, if the process dies before anything else is written. So nobody may be told that it is surely gone.
+ * SQLite rolls back a transaction whose commit failed. But if the file couldn't be synced, the written data may still be found,
+ * and counts if the process dies before anything else is written. So no message may claim that it is gone.
  */
 const UNKNOWN =
   "Take it for not saved, and do it again; should the process die before that, it may turn out to be saved. What was saved before is intact.";
 const GOES_ON = "what was saved before is intact, and this saver continues as soon as it can";
 const PERMISSIONS = "the permissions of the file and of its folder (SQLite writes -wal and -shm files beside it)";
 
-/** By the beginnings of the codes, the longer ones before the shorter. */
+/** By prefix of the code, longer prefixes before shorter ones. */
 const MEANINGS: readonly (readonly [codes: string, code: TurnsErrorCode, problem: string, remedy: string])[] = [
   ["NOTADB", "NOT_A_DATABASE", "isn't a SQLite database", "Give another path; the file was not changed."],
   [
@@ -138,7 +138,7 @@ export function meaningOf(sqlite: string): Meaning {
   return { code, problem, remedy };
 }
 
-/** What a driver calls a result code that it has no name for. An extended code has its primary code in its lowest byte. */
+/** The name that a driver gives to an unknown result code. An extended code has its primary code in its lowest byte. */
 const UNNAMED = /^UNKNOWN_SQLITE_ERROR_(\d+)$/;
 
 /** The extended result code of a driver error, e.g. `SQLITE_BUSY_SNAPSHOT`; empty for anything else. */
@@ -154,11 +154,11 @@ export function sqliteCode(error: unknown): string {
 
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
-  // The last: so many others came and went that no place to read was free.
+  // SQLITE_PROTOCOL: so many other connections came and went that no place to read was free.
   return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
 }
 
-/** Gives a driver error its place in our error family; everything else passes unchanged. */
+/** Translates a driver error into our error family. Everything else is returned unchanged. */
 export function translated(error: unknown, file: string): unknown {
   if (TurnsError.is(error)) return error;
   const sqlite = sqliteCode(error);
@@ -172,7 +172,10 @@ export function translated(error: unknown, file: string): unknown {
   });
 }
 
-/** SQLite only says that it can't open a directory. @returns undefined if there is none at the path */
+/**
+ * For a directory, SQLite only says that it can't open it.
+ * @returns undefined if the path isn't a directory
+ */
 export function directoryGiven(path: string, cause: unknown): TurnsError | undefined {
   try {
     if (!statSync(path).isDirectory()) return undefined;

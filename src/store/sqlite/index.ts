@@ -43,13 +43,13 @@ export { type DriverName, DRIVERS } from "./open-database";
 export { SqliteTurnLog } from "./turn-log";
 
 export interface SqliteStoreOptions extends ConnectionOptions {
-  /** How long a save waits (asynchronously) for a lock that somebody else holds, milliseconds. */
+  /** How long a save waits (asynchronously) for a lock that another process holds, in milliseconds. */
   busyTimeoutMs: number;
   encryption?: EncryptionOption;
   logger?: Logger;
 }
 
-/** What tests put around a store and its engine. */
+/** A wrapper that tests put around a store and its engine. */
 export interface StoreWrapper {
   engine: (engine: Engine) => Engine;
   store: (store: Store) => Store;
@@ -57,12 +57,12 @@ export interface StoreWrapper {
 
 let wrapper: StoreWrapper | undefined;
 
-/** For tests: every store that is opened from now on is wrapped, so that nothing above it can rely on how SQLite answers. */
+/** For tests: wraps every store opened from now on, so that nothing above it can rely on how SQLite answers. */
 export function setStoreWrapper(wrap: StoreWrapper | undefined): void {
   wrapper = wrap;
 }
 
-/** Opens a file, or takes over an open handle, as a {@link Store}, which waits for its keys if they take time. */
+/** Opens a file, or takes over an open handle, as a {@link Store}. If its keys take time, the store waits for them. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
   const rolledBack = (): void => {
@@ -88,30 +88,30 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
   const operation = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): Operation<A, T> => ({
     program: work,
     name,
-    // Outcomes and marks name their effect by its id.
+    // Outcomes and marks identify their effect by its id.
     details: (...[subject]) => detailsOf(typeof subject === "string" ? effectToTell(session, subject) : subject),
   });
-  /** With all that was handed in before it, before it returns. */
+  /** Commits before it returns, with everything that was handed in before. */
   const write = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
     const request = operation(work, name);
     return (...args) => queue.now(request, ...args);
   };
-  /** What nodes wait for, or LangGraph, which hands more in before the macrotask is over. */
+  /** For saves that nodes or LangGraph wait for. LangGraph hands in more before the macrotask is over. */
   const save = <A, T>(work: Work<[A], T>, name?: CommitName, more?: Partial<Operation<[A], T>>) => {
     const request = { ...operation(work, name), isLight: true, ...more };
     return (subject: A, when: When = "now"): Awaitable<T> =>
       when === "boundary" ? queue.later(request, subject) : queue.now(request, subject);
   };
-  /** What LangGraph saves: turns that ride along may fail without it. */
+  /** For saves of LangGraph: the turns that are saved with them may fail without them. */
   const hasParts = { hasParts: true, saves: (saved: { threadId: string; ns: string }) => saved };
-  /** After a power cut no run is going on. */
+  /** Doesn't wait for the disk: after a power cut no run is running. */
   const mark = <A extends unknown[], T>(work: Work<A, T>, name?: CommitName): ((...args: A) => Awaitable<T>) => {
     const request = operation(work, name);
     return (...args) => queue.unsynced(request, ...args);
   };
-  /** Work that no transaction may be around, behind what was handed in before. */
+  /** For work outside of any transaction, after what was handed in before. */
   const alone = <T>(work: () => T): Awaitable<T> => queue.behind(() => commits.alone(work));
-  /** {@link alone} for work that changes the file, or moves its log. */
+  /** {@link alone} for work that changes the file or moves its log. */
   const upkeep = <T>(work: () => T): Awaitable<T> => queue.behind(() => commits.upkeep(work));
   const read =
     <A extends unknown[], T>(work: Work<A, T>) =>
@@ -156,7 +156,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     listThreads: read(listThreads),
     getThread: read(getThread),
     deleteThread: write(deleteThread),
-    // Asked before something is removed: a file that was cut is refused, not read.
+    // Called before something is removed: a file that was cut is refused, not read.
     hasLeftovers: (isAlive) => upkeep(() => session.now(session.transaction(hasLeftovers(session, isAlive)))),
     removeLeftovers: write((_, isAlive: (run: RunRow) => boolean) => removeLeftovers(session, isAlive)),
     deletionOf: read(deletionOf),
@@ -208,7 +208,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
-    // Few processes rotate keys or verify: that code is loaded when they do.
+    // Few processes rotate keys or verify, so that code is loaded on demand.
     reseal: async (after) => write((await import("../ops/rotate")).reseal)(after),
     retireKeys: async () => write((await import("../ops/rotate")).retireKeys)(),
     startVerify: async (threadId, isGraph) => {
@@ -228,13 +228,13 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
   };
 }
 
-/** Work that runs its own programs. */
+/** For work that runs its own programs. */
 // eslint-disable-next-line require-yield -- it yields nothing by itself
 function* atOnce<T>(work: () => T): Program<T> {
   return work();
 }
 
-/** For a failpoint, which must fail by nothing but its handler. It may lie within a transaction. */
+/** The effect as a failpoint shows it. Only the failpoint's handler may fail here. It may run within a transaction. */
 function effectToTell(session: SqliteSession, id: string): unknown {
   try {
     return session.now(getEffect(session, id));

@@ -3,26 +3,26 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
 const MAGIC = 0x377f0682;
-/** How much of the log is read in one go. */
+/** How much of the log is read at once. */
 const READ_BYTES = 64 * 1024;
-/** A longer stretch than this is not read frame by frame: 16 MiB at SQLite's usual page size, some 15 ms. */
+/** Longer stretches aren't read frame by frame: 16 MiB at SQLite's usual page size, some 15 ms. */
 const FRAMES_MAX = 4_096;
 const IS_LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 
-/** What the last frame of a commit tells. */
+/** The content of a commit's last frame. */
 export interface Commit {
-  /** How many pages the file has after it, and how large they are. */
+  /** The number of pages in the file after it, and their size. */
   pages: number;
   pageBytes: number;
-  /** Another one after each reset of the log. */
+  /** Changes with each reset of the log. */
   generation: string;
 }
 
-/** What a walk along the log found. */
+/** The result of a walk along the log. */
 export interface LogEnd extends Commit {
-  /** Whether the log holds all frames up to the one that was asked for, each with the checksum that SQLite's own recovery wants. */
+  /** Whether the log holds all frames up to the requested one, each with the checksum that SQLite's own recovery requires. */
   whole: boolean;
-  /** How long the log is, and has to be at least. */
+  /** How long the log is, and how long it must be at least. */
   bytes: number;
   expected: number;
 }
@@ -30,33 +30,36 @@ export interface LogEnd extends Commit {
 /** Both halves of a checksum, as signed integers. */
 type Sum = readonly [number, number];
 
-/** A place in the log up to which it has been read: behind so many frames, with the running checksum that the next one continues. */
+/**
+ * A place in the log up to which it has been read: the number of frames, and the running checksum that the next frame continues.
+ */
 interface Place {
   frames: number;
   sum: Sum;
 }
 
-/** The last frame that was found whole: its number, counted from 1, and its bytes. */
+/** The last frame that was found intact: its number, counted from 1, and its bytes. */
 interface LastFrame {
   frames: number;
   bytes: Buffer;
 }
 
 /**
- * Follows a write-ahead log as it grows. Each frame's checksum is made from the frame before it, so a log is whole up to the first
- * frame that does not fit, and what stands behind that frame is lost in the next recovery. The last frame of the walk before is kept
- * and compared byte for byte: a cut at any place up to its end has changed it, even if somebody wrote behind the hole since. So nothing
- * before it has to be read again.
+ * Follows a write-ahead log as it grows. Each frame's checksum continues the one before, so a log is intact up to the first frame
+ * that doesn't fit; the next recovery drops everything behind that frame.
  *
- * SQLite takes no locks on the log, so opening and closing it here takes none away. (The file itself must never be opened beside
- * SQLite: to close it would drop the locks that this process has on it.)
+ * The last frame of the previous walk is kept and compared byte for byte. A cut at any place up to its end has changed it, even
+ * if somebody has written behind the hole since. So nothing before it has to be read again.
+ *
+ * SQLite takes no locks on the log, so opening and closing it here releases none. (Never open the file itself beside SQLite:
+ * closing it would drop the locks that this process has on it.)
  */
 export class LogChain {
   readonly #path: string;
   #generation = "";
   #pageBytes = 0;
   #last: LastFrame | undefined;
-  /** Takes the next frame, so that the last one can be kept beside it. */
+  /** A buffer for the next frame, so that the last one can be kept beside it. */
   #spare: Buffer = Buffer.alloc(0);
   #buffer = Buffer.alloc(0);
   readonly #header = Buffer.alloc(HEADER_BYTES);
@@ -66,11 +69,11 @@ export class LogChain {
   }
 
   /**
-   * Before a commit: what the last frame that is known tells, if nobody has written behind it and the log is long enough to have it.
+   * Before a commit: the content of the last known frame, if nobody has written behind it and the log is long enough to have it.
    *
    * @param frames how many frames SQLite says the log has
    * @param bytes how long the log is
-   * @returns undefined if this doesn't tell: {@link walk} does
+   * @returns undefined if this check can't tell; use {@link walk} then
    */
   untouched(frames: number, bytes: number): Commit | undefined {
     const last = this.#last;
@@ -79,11 +82,11 @@ export class LogChain {
   }
 
   /**
-   * After a commit of this process: the frame that ends it becomes the one that is known, if the one before is still there. A cut in the
-   * meantime has changed one of the two.
+   * After a commit of this process: the commit's last frame becomes the known one, if the previous one is still there. A cut in
+   * the meantime has changed one of the two.
    *
    * @param frames how many frames SQLite says the log has
-   * @returns undefined if this doesn't tell: {@link walk} does
+   * @returns undefined if this check can't tell; use {@link walk} then
    */
   committed(frames: number): Commit | undefined {
     const last = this.#last;
@@ -104,7 +107,7 @@ export class LogChain {
     return reading(this.#path, (log) => this.#walk(log, frames));
   }
 
-  /** The pages that stand in the frames after the first `after` ones, up to `frames`. */
+  /** The pages in the frames after the first `after` ones, up to `frames`. */
   pagesBehind(after: number, frames: number): ReadonlySet<number> | undefined {
     return reading(this.#path, (log) => {
       const pages = new Set<number>();
@@ -153,7 +156,7 @@ export class LogChain {
     return readSync(log, spare, 0, bytes.length, at) === bytes.length && spare.equals(bytes);
   }
 
-  /** Takes a frame for the last one, if it ends a commit and the log was not reset before it. */
+  /** Makes a frame the last known one, if it completes a commit and the log was not reset before it. */
   #adopts(log: number, frames: number, { bytes: before }: LastFrame): boolean {
     const bytes = this.#spare;
     const at = HEADER_BYTES + (frames - 1) * bytes.length;
@@ -192,7 +195,7 @@ export class LogChain {
     return true;
   }
 
-  /** The place behind a frame, as far as the frame itself tells. */
+  /** The place behind a frame, trusting the frame itself. */
   #onFaith(log: number, frames: number, frameBytes: number): Place | undefined {
     const frame = Buffer.alloc(FRAME_HEADER_BYTES);
     const at = HEADER_BYTES + (frames - 1) * frameBytes;
@@ -202,7 +205,7 @@ export class LogChain {
   }
 }
 
-/** SQLite's checksum, continued over so many bytes; `words` are in the byte order of the log. */
+/** SQLite's checksum, continued over this many bytes; `words` are in the byte order of the log. */
 function summed([left, right]: Sum, words: Int32Array, start: number, bytes: number): Sum {
   let [a, b] = [left, right];
   const end = (start + bytes) / 4;
@@ -213,7 +216,7 @@ function summed([left, right]: Sum, words: Int32Array, start: number, bytes: num
   return [a, b];
 }
 
-/** Undefined where it can't be read: SQLite has it open, and will tell. */
+/** Undefined if it can't be read: SQLite has it open, and will report the problem. */
 function reading<T>(path: string, read: (log: number) => T): T | undefined {
   let log: number | undefined;
   try {

@@ -7,7 +7,7 @@ import { sqliteMigrations } from "./migrations.generated";
 const newest = sqliteMigrations.at(-1)?.version ?? 0;
 const VERSIONS = `CREATE TABLE IF NOT EXISTS langgraph_migrations (
   version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL, checksum TEXT NOT NULL) STRICT`;
-/** Names that are no columns are an error as long as their quotes are those of names. */
+/** Without quotes, a missing column is an error. SQLite takes an unknown name in double quotes for a string. */
 const NEWEST =
   "SELECT m.version, m.name, m.applied_at, m.checksum FROM langgraph_migrations AS m ORDER BY m.version DESC LIMIT 1";
 const RECORD = "INSERT INTO langgraph_migrations (version, name, applied_at, checksum) VALUES (?, ?, ?, ?)";
@@ -19,10 +19,10 @@ export interface Migration {
 }
 
 /**
- * Brings the schema of an open database to the newest version, or leaves it as it is.
+ * Brings the schema of an open database to the newest version, or leaves it unchanged.
  *
- * One IMMEDIATE transaction, and in it each version row before its statements: a second process that opens the same new file waits
- * for the lock, then finds the rows and has nothing to do. A crash in the middle leaves the old schema.
+ * One IMMEDIATE transaction writes each version row before running its statements. A second process that opens the same new file
+ * waits for the lock, then finds the rows and has nothing to do. A crash in the middle leaves the old schema.
  *
  * @param migrations others than those of the package only in tests, which look ahead to the next one
  */
@@ -41,7 +41,7 @@ export function migrate(db: SqliteDatabase, migrations: readonly Migration[] = s
   }).immediate();
 }
 
-/** Over what was applied, text and all, and when. */
+/** Covers the applied migration, including its text, and the time. */
 export function migrationChecksum({ version, name, sql }: Migration, appliedAt: string): string {
   return createHash("sha256")
     .update(JSON.stringify([version, name, sql, appliedAt]))
@@ -52,25 +52,25 @@ function versionOf(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0;
 }
 
-/** Whether the schema surely is the newest: one question, where {@link checkSchema} asks several. */
+/** Whether the schema surely is the newest: one query, where {@link checkSchema} needs several. */
 export function isNewest(db: SqliteDatabase): boolean {
   try {
     const row = db.prepare(NEWEST).get() as { version: unknown } | undefined;
     return row?.version === newest;
   } catch (error) {
-    // There is no such table, or it is not ours.
+    // The table doesn't exist, or isn't ours.
     if (sqliteCode(error) !== "SQLITE_ERROR") throw error;
     return false;
   }
 }
 
 /**
- * The version of the file's schema. Only looks, so that a file can be refused before anything about it has changed.
+ * The version of the file's schema. Only reads, so that a file can be refused before anything in it has changed.
  *
  * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT if a name that the outstanding migrations need is taken
  */
 export function checkSchema(db: SqliteDatabase, migrations: readonly Migration[] = sqliteMigrations): number {
-  // In a transaction, because another process may be migrating between two looks.
+  // In a transaction, because another process may migrate between two reads.
   return db.transaction(() => look(db, migrations))() as number;
 }
 

@@ -16,7 +16,7 @@ const SAVEPOINT = "langgraph_turns";
 
 export interface OpenOptions {
   readonly?: boolean;
-  /** How long SQLite itself waits for a lock, with the event loop standing still, milliseconds. */
+  /** How long SQLite itself waits for a lock, in milliseconds. It blocks the event loop. */
   timeout?: number;
 }
 
@@ -27,7 +27,7 @@ type NodeBackup = (
 ) => Promise<number>;
 export type DatabaseSync = new (path: string, options: { readOnly?: boolean; timeout?: number }) => NodeSqliteDatabase;
 
-/** A `DatabaseSync` of `node:sqlite` behind the interface of better-sqlite3, which the rest of the store is written for. */
+/** Adapts a `DatabaseSync` of `node:sqlite` to the interface of better-sqlite3, which the rest of the store uses. */
 export class NodeDatabase implements SqliteDatabase {
   readonly name: string;
   readonly readonly: boolean;
@@ -35,7 +35,7 @@ export class NodeDatabase implements SqliteDatabase {
   readonly #db: NodeSqliteDatabase;
   readonly #controls = new Map<string, NodeStatement>();
 
-  /** @param known what only who opened it knows; of a handle that users bring SQLite is asked */
+  /** @param known what only the opener of a file knows; for a user's handle, SQLite is asked */
   constructor(db: NodeSqliteDatabase, known?: { name: string; readonly: boolean }) {
     this.#db = db;
     const location = db.isOpen ? (db.location() ?? "") : "";
@@ -44,13 +44,16 @@ export class NodeDatabase implements SqliteDatabase {
     this.readonly = known?.readonly ?? (db.isOpen && isReadonly(db));
   }
 
-  /** Opens a file as better-sqlite3 opens it. @throws TypeError if its folder does not exist; what SQLite throws, with its code */
+  /**
+   * Opens a file the way better-sqlite3 does.
+   * @throws TypeError if its folder does not exist; SQLite's errors, with their codes
+   */
   static open(DatabaseSync: DatabaseSync, path: string, { readonly = false, timeout = 0 }: OpenOptions): NodeDatabase {
     const name = path.trim();
     if (name !== MEMORY && !existsSync(dirname(name))) {
       throw new TypeError("Cannot open database because the directory does not exist");
     }
-    // `node:sqlite` takes a path that begins with "file:" for a URI, an absolute one never does.
+    // `node:sqlite` takes a path that begins with "file:" for a URI, but never an absolute path.
     const file = name === MEMORY ? name : resolve(name);
     try {
       return new NodeDatabase(new DatabaseSync(file, { readOnly: readonly, timeout }), { name, readonly });
@@ -59,12 +62,18 @@ export class NodeDatabase implements SqliteDatabase {
     }
   }
 
-  /** Another connection to a file, of the same class, which can only read. @throws what SQLite throws, with its code */
+  /**
+   * Another, read-only connection to a file, of the same class.
+   * @throws SQLite's errors, with their codes
+   */
   beside(path: string): NodeDatabase {
     return NodeDatabase.open(this.#db.constructor as DatabaseSync, path, { readonly: true });
   }
 
-  /** Steps of 256 pages on another thread, whatever `progress` returns. @throws what `progress` or SQLite throws */
+  /**
+   * Copies 256 pages per step on another thread, no matter what `progress` returns.
+   * @throws what `progress` or SQLite throws
+   */
   async backup(path: string, { progress }: { progress: (done: BackupPages) => number }): Promise<void> {
     const sqlite = process.getBuiltinModule("node:sqlite") as unknown as { backup: NodeBackup };
     let failure: { error: unknown } | undefined;
@@ -129,7 +138,7 @@ export class NodeDatabase implements SqliteDatabase {
     return this;
   }
 
-  /** One within another is a savepoint: if it throws, what it did is undone, and only that. */
+  /** A nested transaction is a savepoint: if it throws, only its own changes are undone. */
   #transact(begin: string, fn: () => unknown): unknown {
     const nested = this.inTransaction;
     this.#control(nested ? `SAVEPOINT ${SAVEPOINT}` : begin);
@@ -141,7 +150,7 @@ export class NodeDatabase implements SqliteDatabase {
       this.#control(nested ? `RELEASE ${SAVEPOINT}` : "COMMIT");
       return result;
     } catch (error) {
-      // SQLite ends the whole transaction by itself after some errors, a full disk for one.
+      // SQLite rolls back the whole transaction by itself after some errors, for example a full disk.
       if (this.inTransaction) {
         this.#control(nested ? `ROLLBACK TO ${SAVEPOINT}` : "ROLLBACK");
         if (nested) this.#control(`RELEASE ${SAVEPOINT}`);
@@ -162,17 +171,17 @@ export class NodeDatabase implements SqliteDatabase {
 
 type Row = Record<string, unknown>;
 
-/** A statement of `node:sqlite` that takes and gives what one of better-sqlite3 does. */
+/** A `node:sqlite` statement with the inputs and outputs of a better-sqlite3 statement. */
 class NodeStatement implements SqliteStatement {
   readonly #statement: NodeSqliteStatement;
-  /** Whether running it twice is running it once. */
+  /** Whether running it twice has the same effect as running it once. */
   readonly #onlyReads: boolean;
   #arrays = false;
 
   constructor(statement: NodeSqliteStatement, sql: string) {
     this.#statement = statement;
     this.#onlyReads = !/\breturning\b/i.test(sql);
-    // The handle may be a user's who chose other defaults for its statements.
+    // The handle may belong to a user who chose other defaults for its statements.
     statement.setAllowBareNamedParameters(true);
     statement.setReturnArrays(false);
     statement.setReadBigInts(!this.#onlyReads);
@@ -203,8 +212,8 @@ class NodeStatement implements SqliteStatement {
   }
 
   /**
-   * Integers beyond 2^53 make `node:sqlite` throw; better-sqlite3 gives the nearest number. This package writes none, but it must be
-   * able to look at rows that somebody else changed, to say what is wrong with them.
+   * For integers beyond 2^53, `node:sqlite` throws and better-sqlite3 returns the nearest number. This package writes none. But
+   * it must be able to read rows that somebody else changed, to report what is wrong with them.
    */
   #reading<T>(read: () => T): T {
     try {
@@ -222,7 +231,7 @@ class NodeStatement implements SqliteStatement {
     }
   }
 
-  /** A row as better-sqlite3 gives it: of Object.prototype, blobs as Buffers. */
+  /** A row as better-sqlite3 returns it: with Object.prototype, and blobs as Buffers. */
   #known(row: unknown): unknown {
     if (this.#arrays) return (row as unknown[]).map(known);
     const plain: Row = {};
@@ -236,12 +245,12 @@ function known(value: unknown): unknown {
   return ArrayBuffer.isView(value) ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value;
 }
 
-/** Not every version of Node binds undefined. */
+/** Some versions of Node don't bind undefined. */
 function bound(parameters: readonly unknown[]): readonly unknown[] {
   return parameters.includes(undefined) ? parameters.map((value) => value ?? null) : parameters;
 }
 
-/** By what it can do: a user's handle may come from another realm, or from a class of theirs around it. */
+/** Checks what it can do: a user's handle may come from another realm, or be wrapped in their own class. */
 export function isNodeDatabase(value: unknown): value is NodeSqliteDatabase {
   if (typeof value !== "object" || value === null || !("isTransaction" in value)) return false;
   const { prepare, exec, location, close, isOpen } = value as Partial<NodeSqliteDatabase>;
@@ -249,8 +258,8 @@ export function isNodeDatabase(value: unknown): value is NodeSqliteDatabase {
 }
 
 /**
- * `node:sqlite` does not tell, and trying to write would need the lock. But the program that SQLite makes of BEGIN IMMEDIATE begins
- * a write transaction on the main database (0) only where it may write.
+ * `node:sqlite` doesn't tell, and trying to write would need the lock. But SQLite compiles BEGIN IMMEDIATE into a program that
+ * starts a write transaction on the main database (0) only if it may write.
  */
 function isReadonly(db: NodeSqliteDatabase): boolean {
   const explain = "EXPLAIN BEGIN IMMEDIATE";

@@ -1,6 +1,6 @@
 /**
- * The result codes of SQLite (sqlite.org/rescode.html), the extended ones under their primary one: `PRIMARY | (n << 8)` for the n-th,
- * counted from 1. A hole is an empty name.
+ * The result codes of SQLite (sqlite.org/rescode.html). Extended codes follow their primary one: the n-th is `PRIMARY | (n <<
+ * 8)`, counted from 1. An empty name is an unused number.
  */
 const CODES: readonly (readonly [code: number, name: string, extended?: string])[] = [
   [1, "ERROR", "MISSING_COLLSEQ RETRY SNAPSHOT RESERVESIZE KEY UNABLE"],
@@ -48,7 +48,7 @@ const NAMES: ReadonlyMap<number, string> = new Map(
   }),
 );
 
-/** An error of SQLite under `node:sqlite`, with the code that better-sqlite3 gives it. */
+/** An SQLite error of `node:sqlite`, with the code that better-sqlite3 gives it. */
 export class NodeSqliteError extends Error {
   readonly code: string;
 
@@ -60,15 +60,15 @@ export class NodeSqliteError extends Error {
 }
 
 /**
- * What `node:sqlite` threw, as better-sqlite3 would throw it. What does not come from SQLite (a wrong type, a closed handle) passes.
- * Told by what it has: in a realm of its own, jest's for one, a class of Node's is another class.
+ * An error of `node:sqlite`, in the form that better-sqlite3 throws. Errors that don't come from SQLite (a wrong type, a closed
+ * handle) are returned unchanged. Recognised by its properties: in another realm, such as jest's, Node's classes differ.
  */
 export function sqliteFailure(error: unknown): unknown {
   const { errcode } = (error ?? {}) as { errcode?: unknown };
   return typeof errcode === "number" ? new NodeSqliteError(sqliteCodeName(errcode), error as { message: string }) : error;
 }
 
-/** The name of a result code; a code of a SQLite to come goes by its primary one. */
+/** The name of a result code. A code of a future SQLite gets the name of its primary code. */
 export function sqliteCodeName(code: number): string {
   return NAMES.get(code) ?? NAMES.get(code & 0xff) ?? `UNKNOWN_SQLITE_ERROR_${code}`;
 }

@@ -4,7 +4,7 @@ import type { SqliteDatabase, SqliteStatement } from "./driver";
 import { directoryGiven, translated } from "./failures";
 import { openDatabase } from "./open-database";
 
-/** A reader in WAL mode waits for nobody; this is for the moment in which another process opens or closes the file. */
+/** A reader in WAL mode waits for nobody. This covers the moment in which another process opens or closes the file. */
 const WAIT_MS = 50;
 const TABLES = {
   checkpoints: ["thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint", "metadata"],
@@ -25,11 +25,11 @@ const ORPHANS = `SELECT count(*) AS count FROM writes AS w WHERE w.thread_id = ?
   WHERE c.thread_id = w.thread_id AND c.checkpoint_ns = w.checkpoint_ns AND c.checkpoint_id = w.checkpoint_id)`;
 
 /**
- * Opens a file that LangGraph's own `SqliteSaver` wrote, read-only: the database is never changed, even if another process writes
- * it at the same time.
+ * Opens a file of LangGraph's own `SqliteSaver` read-only: the database is never changed, even while another process writes to
+ * it.
  *
- * @throws {TurnsError} STORE_UNAVAILABLE for a missing file or one that cannot be read,
- * NOT_A_DATABASE, SCHEMA_CONFLICT if `checkpoints` or `writes` or one of their columns is missing
+ * @throws {TurnsError} STORE_UNAVAILABLE for a missing file or one that cannot be read, NOT_A_DATABASE, SCHEMA_CONFLICT if
+ *   `checkpoints` or `writes` or one of their columns is missing
  */
 export function openOfficialFile(file: string): OfficialSource {
   let db: SqliteDatabase;

@@ -8,33 +8,33 @@ import { statSync } from "node:fs";
 export const DRIVERS = ["better-sqlite3", "node:sqlite"] as const;
 export type DriverName = (typeof DRIVERS)[number];
 
-/** The first Node whose SQLite passes; for words only, what counts is what it does. */
+/** The first Node whose SQLite passes. For messages only: the check itself tries what SQLite does. */
 const SUITABLE_NODE = "24.16";
 
 type Open = (path: string, options: OpenOptions) => SqliteDatabase;
 type BetterSqlite3 = new (path: string, options?: OpenOptions) => SqliteDatabase;
 
-/** Each gives the function that opens files, or throws why there is none. */
+/** Each returns the function that opens files, or throws the reason why there is none. */
 const LOADERS: Readonly<Record<DriverName, () => Open>> = { "better-sqlite3": betterSqlite3, "node:sqlite": nodeSqlite };
-/** Looked for once: that takes longer than opening a file. */
+/** Looked up once: that takes longer than opening a file. */
 let better: BetterSqlite3 | undefined;
-/** The classes of `node:sqlite` that were tried, and work. */
+/** The classes of `node:sqlite` that were checked and work. */
 const WORKING = new WeakSet<object>();
 
 /**
- * Opens a database file with the driver that was asked for, or with the first that is there.
+ * Opens a database file with the requested driver, or with the first one that is installed.
  *
- * @throws {TurnsError} DRIVER_UNAVAILABLE; and, untranslated, what the driver throws about the file
+ * @throws {TurnsError} DRIVER_UNAVAILABLE; and, untranslated, the driver's errors about the file
  */
 export function openDatabase(path: string, { driver, ...options }: OpenOptions & { driver?: DriverName } = {}): SqliteDatabase {
   return opener(driver)(path, options);
 }
 
 /**
- * Another connection to a file that is open, by the same driver, which can only read. Of another driver it would be another SQLite, and
- * two of them in one process don't see each other's locks.
+ * Another, read-only connection to an open file, by the same driver. Another driver would bring a second SQLite, and two SQLites
+ * in one process don't see each other's locks.
  *
- * @throws untranslated, what the driver throws
+ * @throws the driver's errors, untranslated
  */
 export function openBeside(db: SqliteDatabase, path: string): SqliteDatabase {
   if (db instanceof NodeDatabase) return db.beside(path);
@@ -43,10 +43,11 @@ export function openBeside(db: SqliteDatabase, path: string): SqliteDatabase {
 }
 
 /**
- * A connection that sees the database as it is now until it is closed. Writers, here and elsewhere, neither wait for it nor make it start
- * again; the write-ahead log grows meanwhile. A database in memory can only be read by its own connection, which is returned then.
+ * A connection that sees the database as it is now until it is closed. Writers, in this process and in others, neither wait for
+ * it nor make it start again; the write-ahead log grows meanwhile. A database in memory can only be read by its own connection,
+ * so that one is returned.
  *
- * @throws untranslated, what the driver throws
+ * @throws the driver's errors, untranslated
  */
 export function snapshotOf(db: SqliteDatabase): SqliteDatabase {
   if (db.memory) return db;
@@ -82,13 +83,13 @@ function betterSqlite3(): Open {
 function loadedBetterSqlite3(): BetterSqlite3 {
   const loaded = ownRequire()("better-sqlite3") as BetterSqlite3 | { default: BetterSqlite3 };
   const Database = "default" in loaded ? loaded.default : loaded;
-  // Its binary is loaded with the first database: one that is missing, or was compiled for another Node, shows only then.
+  // Its binary is loaded with the first database. A missing one, or one compiled for another Node, shows only then.
   new Database(":memory:").close();
   return Database;
 }
 
 function nodeSqlite(): Open {
-  // Only asked for, never imported: a Node that has none must load this package too.
+  // Only looked up, never imported: this package must load in a Node without it too.
   const sqlite = process.getBuiltinModule?.("node:sqlite") as { DatabaseSync: DatabaseSync } | undefined;
   if (sqlite === undefined) throw new Error(`Node ${process.versions.node} has none`);
   if (!WORKING.has(sqlite.DatabaseSync)) refuseOld(sqlite.DatabaseSync);
@@ -105,14 +106,20 @@ function refuseOld(Database: DatabaseSync): void {
   }
 }
 
-/** Brings a handle of `node:sqlite` behind the store's interface. @throws {TurnsError} DRIVER_UNAVAILABLE if its Node is too old */
+/**
+ * Adapts a `node:sqlite` handle to the store's interface.
+ * @throws {TurnsError} DRIVER_UNAVAILABLE if its Node is too old
+ */
 export function nodeDatabase(handle: NodeSqliteDatabase): NodeDatabase {
   const db = new NodeDatabase(handle);
   if (db.open && !keepsTexts(db)) throw unavailable("node:sqlite", [{ driver: "node:sqlite", error: tooOld() }]);
   return db;
 }
 
-/** That of Node 22, and of 24 up to 24.15, ends a text that it reads at its first NUL character: it would give back something else than was saved. */
+/**
+ * The SQLite of Node 22, and of Node 24 up to 24.15, cuts a text at its first NUL character when reading. It would return
+ * something other than what was saved.
+ */
 function keepsTexts(db: NodeDatabase): boolean {
   const text = "a\0b";
   return (db.prepare("SELECT ? AS text").get(text) as { text: unknown }).text === text;
@@ -134,7 +141,7 @@ function unavailable(wanted: DriverName | undefined, tried: readonly { driver: D
   });
 }
 
-/** Without the list of folders that a loader appends, and without what announces it. */
+/** Without the list of folders that a loader appends, and without its introduction. */
 function firstLine(error: unknown): string {
   const { message } = (error ?? {}) as { message?: unknown };
   const [first = ""] = (typeof message === "string" ? message : String(error)).split("\n", 1);
@@ -148,8 +155,9 @@ export function pathOf(db: SqliteDatabase): string {
 }
 
 /**
- * Refuses a file that has several names, before anything of it is read. SQLite finds the write-ahead log by the name: under a second name
- * there is a second log, and what either holds destroys the other's pages. A saver that has the file open continues.
+ * Refuses a file that has several names, before anything of it is read. SQLite finds the write-ahead log by the file's name. A
+ * second name means a second log, and each log's content destroys the other's pages. A saver that already has the file open
+ * continues.
  *
  * @throws {TurnsError} STORE_UNAVAILABLE
  */

@@ -12,15 +12,15 @@ interface Lengths {
 }
 
 /**
- * Refuses what would be lost: what is written into a file that isn't there any more, or behind a hole in it or in its log.
+ * Refuses writes that would be lost: into a file that isn't there any more, or behind a hole in the file or its log.
  *
- * A file that is no longer where it was opened is noticed by its number. SQLite goes on in the file that it has open, also
- * when that one was deleted, replaced or moved, or when its write-ahead log was: what is saved then is lost with the process, and nobody
- * is told. A file that is open keeps its number, so equal numbers mean the same file.
+ * A file that is no longer where it was opened is recognised by its number. SQLite continues in its open file even if that file,
+ * or its write-ahead log, was deleted, replaced or moved. Everything saved then is silently lost with the process. An open file
+ * keeps its number, so equal numbers mean the same file.
  */
 export class OpenedFile {
   readonly #db: SqliteDatabase;
-  /** Undefined for a database in memory, and where there never was a file under its name. */
+  /** Undefined for a database in memory, and if there never was a file under its name. */
   readonly #path: string | undefined;
   readonly #file: string | undefined;
   readonly #logPath: string;
@@ -41,27 +41,30 @@ export class OpenedFile {
   }
 
   /**
-   * To be asked before something is written, and after it has been committed, before anybody is told so.
+   * Call it before each write. Call it again after the commit, before anybody is told.
    *
-   * @param committed whether it was: then the refusal says that nobody knows whether that is there
+   * @param committed whether it is the second call: then the refusal says that the outcome of the commit is unknown
    * @throws {TurnsError} STORE_UNAVAILABLE
    */
   refuseLost(committed = false): void {
     this.#cuts.refuseCut(committed, this.#refuseAnother());
   }
 
-  /** {@link refuseLost} before the log is moved into the file: a glance isn't enough then. @throws {TurnsError} STORE_UNAVAILABLE */
+  /**
+   * {@link refuseLost} before the log is moved into the file: a quick check isn't enough then.
+   * @throws {TurnsError} STORE_UNAVAILABLE
+   */
   refuseMoving(): void {
     this.#refuseAnother();
     this.#cuts.refuseCut();
   }
 
-  /** Closes the database. What was cut stays as it is: SQLite moves no log into the file. */
+  /** Closes the database. A cut file stays as it is: SQLite moves no log into it. */
   close(): void {
     this.#cuts.close();
   }
 
-  /** @returns how long the file and its log are, undefined if that isn't known */
+  /** @returns the lengths of the file and its log, undefined if they aren't known */
   #refuseAnother(): Lengths | undefined {
     const path = this.#path;
     if (path === undefined) return undefined;
@@ -76,7 +79,7 @@ export class OpenedFile {
     const found = lookedAt(this.#logPath);
     const log = identityIn(found);
     if (log === UNTOLD) return found;
-    // A handle that its owner has taken out of WAL mode has no log any more.
+    // A handle that its owner has taken out of WAL mode no longer has a log.
     if (this.#log !== undefined && log !== this.#log && this.#db.pragma("journal_mode", { simple: true }) === "wal") {
       throw another(this.#logPath, log === undefined ? "is gone" : "was replaced", LOG_REMEDY);
     }
@@ -85,7 +88,7 @@ export class OpenedFile {
   }
 }
 
-/** The system does not tell. */
+/** The system doesn't tell. */
 const UNTOLD = "";
 const MISSING_IS_UNDEFINED = { throwIfNoEntry: false } as const;
 const FILE_REMEDY =
@@ -93,7 +96,9 @@ const FILE_REMEDY =
 const LOG_REMEDY =
   "The log was deleted or replaced while the database was open, and nothing was saved since. Close this saver, which brings the log's contents into the file, before anybody else opens it; then open a new saver.";
 
-/** Undefined if there is no such file, {@link UNTOLD} where it cannot be looked at: SQLite has it open, and will tell. */
+/**
+ * Undefined if there is no such file; {@link UNTOLD} if it can't be inspected: SQLite has it open, and will report the problem.
+ */
 function lookedAt(path: string): Stats | typeof UNTOLD | undefined {
   try {
     return statSync(path, MISSING_IS_UNDEFINED);
@@ -102,7 +107,7 @@ function lookedAt(path: string): Stats | typeof UNTOLD | undefined {
   }
 }
 
-/** How long a file is; undefined where there is none, or it cannot be looked at. */
+/** The length of a file; undefined if it doesn't exist or can't be inspected. */
 export function sizeOf(path: string): number | undefined {
   const found = lookedAt(path);
   return typeof found === "object" ? found.size : undefined;
@@ -126,10 +131,10 @@ function another(path: string, found: string, remedy: string): TurnsError {
 
 /** The first SQLite that tells how far its log goes without moving it into the file. Both drivers have a newer one. */
 const TELLS_SINCE = [3, 51];
-/** Looks at a log that others write to meanwhile. Two in a row that find the same decide. */
+/** How often to look at a log that others write to meanwhile. Two equal results in a row decide. */
 const LOOKS_MAX = 20;
 
-/** How far SQLite says the log goes, and how much of it has been moved into the file. In frames, each of which holds a page. */
+/** How far SQLite says the log goes, and how much of it has been moved into the file. Counted in frames; each holds a page. */
 interface Told {
   frames: number;
   moved: number;
@@ -142,28 +147,29 @@ interface Fault {
 }
 
 /**
- * Notices that the file or its write-ahead log has been cut while it was open. SQLite doesn't: it keeps what it has read, writes on
- * behind the hole, and moves a log with holes into the file when it is closed.
+ * Notices that the file or its write-ahead log has been cut while it was open. SQLite doesn't: it keeps what it has read, writes
+ * on behind the hole, and moves a log with holes into the file when it is closed.
  *
- * Two things hold at any moment in which the log is not being reset:
+ * Two things hold whenever the log is not being reset:
  * - the log has every frame that SQLite says it has, and each frame's checksum continues the one before;
  * - every page of the database is in the file, or in a frame of the log that has not been moved into the file yet.
  *
- * So the file may get shorter (a vacuum), and so may the log (a truncating checkpoint, `journal_size_limit`), by any process.
+ * So any process may shorten the file (a vacuum) and the log (a truncating checkpoint, `journal_size_limit`).
  *
- * Mostly nobody else has written, and a glance tells both: at the lengths before a commit, at two frames after it (decision 18).
+ * Usually nobody else has written, and a quick check confirms both: by the lengths before a commit, by two frames after it
+ * (decision 18).
  */
 class CutWatch {
   readonly #db: SqliteDatabase;
   readonly #path: string;
   readonly #ask: (() => unknown) | undefined;
   readonly #log: LogChain;
-  /** As the file was last found to be long enough for a part of its pages, while the log had the rest. */
+  /** The state in which the file was last found long enough for a part of its pages, while the log had the rest. */
   #seen = "";
-  /** How long the file was when nothing was wrong. */
+  /** The length of the file when nothing was wrong. */
   #bytes: number;
   #refusal: TurnsError | undefined;
-  /** Holds a lock on a file that was cut: closing the last connection would move the log into it. */
+  /** Holds a lock on a file that was cut, because closing the last connection would move the log into it. */
   #guard: SqliteDatabase | undefined;
 
   /** @param path where SQLite has the file open; empty for a database in memory */
@@ -178,11 +184,11 @@ class CutWatch {
   }
 
   /**
-   * To be asked before something is written, and after it has been committed, before anybody is told so. Once it has thrown it always
-   * throws. Says nothing within a transaction.
+   * Call it before each write. Call it again after the commit, before anybody is told. Once it has thrown it always throws. It
+   * never throws within a transaction.
    *
-   * @param committed whether it was: then the refusal says that nobody knows whether that is there
-   * @param lengths those of the file and its log just now: then a glance may be enough
+   * @param committed whether it is the second call: then the refusal says that the outcome of the commit is unknown
+   * @param lengths the current lengths of the file and its log: then a quick check may be enough
    * @throws {TurnsError} STORE_UNAVAILABLE
    */
   refuseCut(committed = false, lengths?: Lengths): void {
@@ -195,7 +201,7 @@ class CutWatch {
     throw this.#refusal;
   }
 
-  /** Closes the database. What was cut stays as it is: SQLite moves no log into the file. */
+  /** Closes the database. A cut file stays as it is: SQLite moves no log into it. */
   close(): void {
     const db = this.#db;
     try {
@@ -209,7 +215,7 @@ class CutWatch {
     this.#guard = undefined;
   }
 
-  /** Whether a glance is enough. It costs some microseconds; a whole look costs as much per frame. */
+  /** Whether a quick check is enough. It takes some microseconds; a full check takes as much per frame. */
   #isSeenWhole(committed: boolean, lengths: Lengths): boolean {
     if (this.#ask === undefined || this.#db.inTransaction) return true;
     try {
@@ -226,13 +232,13 @@ class CutWatch {
     try {
       return this.#lookedFor();
     } catch (error) {
-      // What is committed must not be tried again because it couldn't be looked at.
+      // A commit must not be retried only because it couldn't be checked.
       if (committed) return undefined;
       throw error;
     }
   }
 
-  /** Another process may have reset the log between the steps of one look, so it takes two that find the same. */
+  /** Another process may have reset the log between the steps of one look, so two equal results are needed. */
   #lookedFor(): Fault | undefined {
     let former = "";
     for (let look = 0; look < LOOKS_MAX; look += 1) {
@@ -246,7 +252,7 @@ class CutWatch {
     return undefined;
   }
 
-  /** Undefined where SQLite doesn't tell. */
+  /** Undefined if SQLite doesn't tell. */
   #told(): Told | undefined {
     if (this.#ask === undefined || this.#db.inTransaction) return undefined;
     const [busy, frames, moved] = this.#ask() as [number, number, number];
@@ -279,7 +285,7 @@ class CutWatch {
 
   #faultOfFile(told: Told, { pages, pageBytes, generation }: Commit, bytes = sizeOf(this.#path)): Fault | undefined {
     if (bytes === undefined) return undefined;
-    // SQLite deletes the log of an empty file when it opens that, whatever the log holds.
+    // When SQLite opens an empty file, it deletes the log, no matter what the log holds.
     if (bytes === 0) return { file: this.#path, expected: `at least ${pageBytes} bytes, its first page`, found: "0" };
     if (bytes >= pages * pageBytes) {
       this.#bytes = bytes;
@@ -311,16 +317,16 @@ function tells(db: SqliteDatabase): boolean {
 }
 
 /**
- * A second connection, which can only read and therefore never moves a log. As long as it is open, the first one is not the last, also
- * if it is closed by the end of the process.
+ * A second, read-only connection, which therefore never moves a log. While it is open, the first connection isn't the last one,
+ * even if the end of the process closes it.
  */
 function guarded(db: SqliteDatabase, path: string): SqliteDatabase | undefined {
-  // SQLite deletes the log of an empty file when it opens that.
+  // When SQLite opens an empty file, it deletes the log.
   if (sizeOf(path) === 0) return undefined;
   let guard: SqliteDatabase | undefined;
   try {
     guard = openBeside(db, path);
-    // What it reads is of no interest, and may be damaged: it has its lock.
+    // The result doesn't matter, and may be damaged: the read takes the lock.
     guard.prepare("SELECT 1 FROM sqlite_schema").get();
   } catch {
     // With a lock or without.
@@ -328,7 +334,10 @@ function guarded(db: SqliteDatabase, path: string): SqliteDatabase | undefined {
   return guard;
 }
 
-/** SQLite leaves the log alone if the file isn't where it was opened. It is empty, so nothing is at stake should the process die here. */
+/**
+ * Closes the database while the file is elsewhere: then SQLite leaves the log alone. The file is empty, so nothing is lost if the
+ * process dies here.
+ */
 function closedAside(db: SqliteDatabase, path: string): void {
   const aside = `${path}.closing`;
   let isAside = false;
@@ -336,7 +345,7 @@ function closedAside(db: SqliteDatabase, path: string): void {
     renameSync(path, aside);
     isAside = true;
   } catch {
-    // Where that is refused, it is closed where it is.
+    // If moving is refused, it is closed in place.
   }
   try {
     db.close();

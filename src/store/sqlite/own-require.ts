@@ -1,14 +1,14 @@
-// Not `createRequire` by its name: webpack takes calls of that away.
+// Not `createRequire` by its name, because webpack rewrites calls to that.
 import module from "node:module";
 import { isAbsolute } from "node:path";
 
 /**
- * `require` from where this package lies, so that a driver which may not be there can be loaded when it is needed, synchronously, in
- * both builds, and found where the user's package manager put it for us.
+ * `require` from the location of this package. An optional driver can so be loaded on demand, synchronously, in both builds, and
+ * is found where the user's package manager put it for us.
  *
- * The one place that knows its own file: CommonJS has `__filename`, also where a bundler made CommonJS of our ES modules and left
- * `import.meta` empty; ES modules have `import.meta.url`. Where the program itself is a text (`node -e`, a worker of `eval: true`),
- * all its modules see a global `__filename` that is no path.
+ * This is the only place that knows its own file. CommonJS has `__filename`, even if a bundler made CommonJS of our ES modules
+ * and left `import.meta` empty. ES modules have `import.meta.url`. If the program itself is a text (`node -e`, a worker with
+ * `eval: true`), all its modules see a global `__filename` that isn't a path.
  *
  * @throws if a bundler made ES modules of our CommonJS and gave them no `__filename`
  */
@@ -18,13 +18,13 @@ export function ownRequire(): (id: string) => unknown {
   return module.createRequire(here);
 }
 
-/** Each is asked for in a `try`: webpack takes `__filename` to be there in ES modules, and esbuild warns of an empty `import.meta` elsewhere. */
+/** Each is read in a `try`: webpack assumes `__filename` in ES modules, and esbuild warns of an empty `import.meta` elsewhere. */
 function ownFile(): string | undefined {
   try {
     // eslint-disable-next-line no-restricted-globals -- in CommonJS
     if (typeof __filename === "string" && isAbsolute(__filename)) return __filename;
   } catch {
-    // It isn't there after all.
+    // It doesn't exist after all.
   }
   try {
     // eslint-disable-next-line no-restricted-syntax -- in ES modules

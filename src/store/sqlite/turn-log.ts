@@ -19,16 +19,19 @@ import { type RawTurn, turnValues } from "../turn-rows";
 /** SQLite binds up to 32,766 values in one statement; older builds 999. */
 const IDS_PER_STATEMENT = 900;
 
-/** Not those of a thread that was deleted, nor of a copy that is still being made. */
+/** Excludes turns of a deleted thread, and of a copy that is still being made. */
 const REACHABLE = "(thread IS NULL OR thread NOT IN (SELECT thread FROM langgraph_leftovers))";
 const TURNS = TURN_ROWS.select(`WHERE ${REACHABLE}`);
 const BY_ID = `${TURNS} AND id = ?`;
-/** Of a recorded turn langgraph_tasks has the task and the graph. It has nobody's turns before the task began, and late ones after it ended. */
+/**
+ * langgraph_tasks has the task and the graph of a recorded turn. An interval has nobody else's turns before the task began, and
+ * late ones after it finished.
+ */
 const OF_TASKS = `langgraph_tasks AS t CROSS JOIN langgraph_checkpoints AS c ON c.thread = t.thread AND c.seq > t.seq AND c.task_id = t.task_id`;
 const OF_GRAPH = `(SELECT thread, min(seq) AS seq FROM langgraph_tasks WHERE graph_id = ?1 GROUP BY thread) AS t
   CROSS JOIN langgraph_checkpoints AS c ON c.thread = t.thread AND c.seq > t.seq AND c.graph_id = ?1`;
 const NEWEST_OWN = "(SELECT max(rowid) FROM langgraph_checkpoints WHERE thread IS NULL AND graph_id = ?1)";
-/** If threads have turns of the graph, the newest rows are looked at first: mostly one of the first is of the graph. */
+/** If threads have turns of the graph, the newest rows are searched first: usually one of the first belongs to the graph. */
 const LATEST = `${TURNS} AND graph_id = ?1 AND rowid >= coalesce(${NEWEST_OWN}, 0)
   AND rowid <= CASE WHEN EXISTS (SELECT 1 FROM langgraph_tasks WHERE graph_id = ?1) THEN ${Number.MAX_SAFE_INTEGER} ELSE ${NEWEST_OWN} END
   ORDER BY rowid DESC LIMIT 1`;
@@ -40,14 +43,14 @@ const PRUNE = `DELETE FROM langgraph_checkpoints WHERE rowid IN (SELECT rowid FR
   ORDER BY rowid DESC LIMIT -1 OFFSET ?2) RETURNING thread`;
 const LOWER = "UPDATE langgraph_threads SET turns = turns - ? WHERE thread = ?";
 
-/** A turn that was deleted, with its thread if it was of one. */
+/** A deleted turn, with its thread if it had one. */
 interface Gone {
   thread: number | null;
 }
 
 /** The synchronous queries behind `CheckpointPersister`, on a handle that the caller owns. */
 export class SqliteTurnLog {
-  /** It has no keys. */
+  /** The persister has no keys. */
   readonly awaitsKeys = false;
   readonly #db: SqliteDatabase;
   readonly #session: SqliteSession;
@@ -89,7 +92,7 @@ export class SqliteTurnLog {
     return rows.map((row) => this.#session.now(turnOf(this.#session, row)));
   }
 
-  /** Deletes all rows of these tasks in one transaction and returns how many went. */
+  /** Deletes all rows of these tasks in one transaction. Returns how many were deleted. */
   deleteTasks(taskIds: readonly string[], graphId: string | undefined): number {
     return this.#transaction(() => {
       let deleted = 0;
@@ -100,7 +103,7 @@ export class SqliteTurnLog {
         const bound = [...ids, ...(graphId === undefined ? [] : [graphId])];
         const recorded = `SELECT c.rowid FROM ${OF_TASKS} WHERE t.task_id IN (${placeholders})`;
         for (const which of [`thread IS NULL AND task_id IN (${placeholders})`, `rowid IN (${recorded})`]) {
-          // Not kept: the text differs with the number of ids.
+          // Not cached: the text differs with the number of ids.
           const statement = this.#db.prepare(`DELETE FROM langgraph_checkpoints WHERE ${which}${scope} RETURNING thread`);
           deleted += this.#counted(statement.all(...bound) as Gone[]);
         }
@@ -113,7 +116,10 @@ export class SqliteTurnLog {
     return this.#transaction(() => this.#counted(this.#session.now(this.#session.all<Gone>(PRUNE, graphId, keep))));
   }
 
-  /** Tells the threads that lost turns. @returns how many went, of threads or none */
+  /**
+   * Updates the threads that lost turns.
+   * @returns how many turns were deleted, with or without a thread
+   */
   #counted(gone: readonly Gone[]): number {
     const lost = new Map<number, number>();
     for (const { thread } of gone) if (thread !== null) lost.set(thread, (lost.get(thread) ?? 0) + 1);
@@ -121,13 +127,12 @@ export class SqliteTurnLog {
     return gone.length;
   }
 
-  /** The checkpoint a recorded Thought refers to. */
   checkpointBehind(turn: TurnRow): StoredCheckpoint | undefined {
     if (turn.threadId === undefined || turn.checkpointId === undefined) return undefined;
     return this.#read(getCheckpoint(this.#session, turn.threadId, turn.ns ?? "", turn.checkpointId, NOTHING_REMEMBERED));
   }
 
-  /** What a recorded turn's state refers to, by address. */
+  /** The parts that a recorded turn's state refers to, by address. */
   chunksOf(turn: TurnRow): ReadonlyMap<string, string> {
     if (turn.threadId === undefined) return new Map();
     return this.#read(readChunks(this.#session, turn.threadId, chunkAddresses(turn.serializedState)));
@@ -138,7 +143,7 @@ export class SqliteTurnLog {
     return row === undefined ? undefined : this.#session.now(turnOf(this.#session, row));
   }
 
-  /** What others have changed since is not taken for known. */
+  /** Drops remembered facts that others may have changed. */
   #read<T>(program: Program<T>): T {
     return this.#session.now(this.#session.transaction(program));
   }

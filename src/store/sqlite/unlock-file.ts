@@ -4,8 +4,8 @@ import type { SqliteSession } from "./engine";
 import { foundKeys, storeSecret, wrappedKeys } from "../ops/keys";
 
 /**
- * Makes out with which keys a database is read and written, and gives {@link Sql} its sealing: at once, or when the promise resolves
- * if the keys come from a provider that takes its time.
+ * Determines the keys with which a database is read and written, and gives the session its sealing. That happens at once, or when
+ * the promise resolves if the keys come from an asynchronous provider.
  *
  * @throws {TurnsError} what `resolveKeys` and `unlock` throw; the promise rejects with the same
  */
@@ -25,7 +25,7 @@ export function unlockDatabase(session: SqliteSession, option: EncryptionOption 
   return undefined;
 }
 
-/** Of two processes that open a new file at once, the second finds the secret of the first in its transaction. */
+/** If two processes open a new file at once, the second finds the secret of the first in its transaction. */
 function unlockWith(session: SqliteSession, keys: ResolvedKeys): void {
   const known = session.db.transaction(() => unlock(keys, session.now(foundKeys(session))))() as ReturnType<typeof unlock>;
   if (known.toStore === undefined || session.db.readonly) return session.unlock(known.sealing);

@@ -4,7 +4,7 @@ import { sizeOf } from "./opened-file";
 
 const INCREMENTAL = 2;
 
-/** How large the database is, its write-ahead log included, and how much of it is free. */
+/** The size of the database including its write-ahead log, and how much of it is free. */
 export function spaceOf(db: SqliteDatabase): FileSpace {
   const pageBytes = numberOf(db, "page_size");
   const pages = numberOf(db, "page_count");
@@ -17,14 +17,14 @@ export function spaceOf(db: SqliteDatabase): FileSpace {
   };
 }
 
-/** Gives free pages back to the file system, in one transaction; the file gets smaller with the next {@link checkpointLog}. */
+/** Gives free pages back to the file system, in one transaction. The file gets smaller with the next {@link checkpointLog}. */
 export function giveBackPages(db: SqliteDatabase, pages: number): void {
-  // All rows are asked for: SQLite frees one page a step.
+  // Fetches all rows: SQLite frees one page per step.
   db.pragma(`incremental_vacuum(${pages})`);
 }
 
 /**
- * Brings the log into the file. Readers and writers are not waited for; then the rest comes with the next checkpoint.
+ * Moves the log into the file. It doesn't wait for readers and writers; the rest follows with the next checkpoint.
  *
  * @param truncate empties the log as well
  */
@@ -32,7 +32,7 @@ export function checkpointLog(db: SqliteDatabase, truncate: boolean): void {
   if (!db.inTransaction && !db.readonly) db.pragma(`wal_checkpoint(${truncate ? "TRUNCATE" : "PASSIVE"})`);
 }
 
-/** Writes the whole file anew, so that it gives pages back from then on. Needs as much free disk space as the file has data. */
+/** Rewrites the whole file, so that it can give pages back from then on. Needs as much free disk space as the file has data. */
 export function vacuumFully(db: SqliteDatabase): void {
   db.pragma("auto_vacuum = INCREMENTAL");
   db.exec("VACUUM");

@@ -19,8 +19,8 @@ const INDEXES = `SELECT i.name, coalesce(s.sql, '') AS text FROM pragma_index_li
 const COLUMNS = "SELECT name FROM pragma_index_info(?) ORDER BY seqno";
 
 /**
- * SQLite's own check, table by table with its indexes, since it looks at a whole table at once. For the schema's own table it looks
- * at the list of free pages too.
+ * SQLite's own check, table by table with its indexes, because it checks a whole table at once. For the schema's own table it
+ * checks the list of free pages too.
  */
 export function file(): Phase {
   let tables: string[] | undefined;
@@ -39,7 +39,7 @@ export function file(): Phase {
   };
 }
 
-/** A page that the disk does not give in one moment is damage too, to SQLite's check; so what it finds has to be found twice. */
+/** SQLite's check also reports a page that the disk failed to return once. So every finding has to appear twice. */
 function* integrityOf(session: Session, table: string): Program<string[]> {
   let findings = yield* integrityOnce(session, table);
   for (let again = 0; findings.length > 0 && again < CHECKS_MAX; again += 1) {
@@ -50,14 +50,16 @@ function* integrityOf(session: Session, table: string): Program<string[]> {
   return findings;
 }
 
-/** A pragma takes no parameters; the name comes from the schema. What SQLite says names tables, rows and pages, never contents. */
+/**
+ * A pragma takes no parameters; the name comes from the schema. SQLite's messages name tables, rows and pages, never contents.
+ */
 function* integrityOnce(session: Session, table: string): Program<string[]> {
   const rows = yield* session.all<{ integrity_check: string }>(`PRAGMA integrity_check("${table.replaceAll('"', '""')}")`);
   const findings = rows.map(({ integrity_check: finding }) => finding).filter((finding) => finding !== "ok");
   return findings.slice(0, FINDINGS_MAX);
 }
 
-/** Migrations are known by number and name, and by what they did: one that was edited after it was applied left another schema. */
+/** Migrations are identified by number, name and effect: one that was edited after it was applied left another schema. */
 export function versions(): Phase {
   return {
     table: "langgraph_migrations",
@@ -75,7 +77,7 @@ export function versions(): Phase {
   };
 }
 
-/** How many threads the file has had: a number below that of a thread would be given out again. */
+/** How many threads the file has had. A number below that of a thread would be used again. */
 export function threadCount(): Phase {
   return {
     table: SETTINGS.name,
@@ -89,7 +91,7 @@ export function threadCount(): Phase {
   };
 }
 
-/** The wrapped keys, which are read whole when the file is opened. */
+/** The wrapped keys. They are fully read when the file is opened. */
 export function settings(): Phase {
   return walk<{ name: string; value: unknown }>({
     table: SETTINGS.name,
@@ -112,9 +114,9 @@ interface TableIndex {
   condition: string;
 }
 
-/** The tables whose key is seq, of those that have an index besides. */
+/** The tables with seq as their key that also have an index. */
 const KEYED: readonly Table[] = KEYED_BY_SEQ.filter((table) => "byThread" in table);
-/** And the others. Which rows of theirs are a thread's an index tells; that none is missing, the counts on record. */
+/** These and others. An index tells which of their rows belong to a thread; the recorded counts tell that none is missing. */
 const INDEXED: readonly Table[] = [...KEYED, THREADS, TURNS, REWINDS];
 
 export function* tableIndexes(session: Session): Program<TableIndex[]> {
@@ -129,8 +131,8 @@ export function* tableIndexes(session: Session): Program<TableIndex[]> {
 }
 
 /**
- * Whether every index has the rows of its table, and no others: a row that an index lacks is one that nobody finds. For the whole file
- * SQLite's own check tells that, but for entries too many in an index that has a part of the rows alone.
+ * Whether every index has exactly the rows of its table: a row that an index lacks is never found. For the whole file, SQLite's
+ * own check covers that, except for surplus entries in a partial index.
  */
 export function indexes(only: Owner | undefined, all: readonly TableIndex[]): Phase[] {
   if (only === undefined) return all.filter(({ condition }) => condition !== "TRUE").map((index) => surplus(index, undefined));
@@ -140,7 +142,7 @@ export function indexes(only: Owner | undefined, all: readonly TableIndex[]): Ph
   ];
 }
 
-/** Each row is looked up by every index. */
+/** Looks up each row by every index. */
 function missing(only: Owner, described: Table, all: readonly TableIndex[]): Phase {
   const table = described.name;
   const own = all.filter((index) => index.table === table);
@@ -163,7 +165,7 @@ function missing(only: Owner, described: Table, all: readonly TableIndex[]): Pha
   });
 }
 
-/** Of one thread it takes an index that begins with the thread. A row that stands in another thread's range is looked at with its table. */
+/** For one thread, it uses an index that begins with the thread. A row in another thread's range is checked with its table. */
 function surplus({ table, name, condition }: TableIndex, only: Owner | undefined): Phase {
   const which = only === undefined ? condition : `seq >= ?1 AND seq < ?2 AND thread = ?3 AND ${condition}`;
   const by = only === undefined || table !== TURNS.name ? "NOT INDEXED" : `INDEXED BY ${TURNS.byThread}`;

@@ -9,10 +9,13 @@ import { unknownThread } from "../refusals";
 import type { Session } from "../session";
 import { file, indexes, settings, tableIndexes, threadCount, versions } from "./verify-file";
 
-/** How long one transaction goes on. */
+/** The length of one transaction. */
 const STEP_MS = 20;
 
-/** A walk through all tables, a moment at a time; each moment is to see one state of the database. @throws {TurnsError} THREAD_NOT_FOUND */
+/**
+ * A walk through all tables in short steps. Each step has to see one state of the database.
+ * @throws {TurnsError} THREAD_NOT_FOUND
+ */
 export function* startVerify(
   session: Session,
   threadId: string | undefined,
@@ -22,7 +25,8 @@ export function* startVerify(
   const thread = threadId === undefined ? undefined : (yield* threadNumbers(session, threadId))[0];
   if (threadId !== undefined && thread === undefined) throw unknownThread(threadId);
   const only = thread === undefined ? undefined : yield* ctx.owner(thread);
-  // The file first: what SQLite cannot read explains the rest. Archives last: a rewind meanwhile moves rows into them.
+  // The file comes first: pages that SQLite can't read explain the rest. Archives come last: a rewind meanwhile moves rows into
+  // them.
   const phases = [
     ...(only === undefined ? [file(), versions(), threadCount(), settings()] : []),
     ...indexes(only, yield* tableIndexes(session)),
@@ -40,7 +44,7 @@ export function* startVerify(
   };
 }
 
-/** A page that SQLite cannot read ends the look at its table, and is on record. */
+/** A page that SQLite can't read stops the check of its table, and is on record. */
 function* isMore(ctx: VerifyContext, phase: Phase): Program<boolean> {
   ctx.table = phase.table;
   return (yield* ctx.at().attempted(phase.next(ctx))) === true;

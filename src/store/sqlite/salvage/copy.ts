@@ -15,15 +15,15 @@ export interface Copied {
   rows: ReadonlyMap<string, number>;
   counted: ReadonlyMap<number, ThreadCounts>;
   refused: readonly RefusedRow[];
-  /** How many threads the source has had, by what it says and by the numbers of its threads. */
+  /** How many threads the source has had, by its own record and by the numbers of its threads. */
   threads: number;
 }
 
-/** Marks of processes that are gone, and what every new file has. */
+/** Marks of dead processes, and rows that every new file has. */
 const LEFT = new Set(["langgraph_runs", "langgraph_migrations"]);
 const BATCH = 500;
 
-/** Writes all rows that can be read into a new file, whatever they say: they are judged there. */
+/** Writes all readable rows into a new file, no matter what they contain: they are judged there. */
 export async function copyRows(
   pages: Pages,
   tables: readonly SourceTable[],
@@ -71,7 +71,7 @@ function take(rows: Iterator<SourceRow>): SourceRow[] {
   return batch;
 }
 
-/** @returns why the row could not be written: what is unique is there already, or a value is none that the table allows */
+/** @returns why the row could not be written: its unique key exists already, or the table doesn't allow one of its values */
 function insert(session: SqliteSession, table: SourceTable, row: SourceRow): string | undefined {
   const columns = Object.keys(row);
   const text = `INSERT INTO ${table.name} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
@@ -100,12 +100,12 @@ function countedOf(row: SourceRow): ThreadCounts {
   return Object.fromEntries(kinds.map((kind) => [kind, Number(row[kind])])) as unknown as ThreadCounts;
 }
 
-/** A new file has that row. */
+/** A new file already has that row. */
 function isThreadCount({ name }: SourceTable, row: SourceRow): boolean {
   return name === "langgraph_settings" && row["name"] === "threads";
 }
 
-/** How many threads there were, by this row. A damaged number may be any. */
+/** The number of threads according to this row. A damaged number may be any. */
 function threadsBy(table: SourceTable, row: SourceRow): number {
   const number = isThreadCount(table, row) ? row["value"] : table.name === "langgraph_threads" ? row["thread"] : 0;
   return Number.isInteger(number) && Number(number) <= THREADS_MAX ? Number(number) : 0;

@@ -27,9 +27,9 @@ import type { IsGraph } from "../../ops/verify-rows";
 
 type Where = IntegrityProblem["where"];
 
-/** What is missing somewhere shows in what refers to it, and so on; the longest chain is one of lists. */
+/** A missing row shows in the rows that refer to it, round by round. The longest chain is one of lists. */
 const ROUNDS_MAX = 1_000;
-/** A thread without its own row is nothing; salvage looks after those rows by itself. */
+/** A thread doesn't exist without its own row; salvage handles those rows separately. */
 const REMOVABLE: readonly Table[] = [...THREAD_TABLES, REWINDS, SETTINGS, TOMBSTONES];
 const IS_THERE = "SELECT 1 FROM langgraph_snapshots WHERE seq = ?";
 const IS_ARCHIVED = "SELECT 1 FROM langgraph_rewinds WHERE id = ? AND (archived = 1 OR entries > 0)";
@@ -40,7 +40,7 @@ const NEXT = ({ name, versionsOf = [] }: Table): string =>
   `(SELECT min(n.seq) FROM ${name} AS n WHERE ${versionsOf.map((column) => `n.${column} = ${name}.${column}`).join(" AND ")}
     AND n.seq > ${name}.seq)`;
 
-/** By number of a thread where its history was cut, and what was removed on the way. */
+/** Where the history of threads was cut, by thread number, and what was removed on the way. */
 export interface Cuts {
   cutAt: Map<number, number>;
   lost: LostItem[];
@@ -51,7 +51,7 @@ interface Judged {
   threads: number;
 }
 
-/** Removes what does not verify, and then what refers to it, until everything that is left does. */
+/** Removes what doesn't verify, then what refers to it, until everything that is left verifies. */
 export async function cutToWhole(session: SqliteSession, isGraph: IsGraph): Promise<Cuts & { judged: Judged }> {
   const cuts: Cuts = { cutAt: new Map(), lost: [] };
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
@@ -62,7 +62,7 @@ export async function cutToWhole(session: SqliteSession, isGraph: IsGraph): Prom
   throw new Error("what is left of the file does not come to an end");
 }
 
-/** Everything that is wrong with a file, at once; between its steps others have their turn. */
+/** All problems of a file. Between its steps the event loop runs. */
 async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Judged> {
   const step = session.now(startVerify(session, undefined, isGraph));
   const judged: Judged = { problems: [], checked: {}, threads: 0 };
@@ -100,7 +100,10 @@ function* settled(session: Session, problem: IntegrityProblem, cuts: Cuts): Prog
   return true;
 }
 
-/** Removes the row that a problem is about. @returns false if it was gone already, or a problem is about none */
+/**
+ * Removes the row that a problem is about.
+ * @returns false if it was already gone, or the problem is about no row
+ */
 function* removeRow(session: Session, { table, where, threadId }: IntegrityProblem): Program<boolean> {
   const described = REMOVABLE.find(({ name }) => name === table);
   const keys = described?.id ?? described?.key ?? [];
@@ -110,7 +113,7 @@ function* removeRow(session: Session, { table, where, threadId }: IntegrityProbl
   return (yield* session.run(text, ...keys.map((key) => named[key] ?? null))) > 0;
 }
 
-/** The checkpoint stays; what was before it is not there to go back to. */
+/** Keeps the checkpoint, but nothing can go back behind it. */
 function* cutBehind(session: Session, { where, threadId = "", expected }: IntegrityProblem, cuts: Cuts): Program<boolean> {
   const seq = Number(where["seq"]);
   const key = (yield* session.get(IS_THERE, seq)) === undefined ? undefined : yield* threadKey(session, threadId);
@@ -123,7 +126,10 @@ function* cutBehind(session: Session, { where, threadId = "", expected }: Integr
   return true;
 }
 
-/** Whatever is saved belongs to a task; where the row that says to which is lost, the first turn says it. A thread's first number is its first task's. */
+/**
+ * Every saved row belongs to a task. If the row that says which is lost, the first turn says it. A thread's first number belongs
+ * to its first task.
+ */
 function* ownedAgain(session: Session, { where, threadId = "" }: IntegrityProblem, cuts: Cuts): Program<boolean> {
   const key = yield* threadKey(session, threadId);
   const first = firstSeq(Number(where["thread"])) + 1;
@@ -137,7 +143,7 @@ function* ownedAgain(session: Session, { where, threadId = "" }: IntegrityProble
   return true;
 }
 
-/** An archive is of use as a whole, or not at all. */
+/** Removes the archive: it is only useful as a whole. */
 function* withoutArchive(session: Session, problem: IntegrityProblem, rewindId: string, cuts: Cuts): Program<boolean> {
   const isRemoved = (yield* session.run(DELETE_ARCHIVE, rewindId)) > 0;
   const isThere = (yield* session.get(IS_ARCHIVED, rewindId)) !== undefined;
@@ -148,7 +154,10 @@ function* withoutArchive(session: Session, problem: IntegrityProblem, rewindId: 
   return true;
 }
 
-/** Which version supersedes which follows from their numbers, unless the one that did is lost: then the older one is none either. */
+/**
+ * Which version supersedes which follows from their numbers. If the superseding version is lost, the older one isn't valid
+ * either.
+ */
 function* superseded(session: Session, cuts: Cuts): Program {
   for (const table of VERSIONED) {
     const next = NEXT(table);
@@ -166,7 +175,10 @@ function* superseded(session: Session, cuts: Cuts): Program {
 
 type Delta = { seq: number; thread: number; ns: string; checkpointId: string; delta: string };
 
-/** Values that are put together from the writes of ancestors need all of them. @returns whether a checkpoint had to go */
+/**
+ * Values that are rebuilt from the writes of ancestors need all of them.
+ * @returns whether a checkpoint was removed
+ */
 function* withoutBrokenDeltas(session: Session, cuts: Cuts): Program<boolean> {
   const before = cuts.lost.length;
   for (const { seq, thread, ns, checkpointId, delta } of yield* session.all<Delta>(DELTAS)) {
@@ -180,7 +192,7 @@ function* withoutBrokenDeltas(session: Session, cuts: Cuts): Program<boolean> {
   return cuts.lost.length > before;
 }
 
-/** Runs a program in one transaction. Rows are removed by statements that no program knows of. */
+/** Runs a program in one transaction. Its statements remove rows behind the back of remembered facts. */
 export function inOne<T>(session: SqliteSession, program: Program<T>): T {
   session.forget();
   try {
@@ -190,7 +202,7 @@ export function inOne<T>(session: SqliteSession, program: Program<T>): T {
   }
 }
 
-/** Whether what may fail for damaged rows doesn't. */
+/** Whether work that damaged rows may break succeeds. */
 export function* succeeds(work: Program<unknown>): Program<boolean> {
   try {
     yield* work;

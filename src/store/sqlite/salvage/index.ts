@@ -27,7 +27,7 @@ import { type SourceRow, sourceRows, type TableGap, tablesOf } from "./rows";
 
 export interface SalvageFileOptions {
   encryption: EncryptionOption | undefined;
-  /** Whether to leave the write-ahead log beside the source out. */
+  /** Whether to ignore the write-ahead log beside the source. */
   ignoreLog: boolean;
   isGraph: IsGraph;
 }
@@ -35,17 +35,17 @@ export interface SalvageFileOptions {
 const THREADS = "UPDATE langgraph_settings SET value = ? WHERE name = 'threads'";
 const WRAPPED = "SELECT 1 FROM langgraph_settings WHERE name >= 'key:' AND name < 'key;' LIMIT 1";
 const ALL = "SELECT thread_id FROM langgraph_threads ORDER BY thread";
-/** By the number that each row carries, wherever it stands. */
+/** By the number in each row, no matter which range it is in. */
 const REMOVALS = THREAD_TABLES.map((table: Table) => ({
   table: table.name,
   which: table.columns["thread"] === undefined ? rowsOfThread(table) : "thread = ?1",
 }));
 
 /**
- * Rescues into a new file what is whole in a damaged one, which is only read.
+ * Rescues the intact rows of a damaged file into a new one. The source is only read.
  *
- * @throws {TurnsError} STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_CONFLICT, SCHEMA_TOO_NEW for the source; SALVAGE_TARGET_EXISTS; ENCRYPTED
- * and the other codes of keys; STORE_BUSY if somebody wrote to the source meanwhile. The target is removed again then.
+ * @throws {TurnsError} STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_CONFLICT, SCHEMA_TOO_NEW for the source; SALVAGE_TARGET_EXISTS;
+ *   ENCRYPTED and the other codes of keys; STORE_BUSY if somebody wrote to the source meanwhile. The target is removed again then.
  */
 export async function salvageFile(source: string, target: string, options: SalvageFileOptions): Promise<SalvagedFile> {
   const pages = openPages(source, options.ignoreLog);
@@ -86,7 +86,7 @@ async function salvageInto(
   session.now(session.run(THREADS, copied.threads));
   if (options.encryption !== undefined && session.now(session.get(WRAPPED)) === undefined) throw keysLost(source);
   await unlockDatabase(session, options.encryption);
-  // What was being removed stays removed.
+  // Rows that were being removed stay removed.
   const isAlive = (): boolean => false;
   while (inOne(session, removeLeftovers(session, isAlive))) await new Promise((resolve) => setImmediate(resolve));
   const repaired = inOne(session, repairThreads(session, new Date().toISOString()));
@@ -124,7 +124,7 @@ function lostFrames({ brokenFrame }: Pages): LostItem[] {
   return brokenFrame === undefined ? [] : [{ table: "write-ahead log", threadId: undefined, where: { frame: brokenFrame }, why }];
 }
 
-/** Threads that lack something are told, and do not go on before somebody has looked at what they lack. */
+/** Marks and reports threads that lack something. They can't continue before somebody has checked what they lack. */
 function* markDamaged(session: Session, copied: Copied, { rebuilt }: RepairedThreads, { cutAt }: Cuts): Program<DamagedThread[]> {
   const damaged: DamagedThread[] = [];
   for (const [threadId] of yield* session.rows<[string]>(ALL)) {
@@ -151,14 +151,17 @@ function missingOf(before: ThreadCounts, now: ThreadCounts): NonNullable<Damaged
   };
 }
 
-/** Turns alone say what was done and decide nothing. A number below 0 is as bad as one above: the count itself was damaged. */
+/**
+ * Missing turns don't count: they only say what was done, and decide nothing. A count below 0 is as bad as one above: the count
+ * itself was damaged.
+ */
 function mayRepeat(missing: DamagedThread["missing"]): boolean {
   return (
     missing === undefined || [missing.checkpoints, missing.writes, missing.effects, missing.others].some((count) => count !== 0)
   );
 }
 
-/** A rewind that is begun and would change nothing: whoever goes on with the thread meets it first. */
+/** Begins a rewind that would change nothing: the next run of the thread meets it first. */
 function* mark(session: Session, key: ThreadState, missing: DamagedThread["missing"]): Program<string> {
   const { threadId, newestSeq: targetSeq } = key;
   const known = yield* unfinishedRewind(session, threadId);
@@ -175,10 +178,13 @@ function textOf(missing: NonNullable<DamagedThread["missing"]>): string {
   return lost.map(([kind, count]) => `${Math.abs(count)} ${kind}`).join(", ");
 }
 
-/** What SQLite keeps beside a file, and would take for the new file's. */
+/** Files that SQLite keeps beside a file. It would take leftovers for the new file's. */
 const BESIDE = ["-wal", "-shm", "-journal"];
 
-/** Creates the file, unless something is there: only what was created here is written to, or removed. @throws {TurnsError} */
+/**
+ * Creates the file unless something is there: only a file created here is written to, or removed.
+ * @throws {TurnsError}
+ */
 function reserve(target: string): void {
   if (BESIDE.some((suffix) => existsSync(target + suffix))) throw targetExists(target);
   try {
@@ -207,7 +213,7 @@ function stampOf(path: string): string {
     .join();
 }
 
-/** @param applied rows of `langgraph_migrations`; one with the name of a migration that is known, and another number, is damaged */
+/** @param applied rows of `langgraph_migrations`; a known name with another number means damage */
 function refuseNewer(file: string, applied: readonly SourceRow[]): void {
   const newest = sqliteMigrations.at(-1)?.version ?? 0;
   const others = applied.filter((row) => sqliteMigrations.every(({ name }) => name !== row["name"]));

@@ -2,14 +2,14 @@ import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
 import { TextDecoder } from "node:util";
 
 const MAGIC = "SQLite format 3\0";
-/** In every file that keeps its texts in UTF-8, and near its beginning. */
+/** Every file that keeps its texts in UTF-8 has this near its beginning. */
 const IN_SCHEMA = "CREATE TABLE langgraph_";
-/** What this package's files have; taken where the file's own header is damaged. */
+/** The page size of this package's files; used if the file's own header is damaged. */
 const PAGE_BYTES = 4096;
-/** Bytes at which no page of data may be: SQLite locks there. */
+/** The page with this byte never holds data: SQLite locks there. */
 const PENDING_BYTE = 0x40000000;
 
-/** What the pointer map of an auto-vacuum file says of a page. */
+/** The pointer map's entry for a page, in an auto-vacuum file. */
 export interface PageUse {
   type: "root" | "free" | "overflow" | "tree";
   parent: number;
@@ -17,22 +17,22 @@ export interface PageUse {
 const USES = [undefined, "root", "free", "overflow", "overflow", "tree"] as const;
 
 /**
- * The pages of a database file as SQLite would see them, with what was committed to its write-ahead log, and without SQLite: it gives up
- * where a page is damaged, and changes files that it opens. Nothing is written here, and no lock is taken.
+ * The pages of a database file as SQLite would see them, including what was committed to its write-ahead log. It works without
+ * SQLite, which gives up at a damaged page and changes files that it opens. Nothing is written here, and no lock is taken.
  */
 export class Pages {
   readonly pageBytes: number;
-  /** What is used of a page. */
+  /** The usable bytes of a page. */
   readonly usable: number;
   readonly count: number;
-  /** Reads texts as the file keeps them. */
+  /** Decodes texts in the encoding of the file. */
   readonly texts: TextDecoder;
   readonly hasHeader: boolean;
   /** Whether there is a pointer map; files that this package creates have one. */
   readonly mapped: boolean;
-  /** How many pages the write-ahead log had. */
+  /** How many pages came from the write-ahead log. */
   readonly logged: number;
-  /** The frame of the log that is damaged: it and what came after it are lost. */
+  /** The damaged frame of the log: it and everything after it are lost. */
   readonly brokenFrame: number | undefined;
   readonly #files: number[] = [];
   readonly #fileBytes: number;
@@ -56,7 +56,7 @@ export class Pages {
     this.usable = this.pageBytes - (reserved <= 128 ? reserved : 0);
     this.mapped = !isFirst || first.readUInt32BE(52) !== 0;
     const inFile = Math.ceil(this.#fileBytes / this.pageBytes);
-    // Behind the end that a whole log tells, the file still has pages that were given up: what they held was deleted, or is elsewhere.
+    // Behind the end that an intact log tells, the file still has abandoned pages: their content was deleted, or is elsewhere.
     const ends = log !== undefined && log.size > 0 && log.brokenAt === undefined;
     this.count = ends ? log.size : Math.max(inFile, log?.size ?? 0);
     // A damaged header must not make all texts unreadable.
@@ -64,7 +64,7 @@ export class Pages {
     this.texts = new TextDecoder(encoding ?? "utf-8", { fatal: true, ignoreBOM: true });
   }
 
-  /** Undefined if the file ends before, or the disk does not give it. */
+  /** Undefined if the file ends before the page, or the disk can't read it. */
   read(page: number): Buffer | undefined {
     if (this.#cache.has(page)) return this.#cache.get(page);
     const at = this.#log?.pages.get(page);
@@ -75,7 +75,7 @@ export class Pages {
     return found;
   }
 
-  /** Undefined where the file keeps no pointer map, or its page is damaged. */
+  /** Undefined if the file keeps no pointer map, or its page is damaged. */
   use(page: number): PageUse | undefined {
     if (!this.mapped) return undefined;
     const entries = Math.floor(this.usable / 5);
@@ -126,7 +126,7 @@ function pageBytesOf(header: Buffer): number | undefined {
   return bytes >= 512 && (bytes & (bytes - 1)) === 0 ? bytes : undefined;
 }
 
-/** By what a file's header says of its texts. A handle that a caller brought may be of a file that keeps them in UTF-16. */
+/** By the encoding number in a file's header. A caller's own handle may have created a file in UTF-16. */
 const ENCODINGS = ["utf-8", "utf-16le", "utf-16be"] as const;
 
 const LOG_HEADER_BYTES = 32;
@@ -136,19 +136,20 @@ const LOG_MAGIC = 0x377f0682;
 type Read = (at: number, length: number) => Buffer | undefined;
 
 interface Log {
-  /** By page where its newest content is. */
+  /** The place of each page's newest content. */
   pages: ReadonlyMap<number, number>;
-  /** How many pages the file has after its last commit. */
+  /** The number of pages in the file after its last commit. */
   size: number;
   pageBytes: number;
-  /** The frame that does not verify, if others of the same log stand behind it: a crash leaves none there. */
+  /** The frame that doesn't verify, if others of the same log follow it. A crash leaves none there. */
   brokenAt: number | undefined;
 }
 
 /**
- * What was committed to a write-ahead log: frames count as far as their checksums go on from each other, and up to the last commit.
+ * The committed content of a write-ahead log: frames count as long as their checksums continue each other, and up to the last
+ * commit.
  *
- * @returns undefined for what is no log
+ * @returns undefined if it isn't a log
  */
 function committedPages(read: Read, size: number): Log | undefined {
   const header = read(0, LOG_HEADER_BYTES);
@@ -181,7 +182,7 @@ function committedPages(read: Read, size: number): Log | undefined {
   return { pages, size: dbPages, pageBytes, brokenAt };
 }
 
-/** Whether a frame of this log, and not of an older one in its place, stands there. */
+/** Whether a frame of this log is there, and not one of an older log. */
 function goesOn(read: Read, at: number, size: number, header: Buffer, frameBytes: number): boolean {
   const next = at + frameBytes <= size ? read(at, FRAME_HEADER_BYTES) : undefined;
   return next?.subarray(8, 16).equals(header.subarray(16, 24)) === true;

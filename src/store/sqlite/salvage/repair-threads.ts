@@ -11,10 +11,10 @@ const THREADS = THREAD_ROWS.select("");
 const DELETE = "DELETE FROM langgraph_threads WHERE thread = ?";
 const COUNTED = THREAD_TABLES.filter((table: Table) => table.counted !== undefined);
 const NUMBERS = `${COUNTED.map(({ name }) => `SELECT thread FROM ${name}`).join(" UNION ")} EXCEPT SELECT thread FROM langgraph_threads`;
-/** Wherever the id of a thread is written besides in its own row: by default it is the graph's name, too. */
+/** All places with the id of a thread besides its own row: by default the graph's name is the same. */
 const CANDIDATES = `SELECT graph_id AS id FROM langgraph_checkpoints WHERE thread = ?1 UNION SELECT graph_id FROM langgraph_tasks
   WHERE thread = ?1 UNION SELECT thread_id FROM langgraph_rewinds UNION SELECT thread_id FROM langgraph_archive LIMIT 10000`;
-/** Tables of whose rows one with the right checksum proves the id of its thread. */
+/** In these tables, a row with the right checksum proves the id of its thread. */
 const PROOFS: readonly AnyRows[] = [SNAPSHOT_ROWS, TURN_ROWS];
 const EPOCH = `SELECT max(coalesce((SELECT max(epoch) FROM langgraph_effects WHERE thread = ?1), 0),
   coalesce((SELECT sum(1 + (taken_back_at IS NOT NULL)) FROM langgraph_rewinds WHERE thread_id = ?2), 0)) + 1 AS epoch`;
@@ -26,16 +26,16 @@ const NEWEST = `SELECT max(seq) AS seq FROM (${SEQS}
   UNION ALL SELECT max(tried_seq) FROM langgraph_effects WHERE ${ofThread()} AND ${ofThread("tried_seq")})`;
 
 export interface RepairedThreads {
-  /** Numbers of threads whose row was made anew, and the ids they were found to have. */
+  /** Numbers of threads whose row was rebuilt, and their recovered ids. */
   rebuilt: Map<number, string>;
-  /** Numbers of threads of which nothing tells what they were called. */
+  /** Numbers of threads whose id couldn't be recovered. */
   nameless: number[];
 }
 
 /**
- * The rows of threads are few, and all others hang on them. One that is damaged or gone is made anew where the rows of the thread prove
- * its id, by their checksums. What else it said is taken as carefully as can be: its checkpoints count as pruned, and its epoch as grown.
- * Where a whole row is older than others of its thread, its numbers go on behind theirs.
+ * Repairs the rows of threads: they are few, and all others depend on them. A damaged or missing row is rebuilt if the checksums
+ * of the thread's other rows prove its id. Its other fields get the most careful values: its checkpoints count as pruned, and its
+ * epoch as grown. If an intact row is older than others of its thread, its numbers continue behind theirs.
  */
 export function* repairThreads(session: Session, createdAt: string): Program<RepairedThreads> {
   const rebuilt = new Map<number, string>();
@@ -83,7 +83,7 @@ function* isProven(session: Session, thread: number, threadId: string): Program<
         openedRow(session, rows, threadId, raw);
         return true;
       } catch {
-        // It is damaged, or another thread's.
+        // It is damaged, or belongs to another thread.
       }
     }
   }

@@ -13,15 +13,15 @@ interface Column {
 export interface SourceTable {
   name: string;
   columns: readonly Column[];
-  /** The column that is the rowid and stands in no record; undefined if there is none. */
+  /** The column that is the rowid, which no record contains; undefined if there is none. */
   alias: string | undefined;
   withoutRowid: boolean;
   root: number;
   owned: readonly number[];
-  /** The tree of the index that each of its rows is in because it has a key of its own, if there is one. */
+  /** The tree of the index of its own key, which has each of its rows, if there is one. */
   index: { root: number; owned: readonly number[] } | undefined;
 }
-/** A page or a row that could not be read, and whose it is. */
+/** A page or a row that couldn't be read, and its table. */
 export interface TableGap extends Gap {
   table: string;
 }
@@ -32,8 +32,9 @@ const NAMES = "SELECT name, rootpage, sql FROM sqlite_schema WHERE type = 'table
 /**
  * The tables of a file, as this version of the schema has them.
  *
- * @param fresh a file that was just created: where the source does not tell any more where a table begins, it began where that of a fresh
- *   file does, unless other tables were there first; what is read from there has to verify like everything else
+ * @param fresh a file that was just created. If the source no longer tells where a table begins, the table is looked for where
+ *   the fresh file has it; that is right unless other tables were created first. Everything read from there has to verify like all
+ *   other rows.
  */
 export function tablesOf(pages: Pages, fresh: SqliteSession, gaps: TableGap[]): { tables: SourceTable[]; isOurs: boolean } {
   const ownGaps: Gap[] = [];
@@ -62,7 +63,7 @@ export function tablesOf(pages: Pages, fresh: SqliteSession, gaps: TableGap[]): 
   return { tables, isOurs: known > 1 || ownGaps.length > 0 };
 }
 
-/** The rows of a table that have its form. `rowid` is among their columns where it is a column of no other name. */
+/** The rows of a table that have its form. If `rowid` isn't the alias of a column, it is added as a column of its own. */
 export function* sourceRows(pages: Pages, table: SourceTable, gaps: TableGap[]): Generator<SourceRow> {
   const ownGaps: Gap[] = [];
   for (const row of rowsBelow(pages, table.root, table.owned, ownGaps)) {
@@ -73,7 +74,9 @@ export function* sourceRows(pages: Pages, table: SourceTable, gaps: TableGap[]):
   gaps.push(...ownGaps.map((gap) => ({ ...gap, table: table.name })));
 }
 
-/** Rows that went without a trace but for their place in an index: where nothing else counts them, or refers to them. */
+/**
+ * How many rows an index has. Needed for rows that would vanish without a trace, because nothing else counts or references them.
+ */
 export function countOf(pages: Pages, { index }: SourceTable): number {
   let count = 0;
   if (index !== undefined) for (const _ of rowsBelow(pages, index.root, index.owned, [])) count += 1;
@@ -93,7 +96,7 @@ function rowOf(table: SourceTable, { rowid, values }: TreeRow): SourceRow | unde
   return row;
 }
 
-/** A table without rowids keeps its key first. */
+/** A table without rowids stores its key first. */
 function storedOrder(columns: readonly Column[]): Column[] {
   const keys = columns.filter(({ pk }) => pk > 0).toSorted((left, right) => left.pk - right.pk);
   return [...keys, ...columns.filter(({ pk }) => pk === 0)];
@@ -110,7 +113,7 @@ interface TreeRow {
   rowid: number | undefined;
   values: RawValue[];
 }
-/** A page, or a row on it, that could not be read. */
+/** A page, or a row on it, that couldn't be read. */
 interface Gap {
   page: number;
   why: string;
@@ -118,7 +121,7 @@ interface Gap {
 
 const [INTERIOR_INDEX, INTERIOR_TABLE, LEAF_INDEX, LEAF_TABLE] = [2, 5, 10, 13];
 
-/** Which root each page is below, by the pointer map, which knows also what is below a page that is damaged. */
+/** The root that each page is below, according to the pointer map. The map also knows what is below a damaged page. */
 function owners(pages: Pages): ReadonlyMap<number, readonly number[]> {
   if (!pages.mapped) return new Map();
   const known = new Map<number, number>();
@@ -130,9 +133,9 @@ function owners(pages: Pages): ReadonlyMap<number, readonly number[]> {
   return owned;
 }
 
-/** 0 for a page that is below none. A tree is never as deep as a damaged chain of pointers may be. */
+/** 0 for a page that is below none. The depth is limited, because a damaged chain of pointers may be endless. */
 function rootOf(pages: Pages, page: number, known: Map<number, number>, depth = 0): number {
-  // The schema's own tree begins at page 1, which no map has.
+  // The schema's own tree begins at page 1, which isn't in the map.
   const before = page === 1 ? 1 : known.get(page);
   if (before !== undefined) return before;
   const use = depth > 50 ? undefined : pages.use(page);
@@ -144,8 +147,8 @@ function rootOf(pages: Pages, page: number, known: Map<number, number>, depth = 
 }
 
 /**
- * All rows of a table that can be read: from its root down, and on every page that the pointer map has below that root, so that a
- * damaged page costs its own rows alone.
+ * All readable rows of a table: from its root down, and on every page that the pointer map has below that root. So a damaged page
+ * costs only its own rows.
  *
  * @param owned the pages that the pointer map has below the root
  */
@@ -156,7 +159,7 @@ function* rowsBelow(pages: Pages, root: number, owned: readonly number[], gaps: 
   for (let page = todo.pop(); page !== undefined; page = todo.pop()) {
     if (seen.has(page)) continue;
     seen.add(page);
-    // A damaged pointer may lead to a page that was given up, with rows that were deleted.
+    // A damaged pointer may lead to an abandoned page with deleted rows.
     if (page !== root && !below.has(page) && pages.use(page) !== undefined) {
       gaps.push({ page, why: "its pointer and the pointer map contradict each other" });
       continue;
@@ -203,7 +206,7 @@ function rowAt(pages: Pages, bytes: Buffer, at: number, isTable: boolean): TreeR
   return { rowid, values: recordOf(payloadAt(pages, bytes, begin, size, isTable), pages.texts) };
 }
 
-/** What does not fit the page goes on in a chain of others. */
+/** A payload that doesn't fit the page continues in a chain of overflow pages. */
 function payloadAt(pages: Pages, bytes: Buffer, begin: number, size: number, isTable: boolean): Buffer {
   const { usable } = pages;
   if (size > usable * pages.count) throw new Unreadable("a row longer than the file");
@@ -224,13 +227,16 @@ function payloadAt(pages: Pages, bytes: Buffer, begin: number, size: number, isT
   return Buffer.concat(parts);
 }
 
-/** A value as SQLite keeps it. Integers that no number holds are none of this package's. */
+/** A value as SQLite keeps it. This package never writes integers that a number can't hold. */
 type RawValue = number | string | Buffer | null;
 
-/** What does not read as it should; the message says why. */
+/** Something doesn't read as it should; the message says why. */
 class Unreadable extends Error {}
 
-/** A number of variable length. @returns it, and where it ends */
+/**
+ * Reads an integer of variable length.
+ * @returns the integer, and where it ends
+ */
 function varint(bytes: Buffer, at: number): [value: number, end: number] {
   let value = 0;
   for (let index = 0; index < 9; index += 1) {
