@@ -1,7 +1,7 @@
 /**
- * The one error family of this package. Every refusal and every failure that reaches a caller is a {@link TurnsError}: a stable
- * `code` to branch on, a `name` derived from it (`CHECKPOINT_NOT_FOUND` → `CheckpointNotFoundError`, requirement S2.6), and a
- * message that says what is wrong and then what to do about it. Messages and `data` carry identifiers, never payloads.
+ * Every refusal and every failure that reaches a caller is a {@link TurnsError}. It has a stable `code` to branch on and a `name`
+ * derived from it (`CHECKPOINT_NOT_FOUND` → `CheckpointNotFoundError`, requirement S2.6). Its message says what is wrong, then
+ * what to do about it. Messages and `data` carry identifiers, never payloads.
  */
 export type TurnsErrorCode =
   | "INVALID_OPTION"
@@ -70,9 +70,12 @@ export type TurnsErrorCode =
   | "CHILD_FAILED"
   | "MATRIX_IMPOSSIBLE";
 
-/** What a {@link TurnsError} is made of. Its message is the problem and the remedy; the problem is a sentence, or made of three parts. */
+/**
+ * What a {@link TurnsError} is made of. The message is the problem followed by the remedy. The problem is a sentence, or is built
+ * from three parts.
+ */
 export type TurnsErrorDetails = (FramedProblem | StatedProblem) & {
-  /** What the reader can do about it; a whole sentence. */
+  /** What the reader can do about it, as a whole sentence. */
   remedy: string;
   /** Identifiers for programs (thread id, checkpoint id, path to a value). Never payloads. */
   data?: Readonly<Record<string, unknown>>;

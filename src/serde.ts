@@ -3,25 +3,25 @@ import { Serialized } from "./codec";
 import { TurnsError } from "./errors";
 
 /**
- * A serde of the user's, instead of our codec: whatever it makes of a value, bytes included, is kept as it is.
+ * The user's serde, used instead of our codec. Everything it produces, bytes included, is stored as it is.
  *
- * A serde is asynchronous, so a save cannot commit before it returns its promise. What can be kept is the order: serialising begins
- * when the save is asked for, and saves commit one after the other in the order in which they were asked for, turns among them.
+ * A serde is asynchronous, so a save can't commit before it returns its promise. The order is kept: serialising begins when the
+ * save is requested, and saves commit one after another in that order, turns among them.
  */
 export class UserSerde {
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly serde: SerializerProtocol) {}
 
-  /** Commits when the value is serialised and all that was asked for before has had its turn. */
+  /** Commits when the value is serialised and all earlier requests have had their turn. */
   inOrder<T, R>(serialized: Promise<T>, commit: (value: T) => R | Promise<R>): Promise<R> {
     const turn = Promise.all([this.#last, serialized]).then(([, value]) => commit(value));
-    // Also where it is refused at once: what came before it still has its turn.
+    // Also if this one is refused at once: earlier requests still have their turn.
     this.#last = Promise.allSettled([this.#last, turn]);
     return turn;
   }
 
-  /** When the last save that was asked for has had its turn. */
+  /** Resolves when the last requested save has had its turn. */
   async settled(): Promise<void> {
     await this.#last;
   }
@@ -72,7 +72,7 @@ export class UserSerde {
   }
 }
 
-/** The value itself, if the serde made it. */
+/** The value itself, decoded if the serde encoded it. */
 export async function loaded(serde: UserSerde | undefined, value: unknown): Promise<unknown> {
   if (!(value instanceof Serialized)) return value;
   if (serde !== undefined) return serde.load(value);
@@ -85,12 +85,12 @@ const withoutSerde = (): TurnsError =>
     remedy: "Read it through a saver with the serde that it was saved with.",
   });
 
-/** @throws {TurnsError} UNDECODABLE_VALUE if anything of the record is a serde's */
+/** @throws {TurnsError} UNDECODABLE_VALUE if a serde encoded any part of the record */
 export function refuseSerialized(record: Record<string, unknown>): void {
   if (Object.values(record).some((value) => value instanceof Serialized)) throw withoutSerde();
 }
 
-/** {@link loaded}, for each value of a record; what needs no loading is not waited for. */
+/** {@link loaded} for each value of a record. Values that need no loading aren't awaited. */
 export async function loadedRecord(
   serde: UserSerde | undefined,
   record: Record<string, unknown>,
@@ -103,7 +103,7 @@ export async function loadedRecord(
   return record;
 }
 
-/** All of a checkpoint as it is now, but for its values: a serde takes those at once. */
+/** A copy of the checkpoint as it is now, except for its values: a serde takes those at once. */
 export function heldFrame(checkpoint: Checkpoint): Checkpoint {
   const seen = Object.entries(checkpoint.versions_seen).map(([node, versions]) => [node, { ...versions }]);
   return {
