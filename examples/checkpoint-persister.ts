@@ -1,4 +1,4 @@
-// The turn log by itself, without LangGraph: an agent loop of one's own saves a Thought before each step and an Action after it.
+// The turn log by itself, without LangGraph: your own agent loop saves a Thought before each step and an Action after it.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import Database from "better-sqlite3";
@@ -14,7 +14,7 @@ function save(taskId: string, turnType: LangGraphCheckpoint["turnType"], state: 
 const tasks = ["read", "think", "write"];
 for (const [index, taskId] of tasks.entries()) {
   save(taskId, "Thought", { index, startedAt: new Date(0) });
-  if (taskId === "write") break; // imagine a crash here: the work of `write` is in flight
+  if (taskId === "write") break; // imagine a crash here: `write` is in flight
   save(taskId, "Action", { index, total: BigInt(index) * 10n });
 }
 

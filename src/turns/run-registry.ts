@@ -67,9 +67,9 @@ interface Lapsed {
  * Knows which threads this process is running, and keeps a row per thread in the store so that other processes know too. A rewind
  * consults it before it touches a thread.
  *
- * The row is also the run's {@link Lease}. Whoever takes the thread from a run that counts as dead, rightly or not, removes its
- * row, and the run's commits are refused from then on. So the clocks and timeouts here decide who may start, and never whether
- * two may write. If the row can't be written, the run continues and the failure is logged.
+ * The row is also the run's {@link Lease}. A process that takes the thread from a run that counts as dead, rightly or not,
+ * removes its row, and the run's commits are refused from then on. So the clocks and timeouts here decide who may start, and
+ * never whether two may write. If the row can't be written, the run continues and the failure is logged.
  */
 export class RunRegistry {
   /**
