@@ -19,10 +19,10 @@ for (const [index, taskId] of tasks.entries()) {
 }
 
 const latest = persister.loadLatest("agent");
-console.log(`the newest turn is the ${latest?.turnType} of task ${latest?.taskId}: its step has begun and not ended`);
+console.log(`the newest turn is the ${latest?.turnType} of task ${latest?.taskId}: that step has started and not finished`);
 assert.equal(latest?.turnType, "Thought");
 assert.equal(latest.taskId, "write");
-assert.ok(latest.state["startedAt"] instanceof Date, "a Date comes back as a Date");
+assert.ok(latest.state["startedAt"] instanceof Date, "a Date is restored as a Date");
 
 const ofThink = persister.loadForTask("think");
 console.log(`turns of task think: ${ofThink.map((turn) => turn.turnType).join(", ")}`);
@@ -30,7 +30,7 @@ assert.deepEqual(
   ofThink.map((turn) => turn.turnType),
   ["Thought", "Action"],
 );
-assert.equal(ofThink[1]?.state["total"], 10n, "a BigInt comes back as a BigInt");
+assert.equal(ofThink[1]?.state["total"], 10n, "a BigInt is restored as a BigInt");
 
 assert.throws(() => persister.deleteAfter("publish", tasks), { code: "UNKNOWN_TASK" });
 const deleted = persister.deleteAfter("read", tasks);

@@ -69,7 +69,7 @@ async function direct(): Promise<void> {
     assert.equal(first.signal, "SIGKILL");
     assert.equal(second.code, 0);
     assert.match(second.output, /in flight: convert, attempt 1\nresult: fetch, convert, store/);
-    assert.deepEqual(ledger, ["fetch", "convert", "convert", "store"], "fetch had ended and must not run again");
+    assert.deepEqual(ledger, ["fetch", "convert", "convert", "store"], "fetch had completed and must not run again");
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

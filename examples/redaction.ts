@@ -42,7 +42,7 @@ try {
   assert.ok(!rows.includes(CARD));
   console.log("in the turn log: no card number");
   assert.equal(checkpoint?.checkpoint.channel_values["card"], CARD);
-  console.log("in LangGraph's checkpoint: the card number, because a resume needs it; the option `encryption` seals it");
+  console.log("in LangGraph's checkpoint: the card number, because a resume needs it; the option `encryption` encrypts it");
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -52,10 +52,10 @@ const error = await runner.rewind({ threadId, toTask: "train" }).catch((reason: 
 assert(TurnsError.is(error, "UNDO_FAILED"));
 console.log(`  ${error.code}: ${(error.cause as Error).message}`);
 console.log(`in the world: ${world()}; turns on the thread: ${(await saver.turns.list(threadId)).length}`);
-assert.equal((await saver.turns.list(threadId)).length, 6, "nothing is deleted before all is undone");
+assert.equal((await saver.turns.list(threadId)).length, 6, "nothing is deleted before everything is undone");
 
 await assert.rejects(runner.invoke({ wanted: "museum" }, { threadId }), { code: "REWIND_UNFINISHED" });
-console.log("no run begins meanwhile: REWIND_UNFINISHED");
+console.log("new runs are refused meanwhile: REWIND_UNFINISHED");
 
 lineIsDead = false;
 console.log("the same call again:");

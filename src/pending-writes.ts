@@ -2,14 +2,14 @@ import { ERROR, INTERRUPT, type PendingWrite, WRITES_IDX_MAP } from "@langchain/
 import { TurnsError } from "./errors";
 import type { Chunk, NewWrite, PackedText, TurnStatus } from "./store/store";
 
-/** A record with this key is escaped, so that it isn't read as one of the codec's tags. */
+/** A record with this key is escaped, so that it can't be taken for a tag of the codec. */
 const MARKER = "~";
 const ESCAPED = '{"~":"object","v":{';
 const ERROR_SOURCE_NODE = "__error_source_node__";
 
 /**
  * Drops the regular writes of a task that failed without an error handler. LangGraph sends them when a conditional edge throws
- * after the node's own writes. If they were stored, a resume would take the node for done and never evaluate the edge (lg#8834).
+ * after the node's own writes. If they were stored, a resume would count the node as done and never evaluate the edge (lg#8834).
  */
 export function writesToKeep(writes: readonly PendingWrite[]): readonly PendingWrite[] {
   const failed = writes.some(([channel]) => channel === ERROR);
@@ -18,22 +18,21 @@ export function writesToKeep(writes: readonly PendingWrite[]): readonly PendingW
 }
 
 /**
- * Removes the marker that hands a task's failure to its error handler. With it, LangGraph would take the task for done, and a
- * resume would run the handler instead of the node.
+ * The writes of a task whose failure its error handler must not take over. With the marker, LangGraph would count the task as
+ * done: a resume would run the handler and never the node again.
  */
 export function withoutHandler(writes: PendingWrite[]): PendingWrite[] {
   return writes.filter(([channel]) => channel !== ERROR_SOURCE_NODE);
 }
 
-/** One channel's write, packed for storage. */
 export interface PackedWrite {
   readonly channel: string;
   readonly packed: PackedText;
 }
 
 /**
- * Special channels have fixed negative indices and a row each. All others are numbered by position and share one row. Of two
- * writes with the same index, the later one counts. A row's text is a list of [index, channel, value].
+ * Special channels have fixed negative indices and a row each. The others are numbered by their place in the list and share one
+ * row. Of two writes with one index, the later counts. A row's text is a list of [index, channel, value].
  */
 export function toRows(writes: readonly PackedWrite[]): NewWrite[] {
   const regular: Piece[] = [];
@@ -53,7 +52,7 @@ interface Piece {
   readonly after: string;
 }
 
-/** Joins texts only when the result is asked for. */
+/** Texts that are joined only if somebody asks for them. */
 class JoinedText implements PackedText {
   constructor(
     private readonly open: string,
@@ -75,7 +74,7 @@ class JoinedText implements PackedText {
   }
 }
 
-/** SQLite replaces a lone surrogate by another character, so a write would be restored under another channel's name. */
+/** SQLite stores a lone surrogate as another character, so a write to one channel would be read as a write to another. */
 export function refuseIllFormed(channel: string): void {
   if (channel.isWellFormed()) return;
   throw new TurnsError("UNSERIALIZABLE_VALUE", {
@@ -86,9 +85,8 @@ export function refuseIllFormed(channel: string): void {
 }
 
 /**
- * How these writes settle their task's Action. `durable` means exactly that LangGraph won't run the task again: it has writes
- * besides the special ones, or an error that its handler takes over. Undefined if the writes say nothing about it (a resume value
- * alone).
+ * The status of a task's Action, as its writes tell it. Durable means exactly that LangGraph won't run the task again: it has
+ * regular writes, or an error that its handler takes over. Undefined if the writes say nothing about it (a resume value alone).
  */
 export function settlementOf(writes: readonly PendingWrite[]): { status: TurnStatus; durable: boolean } | undefined {
   const error = writes.find(([channel]) => channel === ERROR);
@@ -101,7 +99,7 @@ export function settlementOf(writes: readonly PendingWrite[]): { status: TurnSta
   return writes.some(([channel]) => channel === INTERRUPT) ? { status: "interrupted", durable: false } : undefined;
 }
 
-/** The node's update, taken from its writes. For an Action that no recorder has seen. */
+/** The node's update, taken from its writes, for an Action that no recorder has seen. */
 export function updateOf(writes: readonly PendingWrite[]): Record<string, unknown> {
   return Object.fromEntries(writes.filter(([channel]) => isOfUpdate(channel)));
 }

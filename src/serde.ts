@@ -3,20 +3,20 @@ import { Serialized } from "./codec";
 import { TurnsError } from "./errors";
 
 /**
- * The user's serde, used instead of our codec. Everything it produces, bytes included, is stored as it is.
+ * A user's serde in place of our codec. Its output, bytes included, is kept as it is.
  *
- * A serde is asynchronous, so a save can't commit before it returns its promise. The order is kept: serialising begins when the
- * save is requested, and saves commit one after another in that order, turns among them.
+ * A serde is asynchronous, so a save can't commit before it returns its promise. The order is kept: serialising starts when the
+ * save is requested, and saves (turns included) commit in the order in which they were requested.
  */
 export class UserSerde {
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly serde: SerializerProtocol) {}
 
-  /** Commits when the value is serialised and all earlier requests have had their turn. */
+  /** Commits once the value is serialised and every earlier request has had its turn. */
   inOrder<T, R>(serialized: Promise<T>, commit: (value: T) => R | Promise<R>): Promise<R> {
     const turn = Promise.all([this.#last, serialized]).then(([, value]) => commit(value));
-    // Also if this one is refused at once: earlier requests still have their turn.
+    // Also if it is refused at once: earlier requests still have their turn.
     this.#last = Promise.allSettled([this.#last, turn]);
     return turn;
   }
@@ -45,7 +45,10 @@ export class UserSerde {
     return (await dumped).map((value, index) => [channels[index] as string, value]);
   }
 
-  /** Starts serialising at once. @throws {TurnsError} UNSERIALIZABLE_VALUE with the serde's error as cause */
+  /**
+   * Starts serialising at once.
+   * @throws {TurnsError} UNSERIALIZABLE_VALUE with the serde's error as cause
+   */
   async dump(value: unknown, what: string): Promise<Serialized> {
     try {
       const [type, data] = await this.serde.dumpsTyped(value);
@@ -72,7 +75,7 @@ export class UserSerde {
   }
 }
 
-/** The value itself, decoded if the serde encoded it. */
+/** The value itself, if the serde made it. */
 export async function loaded(serde: UserSerde | undefined, value: unknown): Promise<unknown> {
   if (!(value instanceof Serialized)) return value;
   if (serde !== undefined) return serde.load(value);
@@ -85,12 +88,12 @@ const withoutSerde = (): TurnsError =>
     remedy: "Read it through a saver with the serde that it was saved with.",
   });
 
-/** @throws {TurnsError} UNDECODABLE_VALUE if a serde encoded any part of the record */
+/** @throws {TurnsError} UNDECODABLE_VALUE if any part of the record was written by a serde */
 export function refuseSerialized(record: Record<string, unknown>): void {
   if (Object.values(record).some((value) => value instanceof Serialized)) throw withoutSerde();
 }
 
-/** {@link loaded} for each value of a record. Values that need no loading aren't awaited. */
+/** {@link loaded} for each value of a record. It doesn't wait for values that need no loading. */
 export async function loadedRecord(
   serde: UserSerde | undefined,
   record: Record<string, unknown>,
@@ -103,7 +106,7 @@ export async function loadedRecord(
   return record;
 }
 
-/** A copy of the checkpoint as it is now, except for its values: a serde takes those at once. */
+/** Copies all of a checkpoint but its values, which a serde takes at once. */
 export function heldFrame(checkpoint: Checkpoint): Checkpoint {
   const seen = Object.entries(checkpoint.versions_seen).map(([node, versions]) => [node, { ...versions }]);
   return {
