@@ -29,6 +29,8 @@ export default defineConfig({
     // Names stay readable in stack traces.
     options.minifyWhitespace = true;
     options.minifySyntax = true;
+    // Node prints the line that threw.
+    options.lineLimit = 160;
   },
   // The same module, under the name by which LangGraph has loaded it already.
   noExternal: [/^zod$/],

@@ -1,6 +1,6 @@
 /**
- * CHECKPOINT.md: kept up to date from the database while a run works, with what a person writes into it.
- * Run: npx tsx examples/checkpoint-file.ts
+ * CHECKPOINT.md: kept up to date from the database during a run, including what a person writes into it. Run: npx tsx
+ * examples/checkpoint-file.ts
  */
 import assert from "node:assert/strict";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";

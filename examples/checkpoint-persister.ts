@@ -1,4 +1,4 @@
-// The turn log by itself, without LangGraph: an agent loop of one's own saves a Thought before each step and an Action after it.
+// The turn log by itself, without LangGraph: your own agent loop saves a Thought before each step and an Action after it.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import Database from "better-sqlite3";
@@ -14,15 +14,15 @@ function save(taskId: string, turnType: LangGraphCheckpoint["turnType"], state: 
 const tasks = ["read", "think", "write"];
 for (const [index, taskId] of tasks.entries()) {
   save(taskId, "Thought", { index, startedAt: new Date(0) });
-  if (taskId === "write") break; // imagine a crash here: the work of `write` is in flight
+  if (taskId === "write") break; // imagine a crash here: `write` is in flight
   save(taskId, "Action", { index, total: BigInt(index) * 10n });
 }
 
 const latest = persister.loadLatest("agent");
-console.log(`the newest turn is the ${latest?.turnType} of task ${latest?.taskId}: its step has begun and not ended`);
+console.log(`the newest turn is the ${latest?.turnType} of task ${latest?.taskId}: that step has started and not finished`);
 assert.equal(latest?.turnType, "Thought");
 assert.equal(latest.taskId, "write");
-assert.ok(latest.state["startedAt"] instanceof Date, "a Date comes back as a Date");
+assert.ok(latest.state["startedAt"] instanceof Date, "a Date is restored as a Date");
 
 const ofThink = persister.loadForTask("think");
 console.log(`turns of task think: ${ofThink.map((turn) => turn.turnType).join(", ")}`);
@@ -30,7 +30,7 @@ assert.deepEqual(
   ofThink.map((turn) => turn.turnType),
   ["Thought", "Action"],
 );
-assert.equal(ofThink[1]?.state["total"], 10n, "a BigInt comes back as a BigInt");
+assert.equal(ofThink[1]?.state["total"], 10n, "a BigInt is restored as a BigInt");
 
 assert.throws(() => persister.deleteAfter("publish", tasks), { code: "UNKNOWN_TASK" });
 const deleted = persister.deleteAfter("read", tasks);

@@ -1,5 +1,5 @@
-// A process is killed (SIGKILL) in the middle of a node; a second process that shares only the file goes on at that very node.
-// The script starts itself twice: `run` and `resume` are what the two child processes do.
+// A process is killed (SIGKILL) in the middle of a node. A second process, which shares only the file, resumes at that very node.
+// The script starts itself twice: `run` and `resume` are the roles of the two child processes.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeSync } from "node:fs";
@@ -16,7 +16,7 @@ const [role, folder = ""] = process.argv.slice(2);
 if (role === undefined) await direct();
 else await work(role);
 
-/** What the child processes do: one graph of three nodes on the file in `folder`. */
+/** The work of the child processes: one graph of three nodes on the file in `folder`. */
 async function work(role: string): Promise<void> {
   const began = (node: string): void => appendFileSync(path.join(folder, "ledger.txt"), `${node}\n`);
   const State = Annotation.Root({
@@ -69,7 +69,7 @@ async function direct(): Promise<void> {
     assert.equal(first.signal, "SIGKILL");
     assert.equal(second.code, 0);
     assert.match(second.output, /in flight: convert, attempt 1\nresult: fetch, convert, store/);
-    assert.deepEqual(ledger, ["fetch", "convert", "convert", "store"], "fetch had ended and must not run again");
+    assert.deepEqual(ledger, ["fetch", "convert", "convert", "store"], "fetch had completed and must not run again");
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

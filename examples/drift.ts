@@ -1,4 +1,5 @@
-// A thread stopped half-way, and the graph changed meanwhile: what a resume does, by policy, and how a version label answers for source.
+// A thread stopped half-way, and the graph has changed since: what a resume does under each policy, and how a version label
+// replaces the source.
 import assert from "node:assert/strict";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, type GraphRunnerOptions, TurnSaver } from "langgraph-checkpoint-turns";
@@ -27,7 +28,7 @@ const monday: Node = () => ({ log: ["fetched on monday"] });
 const tuesday: Node = () => ({ log: ["fetched on tuesday, in another way"] });
 const works: Node = () => ({ log: ["summarised"] });
 
-// Without labels: fetch ended in Monday's version, summarise failed.
+// Without labels: fetch completed in Monday's version, summarise failed.
 for (const threadId of ["refuse", "continue", "restart"] as const) {
   await assert.rejects(deployed(monday, fails).invoke({ log: [] }, { threadId }), /no model today/);
 }
@@ -46,7 +47,7 @@ const anew = await deployed(tuesday, works).resume({ threadId: "restart" });
 console.log(`restart: ${anew.log.join(", ")}`);
 assert.deepEqual(anew.log, ["fetched on tuesday, in another way", "summarised"]);
 
-// With a label, "the same version" is what you say it is: a refactoring is no drift, and a changed import can be one.
+// With a label, you decide what "the same version" means: a refactoring is no drift, and a changed import can be.
 const labelled = (version: string): GraphRunnerOptions => ({ drift: "refuse", nodes: { fetch: { version } } });
 await assert.rejects(deployed(monday, fails, labelled("1")).invoke({ log: [] }, { threadId: "labelled" }));
 await assert.rejects(deployed(monday, works, labelled("2")).resume({ threadId: "labelled" }), /its version, from 1 to 2/);

@@ -1,5 +1,5 @@
-// A process is killed right after it has opened an issue and before that was recorded; the next one finds the issue and opens no second.
-// The script starts itself: `run` and `resume` are what the child processes do.
+// A process is killed right after it has opened an issue, before that is recorded. The next process finds the issue and doesn't
+// open a second one. The script starts itself: `run` and `resume` are the roles of the child processes.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -30,14 +30,14 @@ async function work(role: string): Promise<void> {
     idempotent: true,
     undo: () => rmSync(file("report.md")),
   });
-  // Not idempotent: each call opens another issue. The tracker can be asked for the key.
+  // Not idempotent: each call opens another issue. The tracker can be searched for the key.
   const openIssue = defineEffect("open issue", {
     run: ({ title }: { title: string }, { key }) => {
       appendFileSync(file("issues.txt"), `${JSON.stringify({ key, title })}\n`);
       if (role === "run") process.kill(process.pid, "SIGKILL");
       return key;
     },
-    // The process "look" does without, to show what happens then.
+    // The role "look" has no probe, to show what happens then.
     probe: role === "look" ? undefined : ({ key }) => issues().find((issue) => issue.key === key)?.key,
   });
   const State = Annotation.Root({ title: Annotation<string>, issue: Annotation<string> });

@@ -1,4 +1,4 @@
-// A node asks a person and the run stops; the answer comes later. What the run did before it asked is not done again.
+// A node asks a person, and the run stops. The answer comes later. Work done before the question isn't repeated.
 import assert from "node:assert/strict";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
@@ -46,6 +46,7 @@ assert.deepEqual(
     ["approve", 2, "ok"],
   ],
 );
-// LangGraph runs a node that asked from its beginning again, once it has the answer: put work before the question into a node of its own.
+// When LangGraph has the answer, it runs the node that asked again from its beginning. Put work before the question into a node
+// of its own.
 assert.deepEqual(ran, ["draft", "approve", "approve"]);
 saver.close();

@@ -1,4 +1,4 @@
-// createReactAgent with a scripted chat model that calls real tools: it reads a file and adds numbers up. Each step is a turn.
+// createReactAgent with a scripted chat model that calls real tools: it reads a file and adds up numbers. Each step is a turn.
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// Keep a card number out of the turn log, and see what redaction does not cover.
+// Keep a card number out of the turn log, and see what redaction doesn't cover.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ const CARD = "4111 1111 1111 1111";
 const folder = mkdtempSync(path.join(tmpdir(), "turns-redaction-"));
 const file = path.join(folder, "agent.db");
 
-/** Called with a copy of the state before a turn's row is written; what it returns is what the row holds. */
+/** Called with a copy of the state before a turn's row is written. The row holds what it returns. */
 function redact({ state }: TurnToRedact): Record<string, unknown> {
   const { card, ...rest } = state;
   return typeof card === "string" ? { ...rest, card: `…${card.slice(-4)}` } : rest;
@@ -42,7 +42,7 @@ try {
   assert.ok(!rows.includes(CARD));
   console.log("in the turn log: no card number");
   assert.equal(checkpoint?.checkpoint.channel_values["card"], CARD);
-  console.log("in LangGraph's checkpoint: the card number, because a resume needs it; the option `encryption` seals it");
+  console.log("in LangGraph's checkpoint: the card number, because a resume needs it; the option `encryption` encrypts it");
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

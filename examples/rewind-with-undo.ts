@@ -1,10 +1,10 @@
-// A trip is booked in three tasks. The plans change: the runner goes back to the end of the first task, and takes back what the other two
-// did in the world, newest first. One of the undos fails at first, and the same call goes on there.
+// A trip is booked in three tasks. The plans change: the runner rewinds to the end of the first task and undoes the bookings of
+// the other two, newest first. One of the undos fails at first, and the same call continues there.
 import assert from "node:assert/strict";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { defineEffect, GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
 
-/** The world: what is booked there, by the key of the effect, and whether its switchboard answers. */
+/** The outside world: the bookings by the key of their effect, and whether its switchboard answers. */
 const bookings = new Map<string, string>();
 let lineIsDead = true;
 const world = (): string => [...bookings.values()].join(", ") || "nothing";
@@ -19,14 +19,15 @@ const book = defineEffect("book", {
     bookings.set(key, wanted);
     return `${wanted} booked`;
   },
-  // A rewind calls it with the key, the input and the result of the effect that it undoes. Found by the effect's name, in any process.
+  // A rewind calls it with the key, the input and the result of the effect that it undoes. Any process finds it by the effect's
+  // name.
   undo: {
     run({ key, input }) {
       if (input.wanted === "hotel" && lineIsDead) throw new Error("the hotel does not answer");
       bookings.delete(key);
       console.log(`  cancelled: ${input.wanted}`);
     },
-    // After a crash in the middle of a cancellation: was it done? Without a probe a person would have to say.
+    // After a crash in the middle of a cancellation: was it done? Without a probe, a person would have to say.
     probe: ({ key }) => !bookings.has(key),
   },
 });
@@ -51,10 +52,10 @@ const error = await runner.rewind({ threadId, toTask: "train" }).catch((reason: 
 assert(TurnsError.is(error, "UNDO_FAILED"));
 console.log(`  ${error.code}: ${(error.cause as Error).message}`);
 console.log(`in the world: ${world()}; turns on the thread: ${(await saver.turns.list(threadId)).length}`);
-assert.equal((await saver.turns.list(threadId)).length, 6, "nothing is deleted before all is undone");
+assert.equal((await saver.turns.list(threadId)).length, 6, "nothing is deleted before everything is undone");
 
 await assert.rejects(runner.invoke({ wanted: "museum" }, { threadId }), { code: "REWIND_UNFINISHED" });
-console.log("no run begins meanwhile: REWIND_UNFINISHED");
+console.log("new runs are refused meanwhile: REWIND_UNFINISHED");
 
 lineIsDead = false;
 console.log("the same call again:");

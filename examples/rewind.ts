@@ -1,4 +1,4 @@
-// Three tasks on one thread; go back to the end of the first, look at what would go before it goes, and take the rewind back.
+// Three tasks on one thread: rewind to the end of the first, see beforehand what would be removed, and take the rewind back.
 import assert from "node:assert/strict";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";

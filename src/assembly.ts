@@ -56,7 +56,7 @@ export interface Assembly {
   draining: Draining;
 }
 
-/** Opens the database and puts a saver together: the one place where every room meets every other. @throws what opening throws */
+/** Opens the database and assembles a saver. @throws what opening throws */
 export function assembled(source: DatabaseHandle | string, options: ResolvedOptions): Assembly {
   const { logger, createId, clock } = options;
   const serde = options.serde && new UserSerde(options.serde);
@@ -129,7 +129,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   };
 }
 
-/** What the saver's own rooms need beyond its public methods. */
+/** What other modules of this package need beyond a saver's public methods. */
 export function internalsFrom(
   { store, recorder, runs, retention, rewinding, draining }: Assembly,
   { logger, encryption }: ResolvedOptions,

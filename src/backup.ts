@@ -6,26 +6,32 @@ import type { UnpublishedBackup } from "./store/backup";
 import type { Store } from "./store/store";
 
 export interface BackupOptions {
-  /** Whether a file at the destination may be replaced. Default `false`. It is replaced in one step, once the new copy is verified. */
+  /**
+   * Whether a file at the destination may be replaced. Default `false`. The replacement is one step, after the new copy is
+   * verified.
+   */
   overwrite?: boolean;
-  /** Whether every row of the copy is verified before it gets its name. Default `true`; `false` copies a damaged file as it is. */
+  /**
+   * Whether every row of the copy is verified before the copy gets its name. Default `true`; `false` copies a damaged file as it
+   * is.
+   */
   verify?: boolean;
-  /** Ends the backup with BACKUP_ABORTED; nothing is left at the destination. */
+  /** Aborts the backup with BACKUP_ABORTED; nothing is left at the destination. */
   signal?: AbortSignal;
-  /** Called after each step. What it throws ends the backup, and is thrown. */
+  /** Called after each step. If it throws, the backup stops with that error. */
   onProgress?: (progress: BackupProgress) => void;
 }
 
 export interface BackupProgress {
-  /** What goes on: pages are copied, then rows are verified. */
+  /** The current step: pages are copied first, then rows are verified. */
   phase: "copy" | "verify";
-  /** Pages that are in the copy. */
+  /** Pages copied so far. */
   pages: number;
-  /** Pages that it will have. */
+  /** Pages the finished copy will have. */
   ofPages: number;
 }
 
-/** What {@link backup} made. */
+/** The result of {@link backup}. */
 export interface BackupReport {
   path: string;
   bytes: number;

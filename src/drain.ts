@@ -7,22 +7,25 @@ import type { Draining } from "./turns/draining";
 import type { TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
 
-/** Taken at load, so that a user's fake timers can't stop it. */
+/** Taken at load, so that a user's fake timers can't stop a drain. */
 const later = setTimeout;
 const LOOK_EVERY_MS = 10;
-/** A run of which no node works is waited for so long: it is told that it ends, unless nobody reads its stream any more. */
+/**
+ * How long to wait for a run while none of its nodes is running. It may be between two nodes, or nobody may be reading its stream
+ * any more.
+ */
 const QUIET_MS = 500;
 
 export interface DrainOptions {
-  /** How long running nodes may take to end, milliseconds. Default 30,000. */
+  /** How long running nodes may take to finish, in milliseconds. Default 30,000. */
   timeoutMs?: number;
 }
 
-/** What {@link drain} came to. */
+/** The result of {@link drain}. */
 export interface DrainReport {
-  /** Whether every node that was running has ended, and is saved. */
+  /** Whether every node that was running has finished and is saved. */
   done: boolean;
-  /** What was still running when the time was up. A resume runs these nodes again. */
+  /** What was still running at the timeout. A resume runs these nodes again. */
   running: readonly RunningThread[];
 }
 
@@ -43,7 +46,7 @@ export interface DrainParts {
 const schema = z.strictObject({ timeoutMs: z.number().int().min(0).max(86_400_000).default(30_000) });
 
 /**
- * Refuses new runs, waits until every running node has ended, commits and closes. When the time is up it closes all the same.
+ * Refuses new runs, waits for running nodes to finish, commits and closes. At the timeout it closes anyway.
  *
  * @throws {TurnsError} INVALID_OPTION
  */
@@ -65,14 +68,14 @@ export async function drain(parts: DrainParts, options: DrainOptions): Promise<D
     }
     await new Promise((resolve) => later(resolve, Math.min(LOOK_EVERY_MS, timeoutMs)));
   }
-  // Somebody has called close() meanwhile.
+  // close() was called meanwhile.
   if (!store.open) return { done: runningThreads(parts).length === 0, running: runningThreads(parts) };
   await store.committed();
   parts.close();
   return { done: true, running: [] };
 }
 
-/** At first every run counts: it may be between two nodes, and is told at the next. */
+/** At first every run counts: it may be between two nodes, and is stopped at the next one. */
 function isAtWork({ draining, runs }: DrainParts, begun: number): boolean {
   const now = uptime();
   return draining.isUnderWay || runs.atWork(now - begun < QUIET_MS ? 0 : now - QUIET_MS).length > 0;

@@ -1,7 +1,7 @@
 /**
- * The one error family of this package. Every refusal and every failure that reaches a caller is a {@link TurnsError}: a stable
- * `code` to branch on, a `name` derived from it (`CHECKPOINT_NOT_FOUND` → `CheckpointNotFoundError`, requirement S2.6), and a
- * message that says what is wrong and then what to do about it. Messages and `data` carry identifiers, never payloads.
+ * Every refusal and every failure that reaches a caller is a {@link TurnsError}. It has a stable `code` to branch on and a `name`
+ * derived from it (`CHECKPOINT_NOT_FOUND` → `CheckpointNotFoundError`, requirement S2.6). Its message says what is wrong, then
+ * what to do about it. Messages and `data` carry identifiers, never payloads.
  */
 export type TurnsErrorCode =
   | "INVALID_OPTION"

@@ -8,15 +8,15 @@ import type { RewindReport, TakeBackReport } from "./rewind/plan";
 import type { Turn } from "./turns/turn";
 
 /**
- * What happens to an effect: `replayed`, its recorded outcome was given; `resolved`, somebody settled it by hand; `undone` and
- * `undo-failed`, in a rewind.
+ * What happened to an effect. `replayed`: its recorded outcome was returned. `resolved`: a person settled it. `undone` and
+ * `undo-failed`: in a rewind.
  */
 export interface EffectEvent {
   what: "begun" | "done" | "failed" | "in-doubt" | "replayed" | "resolved" | "undone" | "undo-failed";
   effect: Effect;
 }
 
-/** What a gate found, and of what. `turnId` is undefined if the Action could not be saved. */
+/** What a gate found about a node's result. `turnId` is undefined if the Action couldn't be saved. */
 export interface ValidationEvent extends Validation, Omit<ValidationContext, "input"> {
   turnId: string | undefined;
 }
@@ -25,50 +25,53 @@ export interface DriftEvent {
   threadId: string;
   /** What changed, in words. */
   changes: readonly string[];
-  /** Undefined where turns were recorded without their graph. */
+  /** Undefined if the turns were recorded without their graph. */
   report: GraphDifference | undefined;
   policy: "restart" | "refuse" | "continue";
-  /** What the run did: starting it again would repeat that. */
+  /** The run's effects, which a restart would repeat. */
   effects: readonly Pick<Effect, "name" | "label" | "key">[];
 }
 
-/** What a saver tells those who listen. Listeners run synchronously, after the commit they speak of. */
+/** The events of a saver. Listeners run synchronously, after the commit they report. */
 export interface SaverEvents {
-  /** A turn was saved; an Action comes twice, once provisional and once settled with its writes. */
+  /** A turn was saved. An Action is reported twice: once provisional, once settled with its writes. */
   turn: [turn: Turn];
   /**
-   * A turn could not be saved; the graph goes on (S1.9) unless `onTurnError` is `"throw"`. With an error REDACTION_FAILED it was saved,
-   * but without content.
+   * A turn couldn't be saved. The graph continues (S1.9) unless `onTurnError` is `"throw"`. If the error is REDACTION_FAILED, the
+   * turn was saved without content.
    */
   turn_failed: [failure: { threadId: string; nodeName: string; turnType: "Thought" | "Action"; error: unknown }];
   checkpoint: [
     saved: { threadId: string; checkpointNs: string; checkpointId: string; step: number; source: string; seq: number },
   ];
-  /** A checkpoint or pending writes could not be saved: the run cannot be resumed from here. */
+  /** A checkpoint or pending writes couldn't be saved: the run can't be resumed from here. */
   checkpoint_failed: [failure: { threadId: string; checkpointNs: string; checkpointId: string; error: unknown }];
   /** Something happened to a side effect; see docs/effects.md. */
   effect: [event: EffectEvent];
   rewind: [report: RewindReport];
-  /** A rewind was taken back: what it had removed is there again. */
+  /** A rewind was taken back: the rows it removed are restored. */
   rewind_taken_back: [report: TakeBackReport];
-  /** A node's confidence gate has judged what the node returned (S3.4); it is stored with the turn. */
+  /** A node's confidence gate judged the node's result (S3.4). The verdict is stored with the turn. */
   validation: [found: ValidationEvent];
-  /** A resume found that the graph is not what the thread was built on (S3.3), and what it does about it. */
+  /**
+   * A resume found that the graph differs from the one the thread was built on (S3.3). The event also says what the resume does
+   * about it.
+   */
   drift: [found: DriftEvent];
   /**
-   * `saver.prune` (but for a dry run) or `saver.retention.deleteForRuns` has ended, or the option `retention` has removed something. What
-   * `deleteThread` and `rewind` remove is not told here.
+   * `saver.prune` (except a dry run) or `saver.retention.deleteForRuns` finished, or the option `retention` removed something.
+   * What `deleteThread` and `rewind` remove isn't reported here.
    */
   pruned: [report: PrunedEvent];
 }
 
-/** A listener that throws is the listener's affair: it is logged, and must not pass for a save that failed. */
+/** An error of a listener is logged, so that it can't pass for a failed save. */
 export class SaverEmitter extends EventEmitter<SaverEvents> {
   readonly #log: Logger;
 
   constructor(log: Logger) {
     super();
-    // One listener per run that keeps a CHECKPOINT.md is no leak.
+    // Each run that keeps a CHECKPOINT.md adds a listener, which is no leak.
     this.setMaxListeners(0);
     this.#log = log;
   }

@@ -1,4 +1,4 @@
-/** What the store commits, by the names that failpoints carry. */
+/** The commits of the store, by the names that failpoints carry. */
 export const COMMIT_NAMES = [
   "checkpoint",
   "writes",
@@ -16,43 +16,44 @@ export const COMMIT_NAMES = [
 ] as const;
 export type CommitName = (typeof COMMIT_NAMES)[number];
 
-/** Work of users' own that lies between two commits. */
+/** The user's functions that run between two commits. */
 export const BODY_NAMES = ["effect-body", "undo-body"] as const;
 export type BodyName = (typeof BODY_NAMES)[number];
 
 /**
- * A named place at which a test can stop the world: `<commit>.before` a transaction begins, `.within` it when all its rows are
- * written, `.after` its commit; `<body>.before` and `.after` a function of the user's.
+ * A named place at which a test can stop everything. `<commit>.before`: before the transaction begins. `<commit>.within`: when
+ * all its rows are written. `<commit>.after`: after the commit. `<body>.before` and `<body>.after`: around a function of the
+ * user's.
  */
 export type Failpoint = `${CommitName}.${"before" | "within" | "after"}` | `${BodyName}.${"before" | "after"}`;
 
-/** What is known of the place: nothing of the user's payload. */
+/** What is known about the place. Never the user's payload. */
 export interface FailpointDetails {
   threadId?: string;
   node?: string;
   nodeTaskId?: string;
   effect?: string;
-  /** Around an effect's function, and its undo: the key it is called with. */
+  /** For an effect's function or its undo: the key it is called with. */
   key?: string;
 }
 
 export type FailpointHandler = (point: Failpoint, details: FailpointDetails) => void;
 
-/** On globalThis, since every subpath and every copy of this package (ESM beside CommonJS) must meet the same handler. */
+/** On globalThis, so that every subpath and every copy of this package (ESM beside CommonJS) sees the same handler. */
 const KEY = Symbol.for("langgraph-checkpoint-turns.failpoints");
 
 /**
- * Tells a test that this place was reached; without a handler it does nothing. A handler may kill the process, or throw: then the place
- * fails as if the commit (or the function) had.
+ * Calls the test's handler, if there is one. The handler may kill the process, or throw: then the commit (or the function) fails
+ * with that error.
  *
- * @param details asked for only if somebody listens
+ * @param details called only if there is a handler
  */
 export function failpoint(point: Failpoint, details?: () => FailpointDetails): void {
   const handler = (globalThis as Record<symbol, unknown>)[KEY] as FailpointHandler | undefined;
   if (handler !== undefined) handler(point, details?.() ?? {});
 }
 
-/** Sets the one handler of this process, or takes it away. @returns the handler until now */
+/** Sets or removes the one handler of this process. @returns the previous handler */
 export function setFailpointHandler(handler: FailpointHandler | undefined): FailpointHandler | undefined {
   const holder = globalThis as Record<symbol, unknown>;
   const former = holder[KEY] as FailpointHandler | undefined;

@@ -62,22 +62,24 @@ export type { ThreadStatus, WaitingInterrupt } from "./runner/thread-status";
 type EventStreamOptions = Parameters<Runnable["streamEvents"]>[2];
 
 /**
- * Runs, resumes and rewinds one graph on its {@link TurnSaver}, and keeps the saver's promises where LangGraph by itself would not: new
- * input never silently discards unfinished work, a thread that runs elsewhere is not run twice, a graph that changed does not build on
- * what another version of it did.
+ * Runs, resumes and rewinds one graph on its {@link TurnSaver}.
+ *
+ * It adds guarantees that LangGraph alone doesn't give. New input never silently discards unfinished work. A thread that another
+ * process is running isn't run twice. A changed graph doesn't silently build on results of its old code.
  */
 export class GraphRunner<G extends RunnableGraph> {
   readonly graph: G;
   readonly saver: TurnSaver;
   readonly #pregel: PregelLike;
   readonly #options: CheckedRunnerOptions;
-  /** Streams that nobody has begun to read, or read to the end: their threads are free when nobody can any more. */
+  /** Streams that are unread, or only partly read. A collected stream frees its thread. */
   readonly #unread = new FinalizationRegistry<() => Promise<void>>((release) => void release());
 
   /**
-   * Attaches the graph's saver to it.
+   * Creates a runner and attaches the graph's saver to the graph.
    *
-   * @throws {TurnsError} INVALID_GRAPH unless the graph was compiled with a TurnSaver, INVALID_OPTION, also for a node that the graph hasn't
+   * @throws {TurnsError} INVALID_GRAPH unless the graph was compiled with a TurnSaver; INVALID_OPTION, also if an option names a
+   *   node that the graph doesn't have
    */
   constructor(graph: G, options: GraphRunnerOptions = {}) {
     this.#options = checkedRunnerOptions(options);
@@ -87,23 +89,24 @@ export class GraphRunner<G extends RunnableGraph> {
     this.graph = this.saver.attach(graph, attachOptionsOf(this.#options));
   }
 
-  /** The saver's events, those of this runner among them: `drift`. */
+  /** The saver's events, including this runner's `drift`. */
   get events(): TurnSaver["events"] {
     return this.saver.events;
   }
 
-  /** {@link TurnSaver.effects} */
+  /** The journal of side effects: {@link TurnSaver.effects}. */
   get effects(): Effects {
     return this.saver.effects;
   }
 
   /**
-   * Runs the graph on a thread, to its end or to an interrupt.
+   * Runs the graph on a thread until it finishes or asks a person.
    *
    * @param input new input, a Command, or null to continue as {@link resume} does
-   * @param options the thread, as `{ threadId }` or as LangGraph's `{ configurable: { thread_id } }`, and anything else that LangGraph takes
-   * @throws {TurnsError} THREAD_RUNNING, UNFINISHED_WORK, REWIND_UNFINISHED, INVALID_CONFIG, and as {@link resume}; VALIDATION_FAILED
-   *   from a gate; and what the graph throws
+   * @param options the thread, as `{ threadId }` or as LangGraph's `{ configurable: { thread_id } }`, and any LangGraph config
+   * @returns what the graph's own `invoke` returns
+   * @throws {TurnsError} THREAD_RUNNING, UNFINISHED_WORK, REWIND_UNFINISHED, INVALID_CONFIG, and as {@link resume};
+   *   VALIDATION_FAILED from a gate; and what the graph throws
    */
   async invoke(input: GraphInput<G>, options: RunOptions<G>): Promise<Result<G>> {
     const call = checkedCall(options, "runner.invoke");
@@ -111,11 +114,14 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /**
-   * {@link invoke} as LangGraph's stream; every stream mode passes through, and the chunks have LangGraph's types for it. With `null` or an
-   * answer for input it is {@link resume} as a stream. After a rollback the stream continues with the chunks of the new attempt; those of the
-   * failed one were given already. With `onUnfinished: "finish"` only the new input's chunks are given.
+   * Runs the graph like {@link invoke} and returns LangGraph's stream. Every stream mode works, and chunks have LangGraph's
+   * types.
    *
-   * @throws as invoke
+   * With `null` or an answer as input, it streams what {@link resume} would do. After a rollback, the stream continues with the
+   * chunks of the new attempt; chunks of the failed attempt were already delivered. With `onUnfinished: "finish"` you get only
+   * the chunks of the new input.
+   *
+   * @throws as {@link invoke}
    */
   async stream<
     Mode extends StreamMode | StreamMode[] | undefined = undefined,
@@ -145,10 +151,10 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /**
-   * {@link invoke} as LangChain's events (`version: "v2"`). As with LangGraph the stream is there at once; the run begins when somebody reads
-   * it, and a refusal reaches the reader.
+   * Runs the graph like {@link invoke} and returns LangChain's events (`version: "v2"`). As in LangGraph, the stream is returned
+   * at once. The run starts when you begin to read, so a refusal is thrown to the reader.
    *
-   * @throws as invoke, when it is read
+   * @throws as {@link invoke}, when the stream is read
    */
   streamEvents(
     input: GraphInput<G>,
@@ -177,7 +183,7 @@ export class GraphRunner<G extends RunnableGraph> {
     return readable(this.#events(input, call, run), () => stopped(current));
   }
 
-  /** The run begins with the first look at its events. */
+  /** The run starts with the first read of its events. */
   async *#events<T>(input: unknown, call: RunCall, run: (start: Start) => AsyncIterable<T>): AsyncGenerator<T> {
     const release = await this.#taken(call);
     try {
@@ -188,13 +194,17 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /**
-   * Continues where the thread stopped: after a crash, an error, a repair, or with a `command` after an interrupt. Node tasks that
-   * durably ended do not run again; a thread that is finished gives its result. If nodes that had ended changed since, or the thread
-   * cannot be read, the run starts again or is refused, as the options `drift` and `onCorrupted` say (S4.2, S4.3).
+   * Continues where the thread stopped: after a crash, an error or a repair, or with a `command` after an interrupt.
    *
-   * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint and no `input` is given; UNKNOWN_INTERRUPT for an answer to
-   *   a question that nobody asked; GRAPH_CHANGED, WRONG_GRAPH, SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING, REWIND_UNFINISHED,
-   *   INVALID_CONFIG; EFFECT_IN_DOUBT from an effect, and if a run would start again with effects in doubt; and what the graph throws
+   * Node tasks that durably completed don't run again. A finished thread returns its result. If completed nodes have changed
+   * since, or the thread can't be read, the options `drift` and `onCorrupted` decide: the run starts again or is refused (S4.2,
+   * S4.3).
+   *
+   * @returns what the graph's own `invoke` returns
+   * @throws {TurnsError} NOTHING_TO_RESUME if the thread has no checkpoint and you gave no `input`; UNKNOWN_INTERRUPT for an
+   *   answer to a question that isn't open; GRAPH_CHANGED, WRONG_GRAPH, SCHEMA_TOO_NEW, CHECKPOINT_CORRUPTED; THREAD_RUNNING,
+   *   REWIND_UNFINISHED, INVALID_CONFIG; EFFECT_IN_DOUBT from an effect, or if a run would start again with effects in doubt; and
+   *   what the graph throws
    */
   async resume(options: ResumeOptions<G>): Promise<Result<G>> {
     const call = checkedCall(options, "runner.resume");
@@ -204,26 +214,26 @@ export class GraphRunner<G extends RunnableGraph> {
   }
 
   /**
-   * How a thread stands: which nodes of its last run ended, failed or were at work, whether it can be resumed, and why not (S4.1).
-   * Nothing is changed.
+   * Reports the state of a thread without changing it: which nodes of its last run completed, failed or were running, whether it
+   * can be resumed, and why not (S4.1).
    */
   async status(threadId: string): Promise<ThreadStatus> {
     checkThread(threadId, "runner.status");
     return statusOf(this.#assessed({}), threadId);
   }
 
-  /** {@link TurnSaver.rewind}, with the runner's undos. @throws as there */
+  /** {@link TurnSaver.rewind} with the runner's undos. @throws as there */
   async rewind(request: RewindRequest): Promise<RewindReport> {
     return this.#shown(await this.saver.rewind(request, this.#options.undos));
   }
 
-  /** `saver.rewinds.finish`, with the runner's undos. @throws as there */
+  /** `saver.rewinds.finish` with the runner's undos. @throws as there */
   async finishRewind(request: FinishRequest): Promise<RewindReport | undefined> {
     const report = await this.saver.rewinds.finish(request, this.#options.undos);
     return report && this.#shown(report);
   }
 
-  /** `saver.rewinds.takeBack`, and brings the thread's CHECKPOINT.md up to date. @throws as there */
+  /** `saver.rewinds.takeBack`, which also updates the thread's CHECKPOINT.md. @throws as there */
   async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
     let threadId: string | undefined;
     const hear = (report: TakeBackReport): void => {
@@ -238,22 +248,30 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  /** What a rewind to the end of a task would undo, and what it could not, newest first (S3.5). @throws as `saver.rewinds.compensationReport` */
+  /**
+   * Lists what a rewind to the end of a task would undo, and what it couldn't, newest first (S3.5).
+   *
+   * @throws as `saver.rewinds.compensationReport`
+   */
   async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
     return this.saver.rewinds.compensationReport(threadId, toTask, this.#options.undos);
   }
 
-  /** {@link TurnSaver.drain}: ends the runs of all graphs on the saver at their node boundaries, and closes it. @throws as there */
+  /**
+   * {@link TurnSaver.drain}: stops the runs of all graphs on the saver at their node boundaries, then closes it.
+   *
+   * @throws as there
+   */
   async drain(options: DrainOptions = {}): Promise<DrainReport> {
     return this.saver.drain(options);
   }
 
-  /** `saver.turns.inFlight` */
+  /** `saver.turns.inFlight`: the turns that a crash interrupted. */
   async inFlight(threadId: string): Promise<Turn[]> {
     return this.saver.turns.inFlight(threadId);
   }
 
-  /** Nobody else runs the thread meanwhile. @throws {TurnsError} THREAD_RUNNING */
+  /** Reserves the thread, so that nobody else runs it meanwhile. @throws {TurnsError} THREAD_RUNNING */
   async #alone(call: RunCall, work: () => Promise<unknown>): Promise<Result<G>> {
     const release = await this.#taken(call);
     try {
@@ -263,7 +281,7 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  /** @returns what gives the thread back, and brings its CHECKPOINT.md to an end */
+  /** @returns a function that frees the thread and finishes its CHECKPOINT.md */
   async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
     const release = await internalsOf(this.saver).reserve(threadId);
     if (this.#options.checkpointFile === undefined) return release;
@@ -294,7 +312,7 @@ export class GraphRunner<G extends RunnableGraph> {
     return report;
   }
 
-  /** What was done to the thread is done, whether or not its file can be written. */
+  /** The rewind has already happened, even if the file can't be written. */
   async #refreshFile(threadId: string, when: string): Promise<void> {
     if (this.#options.checkpointFile === undefined) return;
     try {
@@ -340,7 +358,7 @@ export class GraphRunner<G extends RunnableGraph> {
     return asked !== undefined && rollBack(this.saver, this.#options.undos, asked);
   }
 
-  /** New input is refused while something on the thread is unfinished; a resume or a time travel is not. */
+  /** Refuses new input while the thread has unfinished work. A resume or a time travel is admitted. */
   async #admitted(input: unknown, call: RunCall): Promise<Start> {
     const { threadId } = call;
     const policy = call.onUnfinished ?? this.#options.onUnfinished;
@@ -351,7 +369,7 @@ export class GraphRunner<G extends RunnableGraph> {
     if (isTimeTravel || policy === "abandon") return start;
     let unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
     if (policy === "finish" && unfinished?.waits === false) {
-      // All but what names the new input's own task.
+      // Everything except the new input's own task id.
       const again = { ...call, taskId: undefined };
       await this.#invoked(await this.#resumed(null, again, undefined), again);
       unfinished = await unfinishedOf(this.saver, this.#pregel, threadId);
@@ -390,7 +408,7 @@ export class GraphRunner<G extends RunnableGraph> {
     return this.#begunAnew(threadId, found, effects, instead);
   }
 
-  /** An answer to a question that was answered before a crash is left out: LangGraph would give it to the next question. */
+  /** Drops an answer to a question that was already answered before a crash: LangGraph would give it to the next question. */
   async #goesOn({ threadId, config }: RunCall, input: unknown, found: Assessment): Promise<Start> {
     const isRepeated = repeats(input, found.run?.answered ?? []);
     if (!isRepeated) refuseUnasked(threadId, input, found, this.#pregel, config);
@@ -412,7 +430,7 @@ export class GraphRunner<G extends RunnableGraph> {
     );
   }
 
-  /** What nobody chose depends on what would be repeated (S8.4). */
+  /** Without a chosen policy, it depends on whether effects would be repeated (S8.4). */
   #policyFor(obstacle: TurnsError, call: RunCall, didEffects: boolean): "restart" | "refuse" | "continue" {
     const isDrift = obstacle.code === "GRAPH_CHANGED";
     if (!isDrift && !isUnreadable(obstacle)) return "refuse";
@@ -430,7 +448,8 @@ export class GraphRunner<G extends RunnableGraph> {
       { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId, effects: done },
       `the run starts again as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}${inWords(done)}`,
     );
-    return start;
+    // Otherwise the new branch would be a task of its own, and a rewind to the run's task would delete it.
+    return { ...start, taskId: found.run?.taskId };
   }
 
   async #refuseUnfinishedRewind(threadId: string): Promise<void> {
@@ -452,7 +471,7 @@ function saverOf(pregel: PregelLike): TurnSaver {
   });
 }
 
-/** The thread is free again when the stream has been read to its end, or broken off and its run has ended in the background. */
+/** Frees the thread when the stream has been read to its end, or was broken off and its run has finished in the background. */
 async function* thenRelease<T>(chunks: AsyncIterable<T>, release: () => Promise<void>): AsyncGenerator<T> {
   try {
     yield* chunks;
@@ -465,7 +484,7 @@ interface EventSource {
   streamEvents(input: unknown, config: never, streamOptions: EventStreamOptions): AsyncIterable<StreamEvent>;
 }
 
-/** An agent that carries its graph may have no events of its own. */
+/** An agent that carries its graph may have no `streamEvents` of its own. */
 function eventSourceOf(graph: object, pregel: PregelLike): EventSource {
   return ("streamEvents" in graph ? graph : pregel) as EventSource;
 }

@@ -1,4 +1,5 @@
-// The package's face: six values, and the types that people name. `npm run api` writes it down in etc/, where a change of it shows.
+// The public API: six values, and the types their signatures need. `npm run api` records it in etc/, so every change shows in
+// review.
 export { TurnSaver } from "./saver";
 export type { DatabaseHandle } from "./saver";
 export type { TurnSaverOptions, TurnToRedact } from "./options";

@@ -6,36 +6,39 @@ import type { Undos } from "./rewind/undos";
 import type { LastRun, Store } from "./store/store";
 import type { RecordedGraph } from "./turns/attached-graph";
 
-/** What the rooms of this package that are given a saver need of it, and nobody else. */
+/** What other modules of this package need from a saver. Not public. */
 export interface Internals {
   readonly store: Store;
   readonly logger: Logger;
-  /** Whether what runs produce is sealed in the file. */
+  /** Whether the file is encrypted. */
   readonly encrypted: boolean;
-  /** What an attached graph is made of (docs/drift.md). @throws {TurnsError} INVALID_GRAPH for a graph that the saver isn't attached to */
+  /**
+   * The structure of an attached graph (docs/drift.md).
+   *
+   * @throws {TurnsError} INVALID_GRAPH for a graph that the saver isn't attached to
+   */
   documentOf(graph: object): GraphDocument;
   /**
-   * What the graphs were made of in which these turns of one thread ran, oldest turn first. Turns that were recorded without a graph are
-   * in none of them.
+   * The graphs in which these turns of one thread ran, oldest turn first. Turns recorded without a graph are left out.
    *
-   * @throws {TurnsError} CHECKPOINT_CORRUPTED if a document is not what was stored
+   * @throws {TurnsError} CHECKPOINT_CORRUPTED if a document isn't what was stored
    */
   recordedGraphs(threadId: string, turns: readonly { id: string }[]): Promise<RecordedGraph[]>;
-  /** The run that a thread's newest checkpoint is of. */
+  /** The run that the thread's newest checkpoint belongs to. */
   lastRun(threadId: string): Promise<LastRun | undefined>;
-  /** Takes a thread for one run; see `RunRegistry.reserve`. @throws {TurnsError} THREAD_RUNNING */
+  /** Reserves a thread for one run; see `RunRegistry.reserve`. @throws {TurnsError} THREAD_RUNNING */
   reserve(threadId: string): Promise<() => Promise<void>>;
-  /** A drain leaves the database open until what is returned is called. */
+  /** Keeps the database open during a drain until you call the returned function. */
   keepOpen(): () => void;
-  /** Lets a thread be, whatever the option `retention` says, until what is returned is called; see `Retention.hold`. */
+  /** Suspends the option `retention` for a thread until you call the returned function; see `Retention.hold`. */
   holdRetention(threadId: string): () => void;
-  /** `saver.rewinds.toCheckpoint` for a caller that has reserved the thread, and runs nothing on it just now. */
+  /** `saver.rewinds.toCheckpoint` for a caller that has reserved the thread and isn't running anything on it. */
   rewindToCheckpoint(request: CheckpointRewindRequest, undos: Undos | undefined): Promise<RewindReport>;
-  /** How many rewinds of a thread were done, or begun, for a reason. */
+  /** How many rewinds of a thread were started or done for a reason. */
   countRewinds(threadId: string, reason: string): Promise<number>;
 }
 
-/** By saver, over all copies of this package (ESM beside CommonJS). */
+/** Internals by saver, shared by all copies of this package (ESM beside CommonJS). */
 const known: WeakMap<object, Internals> = ((globalThis as Record<symbol, unknown>)[
   Symbol.for("langgraph-checkpoint-turns.internals")
 ] ??= new WeakMap<object, Internals>()) as WeakMap<object, Internals>;
@@ -44,12 +47,12 @@ export function keepInternals(saver: object, internals: Internals): void {
   known.set(saver, internals);
 }
 
-/** Whether it is a TurnSaver, also one of the other build of this package, where `instanceof` would not tell. */
+/** Whether this is a TurnSaver. Also recognises one of the other build of this package, which `instanceof` can't. */
 export function isSaver(value: unknown): boolean {
   return typeof value === "object" && value !== null && known.has(value);
 }
 
-/** @throws {TurnsError} INVALID_OPTION for what is no TurnSaver */
+/** @throws {TurnsError} INVALID_OPTION unless this is a TurnSaver */
 export function internalsOf(saver: object): Internals {
   const internals = isSaver(saver) ? known.get(saver) : undefined;
   if (internals !== undefined) return internals;

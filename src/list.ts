@@ -7,14 +7,14 @@ import type { CheckpointQuery } from "./store/store";
 import { metadataOf, readListed, type TupleParts } from "./tuples";
 
 const HEADS_PER_PAGE = 64;
-/** So long a caller who asks for one result after another keeps the event loop to himself. */
+/** How long a caller who asks for one result after another may keep the event loop busy. */
 const LONGEST_MS = 20;
-/** Taken at load, so that a user's fake timers don't stop a list. */
+/** Taken at load, so that a user's fake timers can't stop a list. */
 const nextTurn = setImmediate;
 
 /**
- * Lists page by page: no cursor stays open between two results, which would keep the write-ahead log from being folded in. Values and
- * writes are read only for what passes the filter.
+ * Lists page by page. No cursor stays open between two results, since that would keep the write-ahead log from being
+ * checkpointed. Values and writes are read only for checkpoints that pass the filter.
  */
 export async function* listTuples(
   parts: TupleParts,
@@ -27,7 +27,7 @@ export async function* listTuples(
     ns: namespaceOf(configurable["checkpoint_ns"], "list"),
     checkpointId: checkpointIdOf(config, "list"),
     beforeId: options.before === undefined ? undefined : checkpointIdOf(options.before, "list"),
-    // Set in what LangGraph hands to a graph inside a node.
+    // LangGraph sets this for a graph inside a node.
     isOfRun: configurable["__pregel_read"] !== undefined,
   };
   const matches = matcherOf(options.filter);
@@ -59,7 +59,7 @@ export async function* listTuples(
   }
 }
 
-/** Keys are data, dots and quotes included; values compare deeply; undefined asks for nothing. */
+/** Keys are taken literally, dots and quotes included. Values compare deeply. An undefined filter matches everything. */
 function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: CheckpointMetadata) => boolean {
   if (typeof (filter ?? {}) !== "object" || Array.isArray(filter)) throw noFilter(filter);
   const wanted = Object.entries(filter ?? {}).filter(([, value]) => value !== undefined);
@@ -70,9 +70,9 @@ function matcherOf(filter: CheckpointListOptions["filter"]): (metadata: Checkpoi
 }
 
 /**
- * Whether a checkpoint of a graph inside a node was made in the course of the one that is named as `before`, or of one behind it. It may be
- * saved first all the same: with durability "exit", and where nodes run on while the graph around them still waits for a save. A replay
- * that started from it would find what it is yet to do.
+ * Whether a nested graph's checkpoint was made while the one named as `before`, or a later one, was current. It can still be
+ * saved first: with durability "exit", or when nodes continue while the outer graph waits for a save. A replay must not start
+ * from it, because it already contains work the replay is about to do.
  */
 async function followersOf(
   store: TupleParts["store"],

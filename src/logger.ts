@@ -1,4 +1,4 @@
-/** What we log through: pino's shape, so that a pino logger can be passed as it is. */
+/** The logger interface: pino's shape, so that you can pass a pino logger as it is. */
 export interface Logger {
   debug(data: object, message: string): void;
   info(data: object, message: string): void;
@@ -6,7 +6,7 @@ export interface Logger {
   error(data: object, message: string): void;
 }
 
-/** Silent but for warnings and errors, which go to stderr. */
+/** Writes warnings and errors to stderr, and nothing else. */
 export const defaultLogger: Logger = {
   debug: () => undefined,
   info: () => undefined,

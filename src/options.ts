@@ -10,61 +10,75 @@ import { z } from "zod";
 /** Options of {@link TurnSaver}. All are optional. */
 export interface TurnSaverOptions {
   /**
-   * `"full"` (default): an acknowledged save survives a power cut, about 0.25 ms a commit on the machine it was measured on.
-   * `"normal"`: it survives a crash of the process, and may be lost in a power cut.
+   * `"full"` (default): an acknowledged save survives a power cut. It costs about 0.25 ms per commit on the machine it was
+   * measured on. `"normal"`: the save survives a crash of the process, but a power cut may lose it.
    */
   synchronous?: "full" | "normal";
-  /** What opens the file. Default: better-sqlite3 if it can be loaded, else `node:sqlite`; see docs/drivers.md. Not for an open handle. */
+  /**
+   * The SQLite driver that opens the file. Default: better-sqlite3 if it can be loaded, else `node:sqlite`; see docs/drivers.md.
+   * Can't be combined with an open handle.
+   */
   driver?: "better-sqlite3" | "node:sqlite";
-  /** How long a save waits for a lock that another process holds, milliseconds; the event loop runs on meanwhile. Default 30,000. */
+  /**
+   * How long a save waits for a lock held by another process, in milliseconds. The event loop keeps running meanwhile. Default
+   * 30,000.
+   */
   busyTimeoutMs?: number;
-  /** `"continue"` (default): a turn that cannot be saved is logged and reported, and the graph goes on. `"throw"`: the node is stopped before its work. */
+  /**
+   * `"continue"` (default): a turn that can't be saved is logged and reported, and the graph continues. `"throw"`: the node is
+   * stopped before its body runs.
+   */
   onTurnError?: "continue" | "throw";
-  /** `"throw"` (default): a checkpoint that cannot be saved stops the run at the next node. `"continue"`: it is logged and reported. */
+  /**
+   * `"throw"` (default): a checkpoint that can't be saved stops the run at the next node. `"continue"`: the failure is logged and
+   * reported.
+   */
   onCheckpointError?: "continue" | "throw";
-  /** `"error"` (default): an instance of a class the codec does not know is refused. `"plain"`: it is saved as a plain object. */
+  /** `"error"` (default): an instance of a class the codec doesn't know is refused. `"plain"`: it is saved as a plain object. */
   classInstances?: "error" | "plain";
   /**
-   * `true`: the graph never changes a value of its state in place, so what is the same object needs no comparing; a save then costs the
-   * same whatever the length of the history. Lists of more than 1,000 elements are trusted to have no holes and no further properties.
-   * Default `false`: every element is compared with a private copy.
+   * `true` promises that your graph never changes a value of its state in place. The same object then needs no comparison, so a
+   * save costs the same however long the history is. Lists of more than 1,000 elements are assumed to have no holes and no extra
+   * properties. Default `false`: every element is compared with a private copy.
    */
   immutable?: boolean;
-  /** How much decoded state is remembered to save reading and encoding, in characters of text. Default 64 million. */
+  /** How much decoded state is cached to save reading and encoding, in characters of text. Default 64 million. */
   cacheSize?: number;
   /**
-   * Says what a turn's row holds: called with each turn before it is saved, with a copy of its state; what it returns is saved instead,
-   * undefined for nothing. If it throws, the turn is saved without content. It does not reach the checkpoints; see docs/redaction.md.
+   * Decides what a turn's row holds. It is called with each turn before the turn is saved, and gets a copy of the turn's state.
+   * What it returns is saved instead; undefined saves nothing. If it throws, the turn is saved without content. Checkpoints
+   * aren't redacted; see docs/redaction.md.
    */
   redact?: (turn: TurnToRedact) => Record<string, unknown> | undefined;
   /**
-   * `"full"` (default): turns with their content. `"metadata"`: turns without any, `redact` is not asked then. `"off"`: no turns; what is
-   * in flight, tokens and the history of turns are then not known.
+   * `"full"` (default): turns with their content. `"metadata"`: turns without content; `redact` isn't called. `"off"`: no turns,
+   * so in-flight work, tokens and the history of turns aren't known.
    */
   turns?: "full" | "metadata" | "off";
-  /** Keys with which all payload is sealed before it reaches the file; see docs/encryption.md. Default: none, and nothing is. */
+  /** Keys that encrypt all payload before it reaches the file; see docs/encryption.md. Default: no encryption. */
   encryption?: EncryptionOption;
   /**
-   * Prunes a thread after each checkpoint saved on it, in the background: see docs/retention.md. Recommended is `{ keepTasks: 5 }`: the
-   * five newest tasks can be rewound. `keepLast` counts checkpoints, of which a run saves one for each step. What either keeps stays.
-   * `keepLastWhenDone` takes the place of `keepLast` for a thread whose graph has ended. Default: nothing is ever deleted that nobody
-   * asked to delete.
+   * Prunes a thread in the background after each checkpoint saved on it; see docs/retention.md. Default: nothing is deleted
+   * automatically.
+   *
+   * `{ keepTasks: 5 }` is recommended: you can rewind the five newest tasks. `keepLast` counts checkpoints; a run saves one per
+   * step. What either of them keeps stays. `keepLastWhenDone` replaces `keepLast` for a thread whose graph has finished.
    */
   retention?: { keepTasks?: number; keepLast?: number; maxAgeMs?: number; keepLastWhenDone?: number };
   /**
-   * A serde of LangGraph's kind to use instead of the codec, binary ones included. Saves then commit in order but asynchronously, so
-   * a crash can lose the one that is being serialised; values are kept whole, not in parts.
+   * A LangGraph serde to use instead of the codec, binary ones included. Saves then commit in order but asynchronously, so a
+   * crash can lose the save that is being serialised. Values are stored whole, not in parts.
    */
   serde?: SerializerProtocol;
   /** A pino logger, or anything of its shape. Default: warnings and errors go to stderr. */
   logger?: Logger;
   /** Source of the current time. */
   clock?: () => Date;
-  /** Source of unique ids; they must be UUIDs. */
+  /** Source of unique ids, which must be UUIDs. */
   createId?: () => string;
 }
 
-/** Parts of the schemas of many options and requests. */
+/** Schemas that many options and requests share. */
 export const idSchema = z.custom<string>(isId, ID_RULE);
 export const signalSchema = z.custom<AbortSignal>((value) => value instanceof AbortSignal, "must be an AbortSignal");
 export const isFunction = (value: unknown): boolean => typeof value === "function";
@@ -75,7 +89,7 @@ const isLogger = (value: unknown): boolean =>
   value !== null &&
   ["debug", "info", "warn", "error"].every((level) => isFunction((value as Record<string, unknown>)[level]));
 
-/** At least one of the four: an option that keeps everything would be a mistake. */
+/** Requires at least one of the four: an option that keeps everything would be a mistake. */
 const retention = () =>
   z
     .strictObject({
@@ -110,7 +124,7 @@ const schema = () =>
     ).optional(),
     turns: z.enum(["full", "metadata", "off"]).default("full"),
     encryption: encryptionSchema(),
-    // No default: a checkpointer that deletes what nobody asked it to delete would be wrong.
+    // No default: a checkpointer must not delete data that nobody asked it to delete.
     retention: retention().optional(),
     logger: z.custom<Logger>(isLogger, "must be an object with the methods debug, info, warn and error").default(defaultLogger),
     clock: functionSchema<() => Date>("must be a function that returns a Date").default(() => wallClock),
@@ -120,13 +134,13 @@ const schema = () =>
 type Optional = "driver" | "encryption" | "redact" | "retention" | "serde";
 export type ResolvedOptions = Required<Omit<TurnSaverOptions, Optional>> & Pick<TurnSaverOptions, Optional>;
 
-/** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, what is allowed, and the value */
+/** Fills in defaults. @throws {TurnsError} INVALID_OPTION naming the option, the valid values, and the given value */
 export function resolveOptions(options: TurnSaverOptions = {}): ResolvedOptions {
   refuseFormerName(options);
   return checkedOptions(schema, options);
 }
 
-/** LangGraph's own `durability` means something else, and goes with a run. @throws {TurnsError} INVALID_OPTION */
+/** LangGraph's own `durability` means something else and belongs to a run. @throws {TurnsError} INVALID_OPTION */
 function refuseFormerName(options: object | null): void {
   if (options === null || !Object.hasOwn(options, "durability")) return;
   throw new TurnsError("INVALID_OPTION", {
@@ -136,14 +150,12 @@ function refuseFormerName(options: object | null): void {
   });
 }
 
-/**
- * A schema, or what makes it when it is first needed: importing the package makes none of those that a module declares so.
- */
+/** A schema, or a function that makes it when it is first needed, so that importing the package builds no schemas. */
 export type Schema<T> = z.ZodType<T> | (() => z.ZodType<T>);
 
 const made = new WeakMap<() => z.ZodType, z.ZodType>();
 
-/** Made once. */
+/** Makes the schema once. */
 export function schemaOf<T>(type: Schema<T>): z.ZodType<T> {
   if (typeof type !== "function") return type;
   const known = made.get(type) as z.ZodType<T> | undefined;
@@ -153,7 +165,7 @@ export function schemaOf<T>(type: Schema<T>): z.ZodType<T> {
   return schema;
 }
 
-/** Parses options, and names the first that is wrong, with its whole path. @throws {TurnsError} INVALID_OPTION */
+/** Parses options and names the first invalid one by its full path. @throws {TurnsError} INVALID_OPTION */
 export function checkedOptions<T>(type: Schema<T>, options: unknown): T {
   let validNames: readonly string[] = [];
   const result = schemaOf(type).safeParse(options, {
@@ -178,7 +190,7 @@ export function checkedOptions<T>(type: Schema<T>, options: unknown): T {
   });
 }
 
-/** The names of the properties that an object's schema has. */
+/** The property names of an object schema. */
 function namesOf(schema: z.core.$ZodRawIssue["inst"]): readonly string[] {
   const definition = schema?._zod.def as Partial<z.core.$ZodObjectDef> | undefined;
   return Object.keys(definition?.shape ?? {});
@@ -188,7 +200,7 @@ function valueAt(options: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce((value, key) => (value as Record<PropertyKey, unknown> | null | undefined)?.[key], options);
 }
 
-/** The kinds that schemas name, as they stand in a sentence. */
+/** The kinds that schemas name, as words in a sentence. */
 const KINDS: Readonly<Record<string, string>> = {
   string: "a string",
   boolean: "true or false",
@@ -200,7 +212,7 @@ const KINDS: Readonly<Record<string, string>> = {
   date: "a valid date",
 };
 
-/** What follows "expected" in the message about an issue; zod's own texts are whole sentences, which would say "expected" twice. */
+/** What follows "expected" in the message about an issue. Zod's own texts are whole sentences, so they would repeat the word. */
 export function expectationOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case "invalid_type":
@@ -215,7 +227,7 @@ export function expectationOf(issue: z.core.$ZodIssue): string {
     case "too_big":
       return bounded(issue.origin, "at most", issue.maximum);
     default:
-      // A schema's own text is either what is wanted or "must be" that.
+      // A schema's own text is either the expectation itself, or "must be" followed by it.
       return issue.message.replace(/^must be /, "");
   }
 }
@@ -227,7 +239,7 @@ function bounded(origin: string, limit: string, count: number | bigint): string 
     : `${kind} of ${limit} ${count}`;
 }
 
-/** @throws {TurnsError} INVALID_OPTION unless it is the path of a file, in memory or none */
+/** @throws {TurnsError} INVALID_OPTION unless it is the path of a file; an in-memory database has none */
 export function refuseNoFile(what: string, path: unknown, expected: string): void {
   if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
   throw new TurnsError("INVALID_OPTION", {
@@ -236,10 +248,10 @@ export function refuseNoFile(what: string, path: unknown, expected: string): voi
   });
 }
 
-/** What the option `redact` is asked about: a turn that is about to be saved. */
+/** The turn that the option `redact` is called with, before the turn is saved. */
 export interface TurnToRedact {
   threadId: string;
-  /** If the run named them. */
+  /** Given if the run named it. */
   graphId?: string;
   taskId?: string;
   nodeName: string;
@@ -249,8 +261,8 @@ export interface TurnToRedact {
   /** Only Actions have one. */
   status?: TurnStatus;
   /**
-   * What the node was called with (Thought), what it returned, or its error or interrupts (Action): a copy, which may be changed.
-   * Values that the codec cannot save are not in it.
+   * A copy that you may change. For a Thought: what the node was called with. For an Action: what it returned, or its error or
+   * interrupts. Values that the codec can't save are left out.
    */
   state: Record<string, unknown>;
 }

@@ -1,4 +1,4 @@
-/** Adds a value to the list that a map has under a key. */
+/** Appends a value to the list under a map's key. */
 export function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   const list = map.get(key);
   if (list === undefined) map.set(key, [value]);

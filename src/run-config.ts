@@ -9,15 +9,15 @@ import {
 import { describe, TurnsError } from "./errors";
 import { ID_RULE, isId } from "./system";
 
-/** The parts of `config.configurable` that address a checkpoint, checked. */
+/** The checked parts of `config.configurable` that address a checkpoint. */
 export interface Address {
   threadId: string;
   ns: string;
-  /** Undefined: the newest of the namespace. */
+  /** Undefined means the newest checkpoint of the namespace. */
   checkpointId: string | undefined;
 }
 
-/** What a caller says about the task a run belongs to. */
+/** The task and graph ids that the caller gave. */
 export interface TaskNames {
   taskId: string | undefined;
   graphId: string | undefined;
@@ -32,7 +32,7 @@ const invalid = (key: string, what: string, expected: string, found: unknown, re
     data: { key },
   });
 
-/** Empty if the config has none. @throws {TurnsError} INVALID_CONFIG for what is no config */
+/** Empty if the config has none. @throws {TurnsError} INVALID_CONFIG unless the config is an object */
 export function configurableOf(config: RunnableConfig, doing: string): Record<string, unknown> {
   if (typeof config === "object" && config !== null) return (config.configurable ?? {}) as Record<string, unknown>;
   throw invalid("config", `The config of ${doing}`, "an object", config, `Pass e.g. ${EXAMPLE}.`);
@@ -48,12 +48,12 @@ export function addressOf(config: RunnableConfig, doing: string): Address {
   };
 }
 
-/** The id of the run that a run with these callbacks is a part of. */
+/** The id of the run that contains the run with these callbacks. */
 export function runAround(callbacks: RunnableConfig["callbacks"]): string | undefined {
   return Array.isArray(callbacks) ? undefined : callbacks?.getParentRunId();
 }
 
-/** `undefined` and `null` mean every namespace to `list`, the root elsewhere. */
+/** For `list`, `undefined` and `null` mean every namespace; elsewhere they mean the root. */
 export function namespaceOf(value: unknown, doing: string): string | undefined {
   if (value === undefined || value === null) return undefined;
   return value === "" ? "" : checkedId(value, "checkpoint_ns", doing);
@@ -80,9 +80,9 @@ export function checkedId(value: unknown, name: string, doing: string): string {
 }
 
 /**
- * What LangGraph passes to `putWrites` as the task's path; older versions pass none.
+ * Checks the task path that LangGraph passes to `putWrites`. Older versions pass none.
  *
- * @throws {TurnsError} INVALID_CONFIG for a path that wouldn't come back from a database as it went in
+ * @throws {TurnsError} INVALID_CONFIG for a path that a database wouldn't return unchanged
  */
 export function checkedTaskPath(value: unknown): string {
   if (value === undefined || value === null || value === "") return "";
@@ -92,15 +92,18 @@ export function checkedTaskPath(value: unknown): string {
   throw invalid("taskPath", "taskPath, the fourth argument of putWrites,", expected, value, remedy);
 }
 
-/** One symbol for all copies of this package: `/import` and the root may be of different builds. */
+/** A registered symbol, because `/import` and the root entry may come from different builds. */
 const IMPORTED_AT: unique symbol = Symbol.for("langgraph-checkpoint-turns.importedAt");
 
-/** The config of a save that brings over what was saved elsewhere, at that time (an ISO text). No recorder is missed there. */
+/**
+ * The config for saving data that was first saved elsewhere, at that time (an ISO text). There's no recorder for it, and no
+ * warning about that.
+ */
 export function importing(configurable: Readonly<Record<string, string | undefined>>, at: string): RunnableConfig {
   return { configurable: { ...configurable, [IMPORTED_AT]: at } };
 }
 
-/** When what is saved was first saved, if the save is part of an import. */
+/** For a save that is part of an import: when the data was first saved. */
 export function importedAt(config: RunnableConfig): string | undefined {
   return (config.configurable as { [IMPORTED_AT]?: string } | undefined)?.[IMPORTED_AT];
 }
@@ -109,7 +112,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * Checks what is saved as far as saving reads it, so that a caller without types learns what is wrong.
+ * Checks everything that saving reads, so that callers without types get a clear error.
  *
  * @throws {TurnsError} INVALID_CHECKPOINT naming the first argument or field that is wrong
  */
@@ -131,7 +134,7 @@ function refuseNoRecord(field: string, found: unknown): void {
   if (!isRecord(found)) throw unfit(field, "an object", found);
 }
 
-/** What the database would keep as something else, or give back as no checkpoint. */
+/** Refuses values that the database would change, or that don't make a valid checkpoint when read. */
 function refuseUnreadable(
   { v, ts, versions_seen: seen, channel_versions: versions }: Checkpoint,
   metadata: CheckpointMetadata,

@@ -6,22 +6,23 @@ import { Recent } from "./store/thread-state";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { type CheckpointMetadata, type PendingWrite, RESUME } from "@langchain/langgraph-checkpoint";
 
-/** The task id under which LangGraph saves a Command's writes, and before 1.5 an input's delta writes. */
+/** The task id under which LangGraph saves a Command's writes and, before 1.5, an input's delta writes. */
 const NULL_TASK_ID = "00000000-0000-0000-0000-000000000000";
-/** How the task path of each of an `updateState`'s updates begins, from LangGraph 1.5 on. */
+/** Prefix of the task paths of an `updateState`'s updates, from LangGraph 1.5 on. */
 const UPDATE_PATH = "~__interrupt__, ";
-/** And that of a node's task. */
+/** Prefix of the task path of a node's task. */
 const PULL_PATH = "~__pregel_pull, ";
 const NODE_PATHS: readonly string[] = [PULL_PATH, "~__pregel_push, "];
 
-/** The node that a task path names. That of a `Send` names none. */
+/** The node that a task path names. The path of a `Send` names none. */
 export function nodeInPath(taskPath: string): string | undefined {
   return taskPath.startsWith(PULL_PATH) ? taskPath.slice(PULL_PATH.length) : undefined;
 }
 
 /**
- * What a checkpoint says about the user's task (design, *task*): new input and a fork begin one, named after their checkpoint; an
- * `updateState` is one of its own; all else goes on with what runs. Only the root namespace begins tasks.
+ * What a checkpoint says about the user's task (design, *task*). New input and a fork each start a task, named after their
+ * checkpoint. An `updateState` is a task of its own. Everything else continues the current task. Only the root namespace starts
+ * tasks.
  */
 export function claimOfCheckpoint(
   names: TaskNames,
@@ -36,8 +37,8 @@ export function claimOfCheckpoint(
 }
 
 /**
- * Writes that come before the checkpoint they lead to: a Command's update or goto, an input's delta writes, an `updateState`. They
- * begin the task under a provisional name, so that a rewind to the task before them removes them too.
+ * Writes that precede the checkpoint they lead to: a Command's update or goto, an input's delta writes, an `updateState`. They
+ * start the task under a provisional name, so that a rewind to the previous task removes them too.
  */
 export function claimOfWrites(
   names: TaskNames,
@@ -75,14 +76,19 @@ interface At extends Place {
   checkpointId: string;
 }
 
-/** Of so many checkpoints, and so many characters besides the newest checkpoint's; those that never come are forgotten. */
+/**
+ * The most checkpoints and characters to remember, not counting the newest checkpoint. Outcomes whose checkpoint never arrives
+ * are dropped.
+ */
 const LIMIT = 64;
 const CHARACTERS_MAX = 16 << 20;
 
 /**
- * How node tasks ended whose checkpoint hasn't been handed in yet. A graph that isn't attached has its Thoughts saved with the checkpoint,
- * so there is nothing yet that the Action could follow. It happens with durability "exit", and when a save takes long: LangGraph hands in a
- * checkpoint only when the one before is saved, and the nodes don't wait for it.
+ * Outcomes of node tasks whose checkpoint hasn't been handed in yet. In a graph that isn't attached, Thoughts are saved with the
+ * checkpoint, so the Action has nothing to follow yet.
+ *
+ * This happens with durability "exit", and when a save takes long: LangGraph hands in a checkpoint only after the previous one is
+ * saved, and the nodes don't wait for it.
  */
 export class EarlyOutcomes {
   readonly #known = new Map<string, { outcomes: EarlyOutcome[]; characters: number }>();
@@ -100,7 +106,7 @@ export class EarlyOutcomes {
     }
   }
 
-  /** Those at a checkpoint that is handed in now, oldest first. */
+  /** Removes and returns the outcomes at a checkpoint that is handed in now, oldest first. */
   take(at: At): EarlyOutcome[] {
     return this.#known.size === 0 ? [] : this.#forget(checkpointKey(at));
   }
@@ -117,26 +123,27 @@ function charactersOf({ settle: { update } }: EarlyOutcome): number {
   return update === undefined ? 0 : update.parts.reduce((sum, part) => sum + part.text().length, update.text.length);
 }
 
-/** What a run found when it began. */
+/** What a run found when it started. */
 interface Beginning {
   deletion: number;
   /** How often the thread had been rewound. */
   epoch: number;
-  /** What it held its thread by. */
+  /** The run's lease on its thread. */
   lease: Lease | undefined;
 }
 
 /**
- * Which deletion of its thread each run found when it began, that is, when it first read the thread: a run that began before a
- * deletion is late, whatever it saves and whenever. Likewise which rewind, and by which lease: a later run's is not its own.
+ * Remembers which deletion of its thread each run found when it started, that is, when it first read the thread. A run that
+ * started before a deletion is late, no matter what it saves and when. The same holds for rewinds and leases: a later run's
+ * aren't its own.
  *
- * LangGraph passes one `metadata` object through all calls of a graph's run, and one `control` to the graphs inside it as well; those
- * are told the namespaces around them. What comes without (a save by hand, `updateState`) is not known here.
+ * LangGraph passes one `metadata` object through all calls of a graph's run, and one `control` to nested graphs too; nested
+ * graphs also get the outer namespaces. A call without these (a save by hand, `updateState`) isn't known here.
  */
 export class Beginnings {
   readonly #found = new WeakMap<object, Map<string, Beginning>>();
 
-  /** Whether this reading begins a run: a graph inside a node began with the graph around it, unless it has a thread of its own. */
+  /** Whether this read starts a run. A nested graph started with the graph around it, unless it has a thread of its own. */
   isOne(config: RunnableConfig, at: Place): boolean {
     return isObject(config.metadata) && this.#around(config, at) === undefined;
   }
@@ -158,7 +165,7 @@ export class Beginnings {
   #around(config: RunnableConfig, at: Place): Beginning | undefined {
     const { __pregel_read: insideNode, checkpoint_map: around } = (config.configurable ?? {}) as Record<string, unknown>;
     if (insideNode === undefined || !isObject(around)) return undefined;
-    // The root of another thread, called again within a run, begins again. Metadata name the thread around.
+    // The root of another thread, called within a run, starts a run of its own. The metadata name the outer thread.
     const isRootElsewhere = at.ns === "" && config.metadata?.["thread_id"] !== at.threadId;
     const above = isRootElsewhere ? [] : Object.keys(around);
     const found = above.map((ns) => this.#of(controlOf(config), { threadId: at.threadId, ns }));
@@ -170,7 +177,7 @@ export class Beginnings {
   }
 }
 
-/** No id contains the character between them. */
+/** No id contains this separator. */
 function keyOf({ threadId, ns }: Place): string {
   return `${threadId}\0${ns}`;
 }
@@ -189,10 +196,10 @@ function isObject(value: unknown): value is object {
 
 const NONE: TaskNames = { taskId: undefined, graphId: undefined };
 
-/** More runs than this don't name their tasks at a time. */
+/** How many threads' task names are remembered. */
 const NAMED = 10_000;
 
-/** What the newest run of each thread was told about its task: the callbacks of its nodes do not carry it. */
+/** The task names that the newest run of each thread was given: the callbacks of its nodes don't carry them. */
 export class RunNames {
   readonly #of = new Recent<string, TaskNames>(NAMED);
 
@@ -200,10 +207,10 @@ export class RunNames {
     return this.#of.get(threadId) ?? NONE;
   }
 
-  /** What a run says about its task holds for its thread until the next one says something else. */
+  /** The names a run gives hold for its thread until the next run gives others. */
   remember(config: RunnableConfig, at: { threadId: string; ns: string }): TaskNames {
     const told = taskNamesOf(config, "a save");
-    // A graph that a node calls on another thread has no namespace at the root there.
+    // A graph that a node calls on another thread is at the root there, without a namespace.
     if (told.taskId !== undefined || told.graphId !== undefined) this.#of.set(at.threadId, told);
     else if (at.ns === "") this.forget(at.threadId);
     return told;
@@ -214,30 +221,31 @@ export class RunNames {
   }
 }
 
-/** More runs than this do not fail at a time. */
+/** How many failed checkpoints are remembered. */
 const REMEMBERED = 1_000;
 
 /**
- * Checkpoints that could not be saved, by why. What rests on one of them is refused with the same error: LangGraph saves the checkpoint
- * behind a run's input before anybody can stop it, and history with a hole in it would be read as if nothing were missing.
+ * Checkpoints that couldn't be saved, with the error of each. Anything based on one of them is refused with the same error.
+ * LangGraph saves the checkpoint after a run's input before anybody can stop it, and history with a hole would read as if nothing
+ * were missing.
  */
 export class MissingCheckpoints {
   readonly #errors = new Map<string, { error: unknown }>();
 
   add(at: At, error: unknown): void {
-    // Its id may be used again, and then the run goes on.
+    // The id may be used again, and then the run continues.
     if (TurnsError.is(error, "THREAD_DELETED")) return;
     this.#errors.set(checkpointKey(at), { error });
     const [oldest] = this.#errors.keys();
     if (this.#errors.size > REMEMBERED && oldest !== undefined) this.#errors.delete(oldest);
   }
 
-  /** It was saved after all. */
+  /** Forgets a checkpoint that was saved after all. */
   delete(at: At): void {
     if (this.#errors.size > 0) this.#errors.delete(checkpointKey(at));
   }
 
-  /** @throws what the save of that checkpoint failed with, if it did */
+  /** @throws the error that saving this checkpoint failed with, if it failed */
   refuse(at: Place, checkpointId: string | undefined): void {
     if (this.#errors.size === 0 || checkpointId === undefined) return;
     const found = this.#errors.get(`${keyOf(at)}\0${checkpointId}`);

@@ -51,30 +51,38 @@ import type { Values } from "./values";
 export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./assembly";
 
 const deletion = () => z.strictObject({ final: z.boolean().default(false) });
-/** Not strict: LangGraph may come to pass more. */
+/** Not strict: LangGraph may pass more in the future. */
 const deltaRequest = () => z.object({ config: z.unknown().optional(), channels: z.array(z.string()) });
 
 /**
- * A LangGraph checkpointer on SQLite that also records turns and can rewind: `builder.compile({ checkpointer: saver })`.
+ * A LangGraph checkpointer on SQLite that also records turns and can rewind a thread. Pass it to LangGraph:
+ * `builder.compile({ checkpointer: saver })`.
  *
- * Saves are serialised and committed before `put` and `putWrites` return their promise, so LangGraph's default durability "async"
- * guarantees here what "sync" promises elsewhere. With the option `serde`, which is asynchronous, they are committed before that promise
- * resolves, in order. Every method throws a {@link TurnsError}: INVALID_CONFIG for ids that are no ids, STORE_CLOSED, STORE_BUSY,
- * STORE_FAILED from the database, CHECKPOINT_CORRUPTED for rows that do not verify; docs/errors.md lists all codes. With an asynchronous
- * key provider saves wait for the keys, in order, and all fail with what the opening failed with: KEY_PROVIDER_FAILED, WRONG_KEY, …
+ * `put` and `putWrites` serialise at once and resolve when their rows are committed. In an attached graph, a node's body starts
+ * only after everything before it is committed. Otherwise the commit comes before the promise is even returned. So LangGraph's
+ * default durability "async" guarantees here what "sync" promises elsewhere. With the option `serde`, which is asynchronous,
+ * saves commit in order before their promises resolve.
+ *
+ * Every method throws a {@link TurnsError}: INVALID_CONFIG for an invalid id; STORE_CLOSED, STORE_BUSY or STORE_FAILED from the
+ * database; CHECKPOINT_CORRUPTED for a row that doesn't verify. docs/errors.md lists all codes. With an asynchronous key
+ * provider, saves wait for the keys, in order. If opening fails (KEY_PROVIDER_FAILED, WRONG_KEY, …), they all fail with that
+ * error.
  */
 export class TurnSaver extends BaseCheckpointSaver {
-  /** Turns, checkpoints, failures and rewinds, as they are committed. */
+  /** Turns, checkpoints, failures and rewinds, emitted as they are committed. */
   readonly events: EventEmitter<SaverEvents>;
-  /** The journal of side effects: look at it, and settle what is in doubt. */
+  /** The journal of side effects: read it, and settle what is in doubt. */
   readonly effects: Effects;
-  /** Turns and their states, tasks, tokens, and which runs are at work. */
+  /** Turns and their states, tasks, tokens, and which runs are live. */
   readonly turns: Turns;
-  /** Rewinds on record: finish, give up or take back; and what a rewind would undo. */
+  /** Recorded rewinds: finish, abandon or take them back, and see what a rewind would undo. */
   readonly rewinds: Rewinds;
-  /** What is deleted besides whole threads and by {@link prune}. */
+  /**
+   * Deletes checkpoints by run id, and allows deleted thread ids again. For everything else see {@link prune} and
+   * {@link deleteThread}.
+   */
   readonly retention: RetentionControl;
-  /** Names of checkpoints, which keep them from being pruned. */
+  /** Names for checkpoints. A named checkpoint is never pruned. */
   readonly names: Names;
   readonly #options: ResolvedOptions;
   readonly #store: Store;
@@ -87,7 +95,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   readonly #emitter: SaverEmitter;
   readonly #rewinding: RewindParts;
   readonly #pruning: PruneParts;
-  /** What the newest run of a thread was told about its task: the callbacks of its nodes do not carry it. */
+  /** The task names that each thread's newest run was given: the callbacks of its nodes don't carry them. */
   readonly #runNames: RunNames;
   readonly #beginnings: Beginnings;
   readonly #saving: Saving;
@@ -96,15 +104,19 @@ export class TurnSaver extends BaseCheckpointSaver {
   #drained: Promise<DrainReport> | undefined;
 
   static {
-    // LangGraph's base class has it from checkpoint 1.2 on, so that a saver in a config isn't written out; older versions write it out.
+    // LangGraph's base class defines it from checkpoint 1.2 on, so that a saver in a config isn't serialised. Older versions
+    // don't.
     Object.defineProperty(this.prototype, "toJSON", { value: () => "[TurnSaver]", configurable: true, writable: true });
   }
 
   /**
-   * @param db an open database of better-sqlite3, or a `DatabaseSync` of `node:sqlite`. The saver sets its pragmas (a busy timeout of 5 ms among them: it waits for locks
-   *   itself), brings its schema up to date, and closes it with {@link close}. Other tables in the file are left alone.
-   * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT; DRIVER_UNAVAILABLE for a
-   *   path; ENCRYPTED, NOT_ENCRYPTED, UNKNOWN_KEY, WRONG_KEY, KEY_PROVIDER_FAILED
+   * Opens a saver on a database handle. It sets the handle's pragmas, brings the schema up to date, and closes the handle with
+   * {@link close}. Other tables in the file are left alone. One pragma is a busy timeout of 5 ms, because the saver waits for
+   * locks itself.
+   *
+   * @param db an open database of better-sqlite3, or a `DatabaseSync` of `node:sqlite`
+   * @throws {TurnsError} INVALID_OPTION, STORE_UNAVAILABLE, NOT_A_DATABASE, SCHEMA_TOO_NEW, SCHEMA_CONFLICT; DRIVER_UNAVAILABLE
+   *   for a path; ENCRYPTED, NOT_ENCRYPTED, UNKNOWN_KEY, WRONG_KEY, KEY_PROVIDER_FAILED
    */
   constructor(db: DatabaseHandle, options?: TurnSaverOptions);
   /** @internal {@link fromPath} */
@@ -140,7 +152,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#space.tidy();
   }
 
-  /** Opens or creates a database file; `":memory:"` lives as long as the saver. @throws as the constructor */
+  /** Opens or creates a database file. `":memory:"` lives as long as the saver. @throws as the constructor */
   static fromPath(path: string, options?: TurnSaverOptions): TurnSaver {
     return new TurnSaver(path, options);
   }
@@ -151,10 +163,10 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Records a Thought before and an Action after every node of this graph and of the graphs inside it, in place. Takes a compiled
-   * graph, a functional entrypoint, or an agent that carries its graph as `.graph`. Attaching again changes nothing but the options
-   * that are given then.
+   * Records a Thought before each node of this graph and an Action after it, nested graphs included. It changes the graph in
+   * place. Attaching again changes only the options that you give.
    *
+   * @param graph a compiled graph, a functional entrypoint, or an agent that carries its graph as `.graph`
    * @returns the graph itself
    * @throws {TurnsError} INVALID_GRAPH, INVALID_OPTION
    */
@@ -163,12 +175,15 @@ export class TurnSaver extends BaseCheckpointSaver {
     return graph;
   }
 
-  /** Nothing to do: the schema is there when the saver is. For programs that come from savers that have to be set up. */
+  /** Does nothing: the constructor has set up the schema. It exists for programs written for savers that need a setup. */
   async setup(): Promise<void> {
     // The constructor has done it.
   }
 
-  /** The checkpoint of `configurable.checkpoint_id`, or the namespace's newest; undefined if there is none. */
+  /**
+   * Reads the checkpoint named by `configurable.checkpoint_id`, or else the newest of the namespace. Returns undefined if there
+   * is none.
+   */
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     return storeSpan(
       "getTuple",
@@ -179,7 +194,7 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   async #getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    // LangGraph's own suite holds a missing thread_id to "not found" here.
+    // LangGraph's own suite expects "not found" for a missing thread_id here.
     if (configurableOf(config, "getTuple")["thread_id"] === undefined) return undefined;
     const at = addressOf(config, "getTuple");
     if (at.ns === "") this.#runNames.remember(config, at);
@@ -196,18 +211,21 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Checkpoints, greatest id first. A namespace of undefined or null means all of them, as a missing `thread_id` means all threads;
-   * `filter` compares metadata by deep equality and takes its keys literally; a `limit` of 0 or less means none.
+   * Lists checkpoints, greatest id first.
+   *
+   * A missing `thread_id` means all threads, and a namespace of undefined or null means all namespaces. `filter` compares
+   * metadata by deep equality and takes its keys literally. A `limit` of 0 or less returns nothing.
    */
   override list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
     return listTuples(this.#tupleParts(), config, options ?? {});
   }
 
   /**
-   * Saves a checkpoint with every channel value that it holds, whether the channel has a version or not.
+   * Saves a checkpoint with every channel value it holds, whether or not the channel has a version.
    *
-   * @param newVersions may be left out. It makes no difference but for the first input of a thread: if given, a versioned channel that
-   *   it doesn't name is left out there
+   * @param newVersions optional. It matters only for the first input of a thread: if given, a versioned channel that it doesn't
+   *   name is left out there
+   * @returns the config that addresses the saved checkpoint
    * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE naming channel and path, THREAD_DELETED
    */
   override async put(
@@ -227,9 +245,9 @@ export class TurnSaver extends BaseCheckpointSaver {
   /**
    * Saves what a node returned.
    *
-   * @param taskPath where the task stands in its superstep, from LangGraph 1.5 on. Pending writes come back in the order of path, task id
-   *   and index, which is the order LangGraph applies them in.
-   * @throws {TurnsError} INVALID_CONFIG, INVALID_CHECKPOINT for what are no writes, and as {@link put}
+   * @param taskPath the task's position in its superstep, from LangGraph 1.5 on. Pending writes are returned ordered by path,
+   *   task id and index: the order in which LangGraph applies them
+   * @throws {TurnsError} INVALID_CONFIG; INVALID_CHECKPOINT if these aren't pairs of a channel and a value; and as {@link put}
    */
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string, taskPath?: string): Promise<void> {
     return storeSpan(
@@ -241,12 +259,14 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Removes all of a thread, from every table. It is gone for everyone at once; the rows of a large one go piece by piece until the
-   * promise resolves, or, after a crash, when the file is opened again. An unknown thread is no error. A run that is still at work, here or in another process,
-   * cannot bring it back, nor write into what begins under the id later: all its saves are refused with THREAD_DELETED. New input,
-   * `updateState` and {@link copyThread} under the same id begin a new thread.
+   * Deletes a thread from every table. An unknown thread is no error.
    *
-   * @param options.final refuses new input under the id too, until `saver.retention.reuseThread`
+   * The thread is gone for everyone at once. The rows of a large thread are removed in pieces until the promise resolves or,
+   * after a crash, when the file is opened again. A run that is still running, here or in another process, can't recreate the
+   * thread or write into a later one with the same id: all its saves are refused with THREAD_DELETED. New input, `updateState` or
+   * {@link copyThread} with the same id starts a new thread.
+   *
+   * @param options.final also refuses new input with this id, until you call `saver.retention.reuseThread`
    */
   override async deleteThread(threadId: string, options: { final?: boolean } = {}): Promise<void> {
     const { final } = checkedOptions(deletion, options);
@@ -260,7 +280,7 @@ export class TurnSaver extends BaseCheckpointSaver {
     this.#space.later();
   }
 
-  /** One query for all channels; see `store/sqlite/delta.ts` for which writes count. */
+  /** Reads the history of delta channels, all of them with one query; `store/ops/delta.ts` says which writes count. */
   override async getDeltaChannelHistory(options: {
     config: RunnableConfig;
     channels: string[];
@@ -269,17 +289,19 @@ export class TurnSaver extends BaseCheckpointSaver {
     return deltaHistoryOf(this.#tupleParts(), addressOf(config as RunnableConfig, "getDeltaChannelHistory"), channels);
   }
 
-  /** The threads of this database in the order of their ids. @throws {TurnsError} INVALID_OPTION */
+  /** Lists the threads of this database, ordered by id. @throws {TurnsError} INVALID_OPTION */
   async listThreads(options: PageOptions<string> = {}): Promise<Page<ThreadSummary, string>> {
     return listThreads(this.#store, options);
   }
 
   /**
-   * Copies a thread under a new id: checkpoints, writes, tasks and turns, so that a rewind of the copy is as exact as one of the
-   * source. Archives of rewinds stay behind. The copy shows one moment of its source, and everyone sees it at once; the rows of a large
-   * thread are written piece by piece before. After a crash in the middle the next process removes them.
+   * Copies a thread to a new id, with its checkpoints, writes, tasks and turns. A rewind of the copy is as exact as one of the
+   * source. Archives of rewinds aren't copied.
    *
-   * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED; nothing is left of the copy then
+   * The copy shows one moment of its source and appears for everyone at once. The rows of a large thread are written in pieces
+   * before that. After a crash in the middle, the next process removes them.
+   *
+   * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED; then nothing is left of the copy
    */
   async copyThread(sourceThreadId: string, targetThreadId: string): Promise<void> {
     const source = checkedId(sourceThreadId, "thread_id", "copyThread");
@@ -289,24 +311,30 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Goes back to the end of a task: undoes the effects that came later, newest first (docs/rewind.md), and then deletes all that came
-   * later on the thread, in all namespaces, in one transaction. `dryRun` only tells what would go, and what would be undone; it is
-   * refused where the real call would be. After a crash or a failure the same call continues; no undo that ran is called again.
+   * Rewinds a thread to the end of a task. It undoes later effects, newest first (docs/rewind.md). Then it deletes everything
+   * later on the thread, in all namespaces, in one transaction.
    *
-   * @param undos defined effects whose own undos and probes are used; all others are found by their names
-   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED,
-   *   CHECKPOINT_NOT_FOUND, EFFECT_UNCOMPENSATED, and EFFECT_IN_DOUBT, UNDO_FAILED, EFFECT_NOT_RECORDED while the undos run; nothing has been deleted
-   *   then. THREAD_DELETED, LEASE_LOST if that happened meanwhile
+   * `dryRun` only reports what would be deleted and undone; it is refused where the real call would be. After a crash or a
+   * failure, the same call continues, and no undo that ran is called again.
+   *
+   * @param undos defined effects whose own undos and probes are used; all others are found by name
+   * @returns what was removed, and what became of the effects
+   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING,
+   *   REWIND_UNFINISHED, CHECKPOINT_NOT_FOUND, EFFECT_UNCOMPENSATED; EFFECT_IN_DOUBT, UNDO_FAILED or EFFECT_NOT_RECORDED while
+   *   the undos run. Then nothing has been deleted. THREAD_DELETED or LEASE_LOST if that happened meanwhile
    */
   async rewind(request: RewindRequest, undos?: Undos): Promise<RewindReport> {
     return rewound(this.#rewinding, request, () => rewindThread(this.#rewinding, request, undos));
   }
 
   /**
-   * Removes old checkpoints of one thread or of all, with their writes and turns, and the values nobody needs any more; the file gets
-   * smaller. What stays reads exactly as before; see docs/retention.md for what always stays. The event `pruned` tells the report.
+   * Removes old checkpoints of one thread or of all, with their writes and turns and all values that are no longer needed. The
+   * file gets smaller.
    *
-   * @throws {TurnsError} INVALID_OPTION if none of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs` is given; THREAD_NOT_FOUND, REWIND_UNFINISHED
+   * What is kept reads exactly as before; docs/retention.md says what is always kept. The event `pruned` reports the result.
+   *
+   * @throws {TurnsError} INVALID_OPTION unless you give one of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs`;
+   *   THREAD_NOT_FOUND, REWIND_UNFINISHED
    */
   async prune(request: PruneRequest): Promise<PruneReport> {
     const report = await prune(this.#pruning, request);
@@ -320,8 +348,11 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Looks whether everything in the file, or on one thread, is as it was saved, a moment at a time beside whatever else goes on; see
-   * docs/integrity.md for what it looks at and how to read the report. Nothing is changed, and what is found is not thrown.
+   * Checks that everything in the file, or on one thread, is as it was saved. It works in short steps, so other work continues
+   * meanwhile.
+   *
+   * Nothing is changed, and problems are reported rather than thrown. docs/integrity.md says what is checked and how to read the
+   * report.
    *
    * @throws {TurnsError} INVALID_OPTION; THREAD_NOT_FOUND
    */
@@ -331,13 +362,16 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Copies the database to another file while runs go on: everything that was saved when it was called, as of one moment. Writers don't
-   * wait for it. The copy is verified row by row under a temporary name, synchronised, and only then gets its name, so a crash leaves
-   * nothing there. Open it like any database: `TurnSaver.fromPath(path)`. What an encrypted saver sealed stays sealed. See docs/backups.md.
+   * Copies the database to another file while runs continue. The copy is one moment: everything that was saved when you called.
+   * Writers don't wait for it.
    *
-   * @throws {TurnsError} INVALID_OPTION, also for the path of this database; BACKUP_TARGET_EXISTS without `overwrite`, or while a database
-   *   of that name is open; BACKUP_ABORTED; CHECKPOINT_CORRUPTED if the copy doesn't verify; STORE_UNAVAILABLE, STORE_CLOSED, STORE_FAILED.
-   *   Nothing is left at the destination then, and a file that was there is as it was.
+   * The copy is verified row by row under a temporary name and synced to disk before it gets its name, so a crash leaves nothing
+   * at the destination. Open it like any database: `TurnSaver.fromPath(path)`. Encrypted data stays encrypted. See
+   * docs/backups.md.
+   *
+   * @throws {TurnsError} INVALID_OPTION, also for the path of this database; BACKUP_TARGET_EXISTS without `overwrite`, or while a
+   *   database of that name is open; BACKUP_ABORTED; CHECKPOINT_CORRUPTED if the copy doesn't verify; STORE_UNAVAILABLE,
+   *   STORE_CLOSED, STORE_FAILED. Then nothing is left at the destination, and an existing file is unchanged.
    */
   async backup(path: string, options: BackupOptions = {}): Promise<BackupReport> {
     if (this.#serde !== undefined) await this.#serde.settled();
@@ -345,26 +379,27 @@ export class TurnSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Ends a server's work: refuses new runs (STORE_DRAINING), lets each running node reach its end, commits and closes. Runs end with
-   * STORE_DRAINING before their next node, and can be resumed there. When the time is up it closes all the same, logs a warning and
-   * reports what was still running. Draining again gives the same promise. See docs/servers.md.
+   * Shuts a server down gracefully: refuses new runs (STORE_DRAINING), lets each running node finish, commits and closes. See
+   * docs/servers.md.
    *
-   * Nodes of attached graphs are waited for; of others only the saves that are under way.
+   * Runs stop with STORE_DRAINING before their next node, and you can resume them there. At the timeout, the saver closes anyway,
+   * logs a warning and reports what was still running. A second call returns the same promise. For graphs that aren't attached,
+   * only saves in progress are waited for.
    *
-   * @throws {TurnsError} INVALID_OPTION; nothing has been refused or closed then
+   * @throws {TurnsError} INVALID_OPTION; then nothing has been refused or closed
    */
   drain(options: DrainOptions = {}): Promise<DrainReport> {
     if (this.#drained !== undefined) return this.#drained;
     const drained = drain(this.#drainParts(), options);
     this.#drained = drained;
-    // What failed can be tried again.
+    // A failed call can be tried again.
     drained.catch(() => (this.#drained = undefined));
     return drained;
   }
 
   /**
-   * Closes the database at once; what comes later fails with STORE_CLOSED. Nodes that are running lose what they would return: await
-   * {@link drain} where runs may be going on. Closing twice is fine.
+   * Closes the database at once; later calls fail with STORE_CLOSED. Running nodes lose what they would return, so await
+   * {@link drain} if runs may be active. Closing twice is fine.
    */
   close(): void {
     if (!this.#store.open) return;

@@ -80,14 +80,14 @@ export interface SavingParts {
 
 type SavedAt = Required<Address> & { checkpointId: string };
 
-/** What its run found when it began. */
+/** What the run found when it started. */
 interface Begun {
   sawDeletion: SawDeletion;
   sawEpoch: SawEpoch;
   lease: Lease | undefined;
 }
 
-/** LangGraph's two saves, `put` and `putWrites`, from what LangGraph hands over to what the store takes. */
+/** LangGraph's two saves, `put` and `putWrites`: turns LangGraph's arguments into requests to the store. */
 export class Saving {
   readonly #parts: SavingParts;
   readonly #missing = new MissingCheckpoints();
@@ -159,7 +159,7 @@ export class Saving {
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: at.checkpointId } };
   }
 
-  /** Serialises and commits before its first await: nothing here may wait. */
+  /** Serialises and hands the save to the store before the first await: nothing here may wait. */
   #putNow(
     config: RunnableConfig,
     isRecorded: boolean,
@@ -185,7 +185,7 @@ export class Saving {
         runId: typeof runId === "string" ? runId : undefined,
         above,
         ...this.#begun(config, at),
-        // In metadata that a serde has made a prune couldn't read them.
+        // A prune couldn't read them in metadata that a serde has encoded.
         body: this.#encode({ v, ts, versions_seen: seen, ...(this.#parts.serde !== undefined && { parents: above }) }),
         metadata: this.#encode(stored.metadata),
         delta: deltaChannels(metadata).filter((channel) => !Object.hasOwn(state, channel)),
@@ -248,7 +248,7 @@ export class Saving {
       const saved = serde === undefined ? commit(writes) : serde.inOrder(serde.writes(writes), commit);
       const { turn, lost } = saved instanceof Promise ? await saved : saved;
       settled?.();
-      // Its checkpoint is there, and was only forgotten.
+      // Its checkpoint exists and had only been forgotten.
       if (isEarly && turn !== undefined) this.#early.take(at);
       this.#parts.runs.touch(at.threadId);
       if (turn !== undefined) this.#parts.events.emit("turn", toPublicTurn(turn));
@@ -272,7 +272,7 @@ export class Saving {
   ): ReturnType<Store["putWrites"]> {
     const kept = this.#packedWrites(at.threadId, writesToKeep(writes), nodeInPath(at.taskPath));
     const settle = settlement && this.#parts.redaction.recordsTurns ? this.#settle(at, writes, kept, settlement) : undefined;
-    // One that failed is still to be done: the next run does it, and with durability "exit" tells nobody.
+    // A failed task still has to run: the next run does it, and with durability "exit" reports nothing.
     if (isEarly && settle !== undefined && settle.status !== "error")
       this.#early.add(at, { nodeTaskId: at.nodeTaskId, createdAt, settle });
     return this.#parts.store.putWrites({ ...at, rows: toRows(kept), claim, createdAt, settle }, when);
@@ -289,7 +289,7 @@ export class Saving {
     });
   }
 
-  /** What becomes of the task's Action; one that is there already, as mostly, isn't made from the writes. */
+  /** What becomes of the task's Action. Usually it exists already and isn't made from the writes. */
   #settle(
     { threadId, nodeTaskId }: { threadId: string; nodeTaskId: string },
     writes: readonly PendingWrite[],
@@ -299,7 +299,7 @@ export class Saving {
     const { redaction, serde, options } = this.#parts;
     const settle: NonNullable<NewWrites["settle"]> = { ...settlement, update: undefined, actionId: options.createId() };
     if (redaction.keepsAll) return { ...settle, update: this.#update(threadId, writes, kept) };
-    // What a serde has made of the writes can be shown to nobody.
+    // `redact` can't read writes that a serde has encoded.
     if (serde !== undefined || !redaction.asks) return settle;
     const update = redaction.copied(updateOf(writes));
     const { status } = settlement;
@@ -311,7 +311,7 @@ export class Saving {
     };
   }
 
-  /** Of a task that failed not all is kept as writes. Its Action has it, if it can be saved. */
+  /** Not everything that a failed task wrote is kept as writes. Its Action holds all of it, if it can be saved. */
   #update(threadId: string, writes: readonly PendingWrite[], kept: readonly PackedWrite[]): PackedText | undefined {
     if (kept.length === writes.length) return updateText(kept);
     try {
@@ -329,7 +329,7 @@ export class Saving {
     return importedAt(config) ?? this.#parts.options.clock().toISOString();
   }
 
-  /** LangGraph's own behaviour is to reject; within an attached run the rejection waits for someone who can take it. */
+  /** LangGraph's own behaviour is to reject. In an attached run, the rejection waits for somebody who can handle it. */
   async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, thrown: unknown): Promise<void> {
     const { threadId, ns: checkpointNs, checkpointId } = at;
     const begun = this.#begun(config, at);
@@ -343,20 +343,20 @@ export class Saving {
         "not saved: the run cannot be resumed from here",
       );
     } else if (this.#parts.draining.tellClosed()) this.#parts.options.logger.error({ threadId }, (error as Error).message);
-    // Nobody may go on with what is somebody else's by now.
+    // A run whose thread now belongs to somebody else must not continue.
     if (this.#parts.options.onCheckpointError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
     if (!this.#isRecorded(config)) throw error;
     await this.#parts.failures.hold(threadId, checkpointNs, error, begun);
   }
 
-  /** A graph that a node calls on another thread belongs to the run around it. */
+  /** A graph that a node calls on another thread belongs to the outer run. */
   #begun(config: RunnableConfig, at: SavedAt): Begun {
     const { beginnings, recorder } = this.#parts;
     const { deletion: sawDeletion, epoch: sawEpoch, lease } = beginnings.of(config, at);
     return { sawDeletion, sawEpoch, lease: lease ?? recorder.leaseOf(runAround(config.callbacks)) };
   }
 
-  /** Whether a run carries our recorder. */
+  /** Whether the run carries our recorder. */
   #isRecorded(config: RunnableConfig): boolean {
     return isRecorded(config.callbacks, this.#parts.recorder);
   }
@@ -398,11 +398,11 @@ export class Saving {
     }));
   }
 
-  /** Where turns are redacted, a planned Thought cannot refer to its checkpoint: it holds what is left of the state there. */
+  /** With redaction, a planned Thought can't refer to its checkpoint: it holds its own redacted state. */
   #plannedState(threadId: string, task: PlannedTask, checkpoint: Checkpoint, taskId: string | undefined): TurnState {
     const { redaction, serde } = this.#parts;
     const { name: nodeName, nodeNs, nodeTaskId, input } = task;
-    // What a serde has made of the state can be shown to nobody.
+    // `redact` can't read state that a serde has encoded.
     if (serde !== undefined) return { format: redaction.keepsAll ? "checkpoint" : "none", packed: undefined };
     const isTold = redaction.keepsAll && input === undefined;
     const state = input === undefined ? withoutBookkeeping(isTold ? {} : checkpoint.channel_values) : input.value;
@@ -420,13 +420,13 @@ export class Saving {
 }
 
 /**
- * What several updates at once (`bulkUpdateState`) write. LangGraph 1.4 gives all of them one id, under which the last would replace the
- * others, and with each of them the same config object. An update that is tried again comes with another one.
+ * What several updates at once (`bulkUpdateState`) write. LangGraph 1.4 gives them all the same id, so the last would replace the
+ * others. It passes the same config object with each of them; a retried update has another one.
  */
 class UpdatesAtOnce {
   readonly #written = new WeakMap<RunnableConfig, PendingWrite[]>();
 
-  /** @returns what these updates have written so far, this time included */
+  /** @returns everything these updates have written so far, this time included */
   joined(
     config: RunnableConfig,
     checkpointId: string,
@@ -440,15 +440,15 @@ class UpdatesAtOnce {
   }
 }
 
-/** What goes into a checkpoint: as it is, or as the user's serde made it. */
+/** What goes into a checkpoint: as it is, or as the user's serde encoded it. */
 interface Stored {
   values: Record<string, unknown>;
   metadata: unknown;
 }
 
 /**
- * What of a checkpoint is saved: all of it. Only where a thread begins with new input and the caller names channels as new does a value
- * that isn't named stay absent, as the conformance suite of LangGraph wants it; LangGraph itself names every channel there.
+ * Everything in the checkpoint is saved, with one exception. Where a thread begins with new input and the caller names new
+ * channels, an unnamed value is left out, as LangGraph's conformance suite wants it. LangGraph itself names every channel there.
  */
 function toSave(
   checkpoint: Checkpoint,
@@ -464,7 +464,7 @@ function toSave(
   return { ...checkpoint, channel_values: Object.fromEntries(saved) };
 }
 
-/** Whether nothing comes behind a checkpoint of the root namespace. */
+/** Whether nothing follows a checkpoint of the root namespace. */
 function isEnd(checkpoint: Checkpoint, metadata: CheckpointMetadata): boolean {
   return metadata.source === "loop" && plannedTasks("", checkpoint, metadata).length === 0;
 }
@@ -477,14 +477,14 @@ function withRunId(metadata: CheckpointMetadata, config: RunnableConfig): Checkp
     : metadata;
 }
 
-/** Whoever saves by hand may leave them out. */
+/** A caller that saves by hand may leave them out. */
 function parentsOf({ parents }: { parents?: Record<string, unknown> }): Record<string, string> {
   return Object.fromEntries(
     Object.entries(parents ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
   );
 }
 
-/** Delta channels whose value is not in the checkpoint; LangGraph counts what came since their last snapshot. */
+/** Delta channels whose value isn't in the checkpoint. LangGraph counts the writes since their last snapshot. */
 function deltaChannels(metadata: CheckpointMetadata): string[] {
   const counters = (metadata as { counters_since_delta_snapshot?: unknown }).counters_since_delta_snapshot;
   return typeof counters === "object" && counters !== null ? Object.keys(counters) : [];

@@ -1,6 +1,6 @@
 /**
- * The one door to what isn't public, for the test suites, the tortures and the benchmarks: no subpath, no part of a build, and nothing in
- * `src/` imports it. Whoever moves or renames a module keeps the names here, so that no suite has to change.
+ * Internals for the test suites, the tortures and the benchmarks. It isn't a subpath or part of a build, and nothing in `src/`
+ * imports it. If you move or rename a module, keep the names here, so that no suite has to change.
  */
 import { encode, EXACT, PrivateCopy } from "./codec";
 
@@ -115,7 +115,7 @@ export { endsOf } from "./values/known";
 export * as effectFailures from "./effects/failures";
 export * as rewindFailures from "./rewind/failures";
 
-/** Whether a save takes a value for the one that a copy was made of: it is like the copy, or has the same text. */
+/** Whether a save takes a value for the copied one: it is like the copy, or has the same text. */
 export function sameAs(copy: unknown, value: unknown): boolean {
   if (PrivateCopy.of(copy)?.isLike(value, EXACT) === true) return true;
   try {

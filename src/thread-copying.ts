@@ -1,11 +1,11 @@
 import type { CopyOrder, Store } from "./store/store";
 import { runsOfThisProcess, thisProcess } from "./turns/process-identity";
 
-/** Then the source is copied in one transaction, whatever its size. */
+/** After this many tries, the source is copied in one transaction, no matter how large it is. */
 const TRIES_IN_PIECES = 3;
 
 /**
- * Copies a thread. If rows of the source are deleted while it is copied in pieces, it begins again.
+ * Copies a thread. If rows of the source are deleted while it is copied in pieces, the copy starts again.
  *
  * @throws {TurnsError} what {@link Store.copyThread} throws
  */

@@ -2,22 +2,22 @@ import { checkedOptions } from "./options";
 import { type Page, pageOf, type PageOptions, rowsFor, textPage } from "./page";
 import type { Store, ThreadRow } from "./store/store";
 
-/** A thread, with how much is on it. */
+/** A thread and how much is on it. */
 export interface ThreadSummary {
   threadId: string;
   createdAt: Date;
-  /** Number of rewinds and take-backs. */
+  /** How many rewinds and take-backs the thread has had. */
   epoch: number;
-  /** Live checkpoints over all namespaces. */
+  /** Live checkpoints in all namespaces. */
   checkpoints: number;
   turns: number;
   tasks: number;
 }
 
-/** The store reads so many at once. */
+/** How many threads the store reads at once. */
 const THREADS_PER_PAGE = 100;
 
-/** The threads of a database in the order of their ids. @throws {TurnsError} INVALID_OPTION */
+/** Lists the threads of a database, ordered by id. @throws {TurnsError} INVALID_OPTION */
 export async function listThreads(store: Store, options: PageOptions<string>): Promise<Page<ThreadSummary, string>> {
   const { after, limit } = checkedOptions(textPage, options);
   const wanted = rowsFor(limit) ?? Infinity;

@@ -2,30 +2,30 @@ import type { ProxyTracerProvider, Span, Tracer, TracerProvider } from "@opentel
 import { TurnsError } from "./errors";
 
 type Attribute = string | number | boolean | undefined;
-/** Identifiers and numbers, never payloads; what is undefined is left out. */
+/** Identifiers and numbers, never payloads. Undefined attributes are left out. */
 export type SpanAttributes = Readonly<Record<string, Attribute>>;
 
 const NONE: SpanAttributes = {};
 const NAME = "langgraph-checkpoint-turns";
-/** `SpanStatusCode.ERROR`: the API itself is there only when it has been loaded. */
+/** `SpanStatusCode.ERROR`. The API is available only after it has been loaded. */
 const ERROR = 2;
 
-/** What is used of OpenTelemetry's API. */
+/** The part of OpenTelemetry's API that is used. */
 interface Api {
   trace: { getTracerProvider(): TracerProvider | undefined };
 }
 
-/** Where every copy of the API, from 1.0 up to 2, keeps what is registered with it, so that all copies in a process share it. */
+/** Where every copy of the API, from 1.0 up to 2, keeps its registrations, so that all copies in a process share them. */
 const REGISTRY = Symbol.for("opentelemetry.js.api.1");
 
-/** Asks that registry. The package itself may be missing, and an import of it would be an error or a warning to most bundlers. */
+/** Reads that registry. An import of the package, which may be missing, would be an error or a warning in most bundlers. */
 const registered: Api = {
   trace: { getTracerProvider: () => (globalThis as { [REGISTRY]?: { trace?: TracerProvider } })[REGISTRY]?.trace },
 };
 
 /**
- * Spans of OpenTelemetry, if a tracer provider is registered with its API, an optional peer dependency. Where none is, the work just runs.
- * Nothing ever waits for it: `put` and `putWrites` commit before their first await.
+ * Emits OpenTelemetry spans if a tracer provider is registered with the API, an optional peer dependency. Without one, the work
+ * just runs. Nothing ever waits for it, because `put` and `putWrites` hand their changes in before their first await.
  */
 export class Tracing {
   /** Resolves when the API is loaded, or known to be missing. */
@@ -41,7 +41,7 @@ export class Tracing {
     );
   }
 
-  /** Undefined while no provider is registered: the API's own stand-in makes a span and a context for nobody. */
+  /** Undefined while no provider is registered: the API's stand-in would create spans and contexts for nobody. */
   get #tracer(): Tracer | undefined {
     const provider: (TracerProvider & Partial<ProxyTracerProvider>) | undefined = this.#api?.trace.getTracerProvider();
     return provider?.getDelegateTracer === undefined ? provider?.getTracer(NAME) : provider.getDelegateTracer(NAME);
@@ -52,40 +52,40 @@ export class Tracing {
     const tracer = this.#tracer;
     if (tracer === undefined) return work();
     return tracer.startActiveSpan(name, { attributes: initial }, (span) => {
-      // The API may be there, as others depend on it, and nobody listen.
+      // The API may be loaded, because others depend on it, without anybody listening.
       if (span.isRecording()) span.setAttributes(attributes());
       return within(span, work);
     });
   }
 }
 
-/** Only spares looking for the package again; where a build has it twice, nothing is lost. */
+/** Only saves looking for the package again. Two builds may each have one. */
 let shared: Tracing | undefined;
 
-/** Looks for the API, once in a process. */
+/** Looks for the API, once per process. */
 export function beginTracing(): Tracing {
   return (shared ??= new Tracing());
 }
 
 /**
- * Runs the work within a span: its parent is the active one, and it is the active one for what the work begins. The work begins at once,
- * and what it returns is handed on as it is; of a promise the span ends when it settles. What the work throws, or rejects with, is on
- * record in the span, and thrown.
+ * Runs the work in a span, as a child of the active span and as the active one for what the work starts. The work starts at once,
+ * and its return value is passed on as it is. The span of a promise ends when it settles. An error is recorded in the span and
+ * thrown.
  *
- * @param attributes asked for only if there is somebody to tell
- * @param initial those that a sampler may decide by
+ * @param attributes called only if somebody is listening
+ * @param initial attributes that a sampler may decide by
  */
 export function spanned<T>(name: string, attributes: () => SpanAttributes, work: () => T, initial?: SpanAttributes): T {
   return shared === undefined ? work() : shared.spanned(name, attributes, work, initial);
 }
 
-/** The span of an operation on the database, named as OpenTelemetry's conventions for databases have it. */
+/** The span of a database operation, named by OpenTelemetry's conventions for databases. */
 export function storeSpan<T>(operation: string, table: string, attributes: () => SpanAttributes, work: () => T): T {
   const conventional = { "db.system.name": "sqlite", "db.operation.name": operation, "db.collection.name": table };
   return spanned(`${operation} ${table}`, attributes, work, conventional);
 }
 
-/** Of a LangGraph config, whatever it is: what is wrong with it is the work's to say. So of all that follow. */
+/** Accepts any value as the config: checking it is the work's job. The same holds for the functions below. */
 export function configAttributes(config: unknown): SpanAttributes {
   return picked((config as { configurable?: unknown } | null | undefined)?.configurable, {
     thread_id: "langgraph.thread_id",
@@ -132,7 +132,7 @@ function within<T>(span: Span, work: () => T): T {
   return result;
 }
 
-/** Our errors carry identifiers only. Others may quote what they failed on: their name has to do. */
+/** Our errors carry only identifiers. Other errors may quote payload, so only their name is recorded. */
 function failed(span: Span, error: unknown): void {
   const name = error instanceof Error ? error.name : typeof error;
   const message = TurnsError.is(error) ? error.message : name;

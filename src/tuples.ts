@@ -46,7 +46,7 @@ export async function readTuple(parts: TupleParts, at: Address): Promise<Checkpo
   });
 }
 
-/** Reads a listed checkpoint; undefined if it has gone meanwhile. */
+/** Reads a listed checkpoint; undefined if it was deleted meanwhile. */
 export async function readListed(parts: TupleParts, head: CheckpointHead): Promise<CheckpointTuple | undefined> {
   return freshly(parts.values, head.threadId, async (remembered) => {
     const stored = await parts.store.hydrate(head, remembered);
@@ -54,7 +54,7 @@ export async function readListed(parts: TupleParts, head: CheckpointHead): Promi
   });
 }
 
-/** Reads again, with nothing remembered, if what was remembered turned out to be outdated (another process rewound the thread). */
+/** Reads again without the cache if the cached values turn out to be outdated (another process rewound the thread). */
 export async function freshly<T>(values: Values, threadId: string, read: (remembered: Remembered) => Promise<T>): Promise<T> {
   try {
     return await read(values.remembered(threadId));
@@ -65,7 +65,7 @@ export async function freshly<T>(values: Values, threadId: string, read: (rememb
   }
 }
 
-/** Every call decodes anew, so that no caller shares objects with another. */
+/** Every call decodes again, so that no two callers share objects. */
 async function toTuple(
   parts: TupleParts,
   stored: StoredCheckpoint,
@@ -115,7 +115,7 @@ function checkpointOf(values: Values, stored: StoredCheckpoint, newest: boolean)
   };
 }
 
-/** Before format 4 pending Sends were writes of the parent; newer LangGraph expects them in a channel. */
+/** Before format 4, pending Sends were writes of the parent. Newer LangGraph expects them in a channel. */
 async function migratePendingSends(
   parts: TupleParts,
   stored: StoredCheckpoint,

@@ -1,17 +1,17 @@
 import { describe } from "./errors";
 
-/** Names of options that don't exist are listed up to here: an object that was passed by mistake may have thousands. */
+/** How many unknown option names are listed: an object passed by mistake may have thousands. */
 const LISTED = 5;
 
-/** What is wrong, and what to do: the two halves of a message. */
+/** The two halves of a message: what is wrong, and what to do. */
 export interface UnknownOption {
   problem: string;
   remedy: string;
 }
 
 /**
- * For a message about options that don't exist: their names, the nearest existing one, and all there are. Never a value: it may be a key
- * whose option was misspelt.
+ * A message about options that don't exist: their names, the nearest existing one, and all valid ones. It never shows a value,
+ * which may be a key under a misspelt option.
  *
  * @param unknown names beside each other, at `path`
  * @param valid the names that exist there
@@ -33,7 +33,7 @@ export function unknownOption(
   };
 }
 
-/** The name that was probably meant: at most every third character is wrong, and upper or lower case says nothing. */
+/** The name that was probably meant. At most every third character may differ; upper and lower case count as equal. */
 export function nearestName(given: string, names: readonly string[]): string | undefined {
   const limit = Math.max(1, Math.floor(given.length / 3));
   const lengthIsNear = names.filter((name) => Math.abs(name.length - given.length) <= limit);
@@ -44,7 +44,7 @@ export function nearestName(given: string, names: readonly string[]): string | u
   return nearest?.name;
 }
 
-/** How many characters have to be inserted, removed, replaced or swapped with their neighbour to make one text of the other. */
+/** How many characters have to be inserted, removed, replaced or swapped with their neighbour to turn one text into the other. */
 function editDistance(from: string, to: string): number {
   let twoAbove: readonly number[] = [];
   let above: readonly number[] = Array.from({ length: to.length + 1 }, (_, j) => j);

@@ -315,6 +315,25 @@ describe("S4.2 drift: what stands in the way of a resume", () => {
     at.saver.close();
   });
 
+  test("S4.2 S1.5 a run that starts again stays in its task: a rewind to the task keeps what it answered", async () => {
+    for (const taskId of ["second", undefined]) {
+      const at = world();
+      const ask = { ask: () => ({ log: [interrupt<string, string>("?")] }) };
+      const first = line(at, ["a", "ask"], ask);
+      await first.invoke({ log: [] }, { threadId: "t", taskId });
+      const [asked] = await at.saver.turns.tasks("t");
+      const mended = line(at, ["a@2", "ask"], ask);
+      await mended.resume({ threadId: "t" });
+      expect((await at.saver.turns.tasks("t")).map((task) => task.taskId)).toEqual([asked!.taskId]);
+      expect(await mended.resume({ threadId: "t", command: new Command({ resume: "yes" }) })).toEqual({ log: ["a", "yes"] });
+      await line(at, ["a@2", "ask"]).invoke({ log: [] }, { threadId: "t", taskId: "third", onUnfinished: "abandon" });
+      await mended.rewind({ threadId: "t", toTask: asked!.taskId });
+      const { values } = await mended.graph.getState(config);
+      expect({ taskId, values: values as unknown }).toEqual({ taskId, values: { log: ["a", "yes"] } });
+      at.saver.close();
+    }
+  });
+
   test("S4.2 invoke(null) and stream(null) behave as resume", async () => {
     const at = world();
     await failedAtC(at);

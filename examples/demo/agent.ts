@@ -7,7 +7,7 @@ import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import type { World } from "./world";
 
-/** The thread that all complaints are handled on, one task each. */
+/** The thread on which all complaints are handled, one task each. */
 export const THREAD = "complaints";
 export const TASKS = ["1-brandt", "2-olsen", "3-ito"] as const;
 export type TaskId = (typeof TASKS)[number];
@@ -28,13 +28,13 @@ const State = Annotation.Root({
 
 export interface Agent {
   checkpointer: BaseCheckpointSaver;
-  /** Where each node body leaves a line when it begins. */
+  /** Where each node body writes a line when it starts. */
   bodies: World;
   post: (letter: { to: TaskId; text: string }) => Promise<string>;
   pay: (refund: { to: TaskId; euros: number }) => Promise<string>;
 }
 
-/** The agent: read → (post ∥ pay) → close, once per complaint. The same for both savers; only `post` and `pay` differ. */
+/** The agent: read → (post ∥ pay) → close, once per complaint. It is the same for both savers, except for `post` and `pay`. */
 export function createAgent({ checkpointer, bodies, post, pay }: Agent) {
   const model = new LetterWriter({});
   const begins = (node: string, task: TaskId): void => bodies.record("began", "", `${task} ${node}`);
@@ -71,7 +71,7 @@ export function createAgent({ checkpointer, bodies, post, pay }: Agent) {
     .compile({ checkpointer });
 }
 
-/** Stands in for a chat model: no network, always the same answer, and it reports its tokens (words here) as models do. */
+/** Stands in for a chat model: no network, always the same answer. It reports its tokens (here, words) as models do. */
 class LetterWriter extends FakeChatModel {
   override async _generate(messages: BaseMessage[]): Promise<ChatResult> {
     const text = "We are sorry. You get your money back, and we have asked the warehouse to take more care.";

@@ -1,4 +1,4 @@
-// Starts the agent in processes of its own, kills it, continues, rewinds, and checks that every promise was kept.
+// Starts the agent in separate processes, kills it, continues, rewinds, and checks that every promise was kept.
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -146,7 +146,7 @@ async function runUntilKilled(args: string[]): Promise<Ended> {
     if (message.type === "turn" && message.turn.taskId === KILL_IN && message.turn.nodeName === "pay")
       isPaid ||= message.turn.durable;
     if (!isPosted || !isPaid || worker.killed) return;
-    // The official saver saves behind the node: its refund is given the time to be saved.
+    // The official saver saves after the node, so its refund gets time to be saved.
     void sleep(args[0] === "official" ? 200 : 0).then(() => {
       if (worker.killed) return;
       killed(worker.pid);
@@ -182,7 +182,7 @@ function began(body: string): number {
   return new World(path.join(turns, "bodies.txt")).all("began").filter(({ subject }) => subject === body).length;
 }
 
-/** Whether so many went out, each with a key of its own. */
+/** Whether exactly this many went out, each with its own key. */
 function isOnceEach(what: string, count: number): boolean {
   const keys = world.all(what).map(({ key }) => key);
   return keys.length === count && new Set(keys).size === count;

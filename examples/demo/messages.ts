@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { EffectEvent, RewindReport, Turn } from "langgraph-checkpoint-turns";
 
-/** What a worker process tells the demo, one JSON object a line. */
+/** What a worker process reports to the demo, one JSON object per line. */
 export type Message =
   | { type: "task"; taskId: string }
   | { type: "note"; text: string }
@@ -18,12 +18,12 @@ export type Message =
   | { type: "state"; after: string; digest: string }
   | { type: "rewind"; report: RewindReport };
 
-/** Synchronous: what was said before a SIGKILL has been said. */
+/** Synchronous: what was written before a SIGKILL has arrived. */
 export function tell(message: Message): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
 
-/** A worker process that has ended. */
+/** A worker process that has exited. */
 export class Ended {
   constructor(
     readonly pid: number | undefined,
@@ -40,7 +40,7 @@ export class Ended {
     return this.of("state").find((message) => message.after === after)?.digest;
   }
 
-  /** The effects to which that happened, as `name label`, in the order in which it did. */
+  /** The effects to which that happened, as `name label`, in order. */
   effects(what: EffectEvent["what"]): string[] {
     return this.of("effect")
       .filter(({ event }) => event.what === what)
@@ -48,7 +48,7 @@ export class Ended {
   }
 }
 
-/** Starts a worker process, hands each of its messages to `onMessage`, and waits until the process has ended. */
+/** Starts a worker process, passes each of its messages to `onMessage`, and waits until the process has exited. */
 export async function runWorker(args: string[], onMessage: (message: Message, worker: ChildProcess) => void): Promise<Ended> {
   const worker = spawn(process.execPath, [...process.execArgv, fileURLToPath(new URL("worker.ts", import.meta.url)), ...args], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -48,7 +48,7 @@ const FATES: Partial<Record<EffectEvent["what"], string>> = {
   undone: "undone",
 };
 
-/** The intent isn't shown: mostly the next line says how it ended. */
+/** The intent isn't shown: usually the next line shows the outcome. */
 export function effectLine({ what, effect }: EffectEvent): void {
   const fate = what === "done" && effect.settledBy === "probe" ? "is out, says the probe: not sent again" : FATES[what];
   if (fate !== undefined) say(yellow(`    effect   ${effect.name} ${effect.taskId}: ${fate}`));
@@ -60,7 +60,7 @@ export function rewindReport({ dryRun, tasks, removed, effects }: RewindReport):
   say(`  ${dryRun ? "would undo" : "undone:"} ${effects.undone.length} effects, newest first`);
 }
 
-/** Says whether a promise was kept; {@link brokenPromises} counts those that weren't. */
+/** Prints whether a promise was kept; {@link brokenPromises} counts those that weren't. */
 export function check(kept: boolean, text: string): void {
   if (!kept) broken += 1;
   say(`  ${kept ? green("ok    ") : red("BROKEN")}  ${text}`);

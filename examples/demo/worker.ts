@@ -8,7 +8,7 @@ import { createAgent, TASKS, type TaskId, THREAD } from "./agent";
 import { tell } from "./messages";
 import { World } from "./world";
 
-/** A worker that waits to be killed, and isn't, ends by itself. */
+/** A worker that waits to be killed, and isn't, exits by itself after this time. */
 const NOT_KILLED_MS = 10_000;
 
 const [saverName = "", role = "", folder = "", killIn = ""] = process.argv.slice(2);
@@ -16,7 +16,7 @@ const world = new World(path.join(folder, "world.txt"));
 const bodies = new World(path.join(folder, "bodies.txt"));
 let told: Promise<void> = Promise.resolve();
 
-/** The post office: it takes a letter, and may be slow to answer. */
+/** The post office takes a letter, and may be slow to answer. */
 async function postOffice(to: TaskId, key: string): Promise<string> {
   world.record("letter", key, to);
   await told;
@@ -55,7 +55,7 @@ async function onSqliteSaver(): Promise<void> {
 
 async function report(chunks: AsyncIterable<Record<string, { notes?: string[]; cached?: boolean }>>): Promise<void> {
   for await (const { __metadata__: metadata, ...nodes } of chunks) {
-    // What was saved before the crash comes once more, marked as cached.
+    // Chunks saved before the crash are repeated, marked as cached.
     if (metadata?.cached === true) continue;
     for (const [node, update] of Object.entries(nodes)) tell({ type: "note", text: `${node.padEnd(6)} ${update.notes?.join()}` });
   }
@@ -69,7 +69,7 @@ async function onTurnSaver(): Promise<void> {
 
   const letter = defineEffect("letter", {
     run: ({ to }: { to: TaskId; text: string }, { key }) => postOffice(to, key),
-    // Asked when nobody knows whether the letter went out.
+    // Called when nobody knows whether the letter went out.
     probe: ({ key, input: { to } }) =>
       world.all("letter").some((sent) => sent.key === key) ? `letter to ${to} is out` : undefined,
     // Called by a rewind.
@@ -83,9 +83,9 @@ async function onTurnSaver(): Promise<void> {
   const agent = createAgent({ checkpointer: saver, bodies, post: letter, pay: refund });
   const runner = new GraphRunner(agent, { checkpointFile: path.join(folder, "CHECKPOINT.md") });
 
-  // Events are synchronous, and reading a turn's state isn't: so they queue up.
+  // Events are synchronous and reading a turn's state isn't, so the reads are queued.
   saver.events.on("turn", (turn) => {
-    // An Action comes twice: when the node has returned, and when its output is committed. The second one counts.
+    // An Action is reported twice: when the node has returned, and when its output is committed. The second one counts.
     if (turn.turnType === "Thought" || turn.durable) told = told.then(() => tellTurn(turn));
   });
   saver.events.on("effect", (event) => {

@@ -1,8 +1,8 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 
 /**
- * A text file that only grows, one line per event. It stands in for the world outside: it knows nothing of checkpoints, a rewind doesn't
- * touch it, and it takes the same letter twice if it's handed in twice. So it's the witness of what really happened.
+ * A text file that only grows, one line per event. It stands in for the outside world: it knows nothing about checkpoints, and a
+ * rewind doesn't touch it. It takes the same letter twice if it's handed in twice. So it shows what really happened.
  */
 export class World {
   readonly #file: string;

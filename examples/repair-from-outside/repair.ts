@@ -1,5 +1,6 @@
-// An agent repairs a failed workflow from outside: it looks at the status, edits node 3 in the file, and resumes in another process over
-// the same database. The side effects of nodes 1 and 2 happen once. The agent's model is scripted, so that the example needs no network.
+// An agent repairs a failed workflow from outside. It reads the status, edits node 3 in the file, and resumes in another process
+// on the same database. The side effects of nodes 1 and 2 happen once. The agent's model is scripted, so the example needs no
+// network.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +21,7 @@ interface Status {
   reason?: string;
 }
 
-/** Another process; it is over when this returns. */
+/** Runs another process to its end. */
 function workflow(what: "run" | "resume" | "status"): { result?: unknown; error?: string } {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
@@ -33,7 +34,7 @@ function workflow(what: "run" | "resume" | "status"): { result?: unknown; error?
 
 const deeds = (): string[] => readFileSync(ledger, "utf8").trim().split("\n");
 
-/** What a model would answer: first a repair that goes too far, then one of node 3 alone. */
+/** A model's answers: first a repair that goes too far, then one of node 3 alone. */
 const model = new FakeListChatModel({
   responses: [
     { find: "`message about ${version}`", replace: "`message about release ${version}`" },

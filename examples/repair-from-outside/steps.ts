@@ -1,4 +1,4 @@
-// The workflow that fails, and that the agent repairs: what its nodes do. Node 3 reads a field that is not there.
+// The nodes of the workflow that fails and that the agent repairs. Node 3 reads a field that doesn't exist.
 import { appendFileSync } from "node:fs";
 
 interface Release {

@@ -1,5 +1,5 @@
-// One process of the workflow: `workflow.ts <folder> run|resume|status`. It takes its nodes from the steps.ts of that folder, and shares
-// nothing with the other processes but the database there. What it prints is JSON.
+// One process of the workflow: `workflow.ts <folder> run|resume|status`. It takes its nodes from the steps.ts in that folder, and
+// shares only the database there with the other processes. It prints JSON.
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
@@ -22,7 +22,7 @@ const graph = new StateGraph(State)
   .addEdge("create_issue", "send_message")
   .addEdge("send_message", "publish")
   .compile({ checkpointer: saver });
-// "refuse": rather than begin anew, and create the issue again, a repair that changed more than node 3 stops here.
+// "refuse": a repair that changed more than node 3 stops here. A restart would create the issue again.
 const runner = new GraphRunner(graph, { graphId: "release", drift: "refuse" });
 const threadId = "release-1.4";
 

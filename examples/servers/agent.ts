@@ -1,4 +1,5 @@
-// The agent that the servers run: it thinks, answers, and sends a letter if a person says yes. A scripted model stands for a real one.
+// The agent that the servers run: it thinks, answers, and sends a letter if a person says yes. A scripted model replaces a real
+// one.
 import { setTimeout as pause } from "node:timers/promises";
 import { FakeListChatModel } from "@langchain/core/utils/testing";
 import { END, interrupt, type LangGraphRunnableConfig, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
@@ -18,7 +19,7 @@ export function openAgent(path: string, letterSent: (letter: string) => void) {
   const saver = TurnSaver.fromPath(path, { retention: { keepTasks: 20 } });
   const graph = new StateGraph(MessagesAnnotation)
     .addNode("think", async (_, config) => {
-      // Whatever takes long gets the signal: the thread is free again when the last node has ended.
+      // Pass the signal to everything that takes long: the thread is free again when the last node has finished.
       await pause(300, undefined, config.signal && { signal: config.signal });
       return {};
     })
@@ -38,7 +39,7 @@ export function openAgent(path: string, letterSent: (letter: string) => void) {
     .addEdge("think", "answer")
     .addEdge("answer", END)
     .compile({ checkpointer: saver });
-  // A chat: if the last message could not be answered (say, the model was overloaded), the next one finishes it first.
+  // In a chat, if the last message couldn't be answered (say, the model was overloaded), the next one finishes it first.
   return new GraphRunner(graph, { onUnfinished: "finish" });
 }
 

@@ -1,4 +1,5 @@
-// What both servers do: a message, an answer to a question or "continue" becomes a stream of events. Nothing here knows HTTP's framework.
+// What both servers do: a message, an answer to a question or "continue" becomes a stream of events. Nothing here depends on the
+// HTTP framework.
 import { randomUUID } from "node:crypto";
 import type { AIMessageChunk } from "@langchain/core/messages";
 import { Command } from "@langchain/langgraph";
@@ -10,7 +11,7 @@ export interface ChatEvent {
   data: unknown;
 }
 
-/** What a client may ask for on a thread. */
+/** What a client may request on a thread. */
 export type Request = { kind: "message"; text: string } | { kind: "answer"; answer: string } | { kind: "continue" };
 
 const MODES: ("messages" | "updates")[] = ["messages", "updates"];
@@ -25,12 +26,12 @@ export class Chat {
 
   constructor(readonly agent: Agent) {}
 
-  /** Starts a run. What this throws was refused before anything ran, so the server can still choose the status. */
+  /** Starts a run. If this throws, nothing has run, so the server can still choose the status. */
   async begin(threadId: string, request: Request): Promise<Run> {
     const controller = new AbortController();
-    // If one runs already, this one is refused.
+    // If a run is active already, this one is refused.
     if (!this.#running.has(threadId)) this.#running.set(threadId, controller);
-    // One task per message: a rewind to a task takes back what came after it.
+    // One task per message: a rewind to a task removes what came after it.
     const taskId = request.kind === "message" ? randomUUID() : undefined;
     const options = { threadId, taskId, signal: controller.signal, streamMode: MODES };
     try {
@@ -43,7 +44,7 @@ export class Chat {
     }
   }
 
-  /** The stop button. The thread can be continued where it was. @returns whether something ran */
+  /** The stop button. The thread can be continued where it stopped. @returns whether something was running */
   stop(threadId: string): boolean {
     const controller = this.#running.get(threadId);
     controller?.abort();
@@ -97,13 +98,13 @@ export function statusOf(error: unknown): 409 | 500 | 503 {
   return code === "THREAD_RUNNING" || code === "UNFINISHED_WORK" ? 409 : 500;
 }
 
-/** SIGTERM: no new connections, every running node reaches its end, and the process exits. */
+/** SIGTERM: no new connections, every running node finishes, and then the process exits. */
 export function drainOnSigterm(agent: Agent, server: { close: () => unknown; closeAllConnections?: () => void }): void {
   process.once("SIGTERM", () => {
     server.close();
     void agent.drain({ timeoutMs: 20_000 }).then((report) => {
       console.log(`drained: ${JSON.stringify(report)}`);
-      // Streams have had their last event by now; connections that are kept alive would keep the process.
+      // Streams have sent their last event by now. Connections that are kept alive would keep the process alive.
       setTimeout(() => server.closeAllConnections?.(), 100);
     });
   });

@@ -1,4 +1,4 @@
-// An Express server: chat with streaming, a stop button, human approval, and a graceful end.
+// An Express server: chat with streaming, a stop button, human approval, and a graceful shutdown.
 import { appendFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import express, { type Request, type Response } from "express";
@@ -9,7 +9,7 @@ const { DATABASE = "chat.db", PORT = "3000" } = process.env;
 const chat = new Chat(openAgent(DATABASE, (letter) => appendFileSync(`${DATABASE}.letters`, `${letter}\n`)));
 const app = express().use(express.json());
 
-/** Sends a run's events as they come (server-sent events). A client that goes away stops its run. */
+/** Sends a run's events as they arrive (server-sent events). A client that disconnects stops its run. */
 async function stream(response: Response, threadId: string, request: ChatRequest): Promise<void> {
   let run: Run;
   try {

@@ -10,7 +10,7 @@ const { DATABASE = "chat.db", PORT = "3000" } = process.env;
 const chat = new Chat(openAgent(DATABASE, (letter) => appendFileSync(`${DATABASE}.letters`, `${letter}\n`)));
 const app = new Hono();
 
-/** Sends a run's events as they come (server-sent events). A client that goes away stops its run. */
+/** Sends a run's events as they arrive (server-sent events). A client that disconnects stops its run. */
 async function stream(context: Context, threadId: string, request: Request): Promise<Response> {
   let run: Run;
   try {

@@ -1,4 +1,4 @@
-// A graph to be tortured. It charges a card within effect(), and its probe asks the bank (here: the ledger) for the key.
+// A graph to be tortured. It charges a card within effect(), and its probe searches the bank (here: the ledger) for the key.
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { effect, GraphRunner } from "langgraph-checkpoint-turns";
 import type { GraphWorld } from "langgraph-checkpoint-turns/testing";

@@ -1,4 +1,4 @@
-// The same without effect(): a crash between the charge and the save of what the node returned charges twice.
+// The same without effect(): a crash between the charge and the save of the node's output charges twice.
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import type { GraphWorld } from "langgraph-checkpoint-turns/testing";
 

@@ -1,5 +1,5 @@
-// Kills two graphs with SIGKILL, resumes them in other processes, and prints what was repeated or lost. A real matrix leaves `points` out
-// and kills at every boundary; this one shows a few, to be quick.
+// Kills two graphs with SIGKILL, resumes them in other processes, and prints what was repeated or lost. A real matrix leaves
+// `points` out and kills at every boundary; this one uses a few, to be quick.
 import assert from "node:assert/strict";
 import { crashMatrix } from "langgraph-checkpoint-turns/testing";
 

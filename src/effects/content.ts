@@ -6,7 +6,9 @@ import type { EffectRow } from "../store/effects";
 import type { Awaitable, PackedText, Store } from "../store/store";
 import type { Values } from "../values";
 
-/** Inputs and outcomes of effects, to and from what the store keeps: as all values, through the codec or the user's serde. */
+/**
+ * Converts inputs and outcomes of effects to and from their stored form, like all values: through the codec or the user's serde.
+ */
 export class EffectContent {
   constructor(
     private readonly store: Store,
@@ -14,7 +16,7 @@ export class EffectContent {
     private readonly serde: UserSerde | undefined,
   ) {}
 
-  /** Hands over a value's text, as the value is now. @throws {TurnsError} UNSERIALIZABLE_VALUE; `commit` was not called then */
+  /** Passes on a value's text, as the value is now. @throws {TurnsError} UNSERIALIZABLE_VALUE; then `commit` was not called */
   async packed<T>(threadId: string, value: unknown, what: string, commit: (packed: PackedText) => Awaitable<T>): Promise<T> {
     if (this.serde !== undefined) {
       return this.serde.inOrder(this.serde.dump(value, what), (own) => commit(this.values.text(threadId, own)));
@@ -22,7 +24,7 @@ export class EffectContent {
     return commit(this.values.text(threadId, value));
   }
 
-  /** @returns besides the text why the result itself could not be saved; the text says so then */
+  /** @returns the text and, if the result itself couldn't be saved, the reason; the text then holds the reason too */
   async ofResult(threadId: string, result: unknown): Promise<{ text: PackedText | undefined; refused: Error | undefined }> {
     if (result === undefined) return { text: undefined, refused: undefined };
     try {
@@ -44,12 +46,12 @@ export class EffectContent {
     }
   }
 
-  /** What an effect came to: an object with `result`, `error` or `unsaved`. */
+  /** The outcome of an effect: an object with `result`, `error` or `unsaved`. */
   async outcomeOf(row: EffectRow): Promise<unknown> {
     return this.#read(row, row.outcome);
   }
 
-  /** Why the result of an effect that is done isn't known. */
+  /** Why the result of a completed effect isn't known. */
   async unsavedOf(row: EffectRow): Promise<string | undefined> {
     if (row.status !== "done") return undefined;
     const { unsaved } = ((await this.outcomeOf(row)) ?? {}) as { unsaved?: unknown };

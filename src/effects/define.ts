@@ -18,48 +18,56 @@ export interface UndoCall<Input = unknown, Result = unknown> {
   effect: Effect;
 }
 
-/** How an effect is undone, where a function alone doesn't say enough. */
+/** How to undo an effect, if a function alone doesn't say enough. */
 export interface Undo<Input, Result, InDoubt extends boolean> {
   run: (call: UndoCall<Input, InDoubt extends true ? Result | undefined : Result>) => unknown;
-  /** Whether the effect has been undone already. Asked before the undo is called again after a crash or an error. It must be sure. */
+  /**
+   * Says whether the effect has been undone already. It is asked before the undo is called again after a crash or an error. It
+   * must be sure.
+   */
   probe?: (call: UndoCall<Input, InDoubt extends true ? Result | undefined : Result>) => boolean | Promise<boolean>;
-  /** It may be called again with the same key when nobody knows whether an earlier call did it. */
+  /** The undo may be called again with the same key when nobody knows whether an earlier call succeeded. */
   idempotent?: boolean;
-  /** Call it for effects in doubt too; `result` is undefined then. */
+  /** Call the undo for effects in doubt too; `result` is undefined then. */
   whenInDoubt?: InDoubt;
 }
 
-/** What {@link defineEffect} is given. Write `run` first: TypeScript takes the types of the other functions from it. */
+/** The argument of {@link defineEffect}. Write `run` first: TypeScript infers the types of the other functions from it. */
 export interface EffectDefinition<Input, Result, InDoubt extends boolean = boolean> extends Pick<
   EffectOptions<Result>,
   "idempotent" | "onError" | "onInputChange"
 > {
-  /** Does it. The key stays the same over all tries of one effect, and is never used for another one. */
+  /** Performs the effect. The key stays the same for all tries of one effect, and is never used for another one. */
   run: (input: Input, call: { key: string }) => Result | Promise<Result>;
   /**
-   * Asked when the effect is in doubt, by a resume and by a rewind: what the effect came to, if it happened; undefined if it didn't. `null`
-   * is no answer, and leaves it in doubt. If `run` returns nothing, anything else, e.g. `true`, says that it happened. The probe must be sure: if
-   * it says undefined while the call is still on its way, it happens twice.
+   * Finds out whether an effect in doubt happened. A resume and a rewind call it. Return the effect's result if it happened, or
+   * undefined if it didn't. `null` is no answer and leaves the effect in doubt. If `run` returns nothing, return anything else,
+   * e.g. `true`, to say that it happened.
+   *
+   * The probe must be sure: if it returns undefined while the call is still on its way, the effect happens twice.
    */
   probe?: (call: {
     key: string;
     input: NoInfer<Input>;
   }) => void extends Result ? unknown : NoInfer<Result> | undefined | Promise<NoInfer<Result> | undefined>;
-  /** What a rewind calls. `false`: there is nothing to undo, e.g. because it only reads. Without one, a rewind refuses to pass the effect. */
+  /**
+   * Undoes the effect; called by a rewind. `false`: there's nothing to undo, e.g. because it only reads. Without an undo, a
+   * rewind refuses to pass the effect.
+   */
   undo?: ((call: UndoCall<NoInfer<Input>, NoInfer<Result>>) => unknown) | Undo<NoInfer<Input>, NoInfer<Result>, InDoubt> | false;
 }
 
-/** An effect that {@link defineEffect} made. Call it within a node, a tool or a functional task. */
+/** An effect made by {@link defineEffect}. Call it within a node, a tool or a functional task. */
 export interface DefinedEffect<Input = never, Result = unknown> {
   (input: Input, options?: Pick<EffectOptions<Result>, "id" | "config">): Promise<Result>;
-  /** Its name in the journal, by which a rewind in any process finds its undo and its probe. */
+  /** Its name in the journal. A rewind in any process finds its undo and its probe by this name. */
   readonly effectName: string;
 }
 
-/** A definition whose types only its author knew. */
+/** A definition whose types aren't known here. */
 export type AnyDefinition = EffectDefinition<unknown, unknown>;
 
-/** How a defined effect carries its definition: by a symbol that the ESM and the CommonJS build share. */
+/** The property under which a defined effect carries its definition. The ESM and the CommonJS build share the symbol. */
 const DEFINITION = Symbol.for("langgraph-checkpoint-turns.effect-definition");
 
 interface Registered {
@@ -68,7 +76,7 @@ interface Registered {
   place: string;
 }
 
-/** The defined effects of this process by name, over all copies of this package (ESM beside CommonJS). */
+/** The defined effects of this process by name, for all copies of this package (ESM beside CommonJS). */
 const registry: Map<string, Registered> = ((globalThis as Record<symbol, unknown>)[
   Symbol.for("langgraph-checkpoint-turns.defined-effects")
 ] ??= new Map<string, Registered>()) as Map<string, Registered>;
@@ -96,15 +104,18 @@ const schema = () =>
 const callSchema = () => effectOptions().pick({ id: true, config: true });
 
 /**
- * Defines an effect once: what it does, how to find out whether it happened, and how to undo it. The input, the result and the undo are typed
- * by `run`. Call the effect like a function within a node; the input is kept in the journal, so it must be data that the state could hold.
+ * Defines an effect once: what it does, how to find out whether it happened, and how to undo it.
  *
- * Define effects at the top level of a module. A process that rewinds imports the module and finds the undo and the probe by `name`. A name
- * belongs to one place in the code. The same place may define it again (a hot reload, a function that makes effects), and so may a second
- * copy of the same source text (a module that is in two bundles): the newest definition counts.
+ * You call the effect like a function inside a node. The types of the input, the result and the undo follow from `run`. The input
+ * is kept in the journal, so it must be data that the state could hold.
  *
- * @param name stays the same for as long as threads with such effects are kept
- * @throws {TurnsError} INVALID_OPTION; EFFECT_DEFINED_TWICE for a name that other code has defined. A call throws what `effect()` throws
+ * Define effects at the top level of a module. A process that rewinds imports the module and finds the undo and the probe by
+ * `name`. A name belongs to one place in the code. The newest definition counts if the same place defines it again (a hot reload,
+ * a function that makes effects), or if a second copy of the same source does (a module in two bundles).
+ *
+ * @param name must stay the same for as long as you keep threads with such effects
+ * @throws {TurnsError} INVALID_OPTION; EFFECT_DEFINED_TWICE for a name that other code has defined. A call throws what `effect()`
+ *   throws
  */
 export function defineEffect<Input = void, Result = unknown, InDoubt extends boolean = false>(
   name: string,
@@ -118,7 +129,7 @@ export function defineEffect<Input = void, Result = unknown, InDoubt extends boo
   return made;
 }
 
-/** A defined effect that nothing finds by its name. @throws {TurnsError} INVALID_OPTION */
+/** A defined effect that isn't registered under its name. @throws {TurnsError} INVALID_OPTION */
 export function madeEffect<Input, Result>(
   name: string,
   definition: EffectDefinition<Input, Result>,
@@ -141,7 +152,7 @@ export function madeEffect<Input, Result>(
   return call as DefinedEffect<Input, Result>;
 }
 
-/** What the code of this process says about the effects of a name. */
+/** This process's definition of the effects with this name. */
 export function definitionNamed(name: string): AnyDefinition | undefined {
   return registry.get(name)?.definition;
 }
@@ -161,7 +172,7 @@ function textOf({ run, probe, undo }: AnyDefinition): string {
   return [run, probe, ...details].map(String).join("\n");
 }
 
-/** File, line and column. What a hot reload adds to a module's URL is left out. */
+/** File, line and column, without what a hot reload adds to a module's URL. */
 function placeOfCaller(callee: (...args: never[]) => unknown): string {
   const holder: { stack?: unknown } = {};
   Error.captureStackTrace(holder, callee);

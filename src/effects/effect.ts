@@ -6,23 +6,26 @@ import type { EffectJournal } from "./journal";
 import { type CheckedEffect, checkedEffect, type EffectOptions, type EffectPlace } from "./options";
 
 /**
- * Does something to the outside world from within a node, a tool or a functional task, so that a re-run never does it twice unnoticed:
- * an intent is committed before `fn`, its result after it. Met again (after a crash, a retry, an interrupt), an effect that is done gives
- * its recorded result without calling `fn`; one whose outcome is unknown is settled as its options say, or else refused. See
- * docs/effects.md. This is the form for one-offs: an effect that a rewind can undo is defined with `defineEffect`.
+ * Performs a side effect from within a node, a tool or a functional task, so that a re-run never silently repeats it.
+ *
+ * An intent is committed before `fn` is called, and its result after. If the effect is reached again (after a crash, a retry, an
+ * interrupt), a completed one returns its recorded result without calling `fn`. One with an unknown outcome is settled as its
+ * options say, or refused. See docs/effects.md.
+ *
+ * This is the form for one-offs. To let a rewind undo an effect, define it with `defineEffect`.
  *
  * @param name what is done; effects of the same name in one node are told apart by their order, or by `options.id`
- * @param fn is given a key that stays the same over all tries of this effect and is never used for another one
+ * @param fn performs it; its key stays the same for all tries of this effect, and is never used for another one
  * @returns what `fn` returned, now or at an earlier time
- * @throws {TurnsError} EFFECT_IN_DOUBT, EFFECT_CHANGED, EFFECT_NOT_RECORDED, EFFECT_OUTSIDE_NODE, INVALID_OPTION, UNSERIALIZABLE_VALUE
- *   for an input or result that cannot be saved; what the store throws if the intent cannot be committed, and then `fn` was not
- *   called; and what `fn` throws
+ * @throws {TurnsError} EFFECT_IN_DOUBT, EFFECT_CHANGED, EFFECT_NOT_RECORDED, EFFECT_OUTSIDE_NODE, INVALID_OPTION;
+ *   UNSERIALIZABLE_VALUE for an input or result that can't be saved; what the store throws if the intent can't be committed, and
+ *   then `fn` was not called; and what `fn` throws
  */
 export async function effect<T>(name: string, fn: (key: string) => T | Promise<T>, options: EffectOptions<T> = {}): Promise<T> {
   return journaled(name, fn, checkedEffect(name, fn, options));
 }
 
-/** @throws as effect */
+/** @throws as {@link effect} */
 export async function journaled<T>(name: string, fn: (key: string) => T | Promise<T>, checked: CheckedEffect): Promise<T> {
   const { journal, place } = contextOf<EffectJournal>(name, checked.config);
   // Before the first await: effects that are called side by side are numbered in the order of their calls.
@@ -44,7 +47,7 @@ interface NodeConfig {
 /**
  * Finds the journal and the place of a call.
  *
- * @throws {TurnsError} EFFECT_OUTSIDE_NODE where there is no node, or one of a graph that no saver is attached to
+ * @throws {TurnsError} EFFECT_OUTSIDE_NODE outside a node, or in a graph that no saver is attached to
  */
 function contextOf<J>(name: string, given: object | undefined): { journal: J; place: EffectPlace } {
   const config = (given ?? AsyncLocalStorageProviderSingleton.getRunnableConfig()) as NodeConfig | undefined;
@@ -76,7 +79,7 @@ function contextOf<J>(name: string, given: object | undefined): { journal: J; pl
   };
 }
 
-/** The journal of the saver that keeps the run; of a graph inside another one that another saver is attached to, the innermost. */
+/** The journal of the saver that keeps the run. For nested graphs attached to several savers, the innermost. */
 function journalOf(handlers: readonly unknown[]): unknown {
   const faces = handlers.filter((handler) => (handler as { [JOURNAL]?: unknown } | null)?.[JOURNAL] !== undefined) as {
     [JOURNAL]: unknown;

@@ -10,18 +10,18 @@ import type { EffectContent } from "./content";
 import { givenResultNotSaved, reasonOf, unknownEffect } from "./failures";
 import { type Effect, isRunning, toPublicEffect } from "./types";
 
-/** What is known of an effect in doubt, or of one whose undo is. */
+/** What you know about an effect in doubt, or about an undo in doubt. */
 export type EffectResolution =
-  /** It happened, and this is what it came to. */
+  /** It happened, with this result. */
   | { outcome: "done"; result?: unknown }
-  /** It did not happen, and may run again. */
+  /** It didn't happen, and may run again. */
   | { outcome: "not-done" }
-  /** It happened in a run that was lost, and has nothing to do with what is to be done now. */
+  /** It happened in a run that was lost, and doesn't matter for what is to be done now. */
   | { outcome: "history" }
-  /** Of an effect whose undo is in doubt or failed. */
+  /** For an effect whose undo is in doubt or failed. */
   | { undo: "done" | "not-done" };
 
-/** An effect with what went in and what came of it. */
+/** An effect with its input and outcome. */
 export interface EffectDetails extends Effect {
   input: unknown;
   result: unknown;
@@ -63,9 +63,9 @@ export class Effects {
   }
 
   /**
-   * The effects of a thread, oldest first. An effect's `seq` is its place: `after` takes any, to begin behind it.
+   * Lists the effects of a thread, oldest first. An effect's `seq` is its position: pass any seq as `after` to start behind it.
    *
-   * @param options.status only these
+   * @param options.status only effects with this status
    * @throws {TurnsError} INVALID_OPTION
    */
   async list(threadId: string, options: PageOptions & { status?: Effect["status"] } = {}): Promise<Page<Effect>> {
@@ -84,7 +84,7 @@ export class Effects {
     return pageOf(effects, limit, ({ seq }) => seq);
   }
 
-  /** @throws {TurnsError} EFFECT_NOT_FOUND, UNDECODABLE_VALUE */
+  /** Reads one effect with its input and outcome. @throws {TurnsError} EFFECT_NOT_FOUND, UNDECODABLE_VALUE */
   async get(effectId: string): Promise<EffectDetails> {
     const row = await this.#row(effectId);
     const { result, error } = ((await this.#parts.content.outcomeOf(row)) ?? {}) as { result?: unknown; error?: unknown };
@@ -92,10 +92,11 @@ export class Effects {
   }
 
   /**
-   * Settles by hand what nobody else can: an effect in doubt, one that is done and whose result could not be saved, or an undo that failed
-   * or is in doubt. An effect that is done stays done.
+   * Settles by hand what can't be settled automatically: an effect in doubt, a completed effect whose result couldn't be saved,
+   * or an undo that failed or is in doubt. A completed effect stays completed.
    *
-   * @throws {TurnsError} EFFECT_NOT_FOUND; EFFECT_NOT_IN_DOUBT for one whose outcome is known, or that is running; UNSERIALIZABLE_VALUE
+   * @returns the effect as it is now
+   * @throws {TurnsError} EFFECT_NOT_FOUND; EFFECT_NOT_IN_DOUBT if its outcome is known, or it is running; UNSERIALIZABLE_VALUE
    */
   async resolve(effectId: string, settlement: EffectResolution): Promise<Effect> {
     const row = await this.#row(effectId);

@@ -52,7 +52,7 @@ export const notRecorded = (row: EffectRow, cause: unknown): TurnsError =>
     cause,
   });
 
-/** @param now what somebody has made of it who took the thread over from a run that counted as dead, or a person */
+/** @param now the row as changed by a person, or by somebody who took the thread over from a run that counted as dead */
 export function overruled(row: EffectRow, now: EffectRow): TurnsError {
   const state =
     now.undoStatus !== row.undoStatus ? "being undone, or undone" : now.tries !== row.tries ? "tried again" : now.status;
@@ -63,7 +63,7 @@ export function overruled(row: EffectRow, now: EffectRow): TurnsError {
   });
 }
 
-/** It is done, and its result isn't known. @param reason as {@link reasonOf} gives it */
+/** The effect is done, but its result isn't known. @param reason as {@link reasonOf} returns it */
 export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown): TurnsError {
   const resolve = `saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "done", result })`;
   return new TurnsError("UNSERIALIZABLE_VALUE", {
@@ -102,7 +102,11 @@ export function inputNotSaved(effect: NewEffect, cause: TurnsError): TurnsError 
   });
 }
 
-/** Why a value can't be saved, for the end of a sentence. @param holder what the value is called, if the path doesn't begin with it */
+/**
+ * Why a value can't be saved, for the end of a sentence.
+ *
+ * @param holder what the value is called, if the path doesn't begin with it
+ */
 export function reasonOf(error: Error, holder = ""): string {
   if (!(error instanceof Unserializable)) return "the serde refused it";
   return `at ${within(holder, error.path)} there is ${error.found.replace("it is the whole value again", `it is ${holder} again`)}`;
@@ -116,7 +120,7 @@ function capitalised(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
-/** A rewind to before the effect took its intent away. */
+/** A rewind to a point before the effect removed its intent. */
 export const gone = (row: EffectRow): TurnsError =>
   failure("EFFECT_NOT_FOUND", row, {
     problem: `The journal has no intent of ${nameOf(row)} any more: the thread was rewound meanwhile.`,

@@ -35,13 +35,13 @@ export interface JournalParts {
 
 /** What is known of one attempt of a node task. */
 interface Course {
-  /** How many effects of a name were called. */
+  /** How many effects of each name were called. */
   counts: Map<string, number>;
   /** Which row each call has taken, by the call's id. */
   taken: Map<string, string>;
-  /** Rows of effects that failed, or whose outcome is not known. */
+  /** Rows of effects that failed, or whose outcome isn't known. */
   unhappy: Set<string>;
-  /** By name or row, refusals after which nobody knows what happened. While there is one, the node must not end well. */
+  /** By name or row, refusals that leave it unknown what happened. While there is one, the node must not succeed. */
   refused: Map<string, TurnsError>;
 }
 
@@ -70,25 +70,26 @@ interface Work {
   options: CheckedEffect;
 }
 
-/** The effect may have happened, or has happened, and its node does not know what it came to. */
+/** The effect happened or may have happened, and its node doesn't know the outcome. */
 const UNSETTLED = ["EFFECT_IN_DOUBT", "EFFECT_CHANGED", "EFFECT_NOT_RECORDED", "UNSERIALIZABLE_VALUE"] as const;
 
 /**
- * The journal of side effects. Its promise: an effect that is done never runs again, and one whose outcome is unknown never runs again
- * silently. Therefore `fn` is called only after its intent has been committed by this very call, and no default turns a doubt into a
- * repetition, LangGraph's retries included.
+ * The journal of side effects. Its promise: a completed effect never runs again, and one with an unknown outcome never runs again
+ * silently. So `fn` is called only after this very call has committed its intent, and no default repeats an effect in doubt, not
+ * even a LangGraph retry.
  */
 export class EffectJournal {
   /** Follows each attempt, so that a re-run numbers its effects the same way. */
   readonly #courses = new WeakMap<object, Course>();
-  /** Outcomes that could not be committed, and of what. */
+  /** Outcomes that couldn't be committed, with their effects. */
   readonly #unsaved = new Map<string, { row: EffectRow; outcome: Outcome }>();
 
   constructor(private readonly parts: JournalParts) {}
 
   /**
-   * @throws {TurnsError} EFFECT_OUTSIDE_NODE for an attempt that has ended: one that ran into its timeout must do nothing any more, since
-   *   its node may be at it again, nor may what a node did not wait for; nor one of a graph that such a node begins when its run is over
+   * @throws {TurnsError} EFFECT_OUTSIDE_NODE for an attempt that has finished. One that ran into its timeout must not act any
+   *   more, since its node may be running again. Nor may work that a node didn't await, or a graph that such work starts after
+   *   its run was over
    */
   called(name: string, { id }: CheckedEffect, place: EffectPlace): Call {
     const attempt = this.parts.attemptOf(place.runId, place.nodeTaskId);
@@ -116,8 +117,8 @@ export class EffectJournal {
   }
 
   /**
-   * The error with which a node has to fail although it ended well: it caught, or its ToolNode told a model, that nobody knows whether
-   * something was done. Whoever goes on from there may do it again.
+   * The error that a node must fail with although it succeeded: it caught an error saying that an outcome is unknown, or its
+   * ToolNode told a model. Continuing from there could repeat the side effect.
    */
   swallowed(attempt: Attempt): TurnsError | undefined {
     return [...this.#courseOf(attempt).refused.values()][0];
@@ -150,7 +151,7 @@ export class EffectJournal {
     return this.#outcomeOf(row);
   }
 
-  /** What an effect that has ended came to. */
+  /** The outcome of a finished effect. */
   async #outcomeOf(row: EffectRow): Promise<unknown> {
     const value = (await this.parts.content.outcomeOf(row)) as
       { result?: unknown; error?: unknown; unsaved?: unknown } | undefined;
@@ -176,7 +177,7 @@ export class EffectJournal {
       spot: spotOf(around),
       anchor: place.rootCheckpointId,
       innerAnchors: place.innerCheckpointIds,
-      // A graph that a node runs on another thread has its roots on that of the outermost graph.
+      // A graph that a node runs on another thread has its roots on the outermost graph's thread.
       rootThreadId: outermost.threadId,
       run: runOf(outermost.nodeTaskId, attemptIds),
       graphRun: attempt.run.runId,
@@ -238,7 +239,7 @@ export class EffectJournal {
     try {
       await this.#settle(row, work, { status, outcome, settledBy: undefined });
     } catch (cause) {
-      // The error of the effect is what its node should see; without a record the effect is in doubt.
+      // The node should see the effect's own error. Without a record, the effect is in doubt.
       const { threadId, id: effectId, name } = row;
       this.parts.options.logger.error(
         { threadId, effectId, name, error: String(cause) },
@@ -270,13 +271,16 @@ export class EffectJournal {
     this.#tell(settled, settled.status === "intent" ? "in-doubt" : settled.status === "done" ? "done" : "failed");
   }
 
-  /** Which of the two took the intent away: a deletion of its thread since the run began, or a rewind. */
+  /** What removed the intent: a deletion of its thread since the run started, or a rewind. */
   async #goneError(row: EffectRow, { effect: { threadId, sawDeletion = 0 } }: Work): Promise<TurnsError> {
     const deletedAt = await this.parts.store.deletionOf(threadId);
     return deletedAt > sawDeletion ? deletedMeanwhile(row, deletedAt) : gone(row);
   }
 
-  /** An intent without a result. In this order: we know it ourselves; the world is asked; the receiver sees to it; a person. */
+  /**
+   * Settles an intent without a result. In this order: we know it ourselves; the probe is asked; the receiver knows the key; a
+   * person.
+   */
   async #settleDoubt(row: EffectRow, work: Work): Promise<unknown> {
     const { options } = work;
     const running = runningHere.get(row.id);
@@ -315,7 +319,7 @@ export class EffectJournal {
     return found;
   }
 
-  /** @param surelyNot whether it is known that it did not happen, beyond what its row says */
+  /** @param surelyNot whether it is known, beyond what its row says, that it didn't happen */
   async #again(row: EffectRow, work: Work, surelyNot: boolean): Promise<unknown> {
     const { store, options } = this.parts;
     const call = { ...work.effect, startedAt: options.clock().toISOString() };
@@ -330,20 +334,20 @@ export class EffectJournal {
   }
 }
 
-/** The attempts that this one runs inside of, the outermost first, and itself. */
+/** The attempts that contain this one, outermost first, and itself. */
 function attemptsAround(attempt: Attempt): Attempt[] {
   const around = [attempt];
   for (let within = attempt.within; within !== undefined; within = within.within) around.unshift(within);
   return around;
 }
 
-/** What breaks off a request that may have gone out: nobody knows what came of it. */
+/** Errors that break off a request after it may have been sent: the outcome is unknown. */
 const BROKEN_OFF =
   /^(ETIMEDOUT|ESOCKETTIMEDOUT|ECONNRESET|ECONNABORTED|EPIPE|ERR_STREAM_PREMATURE_CLOSE|UND_ERR_(?!CONNECT_TIMEOUT).+)$/;
 const ABORTED: readonly unknown[] = ["AbortError", "TimeoutError"];
 const LONGEST_CHAIN = 10;
 
-/** What the function's error says about the deed. A classification that fails says nothing. */
+/** What the function's error says about the side effect. A classification that throws says nothing. */
 function errorOutcome(onError: ErrorOutcome | ((error: unknown) => ErrorOutcome) | undefined, error: unknown): ErrorOutcome {
   if (onError === undefined) return isBrokenOff(error) ? "unknown" : "retryable";
   if (typeof onError !== "function") return onError;
@@ -355,7 +359,10 @@ function errorOutcome(onError: ErrorOutcome | ((error: unknown) => ErrorOutcome)
   }
 }
 
-/** A timeout, an abort or a lost connection, here or as the cause. A connection that was never made is none: nothing has gone out. */
+/**
+ * A timeout, an abort or a lost connection, here or as the cause. A connection that was never made doesn't count: nothing was
+ * sent.
+ */
 function isBrokenOff(error: unknown): boolean {
   let link = error as { name?: unknown; code?: unknown; cause?: unknown } | null | undefined;
   for (let depth = 0; typeof link === "object" && link !== null && depth < LONGEST_CHAIN; depth++) {

@@ -3,37 +3,44 @@ import { describe, TurnsError } from "../errors";
 import { ID_RULE, isId } from "../system";
 import { checkedOptions, functionSchema, idSchema, isFunction } from "../options";
 
-/** What an error of an effect's function says about the deed. */
+/** What an error of an effect's function says about the side effect. */
 export type ErrorOutcome = "retryable" | "final" | "unknown";
 
 /** Options of `effect()`. */
 export interface EffectOptions<T> {
-  /** What the effect is done with: kept for its undo, and compared when the effect is met again. Anything that the state could hold. */
+  /**
+   * The effect's input: kept for its undo, and compared when the effect is reached again. It can be anything the state could
+   * hold.
+   */
   input?: unknown;
-  /** It needs no undo (it only reads), so a rewind may pass it. An effect that can be undone is defined with `defineEffect`. */
+  /** The effect needs no undo (it only reads), so a rewind may pass it. To define an effect with an undo, use `defineEffect`. */
   undo?: false;
-  /** The receiver honours the key: in doubt, the effect runs again with the same one. */
+  /** The receiver honours the key: in doubt, the effect runs again with the same key. */
   idempotent?: boolean;
   /**
-   * Asked when the effect is in doubt: what the effect came to, if it happened; undefined if it did not, and the effect then runs. `null`
-   * is no answer, and leaves it in doubt. Of an effect without a result anything else, e.g. `true`, says that it happened. It must be sure: an
-   * answer of undefined while the deed is still on its way lets it happen twice.
+   * Finds out whether an effect in doubt happened. Return its result if it happened, or undefined if it didn't; the effect then
+   * runs. `null` is no answer and leaves it in doubt. For an effect without a result, return anything else, e.g. `true`, to say
+   * that it happened.
+   *
+   * It must be sure: if it returns undefined while the call is still on its way, the effect happens twice.
    */
   probe?: (key: string) => void extends T ? unknown : T | undefined | Promise<T | undefined>;
-  /** Tells apart effects of the same name in one node whose order may change. Default: their order. */
+  /** Distinguishes effects of the same name in one node if their order may change. Default: their order. */
   id?: string;
   /**
-   * What it means that the function threw. `"retryable"`: the deed did not happen, and may be tried again. `"final"`: it never will, the
-   * same error comes again. `"unknown"`: it may have happened, so the effect is in doubt. Default: `"unknown"` for an abort, a timeout
-   * or a lost connection (also as the cause of the error), `"retryable"` for all else.
+   * What it means if the function throws. Default: `"unknown"` for an abort, a timeout or a lost connection (also as the error's
+   * cause), `"retryable"` for everything else.
+   * - `"retryable"`: the side effect didn't happen, and may be tried again.
+   * - `"final"`: it never will happen; the same error is thrown again.
+   * - `"unknown"`: it may have happened, so the effect is in doubt.
    */
   onError?: ErrorOutcome | ((error: unknown) => ErrorOutcome);
   /**
-   * When the effect is met again with another input than was recorded: `"refuse"` (default) with EFFECT_CHANGED, or `"accept"` the
-   * recorded effect for this one.
+   * What happens if the effect is reached again with a different input than was recorded. `"refuse"` (default): EFFECT_CHANGED.
+   * `"accept"`: the recorded effect counts for the new input too.
    */
   onInputChange?: "refuse" | "accept";
-  /** The config the node was called with, where LangGraph's own cannot be found (no AsyncLocalStorage). */
+  /** The config the node was called with. Needed only where LangGraph's own can't be found (no AsyncLocalStorage). */
   config?: object;
 }
 
@@ -44,16 +51,16 @@ export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idem
   undo?: string | false | undefined;
 };
 
-/** Where a call of `effect()` stands, by what LangGraph's config says (internals, section 4). */
+/** Where a call of `effect()` happens, according to LangGraph's config (internals, section 4). */
 export interface EffectPlace {
   threadId: string;
   nodeNs: string;
   nodeTaskId: string;
   /** The newest checkpoint of the outermost graph. */
   rootCheckpointId: string | undefined;
-  /** Those of the graphs inside it that the node is in, by their namespaces. */
+  /** The newest checkpoints of the nested graphs that contain the node, by namespace. */
   innerCheckpointIds: Readonly<Record<string, string>>;
-  /** The run that the caller is, a node's or a tool's. */
+  /** The run of the caller, a node or a tool. */
   runId: string | undefined;
 }
 

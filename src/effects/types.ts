@@ -5,7 +5,7 @@ import { pidIsAlive, thisProcess } from "../turns/process-identity";
 /** An effect as the journal knows it. */
 export interface Effect {
   id: string;
-  /** Place in the order of everything on its thread: when its intent was committed. */
+  /** Position in the order of everything on its thread, from when its intent was committed. */
   seq: number;
   threadId: string;
   taskId: string;
@@ -13,29 +13,29 @@ export interface Effect {
   nodeNs: string;
   nodeTaskId: string;
   name: string;
-  /** Which of the effects of this name in its node task: `#0`, `#1`, … or the id the caller gave. */
+  /** Which of the effects of this name in its node task: `#0`, `#1`, … or the id that the caller gave. */
   label: string;
-  /** What its function was called with. */
+  /** The key its function was called with. */
   key: string;
   /**
-   * `done`; `failed`, and may be tried again; `failed-for-good`; `running` in a live process; `in-doubt`: begun, and nobody knows how it
-   * ended.
+   * `done`; `failed`, and may be tried again; `failed-for-good`; `running` in a live process; `in-doubt`: started, with an
+   * unknown outcome.
    */
   status: "done" | "failed" | "failed-for-good" | "running" | "in-doubt";
-  /** How often its function was begun. */
+  /** How often its function was started. */
   tries: number;
   idempotent: boolean;
-  /** The name of the definition that has its undo, `false` if it needs none, undefined for a one-off without one. */
+  /** The name of the definition that has its undo; `false` if it needs none; undefined for a one-off without one. */
   undo: string | false | undefined;
-  /** What a rewind has come to with its undo. */
+  /** How far a rewind got with its undo. */
   undoStatus: UndoStatus | undefined;
   undoError: string | undefined;
   startedAt: Date;
   endedAt: Date | undefined;
   undoneAt: Date | undefined;
-  /** `probe` or `person`, if not its function told how it ended. */
+  /** `probe` or `person`, if it was not its function that reported the outcome. */
   settledBy: string | undefined;
-  /** The thread was copied, and the deed is the source's. */
+  /** The thread is a copy, and the side effect was done for the source. */
   inherited: boolean;
 }
 
@@ -66,15 +66,15 @@ export function toPublicEffect(row: EffectRow, running = isRunning(row)): Effect
   };
 }
 
-/** Who does an effect: `<pid> <host> <start of the process>`. */
+/** Identifies who performs an effect: `<pid> <host> <start of the process>`. */
 export function holderOf(): string {
   const { pid, host, pidStart } = thisProcess();
   return `${pid} ${host} ${pidStart}`;
 }
 
 /**
- * Whether another process may still be at it. Of this host the system knows which processes live; of another host nobody does, and
- * after a crash there the effect would be in doubt for ever: it counts as ended.
+ * Whether another process may still be performing it. On this host the operating system knows which processes are alive. For
+ * another host nobody knows, and after a crash there the effect would be in doubt forever, so it counts as finished.
  */
 export function isHeldElsewhere(holder: string): boolean {
   if (holder === holderOf()) return false;
@@ -83,14 +83,14 @@ export function isHeldElsewhere(holder: string): boolean {
 }
 
 /**
- * What this process is doing, by the effect's id, over all savers on all files and all copies of this package (ESM beside CommonJS): an
- * attempt that timed out may still be at it when the next one comes.
+ * The effects this process is performing, by id, for all savers on all files and all copies of this package (ESM beside
+ * CommonJS). An attempt that timed out may still be running one when the next attempt reaches it.
  */
 export const runningHere: Map<string, Promise<unknown>> = ((globalThis as Record<symbol, unknown>)[
   Symbol.for("langgraph-checkpoint-turns.effects")
 ] ??= new Map<string, Promise<unknown>>()) as Map<string, Promise<unknown>>;
 
-/** Whether somebody is doing it just now. */
+/** Whether somebody is performing it now. */
 export function isRunning(row: EffectRow): boolean {
   return runningHere.has(row.id) || isHeldElsewhere(row.process);
 }

@@ -28,10 +28,10 @@ import { parseFunction, type Syntax } from "./parse-javascript";
 import { type Binding, resolveNames } from "./resolve-names";
 
 /**
- * A function's source in a form that it shares with every other way to write the same program: without formatting and comments, with its
- * own variables numbered, and with the rewrites undone that compilers and minifiers make (`if` or `&&`, `const a, b` or two statements,
- * `"a" + "b"`, `!0`, `void 0`, names kept by esbuild, `(0, module.name)()`). Each rewrite here keeps the meaning: two sources with one
- * canonical form do the same.
+ * A function's source in one form for all ways to write the same program. It has no formatting or comments, its own variables are
+ * numbered, and rewrites of compilers and minifiers are undone (`if` or `&&`, `const a, b` or two statements, `"a" + "b"`, `!0`,
+ * `void 0`, names kept by esbuild, `(0, module.name)()`). Each rewrite here keeps the meaning: two sources with one canonical
+ * form do the same.
  *
  * @returns undefined for a source that can't be parsed with certainty
  */
@@ -41,25 +41,25 @@ export function canonicalSource(source: string): Canonical | undefined {
     resolveNames(root);
     return new Writer().root(root);
   } catch (error) {
-    // A text that nests too deeply for the stack is one more that isn't understood.
+    // A text nested too deeply for the stack also counts as not understood.
     if (error instanceof SyntaxError || error instanceof RangeError) return undefined;
     throw error;
   }
 }
 
-/** What comes after a statement by itself, so that saying so changes nothing. */
+/** What follows a statement anyway, so that writing it changes nothing. */
 type Tail = "return" | "continue" | undefined;
 
 class Writer {
   readonly #locals = new Map<Binding, number>();
-  /** Constants, once they have been declared: each use is the value. */
+  /** Constants that have been declared: each use is replaced by the value. */
   readonly #constants = new Map<Binding, Canonical>();
-  /** Of the classes around, the innermost last. */
+  /** Of the enclosing classes, the innermost last. */
   readonly #privates: string[][] = [];
   readonly #labels: string[] = [];
 
   root(node: Syntax): Canonical {
-    // A method goes by the name it is called by, as a function does by its own.
+    // A method is named by its key, as a function is by its own name.
     if (node.type === "MethodDefinition")
       return [node["kind"] as string, node["computed"] === true, this.value(node["value"] as Syntax)];
     if (node.type === "FunctionExpression") return ["method", false, this.value(node)];
@@ -68,7 +68,7 @@ class Writer {
 
   // Statements
 
-  /** @param tail what happens behind the last of these statements anyway */
+  /** @param tail what follows the last of these statements anyway */
   #block(statements: readonly Syntax[], tail: Tail): Canonical[] {
     const list = statementsOf(statements);
     return list.flatMap((statement, at) => this.#statement(statement, at === list.length - 1 ? tail : undefined));
@@ -98,7 +98,7 @@ class Writer {
         return this.#isConstant(node) ? [] : [this.#declaration(node)];
       case "ExpressionStatement": {
         const expression = node["expression"] as Syntax;
-        // Nobody sees what it gives.
+        // Nobody uses its value.
         if (expression.type === "UpdateExpression")
           return [["++", expression["operator"] as string, this.value(expression["argument"] as Syntax)]];
         return [["do", this.value(expression)]];
@@ -164,7 +164,7 @@ class Writer {
     return label === null ? null : this.#labels.lastIndexOf(label["name"] as string);
   }
 
-  /** Whether it declares a number, a string or the like that never changes; it is written where it is used. */
+  /** Whether it declares a number, a string or the like that never changes. It is inlined where it is used. */
   #isConstant(node: Syntax): boolean {
     const [{ id, init }] = node["declarations"] as [{ id: Syntax; init: Syntax | null }];
     const binding = id["binding"] as Binding | undefined;
@@ -175,7 +175,7 @@ class Writer {
     return true;
   }
 
-  /** Of one variable, as {@link simple} leaves them; more than one where it is in the head of a `for`. */
+  /** For one variable, as {@link simple} leaves them; for several in the head of a `for`. */
   #declaration(node: Syntax): Canonical {
     const declarations = (node["declarations"] as { id: Syntax; init: Syntax | null }[]).map(({ id, init }): Canonical => {
       const target = this.#pattern(id);
@@ -297,7 +297,7 @@ class Writer {
     }
   }
 
-  /** Without its own name where nothing refers to that. */
+  /** Without its own name if nothing refers to it. */
   #named(node: Syntax, write: () => Canonical): Canonical {
     const id = node["id"] as Syntax | null;
     if (id?.type !== "Local" || isUnused(id["binding"] as Binding)) return write();
@@ -417,7 +417,7 @@ class Writer {
     }
     if (operator === "===" || operator === "==") return equal(operator, left, right);
     if (operator === "!==" || operator === "!=") return ["!", equal(operator === "!==" ? "===" : "==", left, right)];
-    // `typeof` gives no other word that begins with a letter from "u" on.
+    // No result of `typeof` other than "undefined" begins with "u" or a later letter.
     if ((operator === "<" || operator === ">") && isOf(left, "typeof") && isOf(right, "string") && right[1] === "u") {
       const isUndefined = equal("===", left, ["string", "undefined"]);
       return operator === ">" ? isUndefined : ["!", isUndefined];
@@ -431,14 +431,14 @@ class Writer {
     const right = this.value(node["right"] as Syntax);
     const target = this.#pattern(left);
     if (operator === "=") return ["=", target, right];
-    // Of a variable: nothing is evaluated twice.
+    // For a variable, since nothing is evaluated twice.
     if (left.type !== "Local" && left.type !== "Free") return [operator, target, right];
     const short = operator.slice(0, -1);
     if (["&&", "||", "??"].includes(short)) return logical(short, [target, ["=", target, right]]);
     return ["=", target, short === "+" ? sum(target, right) : [short, target, right]];
   }
 
-  /** Whether it holds: without what only makes a boolean of it. */
+  /** Whether it holds, without operators that only convert it to a boolean. */
   #condition(node: Syntax): Canonical {
     const value = node.type === "LogicalExpression" && node["operator"] !== "??" ? undefined : this.value(node);
     if (value === undefined) {

@@ -2,12 +2,12 @@ import type { Syntax } from "./parse-javascript";
 import type { Binding } from "./resolve-names";
 import { withoutSingleUse } from "./single-use";
 
-/** What a block does, statement by statement, in the form that all ways to write it share. */
+/** What a block does, statement by statement, in one form for all ways to write it. */
 export function statementsOf(block: readonly Syntax[]): Syntax[] {
   return arranged(withoutSingleUse(simple(block), (statement) => simple([statement])));
 }
 
-/** One thing per statement: without blocks, lists of declarations, and expressions that stand for statements. */
+/** One action per statement: without blocks, lists of declarations, and expressions used as statements. */
 function simple(statements: readonly Syntax[]): Syntax[] {
   return statements.flatMap((node): Syntax[] => {
     switch (node.type) {
@@ -64,7 +64,7 @@ function returned(argument: Syntax): Syntax[] {
   return [of(last)];
 }
 
-/** Of an expression whose value nobody sees. */
+/** For an expression whose value nobody uses. */
 function simpleExpression(node: Syntax): Syntax[] {
   const branch = (test: unknown, consequent: Syntax, alternate: Syntax | null): Syntax[] =>
     simple([{ type: "IfStatement", test, consequent, alternate }]);
@@ -94,7 +94,7 @@ function simpleExpression(node: Syntax): Syntax[] {
       });
     }
     case "CallExpression": {
-      // `__name(helper, "helper")` behind a declaration.
+      // `__name(helper, "helper")` after a declaration.
       const [named] = node["arguments"] as Syntax[];
       const keeps = (node["callee"] as Syntax)["name"] === "__name" && (node["callee"] as Syntax).type === "Free";
       return keeps && named?.type === "Local" && isNamed(named) ? [] : [statementOf(node)];
@@ -104,7 +104,7 @@ function simpleExpression(node: Syntax): Syntax[] {
   }
 }
 
-/** What follows a branch that leaves is the other branch. */
+/** Statements after a branch that leaves become the other branch. */
 function arranged(statements: Syntax[]): Syntax[] {
   const block = (body: readonly Syntax[]): Syntax => ({ type: "BlockStatement", body });
   for (const [at, node] of statements.entries()) {
@@ -123,7 +123,7 @@ function arranged(statements: Syntax[]): Syntax[] {
   return statements;
 }
 
-/** Whether nothing that follows is reached. */
+/** Whether nothing after these statements is reached. */
 function leaves(statements: readonly Syntax[]): boolean {
   return simple(statements).some((node) => {
     if (/^(?:Return|Throw|Break|Continue)Statement$/.test(node.type)) return true;
@@ -145,7 +145,7 @@ export function operandsOf(node: Syntax): Syntax[] {
   });
 }
 
-/** Whether only literals and operators are in it. */
+/** Whether it contains only literals and operators. */
 export function isLiteral(node: Syntax): boolean {
   if (node.type === "UnaryExpression") return isLiteral(node["argument"] as Syntax);
   if (node.type === "BinaryExpression") return isLiteral(node["left"] as Syntax) && isLiteral(node["right"] as Syntax);

@@ -3,7 +3,7 @@ import type { Syntax } from "./parse-javascript";
 /** A part of a program in its canonical form: a word or a list of parts, as JSON. */
 export type Canonical = string | number | boolean | null | Canonical[];
 
-/** `undefined`, however it is written. */
+/** `undefined`, in any spelling. */
 export const NOTHING: Canonical = ["undefined"];
 
 export function literal({ value, regex }: Syntax & { regex?: { pattern: string; flags: string } }): Canonical {
@@ -30,7 +30,7 @@ export const FOLDED: Readonly<Record<string, ((left: number, right: number) => n
 export function sum(left: Canonical, right: Canonical): Canonical {
   if (isOf(left, "number") && isOf(right, "number")) return number(Number(left[1]) + Number(right[1]));
   if (isOf(left, "string") && isOf(right, "string")) return ["string", String(left[1]) + String(right[1])];
-  // What ends in a string was one before.
+  // A sum that ends with a string was a string before.
   if (isOf(left, "+") && isOf(left[2], "string") && isOf(right, "string"))
     return ["+", left[1] as Canonical, sum(left[2], right)];
   return ["+", left, right];
@@ -78,7 +78,7 @@ export function isOf(value: Canonical | undefined, kind: string): value is Canon
   return Array.isArray(value) && value[0] === kind;
 }
 
-/** An `if`, its test without negation, and taken apart where only one branch does something. */
+/** An `if` with its test not negated, taken apart if only one branch does something. */
 export function ifTrees(test: Canonical, then: Canonical[], otherwise: Canonical[]): Canonical[] {
   if (isOf(test, "!")) return ifTrees(test[1] as Canonical, otherwise, then);
   if (isOf(test, "&&") && otherwise.length === 0)
@@ -88,7 +88,7 @@ export function ifTrees(test: Canonical, then: Canonical[], otherwise: Canonical
   return then.length === 0 && otherwise.length === 0 ? [["do", test]] : [["if", test, then, otherwise]];
 }
 
-/** The same program with the names from outside numbered, as a minifier renames them: what they name can then be told no more. */
+/** The same program with free names numbered, as a minifier renames them. It no longer shows what they name. */
 export function withoutNames(program: Canonical): Canonical {
   const known = new Map<string, number>();
   const numbered = (name: string): Canonical => {
@@ -100,7 +100,7 @@ export function withoutNames(program: Canonical): Canonical {
     if (!Array.isArray(part)) return part;
     const [kind, name, key] = part;
     if (kind === "free" && part.length === 2) return numbered(String(name));
-    // What a module in CommonJS is called differs between compilers: `services_1.log`.
+    // Compilers differ in what they call a CommonJS module: `services_1.log`.
     const isImported = kind === "." && isOf(name, "free") && isOf(key, "string") && /^(?:import)?_|_\d+$/.test(String(name[1]));
     return isImported ? numbered(`${String(name[1])}.${String(key[1])}`) : part.map(walk);
   };

@@ -1,39 +1,40 @@
 import type { GraphDocument, NodeFingerprint } from "./fingerprint";
 
-/** What of a node is not what it was: its version label, its source, the edges that leave it, or it is gone. */
+/** What changed about a node: its version label, its source, the edges that leave it, or it was removed. */
 export type NodeChange = "label" | "source" | "edges" | "removed";
 
 export interface GraphDifference {
-  /** Of the nodes that had ended and are relied upon: what changed. A resume would build on what these nodes did as they were. */
+  /** Changes of completed nodes whose results are used. A resume would build on what these nodes did before the change. */
   changed: {
     node: string;
     what: NodeChange[];
     from?: string | undefined;
     to?: string | undefined;
-    /** Of its source only names from outside the node's functions differ: another build's, or a call of something else. */
+    /** Only names from outside the node's functions differ in its source: another build's names, or a call of something else. */
     onlyNames?: true;
   }[];
-  /** Nodes that are new, and nodes that are gone and never ended; neither is drift. */
+  /** New nodes, and removed nodes that never completed. Neither is drift. */
   added: string[];
   removed: string[];
   channels: { added: string[]; removed: string[]; changed: string[] };
-  /** Nodes that had ended and whose code cannot be seen: they may have changed. Version labels tell. */
+  /** Completed nodes whose code can't be seen, so it may have changed. Version labels tell. */
   blind: string[];
-  /** Whether a node of the recorded graph is still there by name; without any it is another graph (S3.2). */
+  /** Whether the graph still has a node of the recorded graph, by name. Without any, it is another graph (S3.2). */
   sameGraph: boolean;
-  /** Whether a resume must not simply go on: a completed node changed or is gone, a channel changed or is gone, or another graph. */
+  /** Whether a resume must not simply continue: a completed node or a channel changed or was removed, or it is another graph. */
   drifted: boolean;
 }
 
 /**
- * Compares what was recorded of a graph with what it is now, for the nodes that ended (S2.7, S3.3, S4.2). A node counts as changed
- * - with labels before and now: if the labels differ, whatever the source;
- * - else if its source does, or the source of its conditions. A label that is given to an unchanged node, or taken away, is no change;
+ * Compares a recorded graph with the current one, for the nodes that completed (S2.7, S3.3, S4.2). A node counts as changed
+ * - with labels before and now: if the labels differ, no matter what the source is;
+ * - otherwise, if its source or the source of its conditions differs. Adding a label to an unchanged node, or removing it, is no
+ *   change;
  * - and if its edges lead elsewhere.
  *
- * Nodes that (also) failed or were in flight are exempt: to change these is what a repair is. Added nodes are fine.
+ * Nodes that (also) failed or were in flight are exempt: changing them is what a repair does. Added nodes are fine.
  *
- * @param ran paths of nodes: those that durably ended, and those that failed or were in flight
+ * @param ran paths of nodes: those that durably completed, and those that failed or were in flight
  */
 export function compareFingerprints(
   before: GraphDocument,
@@ -66,7 +67,7 @@ export function compareFingerprints(
   };
 }
 
-/** The difference without the changes of nodes that the user builds on all the same, given by name or path. */
+/** The difference without changes of nodes whose results the user accepts, by name or path. */
 export function accepting(difference: GraphDifference, nodes: readonly string[]): GraphDifference {
   if (nodes.length === 0) return difference;
   const accepted = new Set(nodes);
@@ -80,7 +81,7 @@ function isDrift({ changed, channels, sameGraph }: Pick<GraphDifference, "change
   return changed.length > 0 || channels.removed.length > 0 || channels.changed.length > 0 || !sameGraph;
 }
 
-/** The differences in words, one line each; those that are drift first. */
+/** The differences in words, one line each. Those that are drift come first. */
 export function differenceInWords(difference: GraphDifference): string[] {
   const { changed, added, removed, channels, sameGraph } = difference;
   return [
@@ -136,17 +137,18 @@ function channelChanges(before: GraphDocument, now: GraphDocument): GraphDiffere
   };
 }
 
-/** What a user calls nodes: not the place where the input enters. */
+/** The nodes users know: without the entry point of the input. */
 function nodesOf(document: GraphDocument): string[] {
   return Object.keys(document.nodes).filter((path) => path.slice(path.lastIndexOf("|") + 1) !== "__start__");
 }
 
 /**
- * What a thread was built on, as one document: each node as it was when it last ended, and the channels as they were then. A thread may
- * have run on several versions of its graph, each of which only added nodes or mended those that had failed.
+ * What a thread was built on, as one document: each node as it was when it last completed, and the channels at that time. A
+ * thread may have run on several versions of its graph, if each only added nodes or repaired failed ones.
  *
- * @param ended the node tasks that durably ended, oldest first, each with the graph it ran in, if that was recorded
- * @returns undefined if nothing is known of them: they were recorded without their graph
+ * The node tasks in `ended` durably completed. They come oldest first, each with the graph it ran in, if that was recorded.
+ *
+ * @returns undefined if nothing is known about them, because they were recorded without their graph
  */
 export function recordedGraph(ended: readonly { path: string; graph: GraphDocument | undefined }[]): GraphDocument | undefined {
   const newest = ended.findLast(({ graph }) => graph !== undefined)?.graph;

@@ -1,44 +1,48 @@
 import { sha256 } from "../sealing/sealing";
 import { classesOf, field, isProxy, originalOf, shapeOf } from "./source";
 
-/** What is known of a node: enough to say later what of it has changed. */
+/** What is known of a node: enough to tell later what has changed. */
 export interface NodeFingerprint {
-  /** Over the label or the source, and over the edges that leave it. */
+  /** Covers the label or the source, and the edges that leave the node. */
   fingerprint: string;
   label?: string;
   source: string;
-  /** As `source`, with all names from outside the functions taken for equal: what a minifier renames. Absent where that is no other. */
+  /**
+   * Like `source`, but all names from outside the functions count as equal, because a minifier renames them. Absent if it is the
+   * same.
+   */
   unnamed?: string;
   /** Hash of the source that decides at its conditional edges. */
   conditions?: string;
-  /** The edges that leave it, readably. */
+  /** The edges that leave it, in readable form. */
   edges: readonly string[];
-  /** Whether a part of its source cannot be seen, so that it could change unnoticed. */
+  /** Whether a part of its source can't be seen, so that it could change unnoticed. */
   blind?: true;
 }
 
-/** What a graph was made of at a moment (requirement S3.3). */
+/** The structure of a graph at some time (requirement S3.3). */
 export interface GraphDocument {
   digest: string;
-  /** By path: `a`, and `sub|a` for the node of a graph inside the node `sub`. */
+  /** By path: `a`, or `sub|a` for a node of the graph inside the node `sub`. */
   nodes: Readonly<Record<string, NodeFingerprint>>;
   /** The state of the outermost graph. */
   channels: Readonly<Record<string, ChannelFingerprint>>;
 }
 
-/** Version labels, by a node's path or by its name, wherever it is. */
+/** Version labels by a node's path, or by its name anywhere in the graph. */
 export type Versions = Readonly<Record<string, string>>;
 
 /**
- * Describes a compiled graph. A node's fingerprint is made of
- * - its version label, or without one the source of every function that can be reached in its runnable: sequences, lambdas, tools and
- *   their schemas, prompts, the user's own classes;
- * - the edges that leave it: static, waiting and conditional ones with their path maps, the `ends` of its Commands, its error handler;
- *   and, without a label, the source of the conditions. A label says "the code is this version", so it stands for all code, while the
- *   edges are what LangGraph will do, and count either way.
+ * Describes a compiled graph. A node's fingerprint consists of
+ * - its version label or, without one, the source of every function that can be reached in its runnable: sequences, lambdas,
+ *   tools and their schemas, prompts, the user's own classes;
+ * - the edges that leave it: static, waiting and conditional ones with their path maps, the `ends` of its Commands, its error
+ *   handler; and, without a label, the source of the conditions. A label says "the code is this version", so it replaces all
+ *   code. The edges are what LangGraph will do, and count either way.
  *
- * How a function is written doesn't count: formatting, comments, names of its own variables, what compilers and minifiers rewrite. Nor do
- * retry, cache and defer policies. Nothing of the user's is called. What a source hash cannot see, and what it sees although nothing changed, docs/drift.md says; a version label is the answer to both.
+ * How a function is written doesn't count: formatting, comments, names of its own variables, rewrites of compilers and minifiers.
+ * Nor do retry, cache and defer policies. No user code is called. docs/drift.md says what a source hash can't see, and what
+ * changes it although nothing changed. A version label solves both.
  *
  * @returns the same for the same graph, in every process
  */
@@ -55,7 +59,7 @@ export function documentText({ nodes, channels }: GraphDocument): string {
   return canonical({ nodes, channels });
 }
 
-/** @returns undefined unless the text is what was stored under that digest, and a document: whoever can write the file can hash, too */
+/** @returns undefined unless the text is a valid document with that digest. Anyone who can write the file can also hash */
 export function parseDocument(digest: string, text: string): GraphDocument | undefined {
   try {
     const { nodes, channels } = JSON.parse(text) as GraphDocument;
@@ -80,7 +84,7 @@ function isText(value: unknown): value is string {
   return typeof value === "string";
 }
 
-/** What belongs to a node: by its path, or by its name wherever it is. */
+/** The entry for a node: by its path, or by its name anywhere in the graph. */
 export function ofNode<T>(all: Readonly<Record<string, T>>, path: string): T | undefined {
   const name = path.slice(path.lastIndexOf("|") + 1);
   return Object.hasOwn(all, path) ? all[path] : Object.hasOwn(all, name) ? all[name] : undefined;
@@ -155,12 +159,12 @@ function list(value: unknown): unknown[] {
 }
 
 interface Outgoing {
-  /** Where to, readably and in a fixed order: `b`, `c with a, b`, `by route: x → b`, `by command: b`, `on error: e`. */
+  /** The targets, readable and in a fixed order: `b`, `c with a, b`, `by route: x → b`, `by command: b`, `on error: e`. */
   edges: string[];
   conditions: unknown[];
 }
 
-/** The edges that leave each node of a graph, by the node's name; `__start__` is where the input enters. */
+/** The edges that leave each node of a graph, by the node's name. `__start__` is the entry point. */
 function edgesOf(graph: object): (node: string) => Outgoing {
   const outgoing = new Map<string, Outgoing>();
   const of = (node: string): Outgoing => {
@@ -193,7 +197,7 @@ function edgesOf(graph: object): (node: string) => Outgoing {
   };
 }
 
-/** Of a Pregel without a builder: the channels that its writers write. */
+/** For a Pregel without a builder: the channels that its writers write. */
 function writesOf(node: unknown): string[] {
   const writers = field(node, "writers");
   if (!Array.isArray(writers)) return [];
@@ -217,18 +221,18 @@ function entriesOf(target: unknown): [string, unknown][] {
     .map((key) => [key, field(target, key)]);
 }
 
-/** LangGraph's own channels, which follow from the edges; `__root__` is the state of a graph without named channels. */
+/** LangGraph's own channels, which follow from the edges. `__root__` is the state of a graph without named channels. */
 const OWN = /^(__(?!root__)|branch:|join:)/;
 
-/** One channel of a graph's state: what kind it is, and a hash of the function that joins values in it. */
+/** One channel of a graph's state: its kind, and a hash of its reducer. */
 export interface ChannelFingerprint {
   kind: string;
   hash?: string;
-  /** The version that the user gave the state; it then stands for the hash. */
+  /** The user's version of the state, which then replaces the hash. */
   label?: string;
 }
 
-/** The channels of a graph's state schema, by name. Values, defaults and types are no part of them. */
+/** The channels of a graph's state schema, by name. Values, defaults and types aren't included. */
 function channelsOf(graph: object, label?: string): Record<string, ChannelFingerprint> {
   const channels = field(graph, "channels");
   if (typeof channels !== "object" || channels === null || isProxy(channels)) return {};
@@ -255,7 +259,7 @@ function channelOf(channel: object): ChannelFingerprint {
 /** 132 bits of a SHA-256 in base64url: drift is no attack, and every turn carries one. */
 const LENGTH = 22;
 
-/** The hash of anything that JSON can hold, whatever order its keys were given in. */
+/** The hash of a JSON value, independent of the order of its keys. */
 export function hashOf(value: unknown): string {
   return sha256(canonical(value)).slice(0, LENGTH);
 }
@@ -274,8 +278,8 @@ function canonical(value: unknown): string {
 }
 
 /**
- * Where a node is in its graph: `sub:1|2|a:3` → `sub|a`, the names on the way to it as a graph's document has them. A bare number counts
- * the calls of one graph within a node; a graph with a namespace of its own (`checkpointer: true`) has no task id.
+ * A node's path in its graph: `sub:1|2|a:3` → `sub|a`, the names from the root as in the graph's document. A bare number counts
+ * the calls of one graph within a node. A graph with a namespace of its own (`checkpointer: true`) has no task id.
  */
 export function nodePathOf(nodeNs: string): string {
   return nodeNs

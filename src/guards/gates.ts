@@ -21,21 +21,23 @@ export interface ValidationContext {
 /** How sure a validator is, from 0 to 1, and why. */
 export type Validity = number | { confidence: number; reason?: string; recommendation?: Recommendation };
 
-/** How far back one should go for a result that failed; see {@link validated} for the rule. */
+/** How far back to go for a failed result; {@link validated} describes the rule. */
 export type Recommendation = "previous-checkpoint" | "one-task" | "everything";
 
-/** Looks at what a node returned. It must not change it. */
+/** Examines what a node returned. It must not change it. */
 export type Validator = (output: unknown, context: ValidationContext) => Validity | Promise<Validity>;
 
-/** Settings of a run's gates; a node's own come first. */
+/** Default settings of a run's gates. A node's own settings take precedence. */
 export interface GateDefaults {
-  /** Below this a result has failed. Default 0.7. */
+  /** A result below this confidence has failed. Default 0.7. */
   minConfidence?: number | undefined;
-  /** From `minConfidence` up to this it is a warning, and from here on it has passed. Default 0.85. */
+  /** A result from `minConfidence` up to this is a warning; from here on it has passed. Default 0.85. */
   warnBelow?: number | undefined;
   /**
-   * `"record"` (default): the result is stored and told, the run goes on. `"throw"`: the node fails with VALIDATION_FAILED, and runs
-   * again on resume. `"rollback"`: the same, and a GraphRunner goes back to the previous checkpoint and runs on from there.
+   * What happens to a failed result.
+   * - `"record"` (default): the verdict is stored and reported, and the run continues.
+   * - `"throw"`: the node fails with VALIDATION_FAILED, and runs again on resume.
+   * - `"rollback"`: the same, and a GraphRunner goes back to the previous checkpoint and continues from there.
    */
   onFailure?: OnFailure | undefined;
   /** How often a GraphRunner rolls one run back for this node. Default 3. */
@@ -48,13 +50,13 @@ export interface GateOptions extends GateDefaults {
 
 export type Gate = { [K in keyof GateOptions]-?: NonNullable<GateOptions[K]> };
 
-/** Gates of a graph, by a node's path (`sub|a`) or by its name, wherever it is. */
+/** Gates of a graph, by a node's path (`sub|a`), or by its name anywhere in the graph. */
 export type Gates = Readonly<Record<string, Gate>>;
 
 const DEFAULTS = { minConfidence: 0.7, warnBelow: 0.85, onFailure: "record", maxRollbacks: 3 } as const;
 const confidence = () => z.number().min(0).max(1).optional();
 
-/** The fields of {@link GateDefaults}, for options that have others beside them. */
+/** The fields of {@link GateDefaults}, for options that contain others as well. */
 export const gateDefaultFields = () => ({
   minConfidence: confidence(),
   warnBelow: confidence(),
@@ -71,10 +73,10 @@ const gateDefaultsSchema = () => z.strictObject(gateDefaultFields()).refine(orde
 const gateSchema = () => z.strictObject({ ...gateDefaultFields(), validate: validatorSchema() });
 
 /**
- * Fills in what a node does not say from the run's defaults, and what they do not say from this package's. Where only `minConfidence` is
- * given and it is above the default of `warnBelow`, nothing is a warning.
+ * Fills in a node's missing settings from the run's defaults, and those from this package's. If only `minConfidence` is given and
+ * it is above the default of `warnBelow`, nothing is a warning.
  *
- * @returns undefined if what results has warnBelow below minConfidence
+ * @returns undefined if warnBelow would be below minConfidence
  */
 function gateOf(options: GateOptions, defaults: GateDefaults): Gate | undefined {
   const minConfidence = options.minConfidence ?? defaults.minConfidence ?? DEFAULTS.minConfidence;
@@ -89,14 +91,14 @@ function gateOf(options: GateOptions, defaults: GateDefaults): Gate | undefined 
   };
 }
 
-/** What a gate found, as it is stored with the Action (requirement S3.4). */
+/** A gate's verdict, as it is stored with the Action (requirement S3.4). */
 export interface Validation {
   confidence: number;
-  /** `passed` from `warnBelow` on, `warning` from `minConfidence` on, else `failed`. */
+  /** `passed` from `warnBelow` on, `warning` from `minConfidence` on, otherwise `failed`. */
   verdict: "passed" | "warning" | "failed";
-  /** What the validator said. Not stored in an encrypted database, nor where `redact` or `turns` restrict what is. */
+  /** What the validator said. Not stored in an encrypted database, or if `redact` or `turns` restrict the content of turns. */
   reason?: string;
-  /** Of a result that failed: how far back to go. */
+  /** For a failed result: how far back to go. */
   recommendation?: Recommendation;
   minConfidence: number;
   warnBelow: number;
@@ -107,14 +109,14 @@ const RECOMMENDATIONS: readonly unknown[] = ["previous-checkpoint", "one-task", 
 const MAX_REASON = 2_000;
 
 /**
- * Asks a gate's validator. A validator that throws, or does not say how sure it is, has not vouched for anything: the result failed, with
- * confidence 0.
+ * Calls a gate's validator. If the validator throws, or doesn't say how sure it is, the result failed with confidence 0.
  *
- * What to go back to, unless the validator says so itself:
+ * Unless the validator says itself what to go back to, it is:
  * - `previous-checkpoint` for a first failure: the node made a bad step, and may make a better one from the same state;
- * - `one-task` when the node has failed before on the same state (a later attempt): what leads to it is to blame, so the whole task is
+ * - `one-task` if the node has failed before on the same state (a later attempt): the cause lies earlier, so the whole task is
  *   done again;
- * - `everything` for a confidence of exactly 0 that the validator gave itself: it rules the result out, so nothing it rests on is trusted.
+ * - `everything` for a confidence of exactly 0 from the validator itself: it rules the result out, so nothing it is based on is
+ *   trusted.
  */
 export async function validated(gate: Gate, output: unknown, context: ValidationContext): Promise<Validation> {
   const { minConfidence, warnBelow, onFailure } = gate;
@@ -164,18 +166,18 @@ function answer(given: Validity, context: ValidationContext): Answer {
   };
 }
 
-/** That nobody vouched for a result says nothing about what it rests on. */
+/** A missing verdict says nothing about what the result is based on. */
 function unanswered(reason: string, context: ValidationContext): Answer {
   return { confidence: 0, reason, recommendation: byAttempt(context) };
 }
 
-/** Reads what {@link validated} gave and JSON kept. @throws {TurnsError} CHECKPOINT_CORRUPTED for what is none */
+/** Reads the stored JSON of what {@link validated} returned. @throws {TurnsError} CHECKPOINT_CORRUPTED if it isn't valid */
 export function parseValidation(text: string): Validation {
   try {
     const found = JSON.parse(text) as Validation | null;
     if (typeof found?.confidence === "number" && typeof found.verdict === "string") return found;
   } catch {
-    // No JSON: said below.
+    // Invalid JSON is reported below.
   }
   throw new TurnsError("CHECKPOINT_CORRUPTED", {
     problem: "The validation of a turn holds no confidence and no verdict.",
@@ -183,7 +185,7 @@ export function parseValidation(text: string): Validation {
   });
 }
 
-/** Gates as they are given: one for each node that has one, and what goes for all. */
+/** The gates as options: one for each node that has one, and defaults for all. */
 export interface GatesOptions {
   nodes?: Readonly<Record<string, GateOptions>> | undefined;
   defaults?: GateDefaults | undefined;
@@ -207,7 +209,7 @@ export function resolveGates(options: GatesOptions = {}): Gates {
   );
 }
 
-/** What a node fails with when its gate lets nothing through. */
+/** The error a node fails with when its gate rejects the result. */
 export function validationFailed(
   at: { threadId: string; nodeName: string; nodeNs: string; nodeTaskId: string; turnId: string | undefined },
   gate: Gate,

@@ -1,12 +1,14 @@
-/** Words behind which a slash begins a regular expression. */
+/** Words before a slash that begins a regular expression. */
 const BEFORE_REGEX = /(?:^|[^\w$.])(?:return|typeof|case|in|of|delete|void|throw|new|instanceof|else|do|yield|await)$/;
-/** Behind these a slash divides; behind a parenthesis or a brace it may do either. */
+/** After these a slash divides. After a parenthesis or a brace it may do either. */
 const OPERAND_END = /[\w$\]]$/;
 
 /**
- * A function's source without what formatters and people change freely: comments, indentation, blank lines, the line endings of the
- * platform. Strings, templates and regular expressions stay as they are. Two sources that mean different things never become equal:
- * where it cannot be told whether a slash divides or begins a regular expression, only the line endings are normalised.
+ * A function's source without what formatters and people change freely: comments, indentation, blank lines, the platform's line
+ * endings. Strings, templates and regular expressions stay as they are.
+ *
+ * Two sources with different meanings never become equal. If it can't be told whether a slash divides or begins a regular
+ * expression, only the line endings are normalised.
  */
 export function normalised(source: string): string {
   const text = source.replace(/\r\n?/g, "\n");
@@ -17,14 +19,14 @@ export function normalised(source: string): string {
 class Scanner {
   #at = 0;
   #out = "";
-  /** Whitespace or comments since the last token, and whether a line ended in them: `return\nx` is not `return x`. */
+  /** Whitespace or comments since the last token, and whether they contain a line break: `return\nx` is not `return x`. */
   #gap: "" | " " | "\n" = "";
-  /** Per open template the depth of braces inside its `${…}`. */
+  /** Per open template, the depth of braces inside its `${…}`. */
   readonly #templates: number[] = [];
 
   constructor(private readonly text: string) {}
 
-  /** Undefined if the text cannot be told apart with certainty. */
+  /** Undefined if the text can't be read with certainty. */
   run(): string | undefined {
     while (this.#at < this.text.length) if (!this.#step()) return undefined;
     return this.#templates.length === 0 ? this.#out : undefined;
@@ -68,7 +70,7 @@ class Scanner {
     return end === -1 ? this.text.length : end;
   }
 
-  /** Copies what is a token, or a part of one. */
+  /** Copies a token, or a part of one. */
   #take(to: number | undefined): boolean {
     if (to === undefined) return false;
     if (this.#out !== "") this.#out += this.#gap;

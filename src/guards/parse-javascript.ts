@@ -1,5 +1,5 @@
 /**
- * A node of the syntax tree, named and built as ESTree has it (`{ type: "BinaryExpression", operator, left, right }`), without
+ * A node of the syntax tree, named and built as in ESTree (`{ type: "BinaryExpression", operator, left, right }`), without
  * positions.
  */
 export interface Syntax {
@@ -8,10 +8,10 @@ export interface Syntax {
 }
 
 /**
- * Parses what `Function.prototype.toString` gives: a function, an arrow function, a class or a method. The engine has accepted the text
- * before, so nothing is validated. Syntax that isn't known here (decorators, `using`, JSX) is refused rather than guessed.
+ * Parses what `Function.prototype.toString` returns: a function, an arrow function, a class or a method. The engine has already
+ * accepted the text, so nothing is validated. Unknown syntax (decorators, `using`, JSX) is refused rather than guessed.
  *
- * @returns a function or class expression; of a method its `MethodDefinition`
+ * @returns a function or class expression; for a method, its `MethodDefinition`
  * @throws {SyntaxError}
  */
 export function parseFunction(source: string): Syntax {
@@ -32,15 +32,15 @@ interface Token {
   text: string;
   start: number;
   end: number;
-  /** Whether a line ends between the token before and this one. */
+  /** Whether there is a line break between the previous token and this one. */
   newline: boolean;
-  /** Of a literal. */
+  /** For a literal. */
   node?: Syntax;
 }
 
 const BLANK = /(?:[\s\uFEFF]|\/\/[^\n\r\u2028\u2029]*|\/\*[^]*?\*\/)*/y;
 const NAME = /#?[A-Za-z$_][\w$]*/y;
-/** It takes the engine milliseconds to compile, so only sources that need it do. */
+/** The engine needs milliseconds to compile it, so only sources that need it do. */
 const UNICODE_NAME = /#?[\p{ID_Start}$_][\p{ID_Continue}$\u200C\u200D]*/uy;
 const NUMBER = /(?:0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*)?\.?\d[\d_]*\.?(?:[eE][+-]?\d[\d_]*)?)n?/y;
 const STRING = /"(?:[^"\\\n\r]|\\(?:\r\n|[^]))*"|'(?:[^'\\\n\r]|\\(?:\r\n|[^]))*'/y;
@@ -103,7 +103,7 @@ interface Within {
 class Parser {
   #token: Token = { kind: "end", text: "", start: 0, end: 0, newline: false };
   #within: Within = { async: false, generator: false };
-  /** `in` ends the expression: the head of a `for`. */
+  /** `in` terminates the expression: the head of a `for`. */
   #noIn = false;
 
   constructor(private readonly text: string) {
@@ -195,7 +195,7 @@ class Parser {
     this.#unexpected();
   }
 
-  /** What `parse` gives, or undefined with everything as before where it can't. */
+  /** Returns what `parse` returns. If it fails, restores the position and returns undefined. */
   #tried<T>(parse: () => T): T | undefined {
     const [token, within, noIn] = [this.#token, this.#within, this.#noIn];
     try {
@@ -339,7 +339,7 @@ class Parser {
     return parsed;
   }
 
-  /** @param isStatement otherwise it is in the head of a `for`, without initialiser or semicolon where a loop over values follows */
+  /** @param isStatement otherwise it is in the head of a `for`, without initialiser or semicolon if a loop over values follows */
   #declaration(isStatement: boolean): Syntax {
     const kind = this.#next().text;
     const declarations: Syntax[] = [];
@@ -407,7 +407,7 @@ class Parser {
     return around;
   }
 
-  /** Up to and with the closing parenthesis. */
+  /** Up to and including the closing parenthesis. */
   #parameters(): Syntax[] {
     const params: Syntax[] = [];
     while (!this.#eat(")")) {
@@ -489,7 +489,7 @@ class Parser {
     const property = { type: "Property", kind: "init", method: false, computed, key };
     if (this.#eat(":")) return { ...property, shorthand: false, value: this.#assignment() };
     if (key.type !== "Identifier") this.#unexpected();
-    // `{ a = 1 }` is only right where it turns out to be a pattern.
+    // `{ a = 1 }` is valid only if it turns out to be a pattern.
     const value = this.#eat("=") ? { type: "AssignmentPattern", left: key, right: this.#assignment() } : key;
     return { ...property, shorthand: true, value };
   }
@@ -592,7 +592,7 @@ class Parser {
       });
     }
     if (!this.#is("(")) return undefined;
-    // Where it is no list of parameters that an arrow follows, it is an expression in parentheses.
+    // If no arrow follows, it is an expression in parentheses.
     const params = this.#tried(() => {
       this.#next();
       return this.#parametersThen(this.#within.async);
@@ -600,7 +600,7 @@ class Parser {
     return params && this.#arrow(false, params);
   }
 
-  /** Parameters that an arrow follows. */
+  /** Parameters followed by an arrow. */
   #parametersThen(isAsync: boolean): Syntax[] {
     const around = this.#enter({ ...this.#within, async: isAsync });
     const params = this.#allowingIn(() => this.#parameters());
@@ -654,7 +654,7 @@ class Parser {
     return { type: "UpdateExpression", operator: this.#next().text, prefix: false, argument };
   }
 
-  /** @param withCalls not for what `new` is applied to */
+  /** @param withCalls false for the operand of `new` */
   #subscripts(base: Syntax, withCalls: boolean): Syntax {
     let node = base;
     let isChain = false;
@@ -778,7 +778,7 @@ class Parser {
   }
 }
 
-/** An expression that turns out to be assigned to. */
+/** Converts an expression that turns out to be assigned to. */
 function patternOf(node: Syntax): Syntax {
   switch (node.type) {
     case "ArrayExpression":
@@ -801,7 +801,7 @@ function patternOf(node: Syntax): Syntax {
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", b: "\b", f: "\f", v: "\v", "0": "\0" };
 
-/** What a string means. @throws {SyntaxError} for escapes that only templates may have, and for octal ones */
+/** The value of a string literal. @throws {SyntaxError} for escapes that only templates may have, and for octal ones */
 function cooked(text: string): string {
   if (/(?:^|[^\\])(?:\\\\)*\\0\d/.test(text)) throw new SyntaxError("an octal escape");
   return text.replace(
@@ -816,7 +816,7 @@ function cooked(text: string): string {
   );
 }
 
-/** Null for what only a tagged template may hold. */
+/** Null for escapes that only a tagged template may contain. */
 function cookedOrNull(raw: string): string | null {
   try {
     return cooked(raw);

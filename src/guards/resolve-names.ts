@@ -2,23 +2,23 @@ import type { Syntax } from "./parse-javascript";
 
 /** A variable, parameter, function or class that is declared inside the source. */
 export interface Binding {
-  /** How it was declared. A `const` that nothing assigns to is a `let`. */
+  /** How it was declared. A `const` that nothing assigns to is treated as a `let`. */
   kind: "var" | "let" | "const" | "param" | "function" | "class";
   reads: number;
   /** Assignments besides its declaration. */
   writes: number;
-  /** Of a function inside a block: whether the function is seen outside depends on strict mode, so its name counts. */
+  /** For a function inside a block: strict mode decides whether it is visible outside, so its name counts. */
   name?: string;
 }
 
 type Scope = Map<string, Binding> & { outer?: Scope | undefined };
 
 /**
- * Replaces every identifier that refers to a variable: by `{ type: "Local", binding }` if it is declared in the source, else by
- * `{ type: "Free", name }`. Labels, keys and names of properties stay.
+ * Replaces every identifier that refers to a variable: by `{ type: "Local", binding }` if it is declared in the source, otherwise
+ * by `{ type: "Free", name }`. Labels, keys and names of properties stay.
  *
- * @param root a tree that nobody else holds; it is changed
- * @throws {SyntaxError} for a direct call of `eval` and for what can't be resolved
+ * @param root a tree that nobody else uses; it is changed
+ * @throws {SyntaxError} for a direct call of `eval`, and for names that can't be resolved
  */
 export function resolveNames(root: Syntax): void {
   visit(root, undefined);
@@ -153,7 +153,7 @@ function visitFunction(node: Syntax, scope: Outer): void {
   for (const param of params) visitPattern(param, inner, "declaration");
   const body = node["body"] as Syntax;
   if (body.type !== "BlockStatement") return visit(body, inner);
-  // What the body declares isn't seen by the defaults of parameters; a `var` of a parameter's name is that parameter.
+  // Defaults of parameters don't see what the body declares. A `var` with a parameter's name is that parameter.
   const within = scopeIn(inner);
   const statements = body["body"] as Syntax[];
   const hoisted: [string, "var" | "function"][] = varsIn(statements);
@@ -213,7 +213,7 @@ function declareBlock(scope: Scope, statements: readonly Syntax[], inBlock: bool
   }
 }
 
-/** The variables that `var` declares anywhere in these statements, nested functions aside. */
+/** The variables that `var` declares anywhere in these statements, except in nested functions. */
 function varsIn(statements: readonly Syntax[]): [string, "var"][] {
   return statements.flatMap((statement) => {
     if (/Function|Class/.test(statement.type)) return [];

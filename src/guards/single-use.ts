@@ -2,10 +2,10 @@ import type { Syntax } from "./parse-javascript";
 import type { Binding } from "./resolve-names";
 
 /**
- * Puts the value of a variable where it is used, if that is once and in the next statement, with nothing in between that could run
+ * Moves the value of a variable to where it is used, if that is once and in the next statement, and nothing in between could run
  * or change: `const x = f(); return g(x)` becomes `return g(f())`, as minifiers write it.
  *
- * @param statements of one block; what is used up is changed in place
+ * @param statements of one block; statements that take up a value are changed in place
  * @param simple takes a changed statement apart
  */
 export function withoutSingleUse(statements: readonly Syntax[], simple: (statement: Syntax) => Syntax[]): Syntax[] {
@@ -61,7 +61,7 @@ function firstOf(node: Syntax): Syntax | undefined {
 /** `passed`: evaluating it neither does anything nor depends on anything that could change. */
 type Found = "moved" | "passed" | "stopped";
 
-/** Moves the value to where the variable is read, if all that is evaluated before can be passed. */
+/** Moves the value to where the variable is read, if everything evaluated before can be passed. */
 function moved(node: Syntax, used: Used): Found {
   const all = (parts: readonly (Syntax | null)[], otherwise: Found): Found => {
     for (const part of parts) {

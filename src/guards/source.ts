@@ -7,28 +7,31 @@ import { canonicalSource } from "./canonical-source";
 import { type Canonical, withoutNames } from "./canonical-values";
 import { normalised } from "./normalise";
 
-/** What a value is made of, as JSON; `blind` says that there is a part which cannot be seen. */
+/** The structure of a value, as JSON. `blind` says that a part of it can't be seen. */
 interface Shape {
   shape: unknown;
   blind: boolean;
 }
 
-/** Properties in which LangChain's runnables, tools and prompts keep what they do. Settings, clients, caches and secrets are elsewhere. */
+/**
+ * Properties in which LangChain's runnables, tools and prompts keep what they do. Settings, clients, caches and secrets are in
+ * others.
+ */
 const PARTS = [
   ...["func", "first", "middle", "last", "steps", "bound", "runnable", "runnables", "fallbacks", "branches", "default", "mapper"],
   ...["tools", "keys", "kwargs", "condition", "description", "schema", "returnDirect", "responseFormat"],
   ...["promptMessages", "prompt", "template", "templateFormat", "variableName"],
 ] as const;
-/** By which this package marks a runnable that it put around another. */
+/** Marks a runnable that this package put around another. */
 const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
 const MAX_VALUES = 10_000;
 
 /**
- * Describes a runnable by the source of every function that can be reached in it, without calling any: neither functions nor accessors
- * nor the traps of proxies. What cannot be seen (proxies, bound and native functions, functions in a library's closure) is described by
- * its kind and name.
+ * Describes a runnable by the source of every function that can be reached in it. Nothing is called: no functions, accessors or
+ * proxy traps. Parts that can't be seen (proxies, bound and native functions, functions in a library's closure) are described by
+ * kind and name.
  *
- * @param anyNames takes the names that functions use from outside for equal, as a minifier renames them
+ * @param anyNames makes the names that functions use from outside count as equal, because a minifier renames them
  */
 export function shapeOf(value: unknown, anyNames = false): Shape {
   const walk = new Walk(anyNames);
@@ -39,7 +42,7 @@ export function shapeOf(value: unknown, anyNames = false): Shape {
   }
 }
 
-/** The runnable that this package has wrapped, or the runnable itself. */
+/** The runnable inside this package's wrapper, or the runnable itself. */
 export function originalOf(runnable: unknown): unknown {
   let found = runnable;
   while (typeof found === "object" && found !== null && !isProxy(found)) {
@@ -58,7 +61,9 @@ interface SourceHashes {
 const hashes = new Map<string, SourceHashes>();
 const MAX_HASHES = 2000;
 
-/** The same for every way to write the same function. Remembered: graphs are often built per request, of the same functions. */
+/**
+ * The same for every way to write the same function. Cached, because graphs are often built per request from the same functions.
+ */
 function hashesOf(source: string): SourceHashes {
   const known = hashes.get(source);
   if (known !== undefined) return known;
@@ -79,7 +84,7 @@ class Walk {
 
   of(value: unknown): unknown {
     if (typeof value === "function") return this.#function(value);
-    // Neither a bigint nor a symbol nor undefined is anything that JSON could hold.
+    // JSON can't hold a bigint, a symbol or undefined.
     if (typeof value === "bigint") return `${value}n`;
     if (typeof value !== "object" || value === null) return typeof value === "symbol" ? String(value) : (value ?? null);
     const target = originalOf(value) as object;
@@ -93,12 +98,12 @@ class Walk {
   }
 
   #function(value: unknown): unknown {
-    // A function of LangGraph's own that users pass by reference: an update of LangGraph is no change of the user's graph.
+    // A function of LangGraph's own that users pass by reference: an update of LangGraph doesn't change the user's graph.
     if (value === messagesStateReducer) return { library: "messagesStateReducer" };
     const name = field(value, "name");
     const source = isProxy(value) ? "" : Function.prototype.toString.call(value);
     if (hidesFunction(source)) return this.#unseen("wrapped function");
-    // Bound and native functions have no source; of a bound one the name is what is left.
+    // Bound and native functions have no source. A bound one still has its name.
     if (source === "" || /\{\s*\[native code\]\s*\}\s*$/.test(source))
       return this.#unseen(`function ${typeof name === "string" ? name : ""}`);
     const found = hashesOf(source);
@@ -140,7 +145,7 @@ class Walk {
   }
 }
 
-/** A model counts by its class and its name: the rest of it is settings, clients and counters. */
+/** A model counts by its class and its name. The rest of it is settings, clients and counters. */
 function isModel(target: object, classes: readonly { name: string }[]): boolean {
   const namespace = field(target, "lc_namespace");
   const of = Array.isArray(namespace) ? (namespace as unknown[]) : [];
@@ -151,8 +156,9 @@ function isModel(target: object, classes: readonly { name: string }[]): boolean 
 }
 
 /**
- * Classes whose source says nothing about the user's work: LangChain's and LangGraph's own, by name, because the ESM and the CommonJS
- * build of a package have two of each. What a user's class adds to them counts, down to the first of these.
+ * Classes whose source says nothing about the user's work: LangChain's and LangGraph's own. They are listed by name, because the
+ * ESM and the CommonJS build of a package each have their own. What a user's class adds to them counts, down to the first of
+ * these.
  */
 const LIBRARY_CLASSES: ReadonlySet<string> = new Set([
   ...["Object", "Function", "Serializable", "Runnable", "RunnableLambda", "RunnableSequence", "RunnableMap", "RunnableParallel"],
@@ -169,8 +175,8 @@ const LIBRARY_CLASSES: ReadonlySet<string> = new Set([
 let wrappers: ReadonlySet<unknown> | undefined;
 
 /**
- * Whether this is the source of a function in which a library hides a user's: `tool(fn)` and `entrypoint(fn)` keep it in a closure,
- * where nobody sees it. Told by making one of each, so that it holds for every version of the libraries.
+ * Whether this is the source of a function in which a library hides a user's: `tool(fn)` and `entrypoint(fn)` keep it in an
+ * invisible closure. Found out by making one of each, so it works for every version of the libraries.
  */
 function hidesFunction(source: string): boolean {
   if (wrappers === undefined) {
@@ -185,10 +191,10 @@ function hidesFunction(source: string): boolean {
   return wrappers.has(source);
 }
 
-/** What is told when a value is refused, and functions of Zod's own. */
+/** Texts for refused values, and Zod's own functions. */
 const NOT_COUNTED: ReadonlySet<string> = new Set(["error", "errorMap", "message", "when"]);
 
-/** Zod 4 keeps what a schema is in `_zod.def`, Zod 3 in `_def`. */
+/** Zod 4 keeps a schema's definition in `_zod.def`, Zod 3 in `_def`. */
 function definitionOf(value: unknown): unknown {
   return field(field(value, "_zod"), "def") ?? field(value, "_def");
 }
@@ -198,10 +204,10 @@ function isSchema(value: object): boolean {
 }
 
 /**
- * The structure of a Zod schema: what it is made of, and the source of its refinements and transforms. Defaults that a function gives
- * are not asked for, and the getters of recursive types are not called.
+ * The structure of a Zod schema: its parts, and the source of its refinements and transforms. Default functions and the getters
+ * of recursive types aren't called.
  *
- * @param of describes what is no schema, or a nested one
+ * @param of describes nested schemas, and values that aren't schemas
  */
 function schemaShape(schema: object, of: (value: unknown) => unknown): unknown {
   const definition = definitionOf(schema);
@@ -214,14 +220,14 @@ function schemaShape(schema: object, of: (value: unknown) => unknown): unknown {
   return { schema: shape };
 }
 
-/** Of an object type; Zod makes it by an accessor (4) or a function (3) of its own, once it is needed. */
+/** For an object type. Zod creates it when needed, by an accessor (4) or a function (3) of its own. */
 function fieldsOf(definition: { shape: unknown }): unknown {
   const shape = definition.shape;
   const made: unknown = typeof shape === "function" ? (shape as () => unknown)() : shape;
   return typeof made === "object" && made !== null && !isProxy(made) && isPlain(made) ? made : undefined;
 }
 
-/** What a property holds, without running anything: accessors, inherited properties and proxies give undefined. */
+/** The value of a property, read without running anything: accessors, inherited properties and proxies give undefined. */
 export function field(target: unknown, key: string): unknown {
   if ((typeof target !== "object" && typeof target !== "function") || target === null || types.isProxy(target)) return undefined;
   return Object.getOwnPropertyDescriptor(target, key)?.value;

@@ -3,24 +3,24 @@ import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, readlink, realpath, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 
-/** A file as it was read, and what tells whether it is still the same. */
+/** A file as it was read, and how to tell whether it is still the same. */
 export interface ReadFile {
   bytes: Buffer;
   stamp: string;
 }
 
-/** The new file is in its place, and nobody knows whether it stays there after a power cut. */
+/** The new file is in place, but it may not survive a power cut. */
 export class NotSynced extends Error {}
 
 const LINKS_AT_MOST = 40;
-/** A file beside the target that is older than this, and not yet renamed, was left by a process that died. */
+/** A file beside the target that is older than this and not yet renamed was left by a crashed process. */
 const LEFT_BEHIND_MS = 600_000;
 const TEMPORARY = ".turns-tmp";
-/** In bytes, on every file system that is in use. */
+/** In bytes, on every common file system. */
 const LONGEST_NAME = 255;
 const UUID_LENGTH = 36;
 
-/** The file that a path leads to, through symbolic links, whether it exists or not: a link stays a link. */
+/** The file that a path leads to through symbolic links, whether it exists or not. A link stays a link. */
 export async function targetOf(path: string): Promise<string> {
   let at = resolve(path);
   for (let links = 0; links < LINKS_AT_MOST; links += 1) {
@@ -32,7 +32,9 @@ export async function targetOf(path: string): Promise<string> {
   return folder === undefined ? at : join(folder, basename(at));
 }
 
-/** Undefined if there is no such file. What is no file is refused: a device would be read without end, and a pipe waited for. */
+/**
+ * Undefined if there's no such file. Only regular files are accepted: a device would be read without end, and a pipe would block.
+ */
 export async function readWhole(path: string): Promise<ReadFile | undefined> {
   const handle = await orMissing(open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)));
   if (handle === undefined) return undefined;
@@ -46,11 +48,11 @@ export async function readWhole(path: string): Promise<ReadFile | undefined> {
 }
 
 /**
- * Puts a text in a file's place, so that at every moment the file is wholly the old or wholly the new one, a power cut included.
- * Creates folders above it, keeps its permissions.
+ * Replaces a file's content atomically: at every moment, even after a power cut, the file is fully the old or fully the new one.
+ * Creates parent folders and keeps the file's permissions.
  *
- * @param before what the text was made from; undefined if there was no file
- * @returns false, and nothing is written, if the file has changed since then
+ * @param before the file that the text was made from; undefined if there was none
+ * @returns false if the file has changed since then; nothing is written in that case
  * @throws {NotSynced} the file is the new one; after any other error it is the old one
  */
 export async function replaceWhole(path: string, text: string, before: ReadFile | undefined): Promise<boolean> {
@@ -81,7 +83,7 @@ export async function replaceWhole(path: string, text: string, before: ReadFile 
   return true;
 }
 
-/** Removes what processes that died while they wrote this file have left beside it. */
+/** Deletes temporary files that crashed processes left beside this file. */
 export async function removeLeftBehind(path: string): Promise<void> {
   const folder = dirname(path);
   const prefix = temporaryPrefix(path);
@@ -92,16 +94,16 @@ export async function removeLeftBehind(path: string): Promise<void> {
   }
 }
 
-/** Of a name that has no room for more, its hash. */
+/** If the name is too long, its hash. */
 function temporaryPrefix(path: string): string {
   const name = basename(path);
   const isShort = Buffer.byteLength(name) <= LONGEST_NAME - UUID_LENGTH - TEMPORARY.length - 2;
   return `.${isShort ? name : createHash("sha256").update(name).digest("hex")}.`;
 }
 
-/** The rename is durable when its folder is; a folder that was made is durable when the one above it is. */
+/** A rename is durable when its folder is synced. A new folder is durable when its parent is synced. */
 async function syncFolders(folder: string, made: string | undefined): Promise<void> {
-  // There folders cannot be opened, and a rename needs no help.
+  // Windows can't open folders, and a rename needs no help there.
   if (process.platform === "win32") return;
   const last = made === undefined ? folder : dirname(made);
   for (let at = folder; ; at = dirname(at)) {
@@ -131,11 +133,11 @@ async function orMissing<T>(work: Promise<T>): Promise<T | undefined> {
 
 type Queues = Map<string, Promise<unknown>>;
 
-/** By path, over all that this process writes, also through another copy of this package (ESM beside CommonJS). */
+/** By path, for everything that this process writes, even through another copy of this package (ESM beside CommonJS). */
 const queues: Queues = ((globalThis as Record<symbol, unknown>)[Symbol.for("langgraph-checkpoint-turns.checkpoint-files")] ??=
   new Map()) as Queues;
 
-/** One after another on one path; a work that fails does not stop those behind it. */
+/** Runs jobs on one path one after another. A failing job doesn't stop the later ones. */
 export async function inTurn<T>(path: string, work: () => Promise<T>): Promise<T> {
   const before = queues.get(path) ?? Promise.resolve();
   const mine = before.then(work, work);

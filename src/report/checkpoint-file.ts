@@ -35,18 +35,19 @@ const completionSchema = changeSchema.omit({ status: true });
 const reasonSchema = z.strictObject({ reason: z.string() });
 const OLD = "Look at the file and its folder, and whether the disk is full; what was there before still is.";
 const NEW = "The file is the new one; a power cut might bring the former one back. Check the disk and its file system.";
-/** How often a file that others change at the same moment is read anew. */
+/** How often to read again if other processes keep changing the file. */
 const TRIES = 20;
 
 /**
- * CHECKPOINT.md: the progress of a thread for people to read, and to write into (requirement S5). Every change is one whole new file in
- * the place of the old one; what people wrote stays where it stands. Changes from one process are made one after another, whichever
- * objects and links they go through. Another process that changes the file at the same moment is noticed, and its change kept, except
- * in the instant of the rename itself.
+ * CHECKPOINT.md: the progress of a thread, for people to read and to write into (requirement S5).
+ *
+ * Every change replaces the whole file atomically, and what people wrote stays where it is. Changes from one process are made one
+ * after another, no matter which objects and links they use. A change that another process makes at the same moment is noticed
+ * and kept, except in the instant of the rename itself.
  *
  * Every method throws a {@link TurnsError}: CHECKPOINT_FILE_MALFORMED naming line and problem, CHECKPOINT_FILE_UNAVAILABLE,
- * INVALID_OPTION. The file is then what it was before; it is the new one only where CHECKPOINT_FILE_UNAVAILABLE says so, because the
- * disk would not confirm it.
+ * INVALID_OPTION. The file is then unchanged. Exception: if the disk couldn't confirm the new file, CHECKPOINT_FILE_UNAVAILABLE
+ * says that it is in place.
  */
 export class CheckpointFile {
   readonly path: string;
@@ -62,8 +63,8 @@ export class CheckpointFile {
   }
 
   /**
-   * The progress of a thread as its turns tell it, with a phase for each task or, with `by: "node"`, for each node at the top of the
-   * graph (S5.6). A thread of which nothing is known has no phases.
+   * Builds the progress of a thread from its turns. There's a phase for each task or, with `by: "node"`, for each node at the top
+   * of the graph (S5.6). An unknown thread has no phases.
    *
    * @throws {TurnsError} INVALID_OPTION, and what the saver throws
    */
@@ -72,8 +73,8 @@ export class CheckpointFile {
   }
 
   /**
-   * Keeps a file up to date while runs work on a thread, until it is closed. Neither slows a run nor fails it: what goes wrong with the
-   * file is logged, and tried again after the next event.
+   * Keeps a file up to date while runs work on a thread, until you close the follower. It neither slows a run nor fails it:
+   * errors are logged, and the write is tried again after the next event.
    *
    * @throws {TurnsError} INVALID_OPTION
    */
@@ -84,7 +85,7 @@ export class CheckpointFile {
     });
   }
 
-  /** What the file says; null if there is none. */
+  /** Reads the progress in the file; null if there's no file. */
   async read(): Promise<Progress | null> {
     const target = await this.#reaching(() => targetOf(this.path));
     const found = await this.#reaching(() => readWhole(target));
@@ -92,33 +93,33 @@ export class CheckpointFile {
   }
 
   /**
-   * Makes the file say this. Phases that it had and that are no more lose their sections; what people wrote there stays.
+   * Makes the file show this progress. Phases that no longer exist lose their sections, but what people wrote there stays.
    *
-   * @throws {TurnsError} INVALID_OPTION for what is no valid progress
+   * @throws {TurnsError} INVALID_OPTION for an invalid progress
    */
   async write(progress: Progress): Promise<void> {
     const wanted = checkedProgress(progress);
     await this.#change(() => wanted);
   }
 
-  /** Writes {@link fromThread}, and keeps the notes that the file has. @returns what the file says now */
+  /** Writes {@link fromThread}, and keeps the notes in the file. @returns the file's progress now */
   async refresh(saver: TurnSaver, threadId: string, options: FromThreadOptions = {}): Promise<Progress> {
     const fresh = await progressOfThread(saver, threadId, options);
     return this.#change((old) => (old?.threadId === threadId ? keepingNotes(fresh, old) : fresh));
   }
 
   /**
-   * Changes one phase. The times follow its status unless they are given.
+   * Changes one phase. The times follow its status unless you give them.
    *
-   * @returns what the file says now
-   * @throws {TurnsError} UNKNOWN_PHASE; CHECKPOINT_FILE_UNAVAILABLE also if there is no file yet
+   * @returns the file's progress now
+   * @throws {TurnsError} UNKNOWN_PHASE; CHECKPOINT_FILE_UNAVAILABLE also if there's no file yet
    */
   async updatePhase(id: string, change: PhaseChange): Promise<Progress> {
     const given = checkedOptions(changeSchema, change);
     return this.#changePhase(id, () => given);
   }
 
-  /** Says that a phase is completed, now unless `endedAt` is given. @returns and throws as {@link updatePhase} */
+  /** Marks a phase as completed, now unless `endedAt` is given. @returns and throws as {@link updatePhase} */
   async markPhaseComplete(id: string, change: Omit<PhaseChange, "status"> = {}): Promise<Progress> {
     const given = checkedOptions(completionSchema, change);
     return this.#changePhase(id, ({ notes }) => ({
@@ -128,7 +129,7 @@ export class CheckpointFile {
     }));
   }
 
-  /** Says that a phase failed, and why, in a line of its notes. @returns and throws as {@link updatePhase} */
+  /** Marks a phase as failed and puts the reason into its notes, as one line. @returns and throws as {@link updatePhase} */
   async markPhaseFailed(id: string, reason: string, change: Omit<PhaseChange, "status"> = {}): Promise<Progress> {
     const line = failureLine(checkedOptions(reasonSchema, { reason }).reason);
     const given = checkedOptions(completionSchema, change);
@@ -141,7 +142,7 @@ export class CheckpointFile {
     return this.#changePhase(id, (phase) => ({ tokens: addedTokens(phase.tokens, more) }));
   }
 
-  /** Where the work can go on, by what the phases say; null if there is no file (S5.4). */
+  /** Says where the work can continue, according to the phases; null if there's no file (S5.4). */
   async getResumePoint(): Promise<ResumePoint | null> {
     const progress = await this.read();
     return progress === null ? null : resumePointOf(progress);
@@ -155,9 +156,9 @@ export class CheckpointFile {
   }
 
   /**
-   * Reads, changes and replaces the file; anew if somebody else changed it in between.
+   * Reads, changes and replaces the file, and starts again if somebody else changed it in between.
    *
-   * @param overEmpty whether a file without any text may be replaced like one that is not there: nothing is lost with it
+   * @param overEmpty whether to treat a file without any text like a missing one: nothing is lost by replacing it
    */
   async #change(next: (old: Progress | null) => Progress, overEmpty = true): Promise<Progress> {
     const target = await this.#reaching(() => targetOf(this.path));
@@ -176,7 +177,7 @@ export class CheckpointFile {
     });
   }
 
-  /** Bytes that are no text would not come back: they are refused, and nothing is lost. */
+  /** Refuses bytes that aren't text, since writing them again would change them. Nothing is lost. */
   #parsed({ bytes }: ReadFile): ParsedFile {
     const decoded = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
     if (!bytes.equals(Buffer.from(decoded))) {
@@ -207,7 +208,7 @@ export class CheckpointFile {
   }
 }
 
-/** The index of the line in which two texts begin to differ. */
+/** The index of the first line in which two texts differ. */
 function firstDifference(left: Buffer, right: Buffer): number {
   let line = 0;
   for (let index = 0; left[index] === right[index] && index < left.length; index += 1) if (left[index] === 10) line += 1;

@@ -5,21 +5,21 @@ import type { TurnSaver } from "../saver";
 import { type FromThreadOptions, threadOptions } from "./from-thread";
 
 export interface FollowOptions extends FromThreadOptions {
-  /** How long the file waits for more to come before it is written, milliseconds. Default 250. */
+  /** How long to collect changes before the file is written, in milliseconds. Default 250. */
   delayMs?: number;
 }
 
 export interface ProgressFollower {
-  /** Writes what is so now; resolves when it is written, or was found impossible and logged. */
+  /** Writes the current progress. Resolves when it is written, or when writing failed and was logged. */
   flush(): Promise<void>;
-  /** {@link flush}, and then no more. Closing twice is fine. */
+  /** Calls {@link flush} and then stops. Closing twice is fine. */
   close(): Promise<void>;
 }
 
 const EVENTS = ["turn", "checkpoint", "rewind", "rewind_taken_back", "pruned"] as const;
-/** Making the file takes at most this share of the time: the larger the thread, the more seldom it is written. */
+/** Building the file takes at most this share of the time: the larger the thread, the less often it is written. */
 const SHARE = 10;
-/** The end of a run is no event; whether it has ended is asked this often. */
+/** The end of a run is no event, so it is polled this often. */
 const ASK_AGAIN_MS = 1_000;
 
 const schema = threadOptions.extend({ delayMs: z.number().int().min(0).max(3_600_000).default(250) });
@@ -70,15 +70,15 @@ class Follower implements ProgressFollower {
     await this.flush();
   }
 
-  /** Once, however many events come meanwhile: under a steady stream of them the file is still written. */
+  /** Schedules one write, no matter how many events arrive: under a steady stream of them the file is still written. */
   #later(delayMs: number): void {
     if (this.#closed || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => void this.flush(), delayMs);
-    // A file alone keeps no process alive; who ends one closes it.
+    // A follower alone keeps no process alive: close it before the process exits.
     this.#timer.unref();
   }
 
-  /** The file says that the thread is running: it is written once more when that is over. */
+  /** The file says that the thread is running, so it is written once more when the run is over. */
   #awaitEnd(): void {
     if (this.#closed) return;
     clearTimeout(this.#question);

@@ -26,8 +26,8 @@ export interface FromThreadOptions {
   /** What a phase is. `"task"` (default): a task of the thread. `"node"`: a node at the top of the graph, over all tasks. */
   by?: "task" | "node";
   /**
-   * Whether the note of a failed phase quotes its error, as the turn log holds it (after `redact`). Default: yes, but no for an encrypted
-   * saver, whose errors would leave the database in the clear.
+   * Whether the note of a failed phase quotes its error, as the turn log holds it (after `redact`). Default: yes, but no for an
+   * encrypted saver, whose errors would leave the database as plain text.
    */
   errors?: boolean;
 }
@@ -37,18 +37,18 @@ export const threadOptions = z.strictObject({
   by: z.enum(["task", "node"]).default("task"),
   errors: z.boolean().optional(),
 });
-/** How many turns are read at once; in between the event loop runs on. */
+/** How many turns are read at once. The event loop runs in between. */
 const PAGE = 500;
 
 interface Group {
   id: string;
-  /** All turns that belong to it, those inside of subgraphs included. */
+  /** All turns that belong to it, including those in subgraphs. */
   turns: readonly Turn[];
-  /** What turns used that belonged to it and were pruned since. */
+  /** Tokens of its turns that were pruned since. */
   pruned: readonly PhaseTokens[];
   status: PhaseStatus;
   course: Course | undefined;
-  /** Of a task; nodes begin with their first turn. */
+  /** For a task. A node begins with its first turn. */
   createdAt: Date | null;
 }
 
@@ -88,13 +88,13 @@ async function turnsOf(saver: TurnSaver, threadId: string): Promise<Turn[]> {
   }
 }
 
-/** Not by `getTuple`: to the saver that is the beginning of a run, which says what its task is called. */
+/** Not by `getTuple`: the saver takes that for the start of a run, which names its task. */
 async function newestCheckpoint(saver: TurnSaver, threadId: string): Promise<CheckpointTuple | undefined> {
   for await (const tuple of saver.list({ configurable: { thread_id: threadId, checkpoint_ns: "" } }, { limit: 1 })) return tuple;
   return undefined;
 }
 
-/** The newest task can go on, or the one before an `updateState`, which is a task without turns. All others are past. */
+/** Only the newest task can continue, or the one before an `updateState`, which is a task without turns. All others are past. */
 function byTask(tasks: readonly Task[], turns: readonly Turn[], at: Situation): Group[] {
   const ofTask = grouped(turns, (turn) => turn.taskId);
   const newest = tasks.at(-1);
@@ -115,7 +115,7 @@ function statusOfCurrentTask(course: Course | undefined, at: Situation): PhaseSt
   return course === undefined && !at.running ? "pending" : "in-progress";
 }
 
-/** A node of which all turns were pruned is still there for what it used. */
+/** A node whose turns were all pruned is still listed for its tokens. */
 function byNode(tasks: readonly Task[], turns: readonly Turn[], at: Situation): Group[] {
   const { planned, checkpointId } = at.head;
   const prunedOf = grouped(
@@ -139,14 +139,14 @@ function byNode(tasks: readonly Task[], turns: readonly Turn[], at: Situation): 
   ];
 }
 
-/** Undefined if nothing is left to do of what began. */
+/** Undefined if no work that was started is left. */
 function liveStatus(course: Course | undefined, { head, inFlight, running }: Situation): PhaseStatus | undefined {
   const live = liveCourse(course, head, inFlight);
   if (live?.failed !== undefined) return running ? "in-progress" : "failed";
   return live?.open !== undefined || live?.waiting !== undefined ? "in-progress" : undefined;
 }
 
-/** What was left unfinished when the thread went on with something else is not going to be finished. */
+/** Unfinished work of the past won't be finished: the thread has continued with something else. */
 function pastStatus(course: Course | undefined): PhaseStatus {
   return course?.open !== undefined || course?.failed !== undefined || course?.waiting !== undefined ? "skipped" : "completed";
 }
@@ -166,7 +166,7 @@ async function phaseOf(saver: TurnSaver, group: Group, errors: boolean): Promise
   };
 }
 
-/** Why a phase failed; nothing else that a file could note is in the database. */
+/** Why a phase failed. The database holds nothing else for a note. */
 async function notesOf(saver: TurnSaver, { status, course }: Group, errors: boolean): Promise<string> {
   if (course?.failed === undefined || (status !== "failed" && status !== "skipped")) return "";
   const node = JSON.stringify(course.failed.nodeName);
@@ -202,11 +202,14 @@ function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string
 
 interface Head {
   checkpointId: string | undefined;
-  /** Whether it is what an `updateState` made. */
+  /** Whether an `updateState` made it. */
   isUpdate: boolean;
-  /** Nodes at the top of the graph that come next, as far as a checkpoint alone tells; those among them that have run are not left out. */
+  /**
+   * Nodes at the top of the graph that come next, according to the checkpoint alone. Nodes among them that have run already are
+   * included.
+   */
   planned: readonly string[];
-  /** Something comes next, or has been written that no checkpoint has taken up. */
+  /** Something comes next, or there are writes that no checkpoint contains yet. */
   isUnfinished: boolean;
 }
 
@@ -224,18 +227,18 @@ function headOf(tuple: CheckpointTuple | undefined): Head {
   };
 }
 
-/** What came of a row of turns: how the newest superstep among them stands. */
+/** The outcome of a series of turns: the state of its newest superstep. */
 interface Course {
-  /** The checkpoint that superstep started from. */
+  /** The checkpoint that the superstep started from. */
   checkpointId: string | undefined;
-  /** A node that had begun and has not ended. */
+  /** A node that started and hasn't finished. */
   open: Turn | undefined;
-  /** A node that failed and was not tried again. */
+  /** A node that failed and wasn't tried again. */
   failed: Turn | undefined;
   waiting: Turn | undefined;
 }
 
-/** @param turns of nodes at the top of the graph and inside, oldest first; undefined if there are none at the top */
+/** @param turns of nodes at the top of the graph and inside it, oldest first; returns undefined if none are at the top */
 function courseOf(turns: readonly Turn[]): Course | undefined {
   const atTop = turns.filter((turn) => !turn.nodeNs.includes("|"));
   const last = atTop.findLast((turn) => turn.turnType === "Thought") ?? atTop.at(-1);
@@ -253,7 +256,7 @@ function courseOf(turns: readonly Turn[]): Course | undefined {
   };
 }
 
-/** What is left of a course now: a failure or question that the thread has gone past is none any more. */
+/** What still matters of a course now: a failure or question that the thread has moved past doesn't. */
 function liveCourse(course: Course | undefined, head: Head, inFlight: ReadonlySet<string>): Course | undefined {
   if (course === undefined) return undefined;
   const isAtHead = course.checkpointId === head.checkpointId;
@@ -274,7 +277,7 @@ function nodeOf(turn: Turn): string {
   return end === -1 ? segment : segment.slice(0, end);
 }
 
-/** An attempt's Action repeats what its Thought has counted up to then. */
+/** An attempt's Action repeats what its Thought has counted so far. */
 function tokensOf(turns: readonly Turn[]): PhaseTokens {
   const attempts = new Map<string, PhaseTokens>();
   for (const turn of turns) {

@@ -7,7 +7,7 @@ export interface LineRange {
   to: number;
 }
 
-/** A block at the top level of a Markdown text. What stands inside code, quotes, lists or HTML is not at the top level. */
+/** A block at the top level of a Markdown text. Content of code, quotes, lists or HTML isn't at the top level. */
 export type Block = LineRange &
   (
     | { kind: "marker"; word: string; argument: string }
@@ -27,11 +27,11 @@ type Token = ReturnType<MarkdownIt["parse"]>[number];
 const MARKER_BEGINS = "<!-- turns:";
 const MARKER_ENDS = "-->";
 
-/** Blocks only: what stands in a line is read by {@link fromInline}. HTML has to be on, or comments would be paragraphs. */
+/** Parses blocks only; {@link fromInline} reads the content of a line. HTML has to be on, or comments would be paragraphs. */
 const parser = new MarkdownIt({ html: true });
 parser.core.ruler.enableOnly(["normalize", "block"]);
 
-/** A comment by which we find our parts again: a word, and what it is about. */
+/** A comment that marks our own parts: a word, and what it is about. */
 export function marker(word: string, argument = ""): string {
   return `${MARKER_BEGINS}${word}${argument === "" ? "" : ` ${argument}`} ${MARKER_ENDS}`;
 }
@@ -52,7 +52,7 @@ function blockOf(token: Token, tokens: readonly Token[], index: number): Block {
   if (token.type === "html_block") return { from, to, ...markerOf(token.content) };
   if (token.type === "blockquote_open") return { from, to, kind: "quote" };
   if (token.type === "table_open") return { from, to, kind: "table", rows: rowsOf(tokens, index) };
-  // A heading that is underlined spans lines; ours never is, and a person's only has to be known as one.
+  // An underlined heading spans lines. Ours never are; a person's only has to be recognised as one.
   if (token.type === "heading_open") {
     const text = tokens[index + 1]?.content ?? "";
     return { from, to, kind: "heading", level: Number(token.tag.slice(1)), text };
@@ -80,18 +80,21 @@ function rowsOf(tokens: readonly Token[], open: number): TableRow[] {
 }
 
 /**
- * Any string as Markdown that shows it and gives it back. Two notations are read: a backslash before punctuation, and a decimal
- * character reference such as `&#10;`; both are Markdown's own, so that what a page shows is the string.
+ * Any string as Markdown that shows it and can be read exactly. Two notations are read: a backslash before punctuation, and a
+ * decimal character reference such as `&#10;`. Both are Markdown's own, so a page shows the string itself.
  */
 
-/** Not visible, or not kept by a file, an editor or a Markdown parser: control characters, line separators, halves of surrogate pairs. */
+/**
+ * Invisible characters, or ones that a file, an editor or a Markdown parser doesn't keep: control characters, line separators,
+ * lone surrogates.
+ */
 const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\p{Surrogate}\ufeff]/gu;
 const UNSEEN_BUT_LAYOUT = /(?![\t\n])[\p{Cc}\p{Zl}\p{Zp}\p{Surrogate}\ufeff]/gu;
 const ESCAPED = /\\([!-/:-@[-`{-~])|&#(\d{1,5});/g;
 const REFERENCE = /&#(\d{1,5});/g;
 const LARGEST = 0xffff;
 
-/** A string as one line of inline Markdown that stands in a heading or a table cell. Inverse of {@link fromInline}. */
+/** A string as one line of inline Markdown for a heading or a table cell. Inverse of {@link fromInline}. */
 export function toInline(text: string): string {
   return text
     .replace(/[\\`*[\]<~$]|&(?=[#a-z])|(?<![a-z0-9])_|_(?![a-z0-9])|#$/gi, "\\$&")
@@ -100,14 +103,17 @@ export function toInline(text: string): string {
     .replace(/^\s|\s$/g, reference);
 }
 
-/** What a line of inline Markdown says, by the two notations; other Markdown in it is taken literally. */
+/** The text of a line of inline Markdown, read by the two notations. Other Markdown in it is taken literally. */
 export function fromInline(line: string): string {
   return line.replace(ESCAPED, (found, punctuation: string | undefined, code: string | undefined) =>
     punctuation === undefined ? characterOf(found, code) : punctuation,
   );
 }
 
-/** Markdown of any kind as the lines of a quote. Only what no line can hold is written differently. Inverse of {@link fromQuote}. */
+/**
+ * Any Markdown as the lines of a quote. Only characters that a line can't hold are written differently. Inverse of
+ * {@link fromQuote}.
+ */
 export function toQuote(markdown: string): string[] {
   return markdown
     .replace(REFERENCE, (found) => `&#38;${found.slice(1)}`)
@@ -116,7 +122,7 @@ export function toQuote(markdown: string): string[] {
     .map((line) => (line === "" ? ">" : `> ${line}`));
 }
 
-/** A line without its `>` continues the paragraph above it, as Markdown has it. */
+/** A line without its `>` continues the paragraph above it, as in Markdown. */
 export function fromQuote(lines: readonly string[]): string {
   return lines
     .map((line) => line.replace(/^ {0,3}> ?/, ""))
@@ -132,15 +138,15 @@ function characterOf(found: string, code: string | undefined): string {
   return Number(code) <= LARGEST ? String.fromCharCode(Number(code)) : found;
 }
 
-/** A text as lines with their own ends, so that what is not ours can be written back letter by letter. */
+/** A text as lines with their own line ends, so that other people's text is written unchanged, byte by byte. */
 export interface TextLines {
-  /** What some editors put in front of everything. */
+  /** The byte order mark that some editors write first. */
   mark: string;
-  /** Without their ends; counted as Markdown counts them. */
+  /** Without their line ends; counted as Markdown counts them. */
   lines: readonly string[];
-  /** The end of each line; empty for the last one if the text does not end with one. */
+  /** The end of each line; empty for the last one if the text doesn't end with one. */
   ends: readonly string[];
-  /** How our own lines end. */
+  /** The line end of our own lines. */
   end: string;
 }
 
@@ -156,14 +162,14 @@ export function linesOf(text: string): TextLines {
   return { mark, lines, ends, end: ends[0] === "\r\n" ? "\r\n" : "\n" };
 }
 
-/** Takes the lines `from` up to `to` out and puts others in. */
+/** Replaces the lines `from` up to `to` by others. */
 export interface LineEdit {
   from: number;
   to: number;
   insert: readonly string[];
 }
 
-/** @param edits that do not overlap; of those at one place the first comes first */
+/** @param edits must not overlap; of several at one place, the first comes first */
 export function edited(text: TextLines, edits: readonly LineEdit[]): string {
   const { mark, lines, ends, end } = text;
   const out: string[] = [mark];
@@ -173,7 +179,7 @@ export function edited(text: TextLines, edits: readonly LineEdit[]): string {
   };
   for (const { from, to, insert } of [...edits].sort((left, right) => left.from - right.from)) {
     copy(from);
-    // Behind a last line that has no end of its own.
+    // After a last line without a line end.
     if (insert.length > 0 && from > 0 && ends[from - 1] === "") out.push(end);
     for (const line of insert) out.push(line, end);
     at = Math.max(at, to);
@@ -182,7 +188,10 @@ export function edited(text: TextLines, edits: readonly LineEdit[]): string {
   return out.join("");
 }
 
-/** Why a text is no progress file, and where. Thrown by the parser's parts, caught by the parser, which knows the file's name. */
+/**
+ * Why and where a text isn't a valid progress file. The parser's parts throw it; the parser, which knows the file's name, catches
+ * it.
+ */
 export class Malformed extends Error {
   /** @param at the line's index, from 0 */
   constructor(

@@ -25,7 +25,7 @@ export interface Section extends LineRange {
   notes: string;
 }
 
-/** A progress file, and where its parts stand; the rest of the lines are people's. */
+/** A progress file and the positions of its parts. All other lines belong to people. */
 export interface ParsedFile {
   progress: Progress;
   text: TextLines;
@@ -35,7 +35,7 @@ export interface ParsedFile {
   /** The block at the top, with title and tables. */
   head: LineRange;
   sections: ReadonlyMap<string, Section>;
-  /** Where a phase's own matters end: where our blocks and, outside them, a person's headings of the first two levels begin. */
+  /** Where a phase's own text stops: at our blocks and, outside them, at a person's headings of the first two levels. */
   breaks: readonly number[];
 }
 
@@ -51,7 +51,7 @@ export function parseProgress(markdown: string, name = "the progress file"): Pro
   return parseFile(markdown, name).progress;
 }
 
-/** {@link parseProgress}, with the places. */
+/** {@link parseProgress}, with the positions. */
 export function parseFile(markdown: string, name: string): ParsedFile {
   try {
     return parse(linesOf(markdown), markdown);
@@ -106,7 +106,7 @@ function parse(text: TextLines, markdown: string): ParsedFile {
   };
 }
 
-/** What stands between a marker and the next end. */
+/** What is between a marker and the next end. */
 interface Group extends LineRange {
   word: string;
   argument: string;
@@ -172,7 +172,7 @@ function sectionsOf(text: TextLines, groups: readonly Group[]): Map<string, Sect
   return sections;
 }
 
-/** A quote that ends in an empty quoted line takes empty lines behind it along, to the parser. */
+/** The parser extends a quote that ends in an empty quoted line by the empty lines after it. */
 function withoutBlankEnd(text: TextLines, { from, to }: LineRange): LineRange {
   let end = to;
   while (end > from && text.lines[end - 1]?.trim() === "") end -= 1;
@@ -184,7 +184,7 @@ function idOf(group: Group): string {
     const id: unknown = JSON.parse(group.argument);
     if (typeof id === "string") return id;
   } catch {
-    // No JSON: said below.
+    // Invalid JSON is reported below.
   }
   throw new Malformed(group.from, 'the id of a phase in quotes, <!-- turns:phase "…" -->', describe(group.argument));
 }
@@ -200,7 +200,7 @@ function only<T extends LineRange>(found: readonly T[], from: number, expected: 
   return first;
 }
 
-/** @param lineOf where the field at a path stands */
+/** @param lineOf the line of the field at a path */
 function validated(progress: Progress, lineOf: (path: readonly PropertyKey[]) => number): Progress {
   const result = progressSchema.safeParse(progress);
   if (result.success) return result.data;

@@ -2,7 +2,7 @@ import { describe, TurnsError } from "../errors";
 import { toInline } from "./markdown";
 import { addedTokens, type Phase, phaseSchema, type PhaseTokens, type Progress, resumeInfoOf, sumOf } from "./progress";
 
-/** What to change of a phase; what is not given stays. */
+/** What to change in a phase. Fields that aren't given stay. */
 export interface PhaseChange extends Partial<Omit<Phase, "id" | "tokens">> {
   /** Replaces these counts. */
   tokens?: Partial<PhaseTokens>;
@@ -14,8 +14,8 @@ export const changeSchema = phaseSchema.omit({ id: true, tokens: true }).partial
 const FAILED = "**Failed:** ";
 
 /**
- * Changes one phase; totals and resume info follow (requirement S5.3). Unless they are given, the times follow the status: a phase
- * begins when it comes to be in progress and ends when it comes to be completed, failed or skipped.
+ * Changes one phase and updates totals and resume info (requirement S5.3). The times follow the status unless they are given. A
+ * phase begins when it becomes in-progress, and stops when it becomes completed, failed or skipped.
  *
  * @throws {TurnsError} UNKNOWN_PHASE
  */
@@ -48,28 +48,31 @@ const unknownPhase = (id: string, threadId: string): TurnsError =>
     data: { id, threadId },
   });
 
-/** Why a phase failed, as one line of its notes: by its beginning it is found again when the reason is another, or none any more. */
+/** Why a phase failed, as one line of its notes. Its first words identify the line when the reason changes or disappears. */
 export function failureLine(reason: string): string {
   return FAILED + toInline(reason);
 }
 
-/** Notes with the line of their failure taken out, and another one put behind them; what people wrote stays. */
+/** Notes with their failure line removed and another one appended. What people wrote stays. */
 export function withFailure(notes: string, line: string): string {
   const lines = notes.split("\n");
   const kept = lines.filter((each) => !each.startsWith(FAILED));
-  // The empty lines that set it off go with it.
+  // Also removes the empty lines around it.
   const others = kept.length === lines.length ? notes : withoutEmptyEnds(kept).join("\n");
   if (line === "") return others;
   return others === "" ? line : `${others}${others.endsWith("\n") ? "" : "\n"}\n${line}`;
 }
 
-/** By counting: a regular expression for the end would start again at each of a million empty lines in the middle. */
+/** Counts instead of matching: a regular expression would start again at each of a million empty lines in the middle. */
 function withoutEmptyEnds(lines: readonly string[]): string[] {
   const first = lines.findIndex((line) => line !== "");
   return first === -1 ? [] : lines.slice(first, lines.findLastIndex((line) => line !== "") + 1);
 }
 
-/** What a thread tells, with the names and notes that people gave its phases in the file; only the line of a failure is the thread's. */
+/**
+ * The progress of a thread, with the names and notes that people gave its phases in the file. Only the failure line comes from
+ * the thread.
+ */
 export function keepingNotes(fresh: Progress, old: Progress): Progress {
   const known = new Map(old.phases.map((phase) => [phase.id, phase]));
   const phases = fresh.phases.map((phase): Phase => {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { checkedOptions, idSchema } from "../options";
 
-/** Tokens as the models reported them; `cached` are part of the input, `reasoning` part of the output. */
+/** Tokens as the models reported them. `cached` is part of the input, `reasoning` part of the output. */
 export interface PhaseTokens {
   input: number;
   output: number;
@@ -11,7 +11,7 @@ export interface PhaseTokens {
 
 export type PhaseStatus = "pending" | "in-progress" | "completed" | "failed" | "skipped";
 
-/** One phase of the work; in a file made from a thread, one of its tasks or nodes. */
+/** One phase of the work. In a file made from a thread, it is a task or a node. */
 export interface Phase {
   /** Unique in the file. */
   id: string;
@@ -24,30 +24,30 @@ export interface Phase {
   tokens: PhaseTokens;
 }
 
-/** Where the work goes on, by ids of phases. */
+/** Where the work continues, by ids of phases. */
 export interface ResumeInfo {
   lastPhase: string | null;
   /** The first phase that is neither completed nor skipped. */
   nextPhase: string | null;
   nextStep: string | null;
   canResume: boolean;
-  /** Why not; null if and only if it can resume. */
+  /** Why it can't resume; null if and only if it can. */
   reason: string | null;
 }
 
-/** What a progress file says (requirement S5.1). */
+/** The content of a progress file (requirement S5.1). */
 export interface Progress {
   threadId: string;
   phases: Phase[];
   resume: ResumeInfo;
-  /** The sum of the tokens of the phases. */
+  /** The sum of the phases' tokens. */
   totals: PhaseTokens;
 }
 
 export const TOKEN_KINDS = ["input", "output", "cached", "reasoning"] as const satisfies readonly (keyof PhaseTokens)[];
 export const STATUSES = ["pending", "in-progress", "completed", "failed", "skipped"] as const satisfies readonly PhaseStatus[];
 
-/** Minus zero, which no file can tell from zero, becomes zero. */
+/** Minus zero becomes zero, because a file can't distinguish them. */
 const count = z
   .number()
   .int()
@@ -79,7 +79,7 @@ const resumeSchema = z
     message: "must be null if it can resume, and a text if it cannot",
   });
 
-/** What every {@link Progress} keeps to; what it says of its phases agrees with them. */
+/** What every {@link Progress} satisfies: totals and resume info agree with the phases. */
 export const progressSchema: z.ZodType<Progress> = z
   .strictObject({ threadId: idSchema, phases: z.array(phaseSchema), resume: resumeSchema, totals: tokens })
   .superRefine((progress, context) => {
@@ -118,16 +118,16 @@ export function sumOf(phases: readonly Pick<Phase, "tokens">[]): PhaseTokens {
   return phases.reduce((sum, phase) => addedTokens(sum, phase.tokens), noTokens());
 }
 
-/** Where work can go on (requirement S5.4). */
+/** Where work can continue (requirement S5.4). */
 export interface ResumePoint extends Pick<ResumeInfo, "nextPhase" | "canResume" | "reason"> {
-  /** Id of the last phase that was completed; null if none was. */
+  /** Id of the last completed phase; null if there is none. */
   lastCompleted: string | null;
   totals: PhaseTokens;
 }
 
 /**
- * What the phases say about going on. A failed phase is the next one: it is repaired and run again. What was said before stands as far
- * as it still can: a next step while the next phase is the same, a refusal while that phase is still at work or failed.
+ * The resume info that the phases imply. A failed phase is the next one: it is repaired and run again. Earlier info stays where
+ * it still applies: a next step while the next phase is the same, a refusal while that phase is still running or failed.
  */
 export function resumeInfoOf(phases: readonly Phase[], before?: ResumeInfo): ResumeInfo {
   const last = phases.findLast((phase) => phase.status === "completed")?.id ?? null;

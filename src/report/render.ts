@@ -8,7 +8,11 @@ import { phaseTable, resumeTable, TITLE } from "./tables";
 
 const END = marker("end");
 
-/** A progress as Markdown. `parseProgress` reads it back as it was. @throws {TurnsError} INVALID_OPTION for what is no valid progress */
+/**
+ * A progress as Markdown, from which `parseProgress` restores it exactly.
+ *
+ * @throws {TurnsError} INVALID_OPTION for an invalid progress
+ */
 export function renderProgress(progress: Progress): string {
   const { threadId, phases, resume } = checkedProgress(progress);
   const tables = [...phaseTable(progress), "", ...resumeTable(resume)];
@@ -17,15 +21,15 @@ export function renderProgress(progress: Progress): string {
 }
 
 /**
- * A progress in the place of the one a file shows: lines whose content has not changed stay as they are, people's text stays where it
- * is, new phases come behind the ones before them.
+ * Replaces the progress that a file shows. Lines with the same content stay unchanged, people's text stays where it is, and new
+ * phases come after the ones before them.
  *
- * @throws {TurnsError} INVALID_OPTION; CHECKPOINT_FILE_MALFORMED if the text around hides what is put in, which has to be seen before
- *   anything is written
+ * @throws {TurnsError} INVALID_OPTION; CHECKPOINT_FILE_MALFORMED if the surrounding text would hide the new parts, which is
+ *   checked before anything is written
  */
 export function renderInto(file: ParsedFile, progress: Progress, name: string): string {
   const wanted = checkedProgress(progress);
-  // People's text may end in a code fence that is not closed: what is put in behind it would not be found again.
+  // People's text may contain an unclosed code fence. Anything inserted after it wouldn't be found again.
   for (const isClose of [false, true]) {
     const text = edited(file.text, editsOf(file, wanted, isClose));
     if (isDeepStrictEqual(progressIn(text, name), wanted)) return text;
@@ -34,7 +38,7 @@ export function renderInto(file: ParsedFile, progress: Progress, name: string): 
   throw malformedFile(name, new Malformed(file.head.to - 1, expected, "text that hides what is put in behind this line"));
 }
 
-/** Undefined if it is no progress file. */
+/** Undefined if it isn't a progress file. */
 function progressIn(text: string, name: string): Progress | undefined {
   try {
     return parseProgress(text, name);
@@ -44,7 +48,7 @@ function progressIn(text: string, name: string): Progress | undefined {
   }
 }
 
-/** @param isClose put new phases directly behind those before them, not behind what people wrote under these */
+/** @param isClose put new phases directly after the ones before them, not after the text that people wrote there */
 function editsOf(file: ParsedFile, progress: Progress, isClose: boolean): LineEdit[] {
   const { progress: old, sections } = file;
   const edits: LineEdit[] = [];
@@ -84,7 +88,10 @@ function sectionEdits(file: ParsedFile, section: Section, phase: Phase): LineEdi
   return [...edits, { from: at.from, to: at.to, insert: setOff(file, at.from, at.to, toQuote(phase.notes)) }];
 }
 
-/** A phase that is no more. What people wrote inside its block stays, and so do its notes, under their heading: they may be people's. */
+/**
+ * Removes the block of a phase that no longer exists. What people wrote inside it stays, and so do its notes, under their
+ * heading: they may be people's.
+ */
 function removal(file: ParsedFile, section: Section): LineEdit[] {
   const { quote, heading, notes } = section;
   const isNoted = withFailure(notes, "") !== "";
@@ -97,14 +104,14 @@ function removal(file: ParsedFile, section: Section): LineEdit[] {
   return ours.map((range) => taken(file, range, 0));
 }
 
-/** Takes lines out, and the empty line above them if there is one below as well. */
+/** Removes lines, and the empty line above them if there is one below as well. */
 function taken(file: ParsedFile, range: LineRange, notAbove: number): LineEdit {
   const aboveIsBlank = range.from > notAbove && isBlank(file, range.from - 1);
   const from = aboveIsBlank ? range.from - 1 : range.from;
   return { from, to: range.to, insert: isBlank(file, range.to) || range.from === 0 ? [] : [""] };
 }
 
-/** Lines with an empty one above and below, unless it is there. */
+/** Lines with an empty line above and below, unless there is one already. */
 function setOff(file: ParsedFile, from: number, to: number, lines: readonly string[]): string[] {
   const above = from === 0 || isBlank(file, from - 1) ? [] : [""];
   const below = to >= file.text.lines.length || isBlank(file, to) ? [] : [""];
@@ -125,7 +132,7 @@ function headingLine(phase: Phase): string {
 
 function sectionLines(phase: Phase): string[] {
   const notes = phase.notes === "" ? [] : [...toQuote(phase.notes), ""];
-  // A comment ends at its first "-->".
+  // A comment stops at its first "-->".
   const id = JSON.stringify(phase.id).replaceAll(">", "\\u003e");
   return [marker("phase", id), "", headingLine(phase), "", ...notes, END];
 }

@@ -10,7 +10,7 @@ import {
   TOKEN_KINDS,
 } from "./progress";
 
-/** The heading of the file begins so, and goes on with the thread's id. */
+/** The beginning of the file's heading; the thread's id follows. */
 export const TITLE = "Progress of ";
 
 type Table = Extract<Block, { kind: "table" }>;
@@ -20,7 +20,7 @@ const RESUME_HEADER = ["resume", ""];
 const RESUME_ROWS = ["last completed phase", "next phase", "next step", "can resume"] as const;
 const TOTAL = "**total**";
 
-/** Whether a table is ours, by the first cell of its header; what else the header says is checked when it is read. */
+/** Whether a table is ours, by the first cell of its header. The rest of the header is checked when the table is read. */
 export function tableNamed(name: "phase" | "resume"): (table: Table) => boolean {
   return (table) => table.rows[0]?.cells[0] === name;
 }
@@ -120,7 +120,7 @@ const ICONS: Readonly<Record<PhaseStatus, string>> = {
   skipped: "⏭️",
 };
 
-/** A cell that may be empty-handed; the text that looks like "nothing" is written differently. */
+/** A cell that may be empty. A text that looks like "nothing" is escaped. */
 function orNone(text: string | null): string {
   if (text === null) return NONE;
   return text === NONE ? `&#${NONE.charCodeAt(0)};` : toInline(text);
@@ -130,7 +130,7 @@ function textOrNone(cell: string): string | null {
   return cell === NONE ? null : fromInline(cell);
 }
 
-/** The word counts; whoever changes it need not find the right sign. */
+/** Only the word counts, so people can change it without finding the right sign. */
 function statusOf(cell: string, line: number): PhaseStatus {
   const word = cell.split(" ").at(-1);
   const status = STATUSES.find((each) => each === word);

@@ -2,7 +2,10 @@ import type { SaverEmitter } from "../events";
 import { checkedId } from "../run-config";
 import { deleteForRuns, type PruneParts, type RunDeletionReport } from "./prune";
 
-/** What is deleted besides whole threads and by `saver.prune`, and which ids may be used again: `saver.retention`. */
+/**
+ * Deletes checkpoints by run, and decides which ids of deleted threads may be used again: `saver.retention`. See
+ * `saver.deleteThread` and `saver.prune` for the rest.
+ */
 export class RetentionControl {
   readonly #parts: PruneParts;
   readonly #events: SaverEmitter;
@@ -14,11 +17,11 @@ export class RetentionControl {
   }
 
   /**
-   * Deletes the checkpoints that were saved under these run ids (`metadata.run_id`), in all threads, with their writes and turns. The
-   * event `pruned` tells the report.
+   * Deletes the checkpoints saved under these run ids (`metadata.run_id`) in all threads, with their writes and turns. The event
+   * `pruned` reports the result.
    *
-   * @returns how much went, and which checkpoints stay because others cannot be read without them
-   * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING, REWIND_UNFINISHED before anything has been deleted
+   * @returns how much was deleted, and which checkpoints stay because others can't be read without them
+   * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING or REWIND_UNFINISHED, before anything has been deleted
    */
   async deleteForRuns(runIds: readonly string[]): Promise<RunDeletionReport> {
     const report = await deleteForRuns(this.#parts, runIds);
@@ -27,9 +30,9 @@ export class RetentionControl {
   }
 
   /**
-   * Allows the id of a deleted thread again, for late saves as well.
+   * Allows the id of a deleted thread again, even for late saves.
    *
-   * @returns whether it had been deleted
+   * @returns whether the thread had been deleted
    */
   async reuseThread(threadId: string): Promise<boolean> {
     return this.#parts.store.reuseThread(checkedId(threadId, "thread_id", "retention.reuseThread"));

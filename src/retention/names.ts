@@ -5,14 +5,14 @@ import { type Page, pageOf, type PageOptions, textPage } from "../page";
 import { checkedId } from "../run-config";
 import type { CheckpointName, Store } from "../store/store";
 
-/** A checkpoint to name; without an id the newest of the namespace, which is the root's by default. */
+/** The checkpoint to name. Without an id, it is the newest of the namespace; the default namespace is the root. */
 export interface NameRequest {
   threadId: string;
   checkpointNs?: string;
   checkpointId?: string;
 }
 
-/** A name that was given to a checkpoint, which is never pruned as long as it has one. */
+/** A name given to a checkpoint. A named checkpoint is never pruned. */
 export interface NamedCheckpoint {
   name: string;
   checkpointNs: string;
@@ -29,7 +29,7 @@ const schema = () =>
     name: idSchema,
   });
 
-/** Names of checkpoints, which keep them from being pruned: `saver.names`. */
+/** Names for checkpoints, which keep them from being pruned: `saver.names`. */
 export class Names {
   readonly #store: Store;
   readonly #clock: () => Date;
@@ -41,9 +41,9 @@ export class Names {
   }
 
   /**
-   * Gives a checkpoint a name, so that it is never pruned. A name is unique in its thread: given again, it moves.
+   * Names a checkpoint, so that it is never pruned. A name is unique in its thread: if you set it again, it moves.
    *
-   * @param request without `checkpointId` the newest checkpoint is meant
+   * @param request without `checkpointId`, the newest checkpoint is meant
    * @throws {TurnsError} INVALID_OPTION, CHECKPOINT_NOT_FOUND
    */
   async set(request: NameRequest, name: string): Promise<NamedCheckpoint> {
@@ -51,7 +51,7 @@ export class Names {
     return toNamed(await this.#store.nameCheckpoint({ threadId, ns, checkpointId }, checked, this.#clock().toISOString()));
   }
 
-  /** The names of a thread's checkpoints, in alphabetical order. @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND */
+  /** Lists the names of a thread's checkpoints in alphabetical order. @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND */
   async list(threadId: string, options: PageOptions<string> = {}): Promise<Page<NamedCheckpoint, string>> {
     const { after, limit } = checkedOptions(textPage, options);
     const rows = await this.#store.listNames(checkedId(threadId, "thread_id", "names.list"));
@@ -59,14 +59,14 @@ export class Names {
     return pageOf(behind.map(toNamed), limit, ({ name }) => name);
   }
 
-  /** Takes a name away; the checkpoint stays until something prunes it. @returns whether there was such a name */
+  /** Removes a name. The checkpoint stays until something prunes it. @returns whether the name existed */
   async delete(threadId: string, name: string): Promise<boolean> {
     const id = checkedId(threadId, "thread_id", "names.delete");
     return this.#store.unnameCheckpoint(id, checkedId(name, "name", "names.delete"));
   }
 }
 
-/** In the order of the database, which is that of the bytes. */
+/** In the database's order, which compares bytes. */
 function isBehind(name: string, after: string): boolean {
   return Buffer.compare(Buffer.from(name), Buffer.from(after)) > 0;
 }

@@ -2,23 +2,23 @@ import type { Awaitable, PruneCounts, PrunePlan, PruneWish, Store } from "../sto
 
 interface Pace {
   dryRun: boolean;
-  /** Checkpoints in one transaction. */
+  /** Checkpoints deleted in one transaction. */
   batchSize: number;
   signal?: AbortSignal | undefined;
-  /** Whether to look for values that nothing needs any more; asked when all checkpoints went. */
+  /** Whether to look for values that nothing needs any more; asked when all checkpoints are deleted. */
   sweep: () => Awaitable<boolean>;
 }
 
 interface WentFromThread {
   counts: PruneCounts;
-  /** How many checkpoints had to be looked at. */
+  /** How many checkpoints had to be examined. */
   examined: number;
   spared: PrunePlan["spared"];
   done: boolean;
 }
 
 export const NOTHING: PruneCounts = { checkpoints: 0, writes: 0, turns: 0, chunks: 0 };
-/** Chunks are small beside checkpoints with their writes and turns. */
+/** Chunks are small compared to checkpoints with their writes and turns. */
 const ROWS_PER_CHECKPOINT = 10;
 
 export function addCounts(total: PruneCounts, more: PruneCounts): void {
@@ -26,10 +26,10 @@ export function addCounts(total: PruneCounts, more: PruneCounts): void {
 }
 
 /**
- * Removes from one thread what is wished to go, batch by batch. Killed or aborted anywhere it leaves a thread that is whole, and a
- * second call finishes.
+ * Deletes the unwanted checkpoints of one thread, batch by batch. If it is killed or aborted anywhere, the thread is intact, and
+ * a second call finishes.
  *
- * @throws {TurnsError} what the store throws; batches that were done stay done
+ * @throws {TurnsError} what the store throws; finished batches stay done
  */
 export async function pruneThread(store: Store, threadId: string, wish: PruneWish, pace: Pace): Promise<WentFromThread> {
   const plan = await store.prunePlan(threadId, wish);

@@ -8,48 +8,48 @@ import { addCounts, NOTHING, pruneThread } from "./prune-thread";
 import { giveBack, removeLeftovers } from "./space";
 
 /**
- * What to prune. At least one of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs` is needed. What `keepTasks` or `keepLast` keeps stays,
- * unless it is older than `maxAgeMs`.
+ * What to prune. At least one of `keepTasks`, `keepLast`, `maxAgeMs` and `idleMs` is needed. What `keepTasks` or `keepLast` keeps
+ * stays, unless it is older than `maxAgeMs`.
  */
 export interface PruneRequest {
   /** Default: all threads. */
   threadId?: string;
-  /** How many of a thread's newest tasks stay as a whole, so that each of them can be rewound; at least 1. */
+  /** How many of a thread's newest tasks to keep whole, so that you can rewind each of them. At least 1. */
   keepTasks?: number;
-  /** How many of the newest checkpoints of a thread's root namespace stay; at least 1. A run saves one for each of its steps. */
+  /** How many of the newest checkpoints of a thread's root namespace to keep. At least 1. A run saves one per step. */
   keepLast?: number;
-  /** Checkpoints that were saved longer ago go, except for the newest; milliseconds. */
+  /** Checkpoints saved longer ago than this are deleted, except for the newest; milliseconds. */
   maxAgeMs?: number;
-  /** Threads on which nothing was saved for that long, and nobody is at work, are deleted whole; milliseconds. */
+  /** Threads without a save for this long are deleted whole, unless somebody is running them; milliseconds. */
   idleMs?: number;
-  /** Only count what would go. */
+  /** Only counts what would be deleted. */
   dryRun?: boolean;
-  /** How many checkpoints go in one transaction; the event loop runs on between two. Default 500. */
+  /** How many checkpoints one transaction deletes. The event loop runs between two transactions. Default 500. */
   batchSize?: number;
-  /** Ends the work between two batches; what went is gone, and another call goes on. */
+  /** Stops the work between two batches. What was deleted stays deleted, and another call continues. */
   signal?: AbortSignal;
 }
 
 export interface PruneReport extends PruneCounts {
-  /** How many threads something went from, those deleted whole among them. */
+  /** How many threads something was deleted from, including those deleted whole. */
   threads: number;
   deletedThreads: readonly string[];
-  /** Threads that could not be pruned, when all were asked for. */
+  /** Threads that couldn't be pruned, if you asked for all threads. */
   failed: readonly { threadId: string; error: unknown }[];
-  /** By how much the database got smaller on disk, its write-ahead log included. */
+  /** How much smaller the database is on disk, including its write-ahead log. */
   bytesFreed: number;
   dryRun: boolean;
-  /** Whether all of it was done; false if the signal ended it. */
+  /** Whether all of it was done; false if the signal stopped it. */
   done: boolean;
 }
 
 /**
- * What the event `pruned` tells, whatever brought it about. `threads` counts those that were gone through; of a prune those that something
- * went from, those deleted whole among them.
+ * What the event `pruned` reports, no matter what caused it. `threads` counts the threads that were examined. For `saver.prune`,
+ * it counts those that something was deleted from, including those deleted whole.
  */
 export interface PrunedEvent extends Omit<PruneReport, "bytesFreed" | "dryRun"> {
   by: "prune" | "deleteForRuns" | "retention";
-  /** The option `retention` cannot tell: free pages are given back later. */
+  /** Missing for the option `retention`: its free pages are returned later. */
   bytesFreed?: number;
 }
 
@@ -96,9 +96,9 @@ type Tally = PruneCounts & {
 const THREADS_PER_PAGE = 100;
 
 /**
- * Removes old checkpoints and what belongs to them, sweeps the values that nothing needs any more, and makes the file smaller.
+ * Deletes old checkpoints and what belongs to them, sweeps the values that nothing needs any more, and makes the file smaller.
  *
- * Threads that are running are pruned like others: what a run goes on from is the newest checkpoint of its namespace, which stays.
+ * Running threads are pruned like others: a run continues from the newest checkpoint of its namespace, which stays.
  *
  * @throws {TurnsError} INVALID_OPTION; for a single thread THREAD_NOT_FOUND, REWIND_UNFINISHED and what its pruning throws
  */
@@ -114,7 +114,7 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
     try {
       await pruneOne(parts, checked, threadId, tally);
     } catch (error) {
-      // One thread with damaged rows must not keep all others from being pruned.
+      // One thread with damaged rows must not keep the others from being pruned.
       if (checked.threadId !== undefined || !parts.store.open) throw error;
       tally.failed.push({ threadId, error });
     }
@@ -125,7 +125,7 @@ export async function prune(parts: PruneParts, request: PruneRequest): Promise<P
   return { ...tally, bytesFreed, dryRun: checked.dryRun };
 }
 
-/** With the log in the file, so that its coming and going does not count. */
+/** Includes the write-ahead log, so that its growing and shrinking doesn't count. */
 async function sizeNow(store: Store): Promise<number> {
   await store.checkpointLog(true);
   return (await store.space()).bytes;
@@ -169,7 +169,7 @@ async function takeIdle({ store, now, isAlive }: PruneParts, threadId: string, i
 
 export interface RunDeletionReport extends PruneCounts {
   threads: number;
-  /** Checkpoints of these runs that stay, because a delta channel of a remaining checkpoint is put together from them. */
+  /** Checkpoints of these runs that stay, because a delta channel of another checkpoint is assembled from them. */
   kept: readonly { threadId: string; checkpointNs: string; checkpointId: string }[];
   bytesFreed: number;
 }
@@ -180,7 +180,7 @@ const runsSchema = () => z.strictObject({ runIds: z.array(idSchema) });
 /**
  * Deletes the checkpoints of some runs in all threads, with their writes and turns.
  *
- * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING, REWIND_UNFINISHED before anything has been deleted
+ * @throws {TurnsError} INVALID_OPTION; THREAD_RUNNING or REWIND_UNFINISHED, before anything has been deleted
  */
 export async function deleteForRuns(parts: PruneParts, ids: readonly string[]): Promise<RunDeletionReport> {
   const { runIds } = checkedOptions(runsSchema, { runIds: ids });

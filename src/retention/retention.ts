@@ -11,17 +11,17 @@ interface ThreadState {
   again: boolean;
   /** The newest checkpoint is the end of a run: nothing comes next. */
   done: boolean;
-  /** Saves to let pass before looking again. */
+  /** How many saves to let pass before looking again. */
   wait: number;
 }
 
-/** What stays for the sake of delta channels can be long; looking through it costs less than this share of the saves. */
+/** Examining the checkpoints kept for delta channels can take long. It may cost no more than this share of the saves. */
 const LOOKED_AT_PER_SAVE = 64;
 const BATCH = 500;
 
 interface RetentionParts {
   store: Store;
-  /** Requirements S2.4 and S8.7; recommended are 5 tasks. */
+  /** Requirements S2.4 and S8.7. The recommendation is 5 tasks. */
   options: NonNullable<TurnSaverOptions["retention"]>;
   /** Milliseconds since the epoch. */
   now: () => number;
@@ -30,7 +30,7 @@ interface RetentionParts {
   space: SpaceKeeper;
 }
 
-/** Prunes threads behind their saves. No save waits for it, and no failure of it reaches one. */
+/** Prunes threads after their saves. No save waits for it or fails because of it. */
 export class Retention {
   readonly #threads = new Map<string, ThreadState>();
   readonly #held = new Set<string>();
@@ -49,8 +49,8 @@ export class Retention {
   }
 
   /**
-   * Lets the thread alone until what is returned is called; then the next save brings its pruning about. For the import, which compares
-   * what it has saved: it would miss what has gone.
+   * Suspends pruning of the thread until the returned function is called; the next save then starts it. The import needs this: it
+   * compares what it has saved, and pruned rows would be missing.
    */
   hold(threadId: string): () => void {
     this.#held.add(threadId);
@@ -72,7 +72,7 @@ export class Retention {
     try {
       if (store.open && !this.#held.has(threadId)) await this.#prune(threadId, state);
     } catch (error) {
-      // After close() nobody waits for it, and the next process goes on.
+      // After close() nobody waits for it, and the next process continues.
       if (store.open) log.warn({ threadId, error: String(error) }, "not pruned; it is tried again after the next save");
     } finally {
       state.atWork = false;
@@ -97,23 +97,26 @@ export class Retention {
   }
 }
 
-/** A sweep reads all that is left of the thread, so it waits until so many checkpoints have gone. */
+/** A sweep reads everything left on the thread, so it waits until this many checkpoints were deleted. */
 const AT_LATEST = 64;
-/** Where there is little to read it comes earlier, or many threads with a few pruned checkpoints each would keep all their values. */
+/**
+ * Where there's little to read, it sweeps earlier. Otherwise many threads with a few pruned checkpoints each would keep all their
+ * values.
+ */
 const EARLIER = [8, 16, 32];
-/** How many pages may be read for each checkpoint that went: a mebibyte. */
+/** How many pages may be read per deleted checkpoint: a mebibyte. */
 const PAGES_PER_CHECKPOINT = 256;
 
 /**
- * Whether it is worth while to look for values that nothing needs any more. What counts is what was pruned since somebody last did,
- * in all processes together: many live for a few saves only.
+ * Whether a sweep for unneeded values is worthwhile. It counts what all processes together have pruned since the last sweep,
+ * because many processes live for only a few saves.
  *
  * @param before how much was unswept before something was pruned
  */
 async function isWorthSweeping(store: Store, threadId: string, before: number): Promise<boolean> {
   const unswept = await store.unswept(threadId);
   if (unswept >= AT_LATEST) return true;
-  // To ask at each of them would cost more than the sweep.
+  // Asking at every checkpoint would cost more than the sweep.
   if (!EARLIER.some((mark) => before < mark && unswept >= mark)) return false;
   const affordable = unswept * PAGES_PER_CHECKPOINT;
   return (await store.pagesToSweep(threadId, affordable + 1)) <= affordable;

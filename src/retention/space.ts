@@ -2,12 +2,12 @@ import type { Logger } from "../logger";
 import type { FileSpace, RunRow, Store } from "../store/store";
 import { othersFirst } from "./prune-thread";
 
-/** Pages given back in one transaction: 4 MiB at SQLite's usual page size. */
+/** Pages returned in one transaction: 4 MiB at SQLite's usual page size. */
 const PAGES_AT_ONCE = 1_024;
-/** With fewer free pages than this it is not worth while: they are used again soon. */
+/** With fewer free pages than this it isn't worthwhile: they are used again soon. */
 const WORTH_WHILE = 256;
 
-/** Gives free pages back in steps, between which the event loop runs, and then makes the file smaller. */
+/** Returns free pages in steps, between which the event loop runs, and then makes the file smaller. */
 export async function giveBack(store: Store, how: { truncate: boolean; signal?: AbortSignal | undefined }): Promise<void> {
   for (let space = await store.space(); canGiveBack(space) && how.signal?.aborted !== true;) {
     await store.giveBackPages(PAGES_AT_ONCE);
@@ -25,15 +25,15 @@ function canGiveBack({ freePages, givesBack }: FileSpace): boolean {
 }
 
 /**
- * Removes what nobody can reach: the rest of a large thread that was deleted, and of copies that did not end. In short transactions,
- * between which the event loop runs, and other processes save.
+ * Deletes unreachable rows: the rest of a large deleted thread, and of unfinished copies. It uses short transactions; between
+ * them the event loop runs and other processes save.
  */
 export async function removeLeftovers(store: Store, isAlive: (run: RunRow) => boolean): Promise<void> {
   if (!(await store.hasLeftovers(isAlive))) return;
   while (store.open && (await store.removeLeftovers(isAlive))) await othersFirst();
 }
 
-/** Gives pages back in the background after something was deleted, when there are enough of them. */
+/** Returns pages in the background after something was deleted, once there are enough of them. */
 export class SpaceKeeper {
   #atWork = false;
 
@@ -43,7 +43,7 @@ export class SpaceKeeper {
     private readonly isAlive: (run: RunRow) => boolean,
   ) {}
 
-  /** Finishes in the background what a process that died had begun to remove, or to copy. Returns at once. */
+  /** Finishes in the background what a crashed process had begun to remove or copy. Returns at once. */
   tidy(): void {
     setImmediate(() => void this.#tidied());
   }
@@ -52,7 +52,7 @@ export class SpaceKeeper {
     try {
       if (this.store.open) await removeLeftovers(this.store, this.isAlive);
     } catch {
-      // A file that cannot be read or written says so to its next user; the next deletion tries again.
+      // A file that can't be read or written fails its next user; the next deletion tries again.
     }
   }
 
@@ -67,7 +67,7 @@ export class SpaceKeeper {
     try {
       if (!this.store.open) return;
       const space = await this.store.space();
-      // The log is left as long as it is: whoever replicates the file follows it.
+      // The log keeps its length: replication tools that follow the file rely on it.
       if (canGiveBack(space) && space.freePages >= WORTH_WHILE) await giveBack(this.store, { truncate: false });
     } catch (error) {
       if (this.store.open) this.log.warn({ error: String(error) }, "free pages could not be given back; it is tried again later");

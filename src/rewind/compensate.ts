@@ -19,17 +19,18 @@ export interface CompensationParts {
 }
 
 /**
- * Undoes effects one after the other, newest first. Each is marked as begun before its undo is called, and as done before the next one
- * begins, so that after a crash it is known which ran, which did not, and of which one (at most) nobody can know.
+ * Undoes effects one after the other, newest first. Each is marked as begun before its undo is called, and as done before the
+ * next one begins. So after a crash it is known which undos ran and which didn't, and at most one is in doubt.
  *
- * @throws {TurnsError} UNDO_FAILED; EFFECT_IN_DOUBT for an undo whose earlier call is in doubt; EFFECT_NOT_RECORDED; THREAD_DELETED; and
- *   LEASE_LOST or STATE_INVARIANT_VIOLATED if somebody else went on with the rewind, or gave it up; what the store throws. The effects undone by then stay marked, and the same call goes on where it was
+ * @throws {TurnsError} UNDO_FAILED; EFFECT_IN_DOUBT for an undo whose earlier call is in doubt; EFFECT_NOT_RECORDED;
+ *   THREAD_DELETED; LEASE_LOST or STATE_INVARIANT_VIOLATED if somebody else continued the rewind or abandoned it; and what the
+ *   store throws. Effects undone by then stay marked, and the same call continues where it stopped
  */
 export async function compensate(parts: CompensationParts, by: Compensator, effects: readonly Found[]): Promise<void> {
   for (const { row, undo } of effects) if (undo !== undefined) await undoOne(parts, by, row, undo);
 }
 
-/** Which rewind undoes, and what it holds its thread by. */
+/** The rewind that undoes, and its lease on the thread. */
 interface Compensator {
   rewindId: string;
   lease: Lease;
@@ -42,7 +43,8 @@ async function undoOne(parts: CompensationParts, by: Compensator, row: EffectRow
     await mark(parts, row, { status: "done", error: undefined }, false);
     return;
   }
-  // Another host may have taken this process for dead: then the rewind is its, and not even its end is ours to wait for.
+  // Another host may have taken this process for dead. Then the rewind belongs to that host, and we must not even wait for its
+  // end.
   await mark(parts, row, { status: "begun", error: undefined, lease }, false, (found, unfinished) => {
     if (unfinished?.id !== rewindId || !isSame(found, row)) throw takenOver(row);
   });
@@ -58,7 +60,7 @@ async function undoOne(parts: CompensationParts, by: Compensator, row: EffectRow
   await mark(parts, row, { status: "done", error: undefined }, true);
 }
 
-/** An undo that was called before, and did not end well. Without a probe the earlier call counts for what it is on record as. */
+/** For an undo that was called before and didn't succeed. Without a probe, the earlier call counts as its record says. */
 async function isUndone(row: EffectRow, undo: KnownUndo, call: UndoCall): Promise<boolean> {
   if (undo.probe === undefined) {
     if (row.undoStatus === "begun" && !undo.idempotent) throw undoInDoubt(row);
@@ -87,7 +89,10 @@ function isSame(found: EffectRow, seen: EffectRow): boolean {
   return found.undoStatus === seen.undoStatus && found.status === seen.status && found.tries === seen.tries;
 }
 
-/** @param ran whether the undo was called in between @param guard as that of {@link Store.settleUndo} */
+/**
+ * @param ran whether the undo was called in between
+ * @param guard as in {@link Store.settleUndo}
+ */
 async function mark(
   { store, now, events }: CompensationParts,
   row: EffectRow,
@@ -108,7 +113,10 @@ async function mark(
   if (what !== undefined) events.emit("effect", { what, effect: toPublicEffect(marked) });
 }
 
-/** @returns what to tell as the cause: that the failure could not be saved leaves the undo in doubt, and hides nothing */
+/**
+ * @returns the error to report as the cause. If the failure couldn't be saved, the undo is in doubt, and the original error is
+ *   still shown
+ */
 async function markedFailed(parts: CompensationParts, row: EffectRow, error: unknown): Promise<unknown> {
   try {
     await mark(parts, row, { status: "failed", error: textOf(error) }, true);

@@ -3,7 +3,7 @@ import type { EffectRow } from "../store/effects";
 import type { CompensationParts } from "./compensate";
 import type { KnownEffects } from "./undos";
 
-/** Effects behind a target, after the probes of those in doubt were asked. */
+/** The effects after a target, once the probes of those in doubt were asked. */
 export interface Asked {
   rows: readonly EffectRow[];
   /** By the effect's id, why its probe left it in doubt. */
@@ -27,7 +27,7 @@ export async function askProbes(
   const asked: EffectRow[] = [];
   for (const row of rows) {
     const effect = row.undo === undefined || row.undo === "" ? undefined : known(row.undo);
-    // Of one that needs no undo it doesn't matter. One that was first tried before the target may have happened there.
+    // For an effect that needs no undo, it doesn't matter. One that was first tried before the target may have happened there.
     const isAsked = effect?.undo !== false && row.seq > targetSeq && row.undoStatus === undefined && !row.inherited;
     if (effect?.probe === undefined || !isAsked || toPublicEffect(row).status !== "in-doubt") {
       asked.push(row);
@@ -47,7 +47,7 @@ export async function askProbes(
   return { rows: asked, causes };
 }
 
-/** @param result undefined: it didn't happen */
+/** @param result undefined if it didn't happen */
 async function settled(parts: AskingParts, row: EffectRow, result: unknown, keeps: boolean): Promise<EffectRow> {
   const { store, content, now, events } = parts;
   const status = result === undefined ? "failed" : "done";

@@ -46,7 +46,7 @@ export function uncompensated(threadId: string, gaps: readonly EffectSummary[]):
   });
 }
 
-/** @param cause why its probe could not settle it */
+/** @param cause why its probe couldn't settle it */
 export const inDoubtBehind = (row: EffectRow, cause?: unknown): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
     problem: `It isn't known whether ${nameOf(row)} happened, so it can't be undone: it began at ${row.startedAt} and never reported its outcome${cause === undefined ? "" : ", and its probe failed"}.`,
@@ -54,7 +54,7 @@ export const inDoubtBehind = (row: EffectRow, cause?: unknown): TurnsError =>
     remedy: `Find out whether it happened (its key is ${row.key}) and settle it with ${resolve(row, '{ outcome: "done", result }')} or { outcome: "not-done" }; an undo with \`whenInDoubt: true\` is called for such effects too. Nothing more was undone, and nothing was deleted.`,
   });
 
-/** @param cause why it could not be found out, if that was tried */
+/** @param cause why it couldn't be found out, if that was tried */
 export const undoInDoubt = (row: EffectRow, cause?: unknown): TurnsError =>
   failure("EFFECT_IN_DOUBT", row, {
     problem: `${undoOf(row)} may have run: ${cause === undefined ? "it began and never reported its outcome" : "its probe failed"}.`,
@@ -103,7 +103,7 @@ export const notUnfinished = (rewind: RewindRow): TurnsError =>
     data: { rewindId: rewind.id, threadId: rewind.threadId },
   });
 
-/** The deeds stay undone, whatever rows come back. */
+/** The side effects stay undone, although their rows are restored. */
 export function undoneMeanwhile(
   rewind: RewindRow,
   undone: readonly { id: string; name: string; nodeName: string }[],

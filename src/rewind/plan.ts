@@ -7,40 +7,40 @@ import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
 export interface RewindRequest {
   threadId: string;
-  /** The task to go back to: it stays as it was when it ended, all behind it goes. */
+  /** The task to rewind to. It stays as it was when it finished; everything after it is removed. */
   toTask: string;
-  /** The caller's own ordered list of tasks; given, the rewind is refused where the stored order contradicts it. */
+  /** Your own ordered list of tasks. If given, the rewind is refused if the stored order contradicts it. */
   tasks?: readonly string[];
-  /** Only tell what would go. */
+  /** Only reports what would be removed. */
   dryRun?: boolean;
-  /** Keep what goes, so that the rewind can be looked at and taken back. Default true. */
+  /** Keeps what is removed, so that you can inspect the rewind and take it back. Default true. */
   archive?: boolean;
-  /** Leave effects that have no undo as they are, and rewind all the same; the report names them. */
+  /** Rewinds although some effects have no undo. They are left as they are, and the report names them. */
   allowUncompensated?: boolean;
 }
 
-/** A rewind to where a checkpoint was saved, rather than to the end of a task. */
+/** A rewind to the place where a checkpoint was saved, rather than to the end of a task. */
 export interface CheckpointRewindRequest extends Pick<RewindRequest, "threadId" | "archive" | "allowUncompensated"> {
   /** Default: that of the outermost graph. */
   checkpointNs?: string;
   checkpointId: string;
-  /** Why, for the record: what a cap on such rewinds counts by. */
+  /** The reason, for the record. A limit on such rewinds counts them by it. */
   reason: string;
 }
 
-/** Which unfinished rewind is to be finished: a thread has one at most. */
+/** Names the unfinished rewind to finish by its thread: a thread has at most one. */
 export type FinishRequest = Pick<RewindRequest, "threadId" | "allowUncompensated">;
 
 export interface RewindReport {
-  /** Undefined for a dry run, and if there was nothing behind the target. */
+  /** Undefined for a dry run, and if there was nothing after the target. */
   rewindId: string | undefined;
   threadId: string;
   toTask: string;
   dryRun: boolean;
   archived: boolean;
-  /** Tasks that go, wholly or in part (one that went on again behind the target), in the order in which they began there. */
+  /** Tasks that are removed fully or in part (if a task continued after the target), in the order in which they began there. */
   tasks: readonly string[];
-  /** Rows that go, by kind. */
+  /** Rows that are removed, by kind. */
   removed: RewindCounts;
   effects: RewindEffects;
 }
@@ -49,14 +49,14 @@ export interface RewindReport {
 export interface TakeBackReport {
   threadId: string;
   rewindId: string;
-  /** Rows that came back, by kind. */
+  /** Rows that were restored, by kind. */
   restored: RewindCounts;
 }
 
 export interface RewindPlan {
-  /** All with a greater seq goes. Infinity: the target is the newest task. */
+  /** Everything with a greater seq is removed. Infinity: the target is the newest task. */
   targetSeq: number;
-  /** The task that owns the target. */
+  /** The task that contains the target. */
   toTask: string;
   tasks: readonly string[];
 }
@@ -80,9 +80,9 @@ export const checkpointSchema = () =>
 export const finishSchema = () => requestSchema().pick({ threadId: true, allowUncompensated: true });
 
 /**
- * The task that owns a point, and the tasks that something goes of: those that began behind it, and the one that is cut.
+ * The task that contains a point, and the tasks that lose something: those that began after it, and the one that is cut.
  *
- * @throws {TurnsError} UNKNOWN_TASK if the thread had not begun then, or is not there
+ * @throws {TurnsError} UNKNOWN_TASK if the thread had not begun by then, or doesn't exist
  */
 export function planToPoint(threadId: string, targetSeq: number, intervals: readonly TaskRow[]): RewindPlan {
   const cut = intervals.findLast((interval) => interval.seq <= targetSeq);
@@ -93,7 +93,7 @@ export function planToPoint(threadId: string, targetSeq: number, intervals: read
 }
 
 /**
- * Finds the point behind which everything goes: the end of the target task, which is where the next task began.
+ * Finds the point after which everything is removed: the end of the target task, which is where the next task began.
  *
  * @throws {TurnsError} UNKNOWN_TASK, STATE_INVARIANT_VIOLATED if the caller's list contradicts the stored order
  */
@@ -106,7 +106,7 @@ export function planRewind(request: RewindRequest, intervals: readonly TaskRow[]
   return { targetSeq: target.endSeq, toTask: request.toTask, tasks: goes };
 }
 
-/** Tasks that the thread does not know are the caller's business. */
+/** Tasks that the thread doesn't know are ignored. */
 function checkAgainstList(
   request: RewindRequest,
   listed: readonly string[],
@@ -159,7 +159,7 @@ export function refuseWhileRunning(threadId: string, alive: readonly RunRow[]): 
   if (alive[0] !== undefined) throw threadRunning({ ...alive[0], threadId });
 }
 
-/** @param leftBehind how many nodes still work, of a run whose caller has got its answer, or has left */
+/** @param leftBehind how many nodes are still running in a run whose caller already has its answer, or has left */
 export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
   const { threadId, pid, host, startedAt } = run;
   const nodes = leftBehind === 1 ? "1 node" : `${leftBehind} nodes`;
@@ -172,17 +172,16 @@ export function threadRunning(run: RunRow, leftBehind = 0): TurnsError {
 }
 
 /**
- * What a rewind makes of an effect behind its target.
- *
+ * What a rewind does with an effect after its target.
  * - `undo`: its undo is called
  * - `done-already`: it has been undone before
- * - `none-needed`: it says that it needs no undo
- * - `failed`: it did not happen
- * - `inherited`: its thread is a copy, and the deed is the source's
- * - `missing`: it has no undo; `unregistered`: this process has not defined it, so its undo is unknown
- * - `in-doubt`: nobody knows whether it happened, and its undo is not for such effects
- * - `undo-in-doubt`: its undo was called, nobody knows how that ended, and it can neither be asked nor called again
- * - `running`: somebody is doing it just now
+ * - `none-needed`: it declares that it needs no undo
+ * - `failed`: it didn't happen
+ * - `inherited`: its thread is a copy, and the side effect belongs to the source
+ * - `missing`: it has no undo; `unregistered`: this process hasn't defined it, so its undo is unknown
+ * - `in-doubt`: nobody knows whether it happened, and its undo isn't for such effects
+ * - `undo-in-doubt`: its undo was called with an unknown outcome, has no probe, and can't be called again
+ * - `running`: somebody is performing it now
  */
 export type UndoVerdict =
   | "undo"
@@ -196,36 +195,36 @@ export type UndoVerdict =
   | "undo-in-doubt"
   | "running";
 
-/** An effect behind the target of a rewind. */
+/** An effect after the target of a rewind. */
 export interface EffectSummary extends Pick<Effect, "id" | "name" | "label" | "taskId" | "status" | "undo"> {
   nodeName: string;
   verdict: UndoVerdict;
 }
 
-/** What would become of the effects behind a task if the thread were rewound to it. */
+/** What would happen to the effects after a task if you rewound the thread to it. */
 export interface CompensationReport {
   threadId: string;
   toTask: string;
-  /** Whether a rewind would leave nothing behind that it cannot undo. */
+  /** Whether a rewind could undo everything. */
   covered: boolean;
-  /** The part of the effects that happened (or may have) that is taken care of; 1 if there are none. */
+  /** The share of the effects that happened, or may have happened, that would be handled; 1 if there are none. */
   coverage: number;
   /** In the order in which they are undone: newest first. */
   effects: readonly EffectSummary[];
 }
 
-/** What a rewind did to the effects behind its target (a dry run: would do), newest first. */
+/** What a rewind did with the effects after its target (a dry run: would do), newest first. */
 export interface RewindEffects {
   undone: readonly EffectSummary[];
-  /** Undone before: by an earlier call of this rewind, or by one that was given up or taken back. */
+  /** Undone before: by an earlier call of this rewind, or by one that was abandoned or taken back. */
   undoneBefore: readonly EffectSummary[];
-  /** Left as they are, because `allowUncompensated` said so. */
+  /** Left as they are, because of `allowUncompensated`. */
   withoutUndo: readonly EffectSummary[];
-  /** They need no undo, or did not happen. */
+  /** They need no undo, or didn't happen. */
   needNone: readonly EffectSummary[];
-  /** Done for the thread that this one is a copy of. */
+  /** Done for the thread that this one was copied from. */
   inherited: readonly EffectSummary[];
 }
 
-/** For those who refuse it in rooms that don't speak to the store. */
+/** For modules that refuse it without access to the store. */
 export { unfinishedRewind } from "../store/refusals";

@@ -33,7 +33,7 @@ import {
   type TakeBackReport,
 } from "./plan";
 
-/** While it is held nobody begins a run on the thread. */
+/** While it is held, nobody starts a run on the thread. */
 export interface ThreadHold {
   lease: Lease;
   release: () => Promise<void>;
@@ -43,9 +43,9 @@ export interface RewindParts extends CompensationParts {
   createId: () => string;
   isAlive: (run: RunRow) => boolean;
   /**
-   * Takes a thread for as long as its undos take.
+   * Holds a thread while its undos run.
    *
-   * @param within the caller has reserved the thread and runs nothing on it just now
+   * @param within the caller has reserved the thread and isn't running anything on it
    * @throws {TurnsError} THREAD_RUNNING
    */
   hold: (threadId: string, within: boolean) => Promise<ThreadHold>;
@@ -66,15 +66,15 @@ interface Aim {
 const NOTHING: RewindCounts = { checkpoints: 0, writes: 0, turns: 0, values: 0, tasks: 0, effects: 0 };
 
 /**
- * Rewinds a thread to the end of one of its tasks: undoes the effects behind it, newest first, and then deletes all that is behind it in
- * one transaction. Until then nothing is deleted (S1.9), and a rewind that was interrupted goes on where it was when it is asked for
- * again (S3.5).
+ * Rewinds a thread to the end of one of its tasks. It undoes the effects after it, newest first, and then deletes everything
+ * after it in one transaction. Until then nothing is deleted (S1.9). If you repeat an interrupted rewind, it continues where it
+ * stopped (S3.5).
  *
- * A dry run goes through the same checks in the same order, and stops before anything is undone or deleted.
+ * A dry run makes the same checks in the same order, and stops before anything is undone or deleted.
  *
- * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING, REWIND_UNFINISHED,
- *   CHECKPOINT_NOT_FOUND behind pruned checkpoints, EFFECT_UNCOMPENSATED, EFFECT_IN_DOUBT; and not in a dry run UNDO_FAILED,
- *   EFFECT_NOT_RECORDED, THREAD_DELETED, LEASE_LOST, and what the store throws
+ * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK, STATE_INVARIANT_VIOLATED, THREAD_RUNNING,
+ *   REWIND_UNFINISHED, EFFECT_UNCOMPENSATED, EFFECT_IN_DOUBT; CHECKPOINT_NOT_FOUND behind pruned checkpoints; and not in a dry
+ *   run UNDO_FAILED, EFFECT_NOT_RECORDED, THREAD_DELETED, LEASE_LOST, and what the store throws
  */
 export async function rewindThread(parts: RewindParts, request: RewindRequest, undos?: Undos): Promise<RewindReport> {
   const checked = checkedOptions(requestSchema, request);
@@ -89,10 +89,10 @@ export async function rewindThread(parts: RewindParts, request: RewindRequest, u
 }
 
 /**
- * {@link rewindThread} to where a checkpoint was saved: with the input that came with it, and without all that was done on its grounds,
- * by whichever of its node tasks. They run again, the ones that ended well among them.
+ * {@link rewindThread} to the place where a checkpoint was saved. It keeps the input saved with that checkpoint, and removes
+ * everything that node tasks did from there. They all run again, even the ones that succeeded.
  *
- * @param within whether the caller has reserved the thread, and runs nothing on it just now
+ * @param within whether the caller has reserved the thread and isn't running anything on it
  * @throws as rewindThread; CHECKPOINT_NOT_FOUND also if there is no such checkpoint
  */
 export async function rewindToCheckpoint(
@@ -115,7 +115,7 @@ export async function rewindToCheckpoint(
 }
 
 /**
- * Goes on with the unfinished rewind of a thread, whatever it was asked for by.
+ * Continues the unfinished rewind of a thread, no matter how it was requested.
  *
  * @returns undefined if there is none
  * @throws as rewindThread
@@ -133,10 +133,10 @@ export async function finishRewind(parts: RewindParts, request: FinishRequest, u
 }
 
 /**
- * What a rewind to a task would have to undo, and whether it could. Gaps are reported, not thrown.
+ * What a rewind to a task would have to undo, and whether it could. Missing undos are reported, not thrown.
  *
- * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a target behind pruned checkpoints, which
- *   no undo helps with
+ * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a target behind pruned
+ *   checkpoints, where no undo can help
  */
 export async function compensationReport(
   parts: CompensationParts,
@@ -168,7 +168,7 @@ async function rewindTo(parts: RewindParts, aim: Aim): Promise<RewindReport> {
   return needsTime ? undoAndDelete(parts, aim) : deleteBehind(parts, aim, plan, effects, undefined, undefined);
 }
 
-/** Under the hold nothing changes any more, so all is looked at once again. */
+/** Nothing changes any more while the thread is held, so everything is checked once again. */
 async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport> {
   const { store } = parts;
   const { threadId } = aim;
@@ -193,7 +193,7 @@ async function undoAndDelete(parts: RewindParts, aim: Aim): Promise<RewindReport
   }
 }
 
-/** The one transaction: all goes, or nothing. */
+/** One transaction: everything is deleted, or nothing. */
 async function deleteBehind(
   parts: RewindParts,
   aim: Aim,
@@ -240,7 +240,7 @@ async function refuseBehindPruned(store: RewindParts["store"], threadId: string,
   if (prunedSeq !== undefined && prunedSeq > targetSeq) throw prunedBehind(threadId);
 }
 
-/** The effects behind the target, newest first, after the probes of those in doubt were asked. */
+/** The effects after the target, newest first, once the probes of those in doubt were asked. */
 async function effectsBehind(
   parts: CompensationParts,
   { threadId, dryRun, known }: Pick<Aim, "threadId" | "dryRun" | "known">,
@@ -251,7 +251,7 @@ async function effectsBehind(
   return lookedThrough(asked.rows, asked.causes, known);
 }
 
-/** The same target goes on with a rewind that was begun, whatever it was asked for by. */
+/** A rewind that was begun can be continued with the same target, no matter how it was requested. */
 function refuseOther(unfinished: RewindRow | undefined, { targetSeq }: RewindPlan, { threadId }: Aim): void {
   if (unfinished === undefined || unfinished.targetSeq === targetSeq) return;
   throw unfinishedRewind(unfinished, `a rewind of thread ${describe(threadId)} to another target`);
@@ -261,12 +261,12 @@ interface Seen {
   plan: RewindPlan;
   effects: readonly Found[];
   begun: RewindRow | undefined;
-  /** Under which the thread is held, if the rewind takes time. */
+  /** The lease on the thread, if the rewind takes time. */
   lease: Lease | undefined;
 }
 
 /**
- * Within the transaction: nobody else runs the thread, and it stands as it did when the rewind was planned.
+ * Checks within the transaction that nobody else runs the thread, and that it is unchanged since the rewind was planned.
  *
  * @returns the marks of runs that count as dead
  * @throws {TurnsError} LEASE_LOST, THREAD_RUNNING, REWIND_UNFINISHED, STATE_INVARIANT_VIOLATED
@@ -288,7 +288,10 @@ function unchanged(parts: RewindParts, aim: Aim, seen: Seen, found: RewindStandi
   return others;
 }
 
-/** Those and no others, each as it was seen; with a rewind on record, all that it undoes is undone. */
+/**
+ * Whether these are exactly the effects that were seen, unchanged. With a rewind on record, everything that it undoes must be
+ * undone.
+ */
 function sameEffects({ effects, begun }: Seen, rows: readonly EffectRow[]): boolean {
   const known = new Map(effects.map((one) => [one.row.id, one]));
   return (
@@ -309,11 +312,11 @@ const moved = ({ threadId }: Aim, found: string): TurnsError =>
   });
 
 /**
- * Gives an unfinished rewind up: nothing is deleted, and what it undid stays marked as undone, so that the same node does it again, with
- * another key, if it runs again.
+ * Abandons an unfinished rewind. Nothing is deleted. What it undid stays marked as undone, so if the same node runs again, it
+ * does that again with another key.
  *
- * @throws {TurnsError} REWIND_NOT_FOUND; REWIND_CONFLICT if it is not unfinished; THREAD_RUNNING while somebody is at it;
- *   EFFECT_IN_DOUBT as long as nobody knows whether one of its undos ran
+ * @throws {TurnsError} REWIND_NOT_FOUND; REWIND_CONFLICT if it isn't unfinished; THREAD_RUNNING while somebody is doing it;
+ *   EFFECT_IN_DOUBT while nobody knows whether one of its undos ran
  */
 export async function abandonRewind(parts: Pick<RewindParts, "store" | "isAlive">, rewindId: string): Promise<void> {
   await parts.store.abandonRewind(rewindId, (rewind, found) => {
@@ -326,7 +329,8 @@ export async function abandonRewind(parts: Pick<RewindParts, "store" | "isAlive"
 }
 
 /**
- * Brings back what a rewind removed. What it undid stays undone, and comes back only with `despiteUndone`, marked so.
+ * Restores what a rewind removed. Undone effects stay undone; a rewind that undid any is taken back only with `despiteUndone`,
+ * and they are marked as undone.
  *
  * @throws {TurnsError} REWIND_NOT_FOUND, REWIND_CONFLICT, REWIND_UNFINISHED, THREAD_RUNNING
  */

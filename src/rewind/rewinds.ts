@@ -19,17 +19,17 @@ import type { Undos } from "./undos";
 export interface Rewind {
   id: string;
   threadId: string;
-  /** The task that the thread was taken back to. */
+  /** The task that the thread was rewound to. */
   toTask: string;
-  /** All above it went: the newest row that stayed. */
+  /** The newest row that stayed. Everything after it was removed. */
   targetSeq: number;
-  /** Its own place in the order of everything on its thread. */
+  /** The rewind's own position in the order of everything on its thread. */
   seq: number;
-  /** What went was kept, so that the rewind can be taken back. */
+  /** Whether the removed rows were kept, so that the rewind can be taken back. */
   archived: boolean;
   createdAt: Date;
   takenBackAt: Date | undefined;
-  /** `undoing` was begun and is not finished: effects behind its target are being undone, and nothing has been deleted. */
+  /** `undoing`: begun and not finished. Effects after its target are being undone, and nothing has been deleted. */
   status: "undoing" | "done" | "abandoned";
   /** Undefined for a rewind that a person asked for. */
   reason: string | undefined;
@@ -37,13 +37,13 @@ export interface Rewind {
 
 /** @internal */
 export interface RewindParts extends Parts {
-  /** Gives the space of what was deleted back, in the background. */
+  /** Returns the space of deleted rows, in the background. */
   space: { later(): void };
 }
 
 const rewindToTakeBack = () => z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
 
-/** The rewinds of threads: those on record, those that were not finished, and those to be taken back: `saver.rewinds`. */
+/** The rewinds of threads: those on record, unfinished ones, and those that can be taken back: `saver.rewinds`. */
 export class Rewinds {
   readonly #parts: RewindParts;
 
@@ -52,41 +52,42 @@ export class Rewinds {
     this.#parts = parts;
   }
 
-  /** The rewinds of a thread, oldest first, those taken back among them. @throws {TurnsError} INVALID_OPTION */
+  /** Lists the rewinds of a thread, oldest first, including those taken back. @throws {TurnsError} INVALID_OPTION */
   async list(threadId: string, options: PageOptions = {}): Promise<Page<Rewind>> {
     const { after = -1, limit } = checkedOptions(seqPage, options);
     const rows = await this.#parts.store.listRewinds(checkedId(threadId, "thread_id", "rewinds.list"));
     return pageOf(rows.filter(({ seq }) => seq > after).map(toRewind), limit, ({ seq }) => seq);
   }
 
-  /** The rewind of a thread that was begun and is not finished: until it is, or is given up, the thread does not run. */
+  /** Returns the unfinished rewind of a thread. The thread doesn't run until the rewind is finished or abandoned. */
   async unfinished(threadId: string): Promise<Rewind | undefined> {
     const row = await this.#parts.store.unfinishedRewind(checkedId(threadId, "thread_id", "rewinds.unfinished"));
     return row && toRewind(row);
   }
 
-  /** Goes on with the {@link unfinished} rewind of a thread. @returns undefined if there is none @throws as `saver.rewind` */
+  /** Continues the {@link unfinished} rewind of a thread. @returns undefined if there is none @throws as `saver.rewind` */
   async finish(request: FinishRequest, undos?: Undos): Promise<RewindReport | undefined> {
     return rewound(this.#parts, request, () => finishRewind(this.#parts, request, undos));
   }
 
   /**
-   * Gives an unfinished rewind up. Nothing is deleted; what it undid stays marked as undone, and is done anew, with another key, if its
-   * node runs again.
+   * Abandons an unfinished rewind. Nothing is deleted. What it undid stays marked as undone. If its node runs again, it does that
+   * again with another key.
    *
-   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND; REWIND_CONFLICT if it is not unfinished; THREAD_RUNNING while somebody is at
-   *   it; EFFECT_IN_DOUBT as long as nobody knows whether one of its undos ran
+   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND; REWIND_CONFLICT if it isn't unfinished; THREAD_RUNNING while somebody
+   *   is doing it; EFFECT_IN_DOUBT while nobody knows whether one of its undos ran
    */
   async abandon(rewindId: string): Promise<void> {
     await abandonRewind(this.#parts, checkedOptions(rewindToTakeBack, { rewindId }).rewindId);
   }
 
   /**
-   * Takes a rewind back, while the thread stands as the rewind left it.
+   * Takes a rewind back, if the thread is still as the rewind left it.
    *
-   * @param options.despiteUndone also if it undid effects: they come back marked as undone, and stay undone
-   * @returns how many rows came back, by kind
-   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND, REWIND_CONFLICT, REWIND_UNFINISHED, THREAD_RUNNING; nothing has changed then
+   * @param options.despiteUndone also if it undid effects: their rows are restored marked as undone, and they stay undone
+   * @returns how many rows were restored, by kind
+   * @throws {TurnsError} INVALID_OPTION, REWIND_NOT_FOUND, REWIND_CONFLICT, REWIND_UNFINISHED, THREAD_RUNNING; then nothing has
+   *   changed
    */
   async takeBack(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
     const checked = checkedOptions(rewindToTakeBack, { rewindId, ...options });
@@ -96,17 +97,18 @@ export class Rewinds {
   }
 
   /**
-   * What a rewind to a task would have to undo, and whether the undos cover it (S3.5).
+   * Reports what a rewind to a task would have to undo, and whether the undos cover it (S3.5).
    *
-   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a task whose checkpoints were pruned
+   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a task whose checkpoints were
+   *   pruned
    */
   async compensationReport(threadId: string, toTask: string, undos?: Undos): Promise<CompensationReport> {
     return compensationReport(this.#parts, { threadId, toTask }, undos);
   }
 
   /**
-   * `saver.rewind` to where a checkpoint was saved, before anything was done on its grounds, for a reason that goes on record. The nodes
-   * that ran from it run again.
+   * Like `saver.rewind`, but to the place where a checkpoint was saved, before any node ran from it. The reason is recorded. The
+   * nodes that ran from the checkpoint run again.
    *
    * @throws {TurnsError} as `saver.rewind`; CHECKPOINT_NOT_FOUND if there is no such checkpoint
    */
@@ -115,7 +117,7 @@ export class Rewinds {
   }
 }
 
-/** Does a rewind, within a span, and tells of it. @internal */
+/** Runs a rewind within a span and reports it. @internal */
 export async function rewound<R extends RewindReport | undefined>(
   { events, space }: RewindParts,
   request: object,

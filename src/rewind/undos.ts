@@ -5,7 +5,10 @@ import type { EffectRow } from "../store/effects";
 import { inDoubtBehind, runningBehind, uncompensated, undoInDoubt } from "./failures";
 import type { CompensationReport, EffectSummary, RewindEffects, UndoVerdict } from "./plan";
 
-/** Effects whose own undos and probes a rewind uses. All others are found by the names of the effects that this process has defined. */
+/**
+ * Effects whose own undos and probes a rewind uses. All others are found by the names of the effects that this process has
+ * defined.
+ */
 export type Undos = readonly DefinedEffect[];
 
 /** An undo in one form. */
@@ -16,16 +19,16 @@ export interface KnownUndo {
   whenInDoubt: boolean;
 }
 
-/** What this process knows of the effects of a name. */
+/** What this process knows about the effects with a name. */
 export interface KnownEffect {
-  /** `false`: there is nothing to undo. Undefined: nothing is said. */
+  /** `false`: there is nothing to undo. Undefined: the definition doesn't say. */
   undo: KnownUndo | false | undefined;
   probe: AnyDefinition["probe"];
 }
 
 export type KnownEffects = (name: string) => KnownEffect | undefined;
 
-/** @throws {TurnsError} INVALID_OPTION for what `defineEffect` didn't make, and for two of one name */
+/** @throws {TurnsError} INVALID_OPTION for a value that `defineEffect` didn't make, and for two with the same name */
 export function checkedUndos(undos: Undos = []): KnownEffects {
   if (!Array.isArray(undos)) throw invalid('Option "undos"', describe(undos));
   const given = new Map<string, AnyDefinition>();
@@ -62,22 +65,22 @@ const invalid = (what: string, found: string): TurnsError =>
     data: { option: "undos" },
   });
 
-/** An effect behind a target, and what is to be done about it. */
+/** An effect after a target, and what to do about it. */
 export interface Found {
   row: EffectRow;
-  /** What undoes it, if that is known and it is to be called. */
+  /** Its undo, if that is known and should be called. */
   undo: KnownUndo | undefined;
   summary: EffectSummary;
-  /** Why a probe could not settle that it is in doubt. */
+  /** Why a probe couldn't settle the doubt. */
   cause: unknown;
 }
 
 const SKIPPED: readonly UndoVerdict[] = ["missing", "unregistered"];
 const REFUSING: readonly UndoVerdict[] = ["in-doubt", "undo-in-doubt", "running"];
-/** Nothing of theirs can be left behind. */
+/** They leave nothing behind that would need an undo. */
 const IRRELEVANT: readonly UndoVerdict[] = ["failed", "inherited"];
 
-/** Newest try first: what came later may build on what came before, wherever in the graph either was. */
+/** Newest try first: a later effect may build on an earlier one, no matter where in the graph they are. */
 export function lookedThrough(rows: readonly EffectRow[], causes: ReadonlyMap<string, unknown>, known: KnownEffects): Found[] {
   return rows.toSorted((left, right) => lastTry(right) - lastTry(left)).map((row) => found(row, known, causes.get(row.id)));
 }
@@ -107,7 +110,7 @@ function verdictOf(row: EffectRow, status: EffectSummary["status"], effect: Know
   return status === "in-doubt" && !undo.whenInDoubt ? "in-doubt" : "undo";
 }
 
-/** @throws {TurnsError} THREAD_RUNNING, EFFECT_IN_DOUBT, EFFECT_UNCOMPENSATED; nothing has happened then */
+/** @throws {TurnsError} THREAD_RUNNING, EFFECT_IN_DOUBT, EFFECT_UNCOMPENSATED; then nothing has happened */
 export function refuseGaps(threadId: string, effects: readonly Found[], allowUncompensated: boolean): void {
   const first = (verdict: UndoVerdict): Found | undefined => effects.find(({ summary }) => summary.verdict === verdict);
   const running = first("running");

@@ -4,11 +4,11 @@ import type { Assessment } from "./assess";
 import { isAnswer, type Question, questionIds } from "./last-run";
 
 /**
- * Refuses an answer that nobody asked for: LangGraph would keep it, and give it to whoever asks next. At a breakpoint LangGraph takes a
- * Command for "continue", so there it passes.
+ * Refuses an answer to a question that isn't open: LangGraph would keep it and give it to the next question. At a breakpoint
+ * LangGraph takes a Command for "continue", so it passes there.
  *
- * @param config LangGraph's, of the call
- * @throws {TurnsError} UNKNOWN_INTERRUPT with what waits, and the call that answers it
+ * @param config the call's LangGraph config
+ * @throws {TurnsError} UNKNOWN_INTERRUPT naming the open questions and the call that answers them
  */
 export function refuseUnasked(
   threadId: string,
@@ -17,7 +17,7 @@ export function refuseUnasked(
   graph: PregelLike,
   config: Readonly<Record<string, unknown>>,
 ): void {
-  // After a crash in an answered node the outermost graph may not know yet what is asked inside it.
+  // After a crash in an answered node, the outermost graph may not know yet what is asked inside it.
   if (!isAnswer(input) || (run !== undefined && run.answered.length > 0)) return;
   const questions = unfinished === undefined ? [] : unfinished.questions;
   if (questions === undefined) return;
@@ -37,7 +37,7 @@ export function refuseUnasked(
   }
   const known = new Set(questions.map(({ id }) => id));
   const unknown = (questionIds(input) ?? []).filter((id) => !known.has(id));
-  // A question without an id, of an older LangGraph, may be any.
+  // A question of an older LangGraph has no id, so any answer may be for it.
   if (unknown.length === 0 || known.has(undefined)) return;
   const answered = questionIds(input)?.length ?? 0;
   const more = answered > questions.length ? ` These are ${answered} answers, and ${questions.length} waiting.` : "";

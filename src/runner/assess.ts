@@ -17,22 +17,22 @@ import {
 } from "./last-run";
 import { type RunNodes, runNodesOf } from "./run-nodes";
 
-/** The newest checkpoint format that LangGraph has, of those this package was tested with. */
+/** The newest LangGraph checkpoint format that this package was tested with. */
 const NEWEST_FORMAT = 4;
 
-/** How a thread's last run stands, before anything is done about it. */
+/** The state of a thread's last run, before anything is done about it. */
 export interface Assessment {
   nodes: RunNodes;
   /** Undefined if nothing has run. */
   run: LastRun | undefined;
   unfinished: Unfinished | undefined;
-  /** How the graph differs from what the run was recorded with; undefined if nothing is known of that. */
+  /** How the graph differs from the one the run was recorded with; undefined if that isn't known. */
   difference: GraphDifference | undefined;
-  /** In words, why a resume must not simply go on; empty if it may. */
+  /** In words, why a resume must not simply continue; empty if it may. */
   drift: readonly string[];
-  /** In words, what would be drift but for `accept`; empty if the run is over. */
+  /** In words, what `accept` keeps from being drift; empty if the run is finished. */
   accepted: readonly string[];
-  /** What speaks against going on. The most serious one. */
+  /** The most serious reason not to continue. */
   obstacle: TurnsError | undefined;
 }
 
@@ -40,13 +40,13 @@ export interface AssessParts {
   saver: TurnSaver;
   graph: PregelLike;
   graphId: string | undefined;
-  /** Completed nodes that are built on although they changed, by name or path. */
+  /** Completed nodes, by name or path, whose results are used although the nodes changed. */
   accept: readonly string[];
 }
 
 /**
- * Looks at a thread as a resume does (S3.2, S4.2, S4.3): is there anything, can it be read, is it of this graph, did the graph change.
- * It changes nothing, and throws only what the database itself throws.
+ * Examines a thread as a resume does (S3.2, S4.2, S4.3): is there anything to resume, can it be read, does it belong to this
+ * graph, did the graph change. It changes nothing and throws only what the database throws.
  */
 export async function assess({ saver, graph, graphId, accept }: AssessParts, threadId: string): Promise<Assessment> {
   const run = await lastRunOf(saver, threadId);
@@ -63,14 +63,14 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
     if (!isUnreadable(error)) throw error;
     return { ...none, obstacle: error };
   }
-  // A run that was given no graph id has the thread's.
+  // A run without a graph id has the thread's id.
   const recorded = run?.graphId === threadId ? undefined : run?.graphId;
   if (graphId !== undefined && recorded !== undefined && recorded !== graphId) {
     const obstacle = wrongGraph(threadId, `its graph id is ${describe(recorded)}, and this one's is ${describe(graphId)}`);
     return { ...none, obstacle };
   }
   const difference = await driftOf(saver, graph, threadId, nodes);
-  // One that says it is the same graph has changed as a whole.
+  // If the caller says it is the same graph, the graph changed as a whole.
   if (difference?.sameGraph === false && (graphId === undefined || graphId !== recorded)) {
     const obstacle = wrongGraph(threadId, "none of its nodes is in this one");
     return { ...none, difference, obstacle };
@@ -78,10 +78,10 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
   const gone = goneOf(graph, nodes, run?.branch[0], due);
   const open = difference && accepting(difference, accept);
   const drift = [...(open?.drifted === true ? differenceInWords(open) : []), ...gone];
-  // What is due in nodes that are gone, LangGraph takes for finished.
+  // LangGraph takes due work in removed nodes for finished.
   const unfinished =
     gone.length > 0 ? { nodes: due, waits: false, questions: undefined } : await unfinishedOf(saver, graph, threadId);
-  // What is over does not build on anything any more.
+  // A finished run builds on nothing any more.
   const isOver = unfinished === undefined;
   const changed = open?.changed.map(({ node }) => node) ?? [];
   const obstacle = drift.length > 0 && !isOver ? await graphChanged({ saver, threadId, run, drift, changed }) : undefined;
@@ -90,7 +90,7 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
   return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, accepted, obstacle };
 }
 
-/** Nodes that are to run from the newest checkpoint on, and are not in the graph any more. */
+/** Nodes that are due from the newest checkpoint but were removed from the graph. */
 function goneOf(
   graph: PregelLike,
   { failed, inFlight, waiting }: RunNodes,
@@ -123,7 +123,7 @@ interface Changed {
   changed: readonly string[];
 }
 
-/** Says what changed, what starting again would repeat, and the ways on with their calls. */
+/** Says what changed, what a restart would repeat, and which calls continue from here. */
 async function graphChanged({ saver, threadId, run, drift, changed }: Changed): Promise<TurnsError> {
   const did = await effectsOfRun(saver, threadId, run);
   const effects = [...did.done, ...did.open.map(({ name, label, key }) => ({ name, label, key }))];
@@ -141,7 +141,7 @@ async function graphChanged({ saver, threadId, run, drift, changed }: Changed): 
   });
 }
 
-/** Without effects a restart is harmless; with effects, a rewind undoes them first. */
+/** Without effects a restart is harmless. With effects, a rewind undoes them first. */
 async function startAgain(
   saver: TurnSaver,
   threadId: string,
@@ -183,7 +183,7 @@ async function driftOf(
   nodes: RunNodes,
 ): Promise<GraphDifference | undefined> {
   const again = [...nodes.failed, ...nodes.inFlight, ...nodes.waiting];
-  // Of a run in which nothing ended, what began tells at least which graph it was.
+  // If nothing completed, the nodes that started at least tell which graph it was.
   const known = nodes.completed.length > 0 ? nodes.completed : again;
   const turns = known.map(({ turnId: id }) => ({ id }));
   const graphs = await internalsOf(saver).recordedGraphs(threadId, turns);

@@ -8,15 +8,15 @@ import { nearestName } from "../unknown-option";
 import type { Start } from "./restart";
 
 /**
- * Where a run belongs, and LangGraph's own config, which is passed on. A thread, a task and a graph id can be given either way:
+ * Where a run belongs, and LangGraph's own config, which is passed on. You can give the thread, task and graph ids either way:
  * `{ threadId, taskId, graphId }`, or LangGraph's `{ configurable: { thread_id, task_id, graph_id } }`.
  */
 export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraphConfig<G>, "configurable"> & {
-  /** The thread to run. The call is refused if neither this nor `configurable.thread_id` is given. */
-  threadId?: string;
-  /** The user's task that this input belongs to. Not given: the input starts one, named after its checkpoint. */
-  taskId?: string;
-  graphId?: string;
+  /** The thread to run. Required, unless you give `configurable.thread_id`. */
+  threadId?: string | undefined;
+  /** The user's task that this input belongs to. Without it, the input starts a task named after its checkpoint. */
+  taskId?: string | undefined;
+  graphId?: string | undefined;
   /** Overrides the runner's `onUnfinished` for this call. */
   onUnfinished?: GraphRunnerOptions["onUnfinished"];
   /** Overrides the runner's `drift` for this call. */
@@ -26,16 +26,19 @@ export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraph
 
 export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOptions<G>, "onUnfinished"> & {
   /**
-   * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Not given: the run continues where it stopped. After a
-   * crash the question on record may have been answered already. Then the run continues without the command, and a warning says so.
-   * An answer to a question that nobody asked is refused; `status()` says which questions are open.
+   * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Without it, the run continues where it stopped.
+   *
+   * After a crash, the question on record may have been answered already. Then the run continues without the command, and a
+   * warning says so. An answer to a question that isn't open is refused; `status()` lists the open ones.
    */
   command?: Answer;
-  /** What to start with if there is nothing to resume, or if the run has to start again and its own input is not wanted or not readable. */
+  /**
+   * The input to start with if there's nothing to resume, or if the run starts again and its own input is unwanted or unreadable.
+   */
   input?: GraphInput<G>;
 };
 
-/** A call of the runner, checked: who is meant, and LangGraph's config without these names. */
+/** A checked call of the runner: its ids, and LangGraph's config without them. */
 export interface RunCall {
   threadId: string;
   taskId: string | undefined;
@@ -50,7 +53,7 @@ const NAMES = { threadId: "thread_id", taskId: "task_id", graphId: "graph_id" } 
 const POLICIES = () => z.object({ onUnfinished: onUnfinished().optional(), drift: drift().optional() });
 const OWN: readonly string[] = [...Object.keys(NAMES), "onUnfinished", "drift"];
 const OWN_OF_RESUME: readonly string[] = [...OWN, "command", "input"];
-/** What LangGraph's config has, so that nothing of it is taken for a misspelt option of ours. */
+/** Keys of LangGraph's config, so that none of them is taken for a misspelt option of ours. */
 const LANGGRAPHS: ReadonlySet<string> = new Set(
   (
     "cache callbacks checkpointDuring configurable context control debug durability encoding inputKeys interrupt interruptAfter " +
@@ -60,9 +63,9 @@ const LANGGRAPHS: ReadonlySet<string> = new Set(
 );
 
 /**
- * @param doing what the call is, as it stands in an error: `runner.invoke`
- * @throws {TurnsError} INVALID_CONFIG without a thread id, for an id that is none, and if both forms contradict each other; INVALID_OPTION
- *   for a misspelt option, and for a policy that is none: it must not stand for another one
+ * @param doing the call's name in error messages: `runner.invoke`
+ * @throws {TurnsError} INVALID_CONFIG for a missing or invalid thread id, and if the two forms contradict each other;
+ *   INVALID_OPTION for a misspelt option, and for an invalid policy, which must not be replaced by another one
  */
 export function checkedCall(options: unknown, doing: string): RunCall {
   const given = isRecord(options) ? options : {};
@@ -79,7 +82,7 @@ export function checkedCall(options: unknown, doing: string): RunCall {
   };
 }
 
-/** The id that a call names, one way or the other. */
+/** The id that a call gives in either form. */
 function one(
   name: keyof typeof NAMES,
   given: Record<string, unknown>,
@@ -123,7 +126,7 @@ const noId = (key: string, found: unknown, doing: string): TurnsError =>
     data: { key },
   });
 
-/** LangGraph ignores what it doesn't know, so a misspelt name would be lost without a word. */
+/** LangGraph ignores unknown keys, so a misspelt name would be dropped silently. */
 function refuseMisspelt(given: Record<string, unknown>, own: readonly string[], doing: string): void {
   for (const name of Object.keys(given)) {
     if (own.includes(name) || LANGGRAPHS.has(name)) continue;
@@ -140,7 +143,8 @@ function refuseMisspelt(given: Record<string, unknown>, own: readonly string[], 
 /** LangGraph's config for a run of the call. */
 export function configOf({ threadId, taskId, graphId, config }: RunCall, start: Start, ownGraphId: string | undefined): object {
   const graph = graphId ?? ownGraphId;
-  const names = { ...(taskId === undefined ? {} : { task_id: taskId }), ...(graph === undefined ? {} : { graph_id: graph }) };
+  const task = taskId ?? start.taskId;
+  const names = { ...(task === undefined ? {} : { task_id: task }), ...(graph === undefined ? {} : { graph_id: graph }) };
   const from = start.checkpointId === undefined ? {} : { checkpoint_id: start.checkpointId };
   return { ...config, configurable: { ...config.configurable, ...names, ...from, thread_id: threadId } };
 }

@@ -13,14 +13,14 @@ export interface RunnableGraph {
   stream(input: never, config?: never): Promise<unknown>;
 }
 
-/** What the graph takes as input: its own input, a Command, or null. */
+/** What the graph takes as input: its own input type, a Command, or null. */
 export type GraphInput<G extends RunnableGraph> = G["invoke"] extends (input: infer Input, ...rest: never) => unknown
   ? [Input] extends [never]
     ? unknown
     : Input
   : never;
 
-/** What the graph's `invoke` gives. */
+/** What the graph's `invoke` returns. */
 export type Result<G extends RunnableGraph> = Awaited<ReturnType<G["invoke"]>>;
 
 type ConfigOf<Call> = Call extends (input: never, config?: infer Config) => unknown
@@ -29,10 +29,10 @@ type ConfigOf<Call> = Call extends (input: never, config?: infer Config) => unkn
     : NonNullable<Config>
   : object;
 
-/** Everything that the graph's own `invoke` and `stream` take as config. */
+/** All config that the graph's own `invoke` and `stream` take. */
 export type LangGraphConfig<G extends RunnableGraph> = ConfigOf<G["invoke"]> & ConfigOf<G["stream"]>;
 
-/** A Command that answers what a run asked. */
+/** A Command that answers a question of the run. */
 export type Answer = CommandInstance<unknown, Record<string, unknown>, string>;
 
 interface StreamTypes {
@@ -44,8 +44,8 @@ interface StreamTypes {
 }
 
 /**
- * What LangGraph's `StreamOutputMap` is made of, for a graph. A compiled state graph names its types itself; a functional entrypoint is a
- * plain Pregel; an agent has them in the graph it carries.
+ * The type parameters of LangGraph's `StreamOutputMap` for a graph. A compiled state graph declares its types; a functional
+ * entrypoint is a plain Pregel; an agent's are those of its graph.
  */
 type StreamTypesOf<G> =
   G extends CompiledStateGraph<infer _S, infer _U, infer N, infer _I, infer _O, infer _C, infer R, infer _Q, infer W, infer _T>
@@ -56,7 +56,7 @@ type StreamTypesOf<G> =
         ? StreamTypesOf<Inner>
         : never;
 
-/** A chunk of the graph's stream, as LangGraph types it for the mode or modes, with or without subgraphs. */
+/** A chunk of the graph's stream, typed as LangGraph does for the mode or modes, with or without subgraphs. */
 export type StreamChunk<
   G extends RunnableGraph,
   Mode extends StreamMode | StreamMode[] | undefined,

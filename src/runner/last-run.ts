@@ -8,13 +8,13 @@ import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
 
 /**
- * The run that a thread's newest checkpoint is of. Not only input begins one: so does an update, or a fork, that makes nodes due where
- * none were. What was finished before it is another run, which a restart must not reach back to.
+ * The run that a thread's newest checkpoint belongs to. Besides input, an update or a fork starts a run if it makes nodes due
+ * where none were. Work finished before that belongs to another run, which a restart must not touch.
  */
 export async function lastRunOf(saver: TurnSaver, threadId: string): Promise<LastRun | undefined> {
   const run = await internalsOf(saver).lastRun(threadId);
   for (const { id, parentId, seq, behind } of run?.changes ?? []) {
-    // Nothing due, or nobody can tell: a mere change of what there is.
+    // Nothing is due, or that can't be known: only the state changed.
     if ((await isDue(saver, threadId, id)) !== true) continue;
     if (parentId !== undefined && (await isDue(saver, threadId, parentId)) !== false) continue;
     return { ...(run as LastRun), inputId: id, sinceSeq: seq, branch: (run as LastRun).branch.slice(0, behind) };
@@ -22,14 +22,14 @@ export async function lastRunOf(saver: TurnSaver, threadId: string): Promise<Las
   return run;
 }
 
-/** Whether node tasks are to come next; undefined if the checkpoint is gone, or cannot be read. */
+/** Whether node tasks come next; undefined if the checkpoint is gone or unreadable. */
 async function isDue(saver: TurnSaver, threadId: string, checkpointId: string): Promise<boolean | undefined> {
   const found = await readTuple(saver, threadId, checkpointId);
   if (found === undefined || found === UNREADABLE) return undefined;
   return plannedTasks("", found.checkpoint, found.metadata ?? { source: "loop", step: 0, parents: {} }).length > 0;
 }
 
-/** What a checkpoint that cannot be read is refused with. */
+/** Whether an error means that a checkpoint can't be read. */
 export function isUnreadable(error: unknown): error is TurnsError {
   return (["CHECKPOINT_CORRUPTED", "UNDECODABLE_VALUE", "CHECKPOINT_UNREADABLE"] as const).some((code) =>
     TurnsError.is(error, code),
@@ -38,7 +38,7 @@ export function isUnreadable(error: unknown): error is TurnsError {
 
 export const UNREADABLE = Symbol("unreadable");
 
-/** A checkpoint of the outermost graph; without an id the newest. */
+/** A checkpoint of the outermost graph; without an id, the newest. */
 export async function readTuple(
   saver: TurnSaver,
   threadId: string,
@@ -52,10 +52,10 @@ export async function readTuple(
   }
 }
 
-/** What a run that starts again would repeat. */
+/** The effects that a restart would repeat. */
 export interface EffectsOfRun {
   done: readonly Pick<Effect, "name" | "label" | "key">[];
-  /** Those that nobody knows the outcome of. */
+  /** Those with an unknown outcome. */
   open: readonly Effect[];
 }
 
@@ -76,7 +76,7 @@ export function effectList(effects: EffectsOfRun["done"]): string {
   return effects.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ");
 }
 
-/** What a node asked with `interrupt()`, as the outermost graph sees it. */
+/** A question that a node asked with `interrupt()`, as the outermost graph sees it. */
 export interface Question {
   /** Undefined only for questions of an older LangGraph. */
   id: string | undefined;
@@ -86,13 +86,13 @@ export interface Question {
   nodeTaskId: string;
 }
 
-/** What stands between a thread and new input. */
+/** Unfinished work that keeps a thread from taking new input. */
 export interface Unfinished {
-  /** Nodes that are due, or wait for an answer. */
+  /** Nodes that are due or wait for an answer. */
   nodes: readonly string[];
   /** Whether only a person's answer can finish it. */
   waits: boolean;
-  /** Those that are open; undefined if nobody can tell. */
+  /** The open questions; undefined if they aren't known. */
   questions: readonly Question[] | undefined;
 }
 
@@ -106,8 +106,8 @@ interface Interrupt {
 }
 
 /**
- * `next` alone does not tell: it is empty after a crash between a step's writes and its checkpoint, and while a resume value is
- * pending (internals, F4). Writes that no checkpoint has taken up yet are work too.
+ * `next` alone isn't enough. It is empty after a crash between a step's writes and its checkpoint, and while a resume value is
+ * pending (internals, F4). Writes that no checkpoint contains yet are unfinished work too.
  */
 export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId: string): Promise<Unfinished | undefined> {
   const config = { configurable: { thread_id: threadId } };
@@ -118,7 +118,7 @@ export async function unfinishedOf(saver: TurnSaver, graph: PregelLike, threadId
   const results = pending.filter(([, channel]) => !Object.hasOwn(WRITES_IDX_MAP, channel));
   if (state.next.length === 0 && results.length === 0 && !pending.some(([, channel]) => channel === RESUME)) return undefined;
   const due = state.tasks.filter((task) => state.next.includes(task.name));
-  // A task that has written its result keeps the question that it asked on its way.
+  // A task that has written its result still carries the question it asked before.
   const ended = new Set(results.map(([taskId]) => taskId));
   const questions = state.tasks
     .filter(({ id }) => !ended.has(id))
@@ -145,7 +145,7 @@ export function unfinishedWork(threadId: string, { nodes, waits }: Unfinished): 
   });
 }
 
-/** `null` and a Command that answers an interrupt go on with what there is. */
+/** `null`, or a Command that answers an interrupt: both continue what is there. */
 export function isResume(input: unknown): boolean {
   return input === null || input === undefined || isAnswer(input);
 }
@@ -156,7 +156,7 @@ export function isAnswer(input: unknown): input is { resume: unknown } {
 }
 
 /**
- * Whether a Command answers a question again.
+ * Whether a Command answers a question a second time.
  *
  * @param answered {@link LastRun.answered}
  */
@@ -167,7 +167,9 @@ export function repeats(input: unknown, answered: readonly string[]): boolean {
   return ids === undefined || answered.some((id) => ids.includes(id) || id.includes("-"));
 }
 
-/** The questions that an answer is for; undefined for an answer to whoever asks. LangGraph tells them apart by the same look. */
+/**
+ * The questions that an answer is for; undefined for an answer to any question. LangGraph tells the two apart in the same way.
+ */
 export function questionIds({ resume }: { resume: unknown }): string[] | undefined {
   const ids = typeof resume === "object" && resume !== null ? Object.keys(resume) : [];
   return ids.length > 0 && ids.every((id) => /^[0-9a-f]{32}$/.test(id)) ? ids : undefined;

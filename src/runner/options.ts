@@ -8,13 +8,16 @@ import { checkedUndos, type Undos } from "../rewind/undos";
 import type { AttachOptions } from "../turns/attach";
 
 /**
- * What a {@link GraphRunner} is told of a node, by its name or its path (`sub|a`). A node of a graph that a node calls by itself goes by its
- * path, since the graph doesn't show it.
+ * Settings of one node of a {@link GraphRunner}, by the node's name or path (`sub|a`). A node of a graph that another node calls
+ * by itself needs its path, since the graph doesn't show it.
  */
 export interface NodeOptions extends GateDefaults {
-  /** It may run again after a crash without a warning (S2.9). */
+  /** The node may run again after a crash without a warning (S2.9). */
   idempotent?: boolean | undefined;
-  /** With a version label the node's code counts as changed when the label does, and not when its source does; see docs/drift.md. */
+  /**
+   * A version label. With one, the node's code counts as changed when the label changes, not when its source does; see
+   * docs/drift.md.
+   */
   version?: string | undefined;
   /** The node's confidence gate (S3.4); see docs/drift.md. */
   validate?: Validator | undefined;
@@ -22,39 +25,44 @@ export interface NodeOptions extends GateDefaults {
 
 export interface GraphRunnerOptions {
   /**
-   * What happens to new input on a thread whose last run is unfinished. `"refuse"` (default) with UNFINISHED_WORK; `"finish"` resumes
-   * it first, and refuses if it then waits for a person: right for most chats; `"abandon"` lets the new input replace it, as LangGraph does
-   * by itself. See docs/runner.md.
+   * What happens to new input while the thread's last run is unfinished. See docs/runner.md.
+   * - `"refuse"` (default): UNFINISHED_WORK.
+   * - `"finish"`: resumes the last run first, and refuses if it then waits for a person. Right for most chats.
+   * - `"abandon"`: the new input replaces the unfinished work, as in LangGraph by itself.
    */
   onUnfinished?: "refuse" | "finish" | "abandon";
   nodes?: Readonly<Record<string, NodeOptions>>;
-  /** Version label of the state: with one, a reducer counts as changed when the label does, and not when its source does. */
+  /** Version label of the state. With one, a reducer counts as changed when the label changes, not when its source does. */
   stateVersion?: string;
-  /** What goes for the gates of all nodes that have one and do not say otherwise. */
+  /** Defaults for the gates of all nodes that have one. */
   gates?: GateDefaults;
   /**
-   * Defined effects whose own undos and probes rewinds of this runner use. All others are found by their names, so this is needed only for
-   * effects that a function makes, e.g. for each tenant; see docs/rewind.md.
+   * Defined effects whose own undos and probes this runner's rewinds use. All others are found by name. So you need this only for
+   * effects that a function creates, e.g. one for each tenant; see docs/rewind.md.
    */
   undos?: Undos;
   /**
-   * What a resume does when completed nodes, or the state, changed since (S4.2, S4.3). By default a run that did effects is refused with
-   * GRAPH_CHANGED, and one that did none restarts (S8.4).
-   * - `"restart"`: warns and starts the run again from its input, as a new branch of the thread's history. Its effects happen again.
+   * What a resume does when completed nodes, or the state, have changed (S4.2, S4.3). Default: a run that did effects is refused
+   * with GRAPH_CHANGED, and one that did none restarts (S8.4).
+   * - `"restart"`: warns and starts the run again from its input, as a new branch of the thread's history. Its effects happen
+   *   again.
    * - `"refuse"`: GRAPH_CHANGED.
    * - `"continue"`: warns and builds on what the completed nodes did.
    * - `{ accept: ["fetch"] }`: accepts what these completed nodes did, by name or path; any other change follows the default.
    */
   drift?: "restart" | "refuse" | "continue" | { accept: readonly string[] };
-  /** What a resume does when the thread's newest checkpoint can't be read. Default: as for `drift`, by what the run did. */
+  /**
+   * What a resume does when the thread's newest checkpoint can't be read. Default: like `drift`, it depends on whether the run
+   * did effects.
+   */
   onCorrupted?: "restart" | "refuse";
-  /** The graph's id; a thread that another graph ran on is refused with WRONG_GRAPH. Default: the thread's id. */
-  graphId?: string;
-  /** Keeps a CHECKPOINT.md up to date while a run works: its path, or what makes one of the thread's id. */
-  checkpointFile?: string | ((threadId: string) => string);
+  /** The graph's id. A thread that another graph ran on is refused with WRONG_GRAPH. Default: the thread's id. */
+  graphId?: string | undefined;
+  /** Keeps a CHECKPOINT.md up to date during runs: its path, or a function from the thread's id to the path. */
+  checkpointFile?: string | ((threadId: string) => string) | undefined;
 }
 
-/** What a call of the runner may say too. */
+/** Also an option of single calls. */
 export const onUnfinished = () => z.enum(["refuse", "finish", "abandon"]);
 export const drift = () =>
   z.union([z.enum(["restart", "refuse", "continue"]), z.strictObject({ accept: z.array(z.string()) })], {
@@ -73,7 +81,7 @@ const schema = () =>
             version: z.string().optional(),
             validate: validatorSchema().optional(),
           })
-          // Otherwise a gate that was meant would let everything through.
+          // Gate settings without a validator would let everything through.
           .refine(
             (node) => node.validate !== undefined || Object.keys(gateDefaultFields()).every((key) => !Object.hasOwn(node, key)),
             { path: ["validate"], error: "must be a function, as the node has settings of a gate" },
@@ -81,9 +89,9 @@ const schema = () =>
       )
       .default({}),
     stateVersion: z.string().optional(),
-    // Checked where the gates are made, which names what is wrong.
+    // Checked where the gates are made, which names the invalid setting.
     gates: z.custom<GateDefaults>(() => true).optional(),
-    // Checked by `checkedUndos`, which names what is wrong.
+    // Checked by `checkedUndos`, which names the invalid value.
     undos: z.custom<Undos>(() => true).optional(),
     drift: drift().optional(),
     onCorrupted: z.enum(["restart", "refuse"]).optional(),
@@ -112,7 +120,7 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
     if (version !== undefined) versions[name] = version;
     if (validate !== undefined) (gated as Record<string, unknown>)[name] = { ...gate, validate };
   }
-  // What is not said leaves alone what another runner of the same graph has said.
+  // Options that aren't given leave the settings of another runner of the same graph alone.
   return {
     versions: Object.keys(versions).length === 0 ? undefined : versions,
     stateVersion,
@@ -123,11 +131,11 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
 const NAMES_MAX = 30;
 
 /**
- * Refuses names of nodes that the graph can't have. What it doesn't show may exist all the same: tasks of a functional entrypoint, and
+ * Refuses node names that the graph can't have. Some nodes aren't visible but may exist: tasks of a functional entrypoint, and
  * nodes of a graph that a node calls by itself. The latter are named by their path, which begins with that node (`tools|search`).
  *
  * @param names by name or path, as the option `nodes` takes them
- * @throws {TurnsError} INVALID_OPTION with the nearest name and those that there are
+ * @throws {TurnsError} INVALID_OPTION with the nearest name and the valid ones
  */
 export function refuseUnknownNodes(graph: object, names: readonly string[]): void {
   if (names.length === 0 || !("builder" in graph)) return;

@@ -7,8 +7,9 @@ import type { Turn } from "../turns/turn";
 import type { NodeOptions } from "./options";
 
 /**
- * Warns, once for each node, of what runs again although a process stopped while it was running: what it did outside effects may happen
- * twice. A node that is a graph by itself does nothing outside of its nodes, so it gives no warning; nor does one declared idempotent.
+ * Warns once per node about nodes that run again because the process stopped while they were running: anything they did outside
+ * effects may happen twice. There's no warning for a node that is itself a graph, because it does nothing outside its own nodes,
+ * or for a node declared idempotent.
  */
 export async function warnOfRepeats(
   saver: TurnSaver,
@@ -35,7 +36,10 @@ export async function warnOfRepeats(
   }
 }
 
-/** Whether a node is nothing but a compiled graph. What the graph doesn't show, a graph that a node calls by itself, isn't known to be one. */
+/**
+ * Whether a node is nothing but a compiled graph. False for a graph that a node calls by itself, which the outer graph doesn't
+ * show.
+ */
 function isGraph(graph: PregelLike, path: string): boolean {
   let graphs: readonly PregelLike[] = [graph];
   let isOne = false;

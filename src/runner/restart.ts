@@ -10,17 +10,19 @@ import { effectList, type EffectsOfRun, readTuple, UNREADABLE } from "./last-run
 
 export interface Start {
   input: unknown;
-  /** The checkpoint to go on from, if it is not the newest one. */
+  /** The checkpoint to continue from, if it isn't the newest one. */
   checkpointId: string | undefined;
+  /** The task that the run belongs to if the caller names none. Default: LangGraph's and the saver's own rules. */
+  taskId?: string | undefined;
 }
 
 /**
- * Begins a run anew, as a new branch of the thread's history: nothing is deleted, and the old branch can still be read by the ids of its
- * checkpoints.
+ * Starts a run again as a new branch of the thread's history. Nothing is deleted, and you can still read the old branch by its
+ * checkpoint ids.
  *
- * @param inputId the checkpoint that brought the run's input, from which LangGraph runs on without regard to what was done since
- * @param input another input instead; it goes to the state before the run, or to an empty one if that cannot be read
- * @returns undefined if neither is there
+ * @param inputId the checkpoint that brought the run's input; LangGraph runs on from it, ignoring what was done since
+ * @param input another input to use instead; it goes to the state before the run, or to an empty one if that can't be read
+ * @returns undefined if there's neither
  */
 export async function restarted(
   { saver, graph }: Pick<AssessParts, "saver" | "graph">,
@@ -33,12 +35,12 @@ export async function restarted(
   if (!isGiven && begun === undefined) return undefined;
   const before = begun?.parentConfig?.configurable?.["checkpoint_id"] as string | undefined;
   const from = isGiven ? await readable(saver, threadId, before) : begun;
-  // LangGraph reads the newest checkpoint too, wherever it goes on from.
+  // LangGraph also reads the newest checkpoint, no matter which one it continues from.
   if (from === undefined || (await readTuple(saver, threadId)) === UNREADABLE) await putHead({ saver, graph }, threadId, from);
   return { input: isGiven ? input : null, checkpointId: isGiven ? from && before : inputId };
 }
 
-/** A copy of a checkpoint, or an empty one, becomes the thread's newest. */
+/** Makes a copy of a checkpoint, or an empty one, the thread's newest. */
 async function putHead(
   { saver, graph }: Pick<AssessParts, "saver" | "graph">,
   threadId: string,
@@ -64,7 +66,7 @@ async function readable(
   return found === UNREADABLE ? undefined : found;
 }
 
-/** What a checkpoint that can't be read is refused with when its run did effects: starting again would repeat them (S8.4). */
+/** Refuses an unreadable checkpoint when its run did effects: a restart would repeat them (S8.4). */
 export function unreadableAfterEffects(threadId: string, obstacle: TurnsError, { done, open }: EffectsOfRun): TurnsError {
   const effects = [...done, ...open.map(({ name, label, key }) => ({ name, label, key }))];
   return new TurnsError(obstacle.code, {
@@ -75,7 +77,7 @@ export function unreadableAfterEffects(threadId: string, obstacle: TurnsError, {
   });
 }
 
-/** On a new branch an effect has another key: nobody would find out that it is the same deed, not even a probe. */
+/** On a new branch an effect gets another key, so not even a probe could tell that it is the same side effect. */
 export function restartInDoubt(threadId: string, open: readonly Effect[], obstacle: TurnsError): TurnsError {
   const [first] = open as readonly [Effect, ...Effect[]];
   const effects = open.map(({ id: effectId, name, label, key, nodeName, status }) => {
@@ -98,18 +100,18 @@ export function inWords(done: EffectsOfRun["done"]): string {
 /** What a gate's VALIDATION_FAILED says about itself. */
 type FailedGate = Parameters<typeof validationFailed>[0] & Pick<Gate, "maxRollbacks"> & Pick<Validation, "confidence">;
 
-/** @returns undefined for an error that is no gate's, or of one that is not to roll back */
+/** @returns undefined unless the error is from a gate that asks for a rollback */
 export function rollbackAsked(error: unknown): FailedGate | undefined {
   if (!TurnsError.is(error, "VALIDATION_FAILED") || error.data["onFailure"] !== "rollback") return undefined;
   return error.data as unknown as FailedGate;
 }
 
 /**
- * Goes back to the checkpoint that the node started from, its effects undone (S3.4). How often is counted in the database, by node task,
- * whose id stays the same: a run that crashes in between does not roll back for ever.
+ * Rewinds to the checkpoint that the node started from and undoes its effects (S3.4). Rollbacks are counted in the database by
+ * node task, whose id stays the same. So a run that crashes in between doesn't roll back forever.
  *
- * @returns whether it did; false if the node has been rolled back as often as it may, or nobody knows where it started
- * @throws {TurnsError} what the rewind is refused with, EFFECT_UNCOMPENSATED and its like; the run then stands where the node failed
+ * @returns whether it rolled back; false if the node has used up its rollbacks, or its start is unknown
+ * @throws {TurnsError} what the rewind is refused with, such as EFFECT_UNCOMPENSATED; the run then stands where the node failed
  */
 export async function rollBack(saver: TurnSaver, undos: Undos | undefined, gate: FailedGate): Promise<boolean> {
   const reason = `gate:${gate.nodeTaskId}`;
@@ -133,8 +135,8 @@ export async function rollBack(saver: TurnSaver, undos: Undos | undefined, gate:
 }
 
 /**
- * The checkpoint that the node started from: its turn knows it, and where turns are not kept, a node of the outermost graph started from
- * the newest.
+ * The checkpoint that the node started from, as its turn says. Without turns, a node of the outermost graph started from the
+ * newest.
  */
 async function startOf(
   saver: TurnSaver,

@@ -7,17 +7,17 @@ import type { Turn } from "../turns/turn";
 /** What is known of the last attempt of a node task. */
 export interface NodeOutcome {
   nodeName: string;
-  /** Its place in the graph: `sub|a`. */
+  /** Its path in the graph: `sub|a`. */
   path: string;
   nodeNs: string;
   nodeTaskId: string;
-  /** The checkpoint that it started from, of its own graph; undefined with durability "exit". */
+  /** The checkpoint of its own graph that it started from; undefined with durability "exit". */
   checkpointId: string | undefined;
   taskId: string;
   attempt: number;
-  /** Undefined while it is at work. */
+  /** Undefined while it is running. */
   status: TurnStatus | undefined;
-  /** When it ended; of one that is in flight, when it began. */
+  /** When it finished or, if it is in flight, when it started. */
   at: Date;
   fingerprint: string | undefined;
   validation: Validation | undefined;
@@ -25,22 +25,22 @@ export interface NodeOutcome {
   turnId: string;
 }
 
-/** The node tasks of a thread's last run, by how they stand. */
+/** The node tasks of a thread's last run, by their state. */
 export interface RunNodes {
-  /** They durably ended: a resume does not run them again. */
+  /** They durably completed: a resume doesn't run them again. */
   completed: NodeOutcome[];
-  /** Those whose last attempt failed, also where an error handler or the node around them has dealt with it. */
+  /** Their last attempt failed, even if an error handler or the node around them dealt with it. */
   failed: NodeOutcome[];
   inFlight: NodeOutcome[];
-  /** They wait for a person's answer, the nodes around them included. */
+  /** They wait for a person's answer; includes the nodes around them. */
   waiting: NodeOutcome[];
-  /** The turns of those that wait. */
+  /** The turns of the waiting nodes. */
   waitingTurns: Turn[];
   /** What the models of the run's nodes reported. */
   tokens: TokenCounts;
 }
 
-/** @param run undefined: nothing has run */
+/** @param run undefined if nothing has run */
 export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRun | undefined): Promise<RunNodes> {
   const tokens = { input: 0, output: 0, cached: 0, reasoning: 0 };
   const nodes: RunNodes = { completed: [], failed: [], inFlight: [], waiting: [], waitingTurns: [], tokens };
@@ -66,17 +66,17 @@ export async function runNodesOf(saver: TurnSaver, threadId: string, run: LastRu
 }
 
 /**
- * The turns of the run's own branch. A run that was begun anew, or forked, has left others of the same time behind; a graph inside a
- * node is of the branch that the node is of.
+ * The turns of the run's own branch. A restarted or forked run has left turns of another branch from the same time. A nested
+ * graph belongs to the same branch as its node.
  */
 async function turnsOf(saver: TurnSaver, threadId: string, { sinceSeq, inputId, branch }: LastRun): Promise<Turn[]> {
   const turns = await saver.turns.list(threadId, { after: Math.max(0, sinceSeq - 1) });
-  // Without its input the branch is not known to its beginning.
+  // Without the run's input, the start of the branch is unknown.
   if (inputId === undefined) return turns;
   const known = new Set(branch);
   const standing = new Map<string, boolean>();
   return turns.filter(({ nodeNs, nodeName, checkpointId }) => {
-    // A graph with a memory of its own has a stable namespace without task id: it is of the node of that name that ran last.
+    // A graph with a memory of its own has a stable namespace without task id. It belongs to the node of that name that ran last.
     if (nodeNs.includes("|")) return standing.get(nodeNs.slice(0, nodeNs.indexOf("|"))) ?? true;
     const isOwn = checkpointId === undefined || known.has(checkpointId);
     standing.set(nodeNs, isOwn).set(nodeName, isOwn);
@@ -102,7 +102,9 @@ export function outcomeOf(turn: Turn): NodeOutcome {
   };
 }
 
-/** Why a node failed: what its gate found, or what it threw, as its Action says; undefined where turns are kept without their content. */
+/**
+ * Why a node failed: what its gate found or what it threw, as its Action says. Undefined where turns are kept without content.
+ */
 async function inspectableError(saver: TurnSaver, turn: Turn): Promise<{ name: string; message: string } | undefined> {
   const refused = turn.validation;
   if (refused?.verdict === "failed") {

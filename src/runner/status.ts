@@ -40,7 +40,7 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
   });
 }
 
-/** Its data, and how it shows itself, which is no data. */
+/** Adds how the status prints itself, without making that part of the data. */
 function forPeople(status: ThreadStatus): ThreadStatus {
   const words = (): string => statusInWords(status);
   return Object.defineProperties(status, {
@@ -49,7 +49,7 @@ function forPeople(status: ThreadStatus): ThreadStatus {
   });
 }
 
-/** The open questions, each with the innermost node that asks, as far as turns tell it. */
+/** The open questions, each with the innermost node that asks, if turns tell it. */
 async function waitingIn(
   saver: TurnSaver,
   { failed, inFlight, waitingTurns }: RunNodes,
@@ -62,7 +62,7 @@ async function waitingIn(
     for (const id of await askedIn(saver, turn)) asking.set(id, turn);
   }
   const answered = run?.answered ?? [];
-  // A node that failed has its answer, and so has one that was running, if it was given any.
+  // A node that failed has its answer, and so does one that was running, if it got one.
   const isOver = ({ id, nodeTaskId }: Question): boolean =>
     (id !== undefined && answered.includes(id)) ||
     failed.some((one) => one.nodeTaskId === nodeTaskId) ||
@@ -77,7 +77,7 @@ async function waitingIn(
   });
 }
 
-/** The ids of what a node asked in a turn; none where turns are kept without their content. */
+/** The ids of the questions that a node asked in a turn. Empty where turns are kept without content. */
 async function askedIn(saver: TurnSaver, turn: Turn): Promise<string[]> {
   try {
     const { interrupts } = (await saver.turns.state(turn)) as { interrupts?: readonly { id?: string }[] };

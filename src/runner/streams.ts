@@ -2,10 +2,10 @@ import type { ReadableStreamDefaultController } from "node:stream/web";
 import { IterableReadableStream } from "@langchain/core/utils/stream";
 
 /**
- * Chunks as LangGraph gives them: to be iterated, or to be handed to a `Response`. Nothing is read before somebody reads, and who stops
- * reading stops the source at once, also while it has nothing to give.
+ * A stream of the chunks as LangGraph returns them: you can iterate it or pass it to a `Response`. Nothing is read before you
+ * read. If you stop, the source is stopped at once, even while it has nothing to deliver.
  *
- * @param stop ends what the chunks come from
+ * @param stop stops the source of the chunks
  */
 export function readable<T>(chunks: AsyncGenerator<T>, stop: () => unknown): IterableReadableStream<T> {
   return new IterableReadableStream<T>(
@@ -24,7 +24,7 @@ export function readable<T>(chunks: AsyncGenerator<T>, stop: () => unknown): Ite
   );
 }
 
-/** Stops a stream of LangGraph's, although somebody else reads it. */
+/** Stops a LangGraph stream, even while somebody else is reading it. */
 export async function stopped(stream: AsyncIterable<unknown> | undefined): Promise<void> {
   await (stream as Partial<AsyncIterator<unknown>> | undefined)?.return?.();
 }

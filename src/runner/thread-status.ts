@@ -6,13 +6,16 @@ import type { NodeOutcome, RunNodes } from "./run-nodes";
 
 /** A question that a node asked with `interrupt()` and that nobody has answered. */
 export interface WaitingInterrupt {
-  /** LangGraph's id of it, by which it is answered: `new Command({ resume: { [id]: answer } })`. Undefined in threads of an older LangGraph. */
+  /**
+   * LangGraph's id of the question. Answer it with `new Command({ resume: { [id]: answer } })`. Undefined in threads of an older
+   * LangGraph.
+   */
   id: string | undefined;
-  /** What the node gave to `interrupt()`. */
+  /** The value that the node passed to `interrupt()`. */
   value: unknown;
   /** The innermost node that asks. */
   nodeName: string;
-  /** Its place in the graph: `sub|ask`. */
+  /** Its path in the graph: `sub|ask`. */
   path: string;
   /** Namespace of the checkpoint that the node started from; empty in the outermost graph. */
   checkpointNs: string;
@@ -22,15 +25,15 @@ export interface WaitingInterrupt {
 }
 
 /**
- * How a thread stands (S4.1), for whoever wants to repair it from outside. `String(status)`, `console.log(status)` and `util.inspect` give
- * five lines for a person to read.
+ * The state of a thread (S4.1), for a person or program that repairs it from outside. `String(status)`, `console.log(status)` and
+ * `util.inspect` print five readable lines.
  */
 export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "inFlight"> {
   threadId: string;
   graphId: string | undefined;
   /** The user's task that the last run belongs to. */
   taskId: string | undefined;
-  /** Whether some live process is running it. */
+  /** Whether a live process is running the thread. */
   running: boolean;
   /** Whether nothing is left to do. */
   finished: boolean;
@@ -40,23 +43,28 @@ export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "i
   waiting: readonly WaitingInterrupt[];
   /** Whether `resume` would continue where the run stopped. */
   resumable: boolean;
-  /** Why not; the codes are those of the errors in docs/errors.md, and `FINISHED`. */
+  /** Why not: a code from docs/errors.md, or `FINISHED`. */
   reason: { code: string; message: string } | undefined;
-  /** What speaks against going on (`changes`, in words), and all that differs; undefined if the graph of the run is not known. */
+  /**
+   * Why the run must not simply continue (`changes`, in words), and all differences. Undefined if the run's graph isn't known.
+   */
   drift: { changes: readonly string[]; report: GraphDifference } | undefined;
-  /** Effects of the last run that somebody has to settle, unless they are retried or probed by themselves. */
+  /** Effects of the last run that somebody has to settle, unless a retry or a probe settles them. */
   inDoubt: readonly Effect[];
   /** What the models of the last run's nodes reported. */
   tokens: TokenCounts;
-  /** Five lines: the thread, how far it is, what it waits for or what was running, how it can be resumed, what it used and left in doubt. */
+  /**
+   * Five lines: the thread, its progress, what it waits for or what was running, how to resume it, and its tokens and effects in
+   * doubt.
+   */
   toString(): string;
 }
 
-/** How many of a kind are named, and how long a line may be. */
+/** How many names of a kind are listed, and how long a line may be. */
 const NAMED_MAX = 5;
 const LINE_MAX = 600;
 
-/** How a thread stands, in five lines. */
+/** The state of a thread, in five lines. */
 export function statusInWords(status: ThreadStatus): string {
   return [first(status), nodes(status), course(status), wayOn(status), effects(status)].map(oneLine).join("\n");
 }
@@ -95,7 +103,7 @@ function course({ waiting, failed, inFlight, running }: ThreadStatus): string {
   return told.length === 0 ? "Waiting: nothing. In flight: nothing." : told.join(". ");
 }
 
-/** The call that gets the thread on. */
+/** The call that continues the thread. */
 function wayOn({ threadId, resumable, waiting, reason }: ThreadStatus): string {
   const thread = JSON.stringify(threadId);
   if (resumable)
@@ -113,7 +121,7 @@ function wayOn({ threadId, resumable, waiting, reason }: ThreadStatus): string {
   }
 }
 
-/** As they stand in the call. */
+/** The answers as they appear in the call. */
 function answers(waiting: ThreadStatus["waiting"]): string {
   const ids = waiting.flatMap(({ id }) => id ?? []);
   if (ids.length < waiting.length) return "answer";
@@ -135,7 +143,7 @@ function effects({ inDoubt, tokens }: ThreadStatus): string {
 const named = (outcomes: readonly NodeOutcome[]): string => list(counted(outcomes.map(({ path }) => quoted(path))));
 const quoted = (text: string): string => JSON.stringify(text);
 
-/** What several have in common is said once: `w (3)`. */
+/** Repeated names become one with a count: `w (3)`. */
 function counted(names: readonly string[]): string[] {
   const counts = new Map<string, number>();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);

@@ -4,10 +4,11 @@ import { fileURLToPath } from "node:url";
 
 /**
  * The program that children run, beside the file that asks for it: `testing-child` in the build, `child.ts` among the sources.
- * Neither the working folder nor a look-up by the package's name leads there reliably. Where the program itself is a text (`node -e`),
- * ES modules see a global `__dirname`, which is no path of theirs: `.`.
+ * Neither the working folder nor a look-up by the package's name reliably leads there. If the program itself is a text
+ * (`node -e`), ES modules see a global `__dirname` that isn't their path: `.`.
  *
- * @param type of the graph's module: ours is to be of the same kind, so that both hold the same copy of LangGraph and of this package
+ * @param type of the graph's module: ours must be of the same kind, so that both use the same copy of LangGraph and of this
+ *   package
  */
 export function childProgram(type: "module" | "commonjs"): string {
   const here = typeof __dirname === "string" && isAbsolute(__dirname) ? __dirname : dirname(fileURLToPath(import.meta.url));

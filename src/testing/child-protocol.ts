@@ -2,7 +2,7 @@ import type { Failpoint, FailpointDetails } from "../failpoints";
 import type { Effect } from "../effects/types";
 import type { CheckedMatch } from "./failpoint-actions";
 
-/** What a child is asked, in a file of its folder. */
+/** The request to a child, in a file of its folder. */
 export interface ChildRequest {
   /** File URL of the graph's module. */
   module: string;
@@ -15,12 +15,12 @@ export interface ChildRequest {
   kill: CheckedMatch | undefined;
 }
 
-/** A failpoint that was reached, in the order in which they were. */
+/** A failpoint that was reached; a list of them is in order. */
 export interface ReachedPoint extends FailpointDetails {
   point: Failpoint;
 }
 
-/** What an error was, told from one process to another. */
+/** An error, as passed from one process to another. */
 export interface ToldError {
   name: string;
   message: string;
@@ -31,7 +31,7 @@ export interface ToldError {
 /** What the journals of all threads of a file say. */
 export interface Snapshot {
   thoughts: readonly { nodeTaskId: string; node: string }[];
-  /** Of which LangGraph will run none again. */
+  /** Tasks that LangGraph won't run again. */
   durable: readonly { nodeTaskId: string; node: string }[];
   effects: readonly KnownEffect[];
   rewinds: number;
@@ -50,7 +50,7 @@ export type ChildAnswer =
       result: unknown;
       final: unknown;
       error: ToldError | undefined;
-      /** Before it did anything, and at its end. */
+      /** Before the child did anything, and when it finished. */
       before: Snapshot;
       after: Snapshot;
     };
@@ -59,7 +59,7 @@ export const REQUEST_FILE = "request.json";
 export const POINTS_FILE = "points.jsonl";
 export const ANSWER_FILE = "answer.json";
 
-/** What cannot be told is told as text. */
+/** Values that can't be passed on become text. */
 export function toldError(error: unknown): ToldError {
   if (!(error instanceof Error)) return { name: "Error", message: String(error) };
   const { name, message, stack, code } = error as Error & { code?: unknown };

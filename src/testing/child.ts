@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, writeFileSync, writeSync, openSync } from "node:fs";
 import { join } from "node:path";
-// By its name, so that a graph's module and this program hold the same copy of it: in CommonJS each entry carries its own.
+// Imported by name, so that a graph's module and this program use the same copy of it: in CommonJS each entry carries its own.
 import { TurnSaver } from "langgraph-checkpoint-turns";
 import { encode } from "../codec";
 import { setFailpointHandler } from "../failpoints";
@@ -19,7 +19,10 @@ import { Ledger } from "./ledger";
 import { loadedModule, play } from "./play";
 import { setClockOffset } from "./clocks";
 
-/** The program that {@link runUntilKilled} starts: `child <folder>`. It is asked, notes the failpoints it reaches, and answers there. */
+/**
+ * The program that {@link runUntilKilled} starts: `child <folder>`. It reads its request there, notes the failpoints it reaches,
+ * and writes its answer.
+ */
 const [folder = ""] = process.argv.slice(2);
 const request = JSON.parse(readFileSync(join(folder, REQUEST_FILE), "utf8")) as ChildRequest;
 
@@ -35,7 +38,7 @@ function listen(): void {
   setFailpointHandler((point, given) => {
     const details = withNode(given, names);
     const reached: ReachedPoint = { point, ...details };
-    // Written through to the system at once: what a killed process has written stays.
+    // Written to the operating system at once, so it survives when the process is killed.
     writeSync(points, `${JSON.stringify(reached)}\n`);
     die?.(point, details);
   });
@@ -72,7 +75,7 @@ async function main(): Promise<void> {
 }
 
 main().then(
-  // Timers and connections of the graph's own must not keep it alive.
+  // The graph's own timers and connections must not keep the process alive.
   () => process.exit(0),
   (error: unknown) => {
     process.stderr.write(`${toldError(error).stack ?? String(error)}\n`);

@@ -1,6 +1,6 @@
 import { describe, TurnsError } from "../errors";
 
-/** A clock that stands still until it is told otherwise: `TurnSaver.fromPath(path, { clock: fake.clock })`. */
+/** A clock that stands still until you change it: `TurnSaver.fromPath(path, { clock: fake.clock })`. */
 export class FakeClock {
   #now: number;
 
@@ -12,7 +12,12 @@ export class FakeClock {
   /** For the option `clock`. A new Date each time. */
   readonly clock = (): Date => new Date(this.#now);
 
-  /** @param ms how far, in milliseconds; not back @throws {TurnsError} INVALID_OPTION, and the clock stays as it is */
+  /**
+   * Moves the clock forward.
+   *
+   * @param ms how far, in milliseconds; not negative
+   * @throws {TurnsError} INVALID_OPTION; the clock then stays as it is
+   */
   advance(ms: number): Date {
     const isForward = typeof ms === "number" && ms >= 0;
     if (!isForward || !isTime(this.#now + ms))
@@ -21,7 +26,7 @@ export class FakeClock {
     return this.clock();
   }
 
-  /** To any time, also an earlier one. @throws {TurnsError} INVALID_OPTION, and the clock stays as it is */
+  /** Sets the clock to any time, even an earlier one. @throws {TurnsError} INVALID_OPTION; the clock then stays as it is */
   set(to: Date | string | number): Date {
     this.#now = timeOf(to, "The time that a FakeClock is set to");
     return this.clock();
@@ -47,7 +52,7 @@ const RealDate = Date;
 const realNow = Date.now;
 let offset = (): number => 0;
 
-/** As `Date`, but what asks for the present gets it with the offset. Dates are real ones: nothing tells them from others. */
+/** Like `Date`, but the current time has the offset. Its dates are real ones, indistinguishable from others. */
 const ShiftedDate: DateConstructor = new Proxy(RealDate, {
   construct: (target, given: unknown[], newTarget) =>
     Reflect.construct(target, given.length === 0 ? [ShiftedDate.now()] : given, newTarget) as object,
@@ -57,10 +62,11 @@ const ShiftedDate: DateConstructor = new Proxy(RealDate, {
 const shiftedNow = (): number => realNow.call(RealDate) + offset();
 
 /**
- * Sets this process's wall clock off by so many milliseconds: `Date` lies to everybody, LangGraph's checkpoint ids included. Timers and
- * `performance.now()` go on as they did, as they do where a system's clock is set.
+ * Sets this process's wall clock off by this many milliseconds. `Date` is then wrong for everybody, LangGraph's checkpoint ids
+ * included. Timers and `performance.now()` stay right, as they do when a system's clock is set.
  *
- * @param ms negative for a clock that was set back; 0 gives the real clock back. Or what is asked whenever somebody asks for the time
+ * @param ms negative for a clock that was set back; 0 restores the real clock. Or a function that is called whenever somebody
+ *   asks for the time
  */
 export function setClockOffset(ms: number | (() => number)): void {
   offset = typeof ms === "number" ? () => ms : ms;

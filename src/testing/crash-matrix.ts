@@ -21,22 +21,25 @@ import {
 } from "./run-until-killed";
 
 export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env"> {
-  /** Where to kill: boundaries (`"effect-body"`) or single failpoints (`"thought.after"`). Default: the boundaries of turns and effects. */
+  /**
+   * Where to kill: boundaries (`"effect-body"`) or single failpoints (`"thought.after"`). Default: the boundaries of turns and
+   * effects.
+   */
   points?: readonly (BoundaryName | Failpoint)[];
-  /** Each is a matrix of its own. Default `["async"]`. */
+  /** LangGraph's durability modes to test; each is a matrix of its own. Default `["async"]`. */
   durabilities?: readonly ("async" | "sync" | "exit")[];
   /**
-   * By how much the wall clock is wrong in the process that is killed, and in the one that resumes; milliseconds. `[0, -3_600_000]` is a
-   * clock that was set back by an hour in between. Default `[0, 0]`.
+   * How wrong the wall clock is in the killed process and in the one that resumes, in milliseconds. `[0, -3_600_000]` is a clock
+   * that was set back by an hour in between. Default `[0, 0]`.
    */
   clockOffsetsMs?: readonly [killed: number, resumed: number];
-  /** Kill at so many places only, drawn with `seed`. Default: at all. */
+  /** Kill at only this many places, drawn with `seed`. Default: at all. */
   sample?: number;
-  /** Default: a new one each time; the report has it. */
+  /** Default: a new one each time, which the report contains. */
   seed?: number;
-  /** How many kills are tried at a time. Default 2. */
+  /** How many kills run at the same time. Default 2. */
   atOnce?: number;
-  /** Whether two ends are the same. Default: equal in every part, types included. */
+  /** Whether two final states are the same. Default: equal in every part, types included. */
   compare?: (expected: unknown, found: unknown) => boolean;
   /** Called after each kill and its resume. */
   onRun?: (run: CrashRun, done: number, of: number) => void;
@@ -61,12 +64,12 @@ const schema = z.strictObject({
 });
 
 /**
- * Runs a graph once undisturbed, and then once for every boundary of a turn or an effect that it passed: on a fresh database, killed
- * there, resumed by another process, and compared.
+ * Runs a graph once undisturbed. Then, for every boundary of a turn or an effect it passed, runs it on a fresh database, kills it
+ * there, resumes it in another process, and compares.
  *
- * @returns what was repeated, lost or different; an effect in doubt is told, and is no problem
- * @throws {TurnsError} INVALID_OPTION; GRAPH_MODULE_INVALID; CHILD_TIMED_OUT and CHILD_FAILED from the undisturbed run; MATRIX_IMPOSSIBLE
- *   if that does not come to an end by itself, or passes none of the places
+ * @returns what was repeated, lost or different; an effect in doubt is reported, but is no problem
+ * @throws {TurnsError} INVALID_OPTION; GRAPH_MODULE_INVALID; CHILD_TIMED_OUT and CHILD_FAILED from the undisturbed run;
+ *   MATRIX_IMPOSSIBLE if that doesn't finish by itself, or passes none of the places
  */
 export async function crashMatrix(graphModule: string | URL, options: CrashMatrixOptions = {}): Promise<CrashMatrixReport> {
   const checked = checkedOptions(schema, options);
@@ -100,7 +103,7 @@ class Matrix {
     return new CrashMatrixReport(this.url, seed, places.length, runs, stable, deeds);
   }
 
-  /** Whether another uncrashed run ends as the first one did; asked where an end differed. */
+  /** Whether another undisturbed run finishes like the first one. Asked when a final state differed. */
   async #isStable(runs: readonly CrashRun[], whole: ReadonlyMap<string, ChildRun>): Promise<boolean> {
     const odd = runs.find(({ problems }) => problems.some(({ kind }) => kind === "different"));
     if (odd === undefined) return true;
@@ -160,7 +163,7 @@ class Matrix {
     return { threadId, args, timeoutMs, execArgv, env };
   }
 
-  /** On a database of its own, in a folder of its own, which then goes: a matrix is long, and disks are not. */
+  /** Uses a database and a folder of its own, which is then removed: a matrix is long, and disk space isn't. */
   async #apart<T>(work: (path: string) => Promise<T>): Promise<T> {
     const folder = mkdtempSync(join(this.folder, `${++this.#databases}-`));
     try {

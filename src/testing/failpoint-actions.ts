@@ -12,7 +12,7 @@ import {
 } from "../failpoints";
 import { checkedOptions } from "../options";
 
-/** What is committed, and what of the user's is called: `thought`, `effect-body`, … */
+/** Every commit, and every user function that is called: `thought`, `effect-body`, … */
 export type BoundaryName = CommitName | BodyName;
 
 /** Every failpoint by its name, for loops over them. */
@@ -21,14 +21,14 @@ export const FAILPOINTS: readonly Failpoint[] = [
   ...BODY_NAMES.flatMap((name) => [`${name}.before`, `${name}.after`] as const),
 ];
 
-/** Which time that a failpoint is reached is meant. */
+/** Which occasion of reaching a failpoint is meant. */
 export interface FailpointMatch {
   point: Failpoint;
-  /** The n-th time, from 1 (default), of those that the rest of this matches. */
+  /** The n-th time, from 1 (default), counting only matches of the other fields. */
   nth?: number | undefined;
-  /** Only where it belongs to this node. */
+  /** Only if it belongs to this node. */
   node?: string | undefined;
-  /** Only where it belongs to the effect of this name. */
+  /** Only if it belongs to the effect of this name. */
   effect?: string | undefined;
 }
 
@@ -45,7 +45,7 @@ const matchSchema = z.strictObject({ point: pointSchema, ...matchFields });
 
 export type CheckedMatch = z.output<typeof matchSchema>;
 
-/** @throws {TurnsError} INVALID_OPTION for a name that is no failpoint's, and for what is wrong beside it */
+/** @throws {TurnsError} INVALID_OPTION for a name that isn't a failpoint's, and for other invalid fields */
 export function checkedMatch(given: Failpoint | FailpointMatch): CheckedMatch {
   return checkedOptions(matchSchema, typeof given === "string" ? { point: given } : given);
 }
@@ -65,8 +65,8 @@ export interface FailpointAction {
   node?: string;
   effect?: string;
   /**
-   * `"throw"`: the commit, or the user's function, fails with FAILPOINT_REACHED. `"kill"`: this process dies by SIGKILL. A function: is
-   * called, and may throw what it likes.
+   * `"throw"`: the commit, or the user's function, fails with FAILPOINT_REACHED. `"kill"`: this process is killed by SIGKILL. A
+   * function is called, and may throw anything.
    */
   do: "throw" | "kill" | ((point: Failpoint, details: FailpointDetails) => void);
 }
@@ -79,11 +79,11 @@ const actionSchema = z.strictObject({
 });
 
 /**
- * Does something at a failpoint, once, while `work` goes on in this process.
+ * Does something at a failpoint, once, while `work` runs in this process.
  *
  * @returns what `work` returned
- * @throws {TurnsError} INVALID_OPTION; FAILPOINT_NOT_REACHED if the work ended well without having been there: a test that meant to
- *   disturb something would prove nothing; and what the work throws
+ * @throws {TurnsError} INVALID_OPTION; FAILPOINT_NOT_REACHED if the work succeeded without reaching the failpoint, because such a
+ *   test would prove nothing; and what the work throws
  */
 export async function withFailpoint<T>(point: Failpoint, action: FailpointAction, work: () => T | Promise<T>): Promise<T> {
   const { do: act, ...match } = checkedOptions(actionSchema, action);
@@ -107,7 +107,7 @@ export async function withFailpoint<T>(point: Failpoint, action: FailpointAction
     result = await work();
   } finally {
     active = false;
-    // Another one that began later and goes on passes through this one, which is silent now.
+    // A handler that was set later and is still active passes calls through this one, which is silent now.
     const current = setFailpointHandler(former);
     if (current !== handler) setFailpointHandler(current);
   }
@@ -130,7 +130,7 @@ const notReached = (where: string): TurnsError =>
     data: { where },
   });
 
-/** A handler that acts once, at the n-th time that a failpoint is reached where the match says. */
+/** A handler that acts once, at the n-th time that a matching failpoint is reached. */
 export function once(
   { point, nth, node, effect }: CheckedMatch,
   act: (point: Failpoint, details: FailpointDetails) => void,
@@ -145,7 +145,7 @@ export function once(
   };
 }
 
-/** A commit that tells its node task only gets the node's name, by the Thought that came first. */
+/** A commit that knows only its node task gets the node's name from the Thought that came first. */
 export function withNode(details: FailpointDetails, names: Map<string, string>): FailpointDetails {
   const { nodeTaskId, node } = details;
   if (nodeTaskId === undefined) return details;

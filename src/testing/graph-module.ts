@@ -5,14 +5,17 @@ import type { TurnSaver } from "../saver";
 import type { Ledger } from "./ledger";
 
 export interface GraphWorld<A = unknown> {
-  /** The database's path. A graph that wants a saver with options of its own opens it there: `TurnSaver.fromPath(world.path, …)`. */
+  /**
+   * The database's path. If the graph needs a saver with its own options, it opens one there:
+   * `TurnSaver.fromPath(world.path, …)`.
+   */
   path: string;
-  /** A saver on it, opened when it is first asked for. */
+  /** A saver on that database, opened when it is first used. */
   saver: TurnSaver;
-  /** For what the graph does to the world. */
+  /** Records the side effects of the graph. */
   ledger: Ledger;
   threadId: string;
-  /** The option `args` of whoever started the run. */
+  /** The option `args` of the run. */
   args: A;
 }
 
@@ -21,36 +24,36 @@ export type Step =
   /** A rewind, with the undos of the runner. */
   | { rewindTo: string; allowUncompensated?: boolean };
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a runner of whatever graph
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a runner of any graph
 type Tortured = RunnableGraph | GraphRunner<any>;
 
 /**
- * What a file exports whose graph is tortured. It is loaded anew in each process, so what must outlive a crash belongs into the state,
+ * The exports of a graph's file. Each process loads the file from scratch, so what must survive a crash belongs into the state,
  * into an effect, or into the ledger.
  */
 export interface GraphModule<A = unknown> {
-  /** Makes the graph, compiled with the world's saver (or one on the world's path), or a GraphRunner of it. */
+  /** Makes the graph, compiled with the world's saver (or one on the world's path), or a GraphRunner for it. */
   graph: (world: GraphWorld<A>) => Tortured | Promise<Tortured>;
-  /** What the graph is invoked with, or a function of the world that says it. Either this or {@link steps}. */
+  /** The graph's input, or a function from the world to it. Give either this or {@link steps}. */
   input?: unknown;
-  /** Several inputs and rewinds, one after the other, on the same thread. Or a function of the world. */
+  /** Several inputs and rewinds, one after the other, on the same thread. Or a function from the world to them. */
   steps?: readonly Step[] | ((world: GraphWorld<A>) => readonly Step[]);
-  /** The answer to an interrupt, or a function from the value of the interrupt to it. Without one the run ends where it waits. */
+  /** The answer to an interrupt, or a function from the interrupt's value to it. Without one, the run stops where it waits. */
   answer?: unknown;
-  /** Options of the GraphRunner that is made where `graph` returns a graph. */
+  /** Options of the GraphRunner that is created if `graph` returns a graph. */
   runner?: GraphRunnerOptions;
   /**
-   * Settles an effect in doubt, as a person would: asked where a run ended with EFFECT_IN_DOUBT; undefined leaves it. Without it such a
-   * run ends in doubt.
+   * Settles an effect in doubt, as a person would. It is asked when a run stops with EFFECT_IN_DOUBT; undefined leaves the effect
+   * in doubt. Without this function, such a run stays in doubt.
    */
   settle?: (effect: Effect, world: GraphWorld<A>) => EffectResolution | undefined | Promise<EffectResolution | undefined>;
-  /** Takes out of the final state what differs from run to run (times, random ids) before states are compared. */
+  /** Removes from the final state what differs from run to run (times, random ids) before states are compared. */
   normalise?: (final: FinalState) => unknown;
 }
 
-/** How a run ended, for a comparison with another one. */
+/** The result of a run, for comparison with another one. */
 export interface FinalState {
-  /** What the last `invoke` or `resume` gave. Undefined after a rewind. */
+  /** What the last `invoke` or `resume` returned. Undefined after a rewind. */
   result: unknown;
   values: unknown;
 }

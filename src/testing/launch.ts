@@ -8,7 +8,7 @@ import { describe, TurnsError } from "../errors";
 import { childProgram } from "./child-program";
 import { ANSWER_FILE, type ChildAnswer, type ChildRequest, POINTS_FILE, type ReachedPoint, REQUEST_FILE } from "./child-protocol";
 
-/** How much of what a child says is kept: the end tells why it died. */
+/** How much of a child's output is kept: the end tells why it crashed. */
 const OUTPUT_LENGTH = 64 * 1024;
 
 interface Launch {
@@ -26,9 +26,10 @@ export interface Ending {
 }
 
 /**
- * Runs the child program to its end, whichever that is.
+ * Runs the child program until it exits or is killed.
  *
- * @throws {TurnsError} GRAPH_MODULE_INVALID; CHILD_TIMED_OUT, and then it was killed; CHILD_FAILED if it ended by itself without an answer
+ * @throws {TurnsError} GRAPH_MODULE_INVALID; CHILD_TIMED_OUT, and then it was killed; CHILD_FAILED if it exited by itself without
+ *   an answer
  */
 export async function launched(file: GraphFile, request: Omit<ChildRequest, "module">, launch: Launch): Promise<Ending> {
   const folder = mkdtempSync(join(tmpdir(), "turns-run-"));
@@ -61,7 +62,7 @@ function endOf(child: ChildProcess, timeoutMs: number): Promise<Ended> {
     const timer = setTimeout(() => {
       timedOut = true;
       child.kill("SIGKILL");
-      // A process that it started and that holds its output open is not waited for.
+      // Doesn't wait for a process that the child started and that holds its output open.
       child.stdout?.destroy();
       child.stderr?.destroy();
     }, timeoutMs);
@@ -93,7 +94,7 @@ function evaluated(folder: string, request: Omit<ChildRequest, "module">, ended:
     if (answer.kind === "ended") return { answer, points, stdout, stderr };
     throw invalidModule("The module of the graph", answer.expected, answer.found, answer.error);
   }
-  // On Windows a process that kills itself ends with code 1.
+  // On Windows, a process that kills itself exits with code 1.
   const wasKilled = ended.signal === "SIGKILL" || (process.platform === "win32" && ended.code === 1);
   if (wasKilled && request.kill !== undefined && last === request.kill.point) {
     return { answer: undefined, points, stdout, stderr };
@@ -101,7 +102,7 @@ function evaluated(folder: string, request: Omit<ChildRequest, "module">, ended:
   throw childFailed(ended, last);
 }
 
-/** A line that was cut off by the kill is none. */
+/** A line that was cut off by the kill doesn't count. */
 function reached(file: string): ReachedPoint[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, "utf8").split("\n");
@@ -124,7 +125,7 @@ function childFailed({ code, signal, stderr }: Ended, last: string | undefined):
   });
 }
 
-/** The file of a graph's module, and what kind of module Node takes it for. */
+/** The file of a graph's module, and the kind of module Node takes it for. */
 interface GraphFile {
   url: string;
   type: "module" | "commonjs";
@@ -159,7 +160,7 @@ function pathOf(given: unknown): string | undefined {
   }
 }
 
-/** Node's own rule: the extension decides, and where it leaves it open the nearest package.json. */
+/** Node's own rule: the extension decides, or else the nearest package.json. */
 function typeOf(path: string): GraphFile["type"] {
   const extension = extname(path);
   if (extension === ".mjs" || extension === ".mts") return "module";
@@ -179,12 +180,14 @@ function moduleType(manifest: string): GraphFile["type"] {
   }
 }
 
-/** Flags of Node's that are this process's own affair, with a value behind them or without. */
+/** Node flags that concern only this process, with a value after them or without. */
 const WITH_VALUE = new Set(["-e", "--eval", "-p", "--print", "-pe", "--input-type"]);
 const OWN =
   /^--(inspect|watch|test|prof|cpu-prof|heap-prof)(\b|-|=|$)|^--(eval|print|input-type)=|^-(i|c)$|^--(interactive|check)$/;
 
-/** What of this process's flags its children get too: loaders above all, so that TypeScript under tsx stays TypeScript under tsx. */
+/**
+ * Flags that the children inherit from this process. Above all loaders, so that TypeScript under tsx stays TypeScript under tsx.
+ */
 export function inheritedFlags(flags: readonly string[] = process.execArgv): string[] {
   return flags.filter((flag, index) => !OWN.test(flag) && !WITH_VALUE.has(flag) && !WITH_VALUE.has(flags[index - 1] ?? ""));
 }

@@ -3,14 +3,14 @@ import { describe, TurnsError } from "../errors";
 
 export interface Deed {
   what: string;
-  /** The key of the effect that did it, if one did. */
+  /** The key of the effect that did it, if any. */
   key?: string;
   pid: number;
 }
 
 /**
- * The outside world of a graph under test: a file beside the database to which what the graph does to the world is appended, a deed
- * a line. A deed is on the disk when {@link append} returns, and no resume or rewind takes it back.
+ * Stands for the outside world of a graph under test: a file beside the database, to which the graph appends its side effects,
+ * one per line. A line is on the disk when {@link append} returns, and no resume or rewind removes it.
  */
 export class Ledger {
   /** @throws {TurnsError} INVALID_OPTION */
@@ -19,8 +19,10 @@ export class Ledger {
   }
 
   /**
-   * @param what was done, e.g. `"charged order 7"`: lines that say the same are counted together
-   * @param key within an effect, the key its function was called with: the crash matrix then knows whose deed it was
+   * Records a side effect.
+   *
+   * @param what what was done, e.g. `"charged order 7"`; equal lines are counted together
+   * @param key within an effect, the key its function was called with: the crash matrix then knows which effect did it
    * @throws {TurnsError} INVALID_OPTION
    */
   append(what: string, key?: string): void {
@@ -36,14 +38,14 @@ export class Ledger {
     }
   }
 
-  /** All deeds of all processes, in their order. A line that a process died in the middle of is left out. */
+  /** All side effects of all processes, in order. A line cut off by a crash is left out. */
   deeds(): Deed[] {
     if (!existsSync(this.path)) return [];
     const lines = readFileSync(this.path, "utf8").split("\n");
     return lines.slice(0, -1).map((line) => JSON.parse(line) as Deed);
   }
 
-  /** How often it was done; what the probe of an effect asks. @param key only by the effect with this key */
+  /** How often it was done; the answer for an effect's probe. @param key only by the effect with this key */
   count(what: string, key?: string): number {
     return this.deeds().filter((deed) => deed.what === what && (key === undefined || deed.key === key)).length;
   }

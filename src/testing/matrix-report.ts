@@ -10,7 +10,7 @@ export interface CrashCase {
   durability: Durability;
 }
 
-/** What a matrix kills at unless it is told otherwise: the boundaries of turns and effects. */
+/** Where a matrix kills by default: the boundaries of turns and effects. */
 export const MATRIX_BOUNDARIES: readonly BoundaryName[] = [
   "thought",
   "action",
@@ -25,7 +25,10 @@ export const MATRIX_BOUNDARIES: readonly BoundaryName[] = [
   "rewind",
 ];
 
-/** Every time that the uncrashed run was at one of these places, named so that another run finds it again: ids differ from run to run. */
+/**
+ * Every time the undisturbed run was at one of these places, named so that another run finds it again: ids differ from run to
+ * run.
+ */
 export function casesOf(
   reached: readonly ReachedPoint[],
   wanted: readonly (BoundaryName | Failpoint)[],
@@ -43,7 +46,7 @@ export function casesOf(
   });
 }
 
-/** So many of them, in their order; the same for the same seed. */
+/** A sample of this size, in order; the same for the same seed. */
 export function sampled<T>(all: readonly T[], size: number | undefined, seed: number): T[] {
   if (size === undefined || size >= all.length) return [...all];
   const random = randomFrom(seed);
@@ -70,14 +73,14 @@ function randomFrom(seed: number): () => number {
 }
 
 export interface CrashRun extends CrashCase {
-  /** How the resume ended; `unfinished` if it did not. */
+  /** The outcome of the resume; `unfinished` if it did not finish. */
   outcome: "finished" | "waiting" | "in-doubt" | "failed" | "unfinished";
-  /** False if the run ended without having been at the point: the graph does not do the same in every run. */
+  /** False if the run finished without reaching the point: the graph doesn't do the same in every run. */
   killed: boolean;
   problems: readonly Finding[];
-  /** The nodes that were at work at the kill, and ran again, as they must. */
+  /** The nodes that were running at the kill and ran again, as they must. */
   ranAgain: readonly string[];
-  /** What the resume said, if it did not finish. */
+  /** The resume's error, if it did not finish. */
   error: string | undefined;
 }
 
@@ -101,14 +104,17 @@ export class CrashMatrixReport {
   constructor(
     /** The module's URL. */
     readonly module: string,
-    /** What the kills were drawn with, if there was a `sample`. */
+    /** The seed of the sample, if there was a `sample`. */
     readonly seed: number,
-    /** How many places to die there were. */
+    /** How many places to kill at there were. */
     readonly places: number,
     readonly runs: readonly CrashRun[],
-    /** False if an end differed, and even another uncrashed run ends differently: then `different` says nothing, and the module wants a `normalise`. */
+    /**
+     * False if a final state differed and another undisturbed run differs too. Then `different` says nothing, and the module
+     * needs a `normalise`.
+     */
     readonly stable: boolean,
-    /** How many deeds the uncrashed run told the ledger. With none, only effects were watched. */
+    /** How many side effects the undisturbed run recorded in the ledger. With none, only journaled effects were checked. */
     readonly deeds: number,
   ) {}
 
@@ -120,19 +126,19 @@ export class CrashMatrixReport {
     return this.runs.flatMap(({ kill, durability, problems }) => problems.map((found) => ({ ...found, kill, durability })));
   }
 
-  /** Kills after which an effect is in doubt, and a person must say how it ended. No problem: that is what is promised. */
+  /** Kills after which an effect is in doubt, and a person must say what happened. That is no problem: it's what is promised. */
   get inDoubt(): CrashRun[] {
     return this.runs.filter(({ outcome }) => outcome === "in-doubt");
   }
 
-  /** Places that the uncrashed run was at, and a later one was not. */
+  /** Places that the undisturbed run reached and a later one didn't. */
   get unreached(): CrashRun[] {
     return this.runs.filter(({ killed }) => !killed);
   }
 
   /**
-   * After how many kills each node was at work and ran again. No problem by itself: it is what a crash does. But what such a node does
-   * outside of `effect()`, and does not tell the ledger, was done again, and nobody saw it.
+   * After how many kills each node was running and ran again. That is no problem by itself: it's what a crash does. But what such
+   * a node does outside of `effect()`, without recording it in the ledger, was repeated unseen.
    */
   get ranAgain(): ReadonlyMap<string, number> {
     const kills = new Map<string, number>();

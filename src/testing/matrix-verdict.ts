@@ -4,10 +4,14 @@ import type { Deed } from "./ledger";
 import type { ChildRun } from "./run-until-killed";
 
 /**
- * What a kill brought to light: `repeated-node`, a node task ran again although its Action was durable; `repeated-effect`, an effect or
- * an undo ran again although it was on record as done; `repeated-unknown`, an effect that had happened and was not on record ran again,
- * and is not idempotent; `repeated-deed`, the ledger has more than after the uncrashed run; `lost`, the ledger has less, or something
- * that was committed is gone; `different`, another end than the uncrashed run; `failed`, the resume failed.
+ * The problems that a kill can reveal.
+ * - `repeated-node`: a node task ran again although its Action was durable.
+ * - `repeated-effect`: an effect or an undo ran again although it was on record as done.
+ * - `repeated-unknown`: an effect that had happened, wasn't on record and isn't idempotent ran again.
+ * - `repeated-deed`: the ledger has more than after the undisturbed run.
+ * - `lost`: the ledger has less, or something that was committed is gone.
+ * - `different`: the final state differs from the undisturbed run's.
+ * - `failed`: the resume failed.
  */
 export type ProblemKind =
   "repeated-node" | "repeated-effect" | "repeated-unknown" | "repeated-deed" | "lost" | "different" | "failed";
@@ -19,13 +23,13 @@ export interface Finding {
 
 type Compare = (expected: unknown, found: unknown) => boolean;
 
-/** A run that was killed (unless it never reached the point), and the one that went on with it. */
+/** A killed run (unless it never reached the point), and the one that resumed it. */
 export interface Pair {
   killed: ChildRun;
   resumed: ChildRun;
 }
 
-/** Compares what a killed and resumed run did with what an uncrashed one did. */
+/** Compares what a killed and resumed run did with what an undisturbed one did. */
 export function findings(whole: ChildRun, { killed, resumed }: Pair, compare: Compare): Finding[] {
   const { before, after } = resumed;
   if (before === undefined || after === undefined) return [];
@@ -46,8 +50,8 @@ export function findings(whole: ChildRun, { killed, resumed }: Pair, compare: Co
 }
 
 /**
- * The nodes that were at work when the process died, and ran again: what they do outside of `effect()` may have been done twice, and
- * only the ledger knows. At its own `thought.after` a node has done nothing yet.
+ * The nodes that were running when the process was killed, and ran again. What they do outside of `effect()` may have been done
+ * twice, and only the ledger knows. At its own `thought.after` a node has done nothing yet.
  */
 export function ranAgain({ killed, resumed }: Pair): string[] {
   const begun = new Map<string, string>();
@@ -61,7 +65,7 @@ export function ranAgain({ killed, resumed }: Pair): string[] {
   return [...new Set(again)];
 }
 
-/** What a rewind took away may come again. */
+/** What a rewind removed may happen again. */
 function upToRewind(points: readonly ReachedPoint[]): readonly ReachedPoint[] {
   const rewind = points.findIndex(({ point }) => point === "rewind.after");
   return rewind === -1 ? points : points.slice(0, rewind);
@@ -104,7 +108,10 @@ function hadHappened({ key }: KnownEffect, { points, deeds }: ChildRun): boolean
   );
 }
 
-/** What was committed is there: behind the kill, and at the end, unless a rewind or the retention took it. */
+/**
+ * Commits of the killed run must be there when the resume starts and when it finishes, unless a rewind or the retention removed
+ * them.
+ */
 function lostCommits(
   killed: readonly ReachedPoint[],
   resumed: readonly ReachedPoint[],
@@ -149,7 +156,7 @@ function deedsCompared(whole: ChildRun, resumed: ChildRun): Finding[] {
 
 const times = (count: number): string => (count === 1 ? "once" : `${count} times`);
 
-/** How often what was done; a repetition with the key of an effect that says it is idempotent is none. */
+/** How often each thing was done. A repetition with the key of an idempotent effect isn't counted. */
 function counted({ deeds, after }: ChildRun): Map<string, number> {
   const idempotent = new Set(after?.effects.filter((effect) => effect.idempotent).map(({ key }) => key));
   const seen = new Set<string>();
@@ -163,7 +170,7 @@ function counted({ deeds, after }: ChildRun): Map<string, number> {
   return counts;
 }
 
-/** Where two ends differ first, by path: what stands there may be a user's secret, and may be long. */
+/** The path of the first difference. Only the path, because the values there may be a user's secret, and long. */
 function differenceOf(expected: unknown, found: unknown): string {
   return `the state differs from that of the uncrashed run at ${firstDifference(expected, found, "final")}`;
 }

@@ -14,7 +14,7 @@ interface State {
   tasks: readonly { interrupts?: readonly { id?: string; value?: unknown }[] }[];
 }
 
-/** Does what is left to do of a module's script, from wherever the database stands. */
+/** Runs what is left of a module's script, from the database's current state. */
 export async function play(module: GraphModule, world: GraphWorld, durability: string): Promise<ChildAnswer> {
   let runner: Runner;
   try {
@@ -79,11 +79,11 @@ class Player {
     }
   }
 
-  /** @returns false if the run waits for an answer that the module does not give */
+  /** @returns false if the run waits for an answer that the module doesn't give */
   async #steps(): Promise<boolean> {
     const { threadId } = this.#options;
     const steps = stepsOf(this.module, this.world);
-    // A rewind that had begun is ended before anything else.
+    // An unfinished rewind is finished before anything else.
     await this.runner.finishRewind({ threadId, allowUncompensated: true });
     const { at, begun } = await beginningAt(this.#saver, threadId, steps);
     this.#result = undefined;
@@ -99,7 +99,8 @@ class Player {
 
   async #run({ input, taskId }: { input: unknown; taskId: string }, begun: boolean): Promise<boolean> {
     if (!begun) this.#result = await this.runner.invoke(input, { ...this.#options, taskId });
-    // Without an answer: the question on record may have been answered before the crash. LangGraph takes its id for the body's next one too.
+    // Without an answer: the question on record may have been answered before the crash. LangGraph uses its id for the body's
+    // next question too.
     else this.#result = await this.runner.resume(this.#options);
     let command;
     while ((command = await this.#answered()) !== undefined) {
@@ -109,7 +110,7 @@ class Player {
     return true;
   }
 
-  /** What answers the interrupts at which the thread waits: undefined if it does not wait, "none" if the module has no answer. */
+  /** The answer to the interrupts at which the thread waits. Undefined if it doesn't wait; "none" if the module has no answer. */
   async #answered(): Promise<Command | "none" | undefined> {
     const waiting = (await this.#state()).tasks.flatMap(({ interrupts = [] }) => interrupts);
     if (waiting.length === 0) return undefined;
@@ -128,7 +129,7 @@ class Player {
     return pregel.getState({ configurable: { thread_id: this.#options.threadId } });
   }
 
-  /** Asks the module how each effect in doubt ended. @returns whether it settled any */
+  /** Asks the module what happened to each effect in doubt. @returns whether it settled any */
   async #settled(): Promise<boolean> {
     const { settle } = this.module;
     let settled = false;
@@ -162,8 +163,8 @@ function stepsOf({ input, steps }: GraphModule, world: GraphWorld): NamedStep[] 
 }
 
 /**
- * Where to go on, by what the database says: behind the last rewind that was done, at the last input whose task was begun; what comes
- * before it has ended, since inputs are refused while anything is unfinished.
+ * Where to continue, according to the database: after the last completed rewind, at the last input whose task was begun.
+ * Everything before it has finished, since inputs are refused while anything is unfinished.
  *
  * @returns the index of the step, and whether its input has been taken
  */
@@ -189,7 +190,7 @@ async function threadTasks(saver: TurnSaver, threadId: string): Promise<string[]
   return [];
 }
 
-/** What the journals of a file say: a node may run graphs on threads of their own, so all threads are asked. */
+/** What the journals of a file say. A node may run graphs on threads of their own, so all threads are read. */
 async function snapshotOf(saver: TurnSaver): Promise<Snapshot> {
   const thoughts: Snapshot["thoughts"][number][] = [];
   const durable: Snapshot["durable"][number][] = [];
@@ -209,7 +210,7 @@ async function snapshotOf(saver: TurnSaver): Promise<Snapshot> {
 
 type Invalid = Extract<ChildAnswer, { kind: "invalid" }>;
 
-/** Loads a graph's module, ESM or CommonJS, and looks whether it exports what it must. */
+/** Loads a graph's module, ESM or CommonJS, and checks its exports. */
 export async function loadedModule(url: string): Promise<{ module: GraphModule } | Invalid> {
   let namespace: Record<string, unknown>;
   try {
@@ -217,7 +218,7 @@ export async function loadedModule(url: string): Promise<{ module: GraphModule }
   } catch (error) {
     return { kind: "invalid", expected: "a module that can be loaded", found: String(error), error: toldError(error) };
   }
-  // Exports of CommonJS that are assigned in a loop, say, are only seen on the default one.
+  // CommonJS exports that are assigned in a loop, for example, are visible only on the default export.
   const fallback = namespace["default"];
   const exported = (
     typeof namespace["graph"] !== "function" && typeof fallback === "object" && fallback !== null ? fallback : namespace

@@ -11,26 +11,29 @@ import { type Deed, Ledger } from "./ledger";
 import { type CheckedMatch, checkedMatch, type FailpointMatch } from "./failpoint-actions";
 
 export interface RunOptions {
-  /** The database. One that a killed run has left is gone on with. Default: a file in a temporary folder, which `remove()` removes. */
+  /**
+   * The database. If a killed run has left it, this run continues there. Default: a file in a temporary folder, which `remove()`
+   * deletes.
+   */
   path?: string;
   /** The ledger's file. Default: the database's path with `.ledger`. */
   ledger?: string;
   /** Default `"thread"`. */
   threadId?: string;
-  /** LangGraph's. Default `"async"`. */
+  /** LangGraph's durability mode. Default `"async"`. */
   durability?: "async" | "sync" | "exit";
-  /** Handed to the module as `world.args`, through JSON. */
+  /** Passed to the module as `world.args`, through JSON. */
   args?: unknown;
-  /** By how much the wall clock of the process is wrong, negative for one that was set back; milliseconds. Default 0. */
+  /** How wrong the process's wall clock is, in milliseconds; negative for a clock that was set back. Default 0. */
   clockOffsetMs?: number;
-  /** After so long the process is killed, and the call fails with CHILD_TIMED_OUT. Default 60,000. */
+  /** After this time the process is killed, and the call fails with CHILD_TIMED_OUT. Default 60,000. */
   timeoutMs?: number;
   /**
-   * Flags for Node. Default: those of this process, loaders among them, so that a TypeScript module runs where this process runs under
-   * tsx; otherwise give `["--import", "tsx"]`.
+   * Flags for Node. Default: those of this process, including loaders, so a TypeScript module works if this process runs under
+   * tsx. Otherwise give `["--import", "tsx"]`.
    */
   execArgv?: readonly string[];
-  /** Beside this process's own environment. */
+  /** Added to this process's own environment. */
   env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -41,24 +44,24 @@ export interface ChildRun {
    */
   outcome: "killed" | "finished" | "waiting" | "in-doubt" | "failed";
   killed: boolean;
-  /** What the graph gave. Undefined unless it finished or waits. */
+  /** What the graph returned. Undefined unless it finished or waits. */
   result: unknown;
-  /** Result and state, as the module's `normalise` made it, if it has one. */
+  /** Result and state, after the module's `normalise`, if it has one. */
   final: unknown;
   error: ToldError | undefined;
-  /** All failpoints that this process reached, in their order; the last one of a killed run is where it died. */
+  /** All failpoints that this process reached, in order. The last one of a killed run is where it was killed. */
   points: readonly ReachedPoint[];
-  /** What the journals said before the run, and behind it. Undefined if it was killed. */
+  /** What the journals said before the run, and after it. Undefined if it was killed. */
   before: Snapshot | undefined;
   after: Snapshot | undefined;
-  /** The ledger, what earlier processes wrote included. */
+  /** The ledger, including what earlier processes wrote. */
   deeds: readonly Deed[];
   stdout: string;
   stderr: string;
   /** The database, and the ledger's file. */
   path: string;
   ledger: string;
-  /** Removes the temporary folder; nothing, if `path` was given. */
+  /** Deletes the temporary folder. Does nothing if `path` was given. */
   remove(): void;
 }
 
@@ -94,11 +97,11 @@ const schema = z.strictObject({
 });
 
 /**
- * Runs the graph of a module in another process, which dies by SIGKILL the n-th time that it reaches a failpoint.
+ * Runs the graph of a module in another process, and kills it with SIGKILL the n-th time that it reaches a failpoint.
  *
- * @param graphModule path or file URL of a file that exports what {@link GraphModule} says
- * @param point a failpoint's name, or which time of it is meant
- * @returns how it ended; `killed` is false if it came to its end without reaching the point
+ * @param graphModule path or file URL of a file with the exports of {@link GraphModule}
+ * @param point a failpoint's name, or which occasion of it is meant
+ * @returns how it finished; `killed` is false if it finished without reaching the point
  * @throws {TurnsError} INVALID_OPTION; GRAPH_MODULE_INVALID; CHILD_TIMED_OUT; CHILD_FAILED
  */
 export async function runUntilKilled(
@@ -109,7 +112,11 @@ export async function runUntilKilled(
   return runChild(graphModule, checkedMatch(point), options);
 }
 
-/** Runs the graph of a module in another process, from wherever the database stands to its end. @throws as {@link runUntilKilled} */
+/**
+ * Runs the graph of a module in another process until it finishes, from the database's current state.
+ *
+ * @throws as {@link runUntilKilled}
+ */
 export async function runInProcess(graphModule: string | URL, options: RunOptions = {}): Promise<ChildRun> {
   return runChild(graphModule, undefined, options);
 }

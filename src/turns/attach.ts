@@ -10,15 +10,18 @@ import { repairNestedResume } from "./nested-resume";
 import { faceIn, isRecorderOf, RecorderFace, type TurnRecorder } from "./recorder";
 
 export interface AttachOptions {
-  /** Version labels of nodes, by path (`sub|a`) or name: with one, a node's code counts as changed when its label does (docs/drift.md). */
+  /**
+   * Version labels of nodes, by path (`sub|a`) or name. With a label, a node's code counts as changed when the label changes
+   * (docs/drift.md).
+   */
   versions?: Versions | undefined;
-  /** Version label of the state: with one, a reducer counts as changed when the label does, and not when its source does. */
+  /** Version label of the state. With one, a reducer counts as changed when the label changes, not when its source does. */
   stateVersion?: string | undefined;
   /** Which nodes have a confidence gate. */
   gates?: GatesOptions | undefined;
 }
 
-/** Whose graphs are attached to. */
+/** The saver whose graphs are attached to. */
 export interface AttachingSaver {
   saver: object;
   logger: Logger;
@@ -28,15 +31,15 @@ const attachOptions = () =>
   z.strictObject({
     versions: z.record(z.string(), z.string()).optional(),
     stateVersion: z.string().optional(),
-    // Checked by themselves, so that they are named as everywhere.
+    // Checked separately, so that errors name the setting in the usual way.
     gates: z.custom<GatesOptions>(() => true).optional(),
   });
 
 /**
- * Puts the recorder into the graph's own config, in place: every later invoke, stream, streamEvents, batch and `withConfig` passes it
- * on. Attaching again changes nothing but the options that are given.
+ * Puts the recorder into the graph's own config, in place, so every later invoke, stream, streamEvents, batch and `withConfig`
+ * passes it on. Attaching again changes only the options that are given.
  *
- * @throws {TurnsError} INVALID_GRAPH for anything but a compiled graph that was compiled with this saver; INVALID_OPTION
+ * @throws {TurnsError} INVALID_GRAPH unless this is a graph compiled with this saver; INVALID_OPTION
  */
 export function attachRecorder(
   graph: unknown,
@@ -68,7 +71,7 @@ export function attachRecorder(
   );
 }
 
-/** What is known of a graph that the recorder is attached to. @throws {TurnsError} INVALID_GRAPH for one that it is not attached to */
+/** What is known of an attached graph. @throws {TurnsError} INVALID_GRAPH for a graph that isn't attached to this recorder */
 export function attachedGraph(graph: unknown, recorder: TurnRecorder): AttachedGraph {
   const face = faceOf(pregelOf(graph), recorder);
   if (face !== undefined) return face.graph;
@@ -95,7 +98,7 @@ interface RunOptions extends RunnableConfig {
 interface RunningGraph extends PregelLike {
   streamMode?: string[];
   _streamIterator: (input: unknown, options?: RunOptions) => AsyncIterable<unknown>;
-  /** What a run is made with: the fifth is its config, the eighth its checkpointer. */
+  /** The settings a run is made with: the fifth is its config, the eighth its checkpointer. */
   _defaults: (config: RunnableConfig) => unknown[];
   withConfig: (config: RunnableConfig) => RunningGraph;
   getState: (config: RunnableConfig, options?: unknown) => Promise<{ config: ShownConfig }>;
@@ -105,9 +108,9 @@ const CONFIG = 4;
 const CHECKPOINTER = 7;
 
 /**
- * Looks at each run of an attached graph, also of the copies that `withConfig` makes: tells the recorder which checkpointer the run
- * uses, and keeps the recorder out of the configs that a stream shows ("debug", "checkpoints"), and `getState` of a thread without
- * checkpoints.
+ * Watches each run of an attached graph, copies made by `withConfig` included. It tells the recorder which checkpointer the run
+ * uses. It also keeps the recorder out of configs that users see: in the streams "debug" and "checkpoints", and in `getState` of
+ * a thread without checkpoints.
  *
  * @param face what was put into the graph's callbacks
  * @param saver the saver that the face records for
@@ -140,7 +143,7 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
   });
 }
 
-/** For this run only: the config is the run's own, its callbacks may be the graph's. */
+/** For this run only: the config is the run's own, but its callbacks may be the graph's. */
 function replaceFace(config: RunnableConfig, face: RecorderFace, other: RecorderFace): void {
   const { callbacks } = config;
   if (Array.isArray(callbacks)) config.callbacks = callbacks.map((handler) => (handler === face ? other : handler));
@@ -150,7 +153,7 @@ function replaceFace(config: RunnableConfig, face: RecorderFace, other: Recorder
   }
 }
 
-/** Finds the checkpoint that a chunk shows, as the form of a stream's chunks follows from its options. */
+/** Finds the checkpoint that a chunk shows. The form of a stream's chunks follows from its options. */
 type CheckpointIn = (chunk: unknown) => { config?: ShownConfig; parentConfig?: ShownConfig } | undefined;
 
 interface ShownConfig {
@@ -162,7 +165,7 @@ interface ShownConfig {
 function checkpointsIn(options: RunOptions | undefined, own: string[] = []): CheckpointIn | undefined {
   const modes = [options?.streamMode ?? own].flat();
   if (!modes.includes("debug") && !modes.includes("checkpoints")) return undefined;
-  // LangGraph itself takes the callbacks out of what it sends as text.
+  // LangGraph itself removes the callbacks from what it sends as text.
   if (options?.encoding === "text/event-stream" && options.version === undefined) return undefined;
   const isSingle = !Array.isArray(options?.streamMode);
   return (chunk) => {
@@ -174,7 +177,7 @@ function checkpointsIn(options: RunOptions | undefined, own: string[] = []): Che
   };
 }
 
-/** LangGraph makes these configs for the chunk alone. */
+/** LangGraph makes these configs only for the chunk. */
 async function* withoutRecorder(
   chunks: AsyncIterable<unknown>,
   shown: CheckpointIn,
@@ -195,12 +198,12 @@ function hideRecorder(config: ShownConfig | undefined, face: RecorderFace): void
     return;
   }
   delete config.callbacks;
-  // Where nobody has callbacks, LangChain leaves the name of the node in the config of the graph that the node runs.
+  // Without any callbacks, LangChain leaves the node's name in the config of the graph that the node runs.
   const ns: unknown = config.configurable?.["checkpoint_ns"];
   if (typeof ns === "string" && ns !== "") config.run_name ??= nodeAround(ns);
 }
 
-/** The node that runs the graph of this namespace; its last part may be the number of the call in the node. */
+/** The node that runs the graph of this namespace. The last segment may be the number of the call in the node. */
 function nodeAround(ns: string): string {
   return ns
     .replace(/\|\d+$/, "")
@@ -208,7 +211,7 @@ function nodeAround(ns: string): string {
     .replace(/:.*$/, "");
 }
 
-/** @returns undefined if nothing else is left: without callbacks of anybody's a config has none */
+/** @returns undefined if nothing else is left: a config without any callbacks has none */
 function withoutFaces(callbacks: NonNullable<Callbacks>, { recorder }: RecorderFace): Callbacks {
   if (Array.isArray(callbacks)) {
     const left = callbacks.filter((handler) => !isRecorderOf(handler, recorder));

@@ -20,14 +20,14 @@ export interface PregelLike {
   nodes: Record<string, unknown>;
 }
 
-/** RemoteGraph calls itself a Pregel too, but has no nodes here. */
+/** RemoteGraph also calls itself a Pregel, but has no nodes here. */
 export function isPregel(value: unknown): value is PregelLike {
   const graph = value as { lg_is_pregel?: unknown; nodes?: unknown } | null | undefined;
   return graph?.lg_is_pregel === true && typeof graph.nodes === "object" && graph.nodes !== null;
 }
 
 /**
- * The Pregel behind what people hold in hand: a compiled graph, a functional entrypoint, or an agent that carries one as `.graph`.
+ * The Pregel inside what users have: a compiled graph, a functional entrypoint, or an agent that carries one as `.graph`.
  *
  * @throws {TurnsError} INVALID_GRAPH
  */
@@ -48,7 +48,7 @@ interface Configuration {
   gates: Gates | undefined;
 }
 
-/** What is known of a graph that the recorder is attached to: what it is made of, and which of its nodes have gates. */
+/** What is known of an attached graph: its structure, and which of its nodes have gates. */
 export class AttachedGraph {
   readonly #graph: object;
   #document: GraphDocument;
@@ -67,12 +67,12 @@ export class AttachedGraph {
     return this.#document;
   }
 
-  /** How a turn refers to it. */
+  /** How a turn refers to the graph. */
   get reference(): GraphReference {
     return this.#reference;
   }
 
-  /** Takes the place of what was given before; undefined changes nothing. */
+  /** Replaces the given settings; undefined changes nothing. */
   configure({ versions, stateVersion, gates }: Configuration): void {
     if (versions !== undefined || stateVersion !== undefined) {
       this.#versions = versions ?? this.#versions;
@@ -83,14 +83,14 @@ export class AttachedGraph {
     if (gates !== undefined) this.#gates = gates;
   }
 
-  /** Which of these names no node of the graph has, as far as the graph shows its nodes: a functional one does not show its tasks. */
+  /** Which of these names no node of the graph has. A functional graph doesn't show its tasks. */
   unknown(names: readonly string[]): string[] {
     if (!("builder" in this.#graph)) return [];
     const known = Object.keys(this.#document.nodes);
     return names.filter((name) => !known.some((path) => path === name || path.endsWith(`|${name}`)));
   }
 
-  /** Undefined for what the document does not show: functional tasks, graphs that a node calls by itself. */
+  /** Undefined for nodes that the document doesn't show: functional tasks, and graphs that a node calls by itself. */
   fingerprintAt(nodeNs: string): string | undefined {
     return ofPath(this.#document, nodePathOf(nodeNs))?.fingerprint;
   }

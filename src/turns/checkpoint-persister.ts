@@ -8,16 +8,20 @@ import { stateOfTurn } from "./turn";
 import { checkedTurn, type LangGraphCheckpoint } from "./turn";
 
 /**
- * The turn log by itself, over an open handle of better-sqlite3 or `node:sqlite` (requirement S1). Synchronous: when a method
- * returns, its commit has happened. The handle stays the caller's: its pragmas are not touched and it is not closed. It has no keys: into a database that a
- * TurnSaver encrypts it saves nothing, and of such a database it reads no turn; both fail with ENCRYPTED.
+ * The turn log by itself, over an open handle of better-sqlite3 or `node:sqlite` (requirement S1). It is synchronous: when a
+ * method returns, its commit has happened.
+ *
+ * The handle stays yours: its pragmas aren't touched, and it isn't closed. The class has no encryption keys. In a database that a
+ * TurnSaver encrypts, it can neither save nor read turns; both fail with ENCRYPTED.
  */
 export class CheckpointPersister {
   readonly #log: SqliteTurnLog;
   readonly #values: Values;
 
   /**
-   * @param db an open database of better-sqlite3, or `DatabaseSync` of `node:sqlite`; missing tables are created by the migrations
+   * Creates missing tables by running the migrations.
+   *
+   * @param db an open database of better-sqlite3, or a `DatabaseSync` of `node:sqlite`
    * @throws {TurnsError} SCHEMA_TOO_NEW, SCHEMA_CONFLICT, STORE_UNAVAILABLE
    */
   constructor(db: DatabaseHandle) {
@@ -27,10 +31,10 @@ export class CheckpointPersister {
   }
 
   /**
-   * Inserts one row, in a transaction of its own (S1.1); if it throws, no part of the row exists (S1.2).
+   * Inserts one row, in a transaction of its own (S1.1). If it throws, no part of the row exists (S1.2).
    *
-   * @throws {TurnsError} INVALID_CHECKPOINT, UNSERIALIZABLE_VALUE (with the path to the value), STORE_FAILED (an id that is taken),
-   *   ENCRYPTED
+   * @throws {TurnsError} INVALID_CHECKPOINT; UNSERIALIZABLE_VALUE with the path to the value; STORE_FAILED, for example if the id
+   *   is taken; ENCRYPTED
    */
   save(checkpoint: LangGraphCheckpoint): void {
     const { id, graphId, nodeName, turnType, state, taskId, createdAt } = checkedTurn(checkpoint);
@@ -63,20 +67,24 @@ export class CheckpointPersister {
     });
   }
 
-  /** The checkpoint of that id, or `null` (S2.1). @throws {TurnsError} CHECKPOINT_CORRUPTED, UNDECODABLE_VALUE, ENCRYPTED */
+  /**
+   * Loads the checkpoint with this id, or `null` (S2.1).
+   *
+   * @throws {TurnsError} CHECKPOINT_CORRUPTED, UNDECODABLE_VALUE, ENCRYPTED
+   */
   load(id: string): LangGraphCheckpoint | null {
     return this.#read(this.#log.byId(id));
   }
 
-  /** The checkpoint with the highest rowid of that graph, or `null` (S1.3). @throws {TurnsError} as {@link load} */
+  /** Loads the graph's checkpoint with the highest rowid, or `null` (S1.3). @throws {TurnsError} as {@link load} */
   loadLatest(graphId: string): LangGraphCheckpoint | null {
     return this.#read(this.#log.latest(graphId));
   }
 
   /**
-   * All checkpoints of a task, oldest first (S1.4).
+   * Loads all checkpoints of a task, oldest first (S1.4).
    *
-   * @param options.graphId only those of one graph, where task ids repeat between graphs
+   * @param options.graphId limits the result to one graph, where task ids repeat between graphs
    * @throws {TurnsError} as {@link load}
    */
   loadForTask(taskId: string, options: { graphId?: string } = {}): LangGraphCheckpoint[] {
@@ -84,12 +92,12 @@ export class CheckpointPersister {
   }
 
   /**
-   * Deletes every row of the tasks behind the target, in one transaction (S1.5). The last task: nothing to delete.
+   * Deletes every row of the tasks after the target, in one transaction (S1.5). For the last task there's nothing to delete.
    *
    * @param allTaskIds all tasks in their order, the target among them
    * @param options.graphId deletes only within one graph, where task ids repeat between graphs
-   * @returns how many rows went
-   * @throws {TurnsError} UNKNOWN_TASK if the target is not in the list; then, as on any failure, nothing is deleted (S1.9)
+   * @returns how many rows were deleted
+   * @throws {TurnsError} UNKNOWN_TASK if the target isn't in the list; then, as on any failure, nothing is deleted (S1.9)
    */
   deleteAfter(targetTaskId: string, allTaskIds: readonly string[], options: { graphId?: string } = {}): number {
     const target = allTaskIds.lastIndexOf(targetTaskId);
@@ -102,7 +110,7 @@ export class CheckpointPersister {
    * Keeps the newest checkpoints of a graph and deletes its older ones (S2.1).
    *
    * @param keep how many to keep, a whole number from 0
-   * @returns how many rows went
+   * @returns how many rows were deleted
    */
   prune(graphId: string, keep: number): number {
     if (!Number.isSafeInteger(keep) || keep < 0) throw invalidKeep(keep);

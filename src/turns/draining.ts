@@ -3,7 +3,7 @@ import { type Attempt, isCalledBy, type OuterRun } from "./node-task";
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
-/** In so many macrotasks LangGraph hands in what a node has returned. */
+/** How many macrotasks LangGraph needs to hand in what a node has returned. */
 const TURNS_TO_COMMIT = 2;
 
 interface Held {
@@ -11,16 +11,13 @@ interface Held {
   refuse: () => void;
 }
 
-/**
- * Ends the runs of a saver at their node boundaries: once it has begun, no run and no node starts any more, and what is running goes on to
- * its end.
- */
+/** Stops the runs of a saver at their node boundaries. Once it has begun, no run and no node starts, and running nodes finish. */
 export class Draining {
   #begun = false;
-  /** Saves, and what follows a run, that are under way. */
+  /** How many saves, and follow-ups of runs, are in progress. */
   #underWay = 0;
   #toldClosed = false;
-  /** Nodes whose start is refused as soon as nothing else of their run works. */
+  /** Nodes whose start is refused as soon as nothing else of their run is running. */
   readonly #held = new Map<Attempt, Held>();
   readonly #refusals = new WeakMap<OuterRun, TurnsError>();
 
@@ -37,7 +34,7 @@ export class Draining {
     if (this.#begun) throw runRefused(threadId);
   }
 
-  /** The database stays open until what this returns is called. */
+  /** The database stays open until you call the returned function. */
   keepOpen(): () => void {
     this.#underWay += 1;
     let isOver = false;
@@ -47,12 +44,12 @@ export class Draining {
     };
   }
 
-  /** The drain has told that it closes while nodes are running, so nobody else needs to. */
+  /** The drain has reported that it closes while nodes are running, so nobody else needs to. */
   closedEarly(): void {
     this.#toldClosed = true;
   }
 
-  /** @returns whether to log that the saver was closed while runs were going on: once */
+  /** @returns whether to log that the saver was closed while runs were active; true once */
   tellClosed(): boolean {
     const isFirst = !this.#toldClosed;
     this.#toldClosed = true;
@@ -64,11 +61,11 @@ export class Draining {
   }
 
   /**
-   * A node wants to start. It is refused when all others of its run have ended: LangGraph aborts what runs beside a node that failed, and
-   * would drop what it returns.
+   * Holds a node that wants to start, and refuses it when all other nodes of its run have finished. If it were refused earlier,
+   * LangGraph would abort the nodes running beside it and drop their results.
    *
    * @param run the outermost run
-   * @param running the attempts of nodes that are at work, those that wait here among them
+   * @param running the attempts of running nodes, including those held here
    * @throws {TurnsError} STORE_DRAINING, always
    */
   async hold(attempt: Attempt, run: OuterRun, running: () => Iterable<[Attempt, OuterRun]>): Promise<never> {
@@ -78,7 +75,7 @@ export class Draining {
     });
   }
 
-  /** One for each run: LangGraph makes one error of several that are not the same. */
+  /** One error per run: LangGraph would combine several different ones into one. */
   #refusalOf(run: OuterRun, attempt: Attempt): TurnsError {
     const refusal = this.#refusals.get(run) ?? nodeRefused(attempt);
     this.#refusals.set(run, refusal);
@@ -89,7 +86,7 @@ export class Draining {
     return this.#held.has(attempt);
   }
 
-  /** A node of the run has ended, or waits. */
+  /** A node of the run has finished, or is being held. */
   release(run: OuterRun, running: () => Iterable<[Attempt, OuterRun]>): void {
     if (this.#held.size > 0) afterCommit(TURNS_TO_COMMIT, () => this.#releaseNow(run, running));
   }
@@ -106,7 +103,7 @@ export class Draining {
   }
 }
 
-/** The nodes that a node runs inside of, and functional tasks that called it. */
+/** The nodes that contain a node, and the functional tasks that called it. */
 export function around(attempt: Attempt, running: readonly Attempt[]): Attempt[] {
   const found: Attempt[] = [];
   const callerOf = (of: Attempt): Attempt | undefined =>
@@ -120,7 +117,7 @@ function afterCommit(turns: number, work: () => void): void {
   else atEndOfMacrotask(() => afterCommit(turns - 1, work));
 }
 
-/** What a run is told that goes on behind the saver's end. @param cause STORE_CLOSED */
+/** The error for a run that continues after the saver was closed. @param cause STORE_CLOSED */
 export function closedMeanwhile(threadId: string, cause: TurnsError): TurnsError {
   return new TurnsError("STORE_CLOSED", {
     problem: `The saver was closed while this run of thread ${describe(threadId)} was active, so what its running nodes return isn't saved.`,
@@ -139,7 +136,7 @@ function runRefused(threadId: string): TurnsError {
   });
 }
 
-/** LangGraph's default retry policy tries nothing again whose message begins with "Cancel". */
+/** LangGraph's default retry policy doesn't retry errors whose message begins with "Cancel". */
 function nodeRefused({ name, threadId }: Attempt): TurnsError {
   return new TurnsError("STORE_DRAINING", {
     problem: `Cancelled before node ${describe(name)} of thread ${describe(threadId)}: the saver is draining, because its process is about to stop.`,

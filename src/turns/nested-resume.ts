@@ -14,12 +14,13 @@ const repaired = new WeakSet<Runnable>();
 /**
  * Repairs a resume inside nested graphs by replacing the nodes' runnables. Time travel is left as LangGraph does it.
  *
- * LangGraph before 1.5 tests whether the *key* `checkpoint_id` is present to tell a replay from a resume, and hands every node
- * `checkpoint_id: undefined`. So finished siblings inside a subgraph and finished functional tasks run again (langgraphjs#2667): the key
- * is dropped when it is undefined.
+ * LangGraph before 1.5 tests whether the *key* `checkpoint_id` is present to tell a replay from a resume, and gives every node
+ * `checkpoint_id: undefined`. So finished siblings inside a subgraph and finished functional tasks run again (langgraphjs#2667).
+ * The repair drops the key when it is undefined.
  *
- * A graph with `checkpointer: true` resumes from its newest checkpoint, even if that is the end of an earlier visit because this one had
- * saved nothing yet. It would do nothing, and its old state would count as this visit's result. So it isn't told to resume then.
+ * A graph with `checkpointer: true` resumes from its newest checkpoint, even if that is the end of an earlier visit because this
+ * one had saved nothing yet. It would do nothing, and its old state would count as this visit's result. So it isn't told to
+ * resume then.
  */
 export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>()): void {
   if (seen.has(graph)) return;
@@ -36,7 +37,9 @@ export function repairNestedResume(graph: PregelLike, seen = new Set<PregelLike>
   }
 }
 
-/** The graph that LangGraph finds in a node's runnable (its `findSubgraphPregel`): the runnable itself, or a step of a sequence. */
+/**
+ * The graph that LangGraph finds in a node's runnable (its `findSubgraphPregel`): the runnable itself, or a step of a sequence.
+ */
 function graphIn(runnable: unknown): unknown {
   const candidates = [runnable as { lg_is_pregel?: unknown; steps?: unknown }];
   for (const candidate of candidates) {
@@ -46,7 +49,7 @@ function graphIn(runnable: unknown): unknown {
   return undefined;
 }
 
-/** By this guards/source.ts sees through the wrapper, also of another copy of this package. */
+/** Lets guards/source.ts see through the wrapper, even one from another copy of this package. */
 const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
 
 class WithoutUndefinedCheckpointId extends Runnable {
@@ -75,7 +78,7 @@ class WithoutUndefinedCheckpointId extends Runnable {
   }
 }
 
-/** Where the body of a node counts as running: with each recorder that the run carries. */
+/** The counters of running node bodies: one for each recorder that the run carries. */
 function countersOf(config: Partial<RunnableConfig> | undefined): (() => () => void)[] {
   const threadId: unknown = config?.configurable?.["thread_id"];
   if (typeof threadId !== "string") return [];
@@ -86,7 +89,7 @@ function countersOf(config: Partial<RunnableConfig> | undefined): (() => () => v
   });
 }
 
-/** What a node is to be called with. */
+/** The config to call a node with. */
 async function resumable(
   graph: unknown,
   config: Partial<RunnableConfig> | undefined,
@@ -97,19 +100,21 @@ async function resumable(
   return { ...repaired, configurable: { ...repaired?.configurable, [RESUMING]: false } };
 }
 
-/** The runs in which the caller has addressed a nested graph's checkpoint, by the `control` that LangGraph shares within a run. */
+/**
+ * The runs in which the caller has addressed a nested graph's checkpoint, by the `control` that LangGraph shares within a run.
+ */
 const addressed = new WeakSet<object>();
 
 /**
- * Whether the graphs below go back in their history: the root does, or the caller has named a checkpoint of this graph or of one around
- * it. LangGraph then knows which checkpoint each graph starts from, and the newest one says nothing.
+ * Whether the nested graphs go back in their history: the root does, or the caller named a checkpoint of this graph or of one
+ * around it. LangGraph then knows which checkpoint each graph starts from, and the newest one says nothing.
  */
 function isTimeTravel(config: Partial<RunnableConfig> | undefined): boolean {
   const { configurable } = config ?? {};
   if (configurable?.["__pregel_replay_state"] !== undefined) return true;
   const run = (config as { control?: object } | undefined)?.control;
   if (run !== undefined && addressed.has(run)) return true;
-  // Of the graphs around it LangGraph itself writes the checkpoints into this map, never a graph's own.
+  // LangGraph itself puts the checkpoints of the outer graphs into this map, never a graph's own.
   const checkpoints = (configurable?.["checkpoint_map"] ?? {}) as Record<string, unknown>;
   const ns = String(configurable?.["checkpoint_ns"] ?? "");
   if (!Object.hasOwn(checkpoints, ns) && !Object.hasOwn(checkpoints, withoutTaskIds(ns))) return false;
@@ -125,7 +130,7 @@ interface KeepingGraph {
   getState(config: RunnableConfig): Promise<{ next: readonly string[]; metadata?: { parents?: Record<string, string> } }>;
 }
 
-/** Whether a resume reaches a graph that keeps its state between visits, and its state is that of an earlier, completed visit. */
+/** Whether a resume reaches a graph that keeps its state between visits, and that state is from an earlier, completed visit. */
 async function isVisitToBegin(graph: unknown, config: Partial<RunnableConfig> | undefined): Promise<boolean> {
   const { configurable } = config ?? {};
   if (configurable?.[RESUMING] !== true || !keepsItsState(graph)) return false;
@@ -143,8 +148,8 @@ function keepsItsState(graph: unknown): graph is KeepingGraph {
 }
 
 /**
- * LangGraph counts the graphs that a node calls, and each finds its checkpoints by that number. A retry in the same process continues
- * counting and would find none: the graphs would start from scratch and repeat their finished nodes.
+ * LangGraph numbers the graphs that a node calls, and each finds its checkpoints by that number. A retry in the same process
+ * continues counting and would find none: the graphs would start from scratch and repeat their finished nodes.
  */
 function resetSubgraphCount(config: Partial<RunnableConfig> | undefined): void {
   const scratchpad = config?.configurable?.["__pregel_scratchpad"] as { subgraphCounter?: unknown } | undefined;
@@ -157,7 +162,7 @@ type Call = (func: (...args: unknown[]) => unknown, ...rest: unknown[]) => unkno
 const CALL = "__pregel_call";
 const repairedCalls = new WeakSet<Call>();
 
-/** The tasks that a node calls count their graphs from the start in each attempt too, and so do the tasks that those call. */
+/** The tasks that a node calls also number their graphs from the start in each attempt, and so do the tasks that those call. */
 function withTasksRepaired<C extends Partial<RunnableConfig>>(config: C | undefined): C | undefined {
   const call = config?.configurable?.[CALL] as Call | undefined;
   if (config === undefined || typeof call !== "function" || repairedCalls.has(call)) return config;
@@ -178,7 +183,7 @@ function withoutUndefinedCheckpointId<C extends Partial<RunnableConfig>>(config:
   const configurable = config?.configurable;
   if (config === undefined || configurable === undefined) return config;
   if (!("checkpoint_id" in configurable) || configurable["checkpoint_id"] !== undefined) return config;
-  // Not by `delete`: it makes an object slow, and LangGraph copies this one many times.
+  // Not by `delete`: that makes an object slow, and LangGraph copies this one many times.
   const { checkpoint_id: _, ...rest } = configurable;
   return { ...config, configurable: rest };
 }

@@ -21,65 +21,68 @@ export interface NodeTaskInfo {
 /** A run of a graph. */
 export interface GraphRun {
   runId: string;
-  /** Where its turns are saved. */
+  /** The thread its turns are saved on. */
   threadId: string;
-  /** The outermost run on that thread that this is a part of. */
+  /** The outermost run on that thread that contains this one. */
   run: OuterRun;
-  /** Whether the thread counts as running because of it. */
+  /** Whether it makes the thread count as running. */
   isMarked: boolean;
 }
 
-/** A node task as it runs: one attempt. */
+/** One attempt of a node task. */
 export interface Attempt extends NodeTaskInfo {
   threadId: string;
   runId: string;
   graph: GraphRun;
-  /** As {@link GraphRun} has it. */
+  /** As in {@link GraphRun}. */
   run: OuterRun;
   /** What the node was called with. */
   input: unknown;
-  /** The run inside of which its graph was called. */
+  /** The run in which its graph was called. */
   calledIn: string | undefined;
-  /** Whether {@link threadId} is known to be the thread of its graph: callbacks may name another one. */
+  /** Whether {@link threadId} is known to be its graph's thread: callbacks may name another one. */
   isPlaced: boolean;
-  /** The attempt of the node task that this one runs inside of. */
+  /** The attempt of the outer node task, for a node inside another node. */
   within: Attempt | undefined;
 }
 
 export interface OuterRun {
   runId: string;
-  /** As callbacks tell it: of all that is a part of the run, also of graphs that a node calls on other threads. */
+  /** The thread id that callbacks give to every part of the run, even to graphs that a node calls on other threads. */
   toldThreadId: string;
   sawDeletion: SawDeletion;
-  /** What it holds its thread by: all that is saved in it, on whichever thread, is refused when somebody else has taken that. */
+  /** The run's lease. If somebody else takes it, everything saved in the run is refused, on every thread. */
   lease: Lease | undefined;
-  /** The attached graph that runs; graphs inside it belong to it. */
+  /** The attached graph that runs. Graphs inside it belong to it. */
   graph: AttachedGraph | undefined;
-  /** Set for a run that doesn't use the recorder's saver: nothing of its thread is in our file, apart from its effects. */
+  /** Set for a run that doesn't use the recorder's saver: only its effects are in our file, nothing else of its thread. */
   elsewhere: Elsewhere | undefined;
-  /** Begun by work that a run has left behind, when that run was over: whatever it does, a later run may be at the same. */
+  /** Started by leftover work of a run that had finished. A later run may be doing the same. */
   isLate: boolean;
 }
 
-/** What a run keeps its checkpoints with, if not with the recorder's saver; undefined: with nothing. */
+/** The checkpointer a run uses instead of the recorder's saver; undefined if it uses none. */
 export interface Elsewhere {
   checkpointer: unknown;
 }
 
-/** Whether one functional task, or entrypoint, is called by another one of the same graph, as their paths tell. */
+/** Whether one functional task or entrypoint is called by another one of the same graph, as their paths tell. */
 export function isCalledBy({ path: [kind, caller] }: NodeTaskInfo, { path }: NodeTaskInfo): boolean {
   if (kind !== PUSH || !Array.isArray(caller)) return false;
-  // Of a task that is a call itself only the first three parts tell which.
+  // If the caller is itself a called task, only the first three parts of its path identify it.
   const [called, calling] = [caller, path].map((one: readonly unknown[]) => JSON.stringify(one.slice(0, 3)));
   return called === calling;
 }
 
-/** The part behind the last colon. Node names cannot contain one. */
+/** The part after the last colon. Node names can't contain a colon. */
 export function nodeTaskIdOf(nodeNs: string): string {
   return nodeNs.slice(nodeNs.lastIndexOf(":") + 1);
 }
 
-/** The node task whose failure this one handles, undefined for all but error handlers: they run in the namespace of what failed. */
+/**
+ * The node task whose failure this one handles; undefined unless it is an error handler. Error handlers run in the namespace of
+ * the failed task.
+ */
 export function handledTaskOf({ path, nodeNs }: NodeTaskInfo): string | undefined {
   if (!isErrorHandler(path)) return undefined;
   const above = nodeNs.slice(0, Math.max(nodeNs.lastIndexOf("|"), 0));
@@ -87,8 +90,8 @@ export function handledTaskOf({ path, nodeNs }: NodeTaskInfo): string | undefine
 }
 
 /**
- * From LangGraph 1.5 on the path of an error handler is that of the task that failed, and these two behind it. Before, it had the failed
- * node's name where a Send has its index and a functional task the path of its caller.
+ * From LangGraph 1.5 on, an error handler's path is that of the failed task followed by these two parts. Before, it had the
+ * failed node's name where a Send has its index and a functional task the path of its caller.
  */
 function isErrorHandler(path: readonly unknown[]): boolean {
   if (path.at(-2) === "node_error_handler" && path.at(-1) === false) return true;
@@ -96,9 +99,9 @@ function isErrorHandler(path: readonly unknown[]): boolean {
 }
 
 /**
- * Tells whether a checkpoint yields this node task. LangGraph derives a task's id from the id of the checkpoint it starts from, so
- * equality is proof, and the only one there is: the node's run does not carry the checkpoint's id. Task ids of error handlers derive
- * from a task besides and cannot be recomputed.
+ * Whether a node task starts from a checkpoint. LangGraph derives a task's id from the id of that checkpoint, so equal ids are
+ * proof. It's the only proof: the node's run doesn't carry the checkpoint's id. Ids of error handlers also derive from a task and
+ * can't be recomputed.
  */
 export function startsFrom(task: NodeTaskInfo, checkpointId: string): boolean {
   const known = starts.get(task);
@@ -108,7 +111,7 @@ export function startsFrom(task: NodeTaskInfo, checkpointId: string): boolean {
   return isStart;
 }
 
-/** Proven once, and asked for by all that a Thought goes through: to derive an id costs microseconds. */
+/** Cached, because deriving an id costs microseconds and a Thought asks several times. */
 const starts = new WeakMap<NodeTaskInfo, string>();
 
 function nodeTaskId(task: NodeTaskInfo, checkpointId: string): string {
@@ -130,12 +133,15 @@ export function pullTaskId(
   return derive([scope, String(step), name, PULL, triggers], checkpointId);
 }
 
-/** The id of a task that a Send asked for. */
+/** The id of a task that a Send started. */
 export function pushTaskId(scope: string, step: number, name: string, index: number, checkpointId: string): string {
   return derive([scope, String(step), name, PUSH, String(index)], checkpointId);
 }
 
-/** LangGraph's `uuid5` with the checkpoint's id as namespace, in a third of the time. A checkpoint id that is no UUID may derive nothing. */
+/**
+ * LangGraph's `uuid5` with the checkpoint's id as namespace, in a third of the time. A checkpoint id that isn't a UUID may derive
+ * nothing.
+ */
 function derive(parts: readonly unknown[], checkpointId: string): string {
   const name = JSON.stringify(parts);
   const namespace = Buffer.from(checkpointId.replaceAll("-", ""), "hex");
@@ -155,20 +161,20 @@ function derivedFromText(name: string, checkpointId: string): string {
   }
 }
 
-/** A node task that LangGraph will start next, by what its checkpoint says. */
+/** A node task that LangGraph will start next, according to its checkpoint. */
 export interface PlannedTask {
   name: string;
   nodeNs: string;
   nodeTaskId: string;
   step: number;
-  /** The argument of the Send that asked for the task. */
+  /** The argument of the Send that started the task. */
   input: { value: unknown } | undefined;
 }
 
 /**
- * Derives the node tasks that come next from a checkpoint alone (internals, section 3): the fallback for a saver that is not attached
- * to its graph. Planned is not started, error handlers and functional tasks are not foreseen, and of several triggers of one node
- * the one LangGraph picks can be mistaken; such a Thought then never gets an Action.
+ * Derives the next node tasks from a checkpoint alone (internals, section 3): the fallback for a saver that isn't attached to its
+ * graph. A planned task may never start. Error handlers and functional tasks aren't foreseen. If several triggers lead to one
+ * node, the guess may differ from LangGraph's choice; such a Thought never gets an Action.
  */
 export function plannedTasks(ns: string, checkpoint: Checkpoint, metadata: CheckpointMetadata): PlannedTask[] {
   const step = metadata.step + 1;
@@ -212,7 +218,7 @@ function isDue(checkpoint: Checkpoint, channel: string, name: string): boolean {
   return !channel.startsWith("join:") || joinIsComplete(channel, checkpoint.channel_values[channel]);
 }
 
-/** A join's value is the list of members that have arrived; deferred channels wrap theirs as `[value, finished]`. */
+/** A join's value is the list of members that have arrived. Deferred channels wrap it as `[value, finished]`. */
 function joinIsComplete(channel: string, value: unknown): boolean {
   const [, members = ""] = channel.split(":");
   const deferred = Array.isArray(value) && value.length === 2 && typeof value[1] === "boolean";

@@ -7,34 +7,37 @@ import { uptime } from "../system";
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const { setInterval: every, clearInterval: stop } = globalThis;
 const CHECK_EVERY_MS = 20;
-/** How long no node may be at work before the graph counts as ended: what LangGraph does between steps is quicker. */
+/** How long a graph without running nodes counts as active. LangGraph needs less than this between steps. */
 const QUIET_MS = 500;
 
-/** What tells a run from those before and behind it. */
+/** What tells a run from earlier and later ones. */
 export interface RunMarks {
   sawDeletion: SawDeletion;
   lease: Lease | undefined;
 }
 
-/** `sawDeletion` and `lease` are of the run that failed: a late run of a deleted thread, or of one that others have, must not stop theirs. */
+/**
+ * `sawDeletion` and `lease` belong to the run that failed. A late run of a deleted thread, or of one that was taken over, must
+ * not stop the new owner's runs.
+ */
 interface Failure extends RunMarks {
   ns: string;
   error: unknown;
   taken: () => void;
-  /** The graph runs that were going on. Those that begin later have nothing to do with it. */
+  /** The graph runs that were active. Later ones aren't affected. */
   runs: readonly string[];
 }
 
 /**
- * Failed saves that nobody has been told of yet.
+ * Failed saves that haven't been reported yet.
  *
- * With durability "async" LangGraph looks at a save's promise only when its graph ends; a promise that rejects earlier is an unhandled
- * rejection, which ends the Node process. So a failed save stays pending until someone can take the bad news: the start of the next
- * node of the same graph (or of one inside it), which then fails with it, or the end of the graph, when LangGraph awaits what is left.
- * Only the graph's own nodes count: the node that contains it is at work, and waits for it.
+ * With durability "async", LangGraph looks at a save's promise only when its graph finishes. A promise that rejects earlier is an
+ * unhandled rejection, which terminates the Node process. So a failed save stays pending until somebody can handle it: the start
+ * of the next node of the same graph (or of one inside it), which then fails with it, or the end of the graph, when LangGraph
+ * awaits what is left. Only the graph's own nodes count: the node that contains it is running and waits for it.
  */
 export class PendingFailures {
-  /** Saves that were handed in, until they are committed, or their failure is on hold. */
+  /** Saves that were handed in, until they are committed or their failure is held here. */
   readonly saves = new OpenWork();
   readonly #runs: RunRegistry;
   readonly #reported = new Map<string, Pick<Failure, "ns" | "error" | keyof RunMarks>[]>();
@@ -44,7 +47,7 @@ export class PendingFailures {
     this.#runs = runs;
   }
 
-  /** Resolves if a node's start took the error, rejects with it once the graph of that namespace has ended. */
+  /** Resolves if a node's start reported the error. Rejects with it once the graph of that namespace has finished. */
   hold(threadId: string, ns: string, error: unknown, { sawDeletion, lease }: RunMarks): Promise<void> {
     const reason = error instanceof Error ? error : new Error(String(error));
     return new Promise((resolve, reject) => {
@@ -72,8 +75,8 @@ export class PendingFailures {
   }
 
   /**
-   * The first error that concerns a node of this namespace, now the caller's to report; the saves that wait resolve with it. It stays
-   * until the run ends: a node's retry policy must not run the body on a checkpoint that does not exist.
+   * The first error that concerns a node of this namespace. The caller now reports it, and the waiting saves resolve. The error
+   * is kept until the run finishes: a node's retry policy must not run the body on a checkpoint that doesn't exist.
    */
   take(threadId: string, ns: string, run: RunMarks): unknown {
     this.#dismissEnded(threadId);
@@ -88,12 +91,12 @@ export class PendingFailures {
     return this.#reported.get(threadId)?.find(concerns)?.error;
   }
 
-  /** A run of the thread begins or ends: what was reported is over. */
+  /** A run of the thread starts or finishes, so reported errors are obsolete. */
   forget(threadId: string): void {
     this.#reported.delete(threadId);
   }
 
-  /** What a run that is over has left: that run failed already. */
+  /** Drops what a finished run has left: that run failed already. */
   #dismissEnded(threadId: string): void {
     const active = this.#runs.graphRunsOf(threadId);
     const isOver = ({ runs }: Failure): boolean => runs.length > 0 && !runs.some((run) => active.includes(run));

@@ -4,12 +4,12 @@ import { threadId } from "node:worker_threads";
 import type { RunRow } from "../store/store";
 import { uptime } from "../system";
 
-/** After this long without a sign of life a run of another host counts as dead. */
+/** After this long without a heartbeat, a run of another host counts as dead. */
 export const BEAT_EXPIRY_MS = 30_000;
 
 /**
- * What identifies this process beyond a pid that may be given out again, and in it the worker thread: each thread has globals of its own,
- * so none knows what another one does.
+ * Identifies this process, even if its pid is reused, and the worker thread in it. Each worker thread has globals of its own, so
+ * none knows what another one does.
  */
 export function thisProcess(): Readonly<Pick<RunRow, "host" | "boot" | "pid" | "pidStart">> {
   if (identity?.pid !== process.pid) {
@@ -21,17 +21,20 @@ export function thisProcess(): Readonly<Pick<RunRow, "host" | "boot" | "pid" | "
 
 let identity: ReturnType<typeof thisProcess> | undefined;
 
-/** The runs that this process keeps going, over all savers, also those of another copy of this package (ESM beside CommonJS). */
+/**
+ * The runs that this process keeps alive, for all savers, including those of another copy of this package (ESM beside CommonJS).
+ */
 export const runsOfThisProcess: Set<string> = ((globalThis as Record<symbol, unknown>)[
   Symbol.for("langgraph-checkpoint-turns.runs")
 ] ??= new Set<string>()) as Set<string>;
 
 /**
- * Whether a run still goes on, as far as can be known: a wrong answer is stopped by the run's lease. Of this thread we know. Of other
- * processes on this host the system knows whether they live. Of another host (a container that shares the folder), and of another thread
- * of this process, only the heartbeat tells. It counts by the machine's uptime: the wall clock can be set while a run goes on.
+ * Whether a run is still alive, as far as can be known. A wrong answer does no harm: the run's lease stops it.
  *
- * Who shares a file in WAL mode shares a machine, so a run from before the machine was started is over.
+ * For this thread, we know. For other processes on this host, the operating system knows. For another host (a container that
+ * shares the folder), and for another thread of this process, only the heartbeat tells. It counts by the machine's uptime,
+ * because the wall clock can be set during a run. Processes that share a file in WAL mode share a machine, so a run from before
+ * the machine's start is over.
  *
  * @param now by {@link uptime}
  */
@@ -44,7 +47,11 @@ export function isAlive(run: RunRow, now = uptime()): boolean {
   return pidIsAlive(run.pid, run.pidStart);
 }
 
-/** Whether a process of this host lives. @param start what tells it from a later one with the same pid; empty if not known */
+/**
+ * Whether a process of this host is alive.
+ *
+ * @param start distinguishes it from a later process with the same pid; empty if not known
+ */
 export function pidIsAlive(pid: number, start: string): boolean {
   if (!pidExists(pid)) return false;
   const started = startOf(pid);
@@ -66,7 +73,7 @@ function pidExists(pid: number): boolean {
   }
 }
 
-/** Tells one start of a machine from another (Linux); empty where the system doesn't say, as for all processes of that machine. */
+/** Identifies one boot of the machine (Linux). Empty where the system doesn't say, which then holds for all its processes. */
 function boot(): string {
   try {
     return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
@@ -75,11 +82,11 @@ function boot(): string {
   }
 }
 
-/** The kernel's start time of a process (Linux); empty where the system does not say. */
+/** The kernel's start time of a process (Linux); empty where the system doesn't say. */
 function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The command name, in parentheses, may contain anything; fields count from behind it, and the start time is the 20th.
+    // The command name, in parentheses, may contain anything. Fields count from after it, and the start time is the 20th.
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
   } catch {
     return "";

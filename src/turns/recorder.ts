@@ -22,8 +22,8 @@ import type { TurnLog } from "./turn-log";
 
 export const RECORDER_NAME = "langgraph_checkpoint_turns_recorder";
 /**
- * Under which a saver's recorder carries its journal of side effects, and `effect()` finds it among a run's callbacks. A registered symbol,
- * so that the ESM and the CommonJS build find each other.
+ * The key under which a saver's recorder carries its journal of side effects, so that `effect()` finds it among a run's
+ * callbacks. A registered symbol, so that the ESM and the CommonJS build find each other.
  */
 export const JOURNAL: unique symbol = Symbol.for("langgraph-checkpoint-turns.journal");
 
@@ -46,8 +46,8 @@ interface Doubt {
 }
 
 /**
- * Knows a saver's runs, as LangChain's callbacks tell of them (internals, section 4): which are graphs, which are attempts of node tasks, and
- * what each is a part of.
+ * Tracks a saver's runs, as LangChain's callbacks report them (internals, section 4): which are graphs, which are attempts of
+ * node tasks, and what contains each of them.
  */
 export class TurnRecorder {
   /** What `effect()` looks for. */
@@ -58,14 +58,14 @@ export class TurnRecorder {
   readonly #attempts = new Map<string, Attempt>();
   readonly #lineage = new Lineage();
   readonly #modelRuns = new ModelRuns();
-  /** Node tasks whose last attempt has left an effect of which nobody knows what it came to, while their outermost run goes on. */
+  /** Node tasks whose last attempt left an effect with an unknown outcome, while their outermost run continues. */
   readonly #doubts = new Map<string, Doubt>();
 
   readonly #draining: Draining;
-  /** Nodes inside of which a node was not started, because the saver drains: whatever they make of that is no result. */
+  /** Nodes inside which a node was refused because the saver drains: no matter what they return, it is no result. */
   readonly #stoppedWithin = new WeakMap<Attempt, Error>();
 
-  /** @param bodies counts the bodies of nodes that run */
+  /** @param bodies counts the node bodies that are running */
   constructor(log: TurnLog, bodies: OpenWork, draining = new Draining()) {
     this.#log = log;
     this.bodies = bodies;
@@ -73,9 +73,9 @@ export class TurnRecorder {
   }
 
   /**
-   * A graph, a node, or what runs inside one starts. What this throws stops it, and LangGraph reports no end of it.
+   * A graph, a node, or something inside a node starts. An error thrown here stops it, and LangGraph reports no end for it.
    *
-   * @param graph the attached graph that says so
+   * @param graph the attached graph that reports it
    */
   async chainStarts(graph: AttachedGraph | undefined, inputs: ChainValues, started: StartedRun): Promise<void> {
     const { runId, parentRunId, tags, metadata, runName, elsewhere } = started;
@@ -97,7 +97,7 @@ export class TurnRecorder {
       this.#draining.refuseRun(threadId);
     }
     if (isOutermost && run.elsewhere !== undefined) this.#log.startsElsewhere(threadId, run.elsewhere);
-    // A graph that a node calls on another thread is told to be on the thread around it, and so is all that is inside of it.
+    // A graph that a node calls on another thread is reported with the outer thread, and so is everything inside it.
     const place = within !== undefined && threadId === run.toldThreadId ? within : { threadId, run };
     const graphOf = (id: string, isMarked: boolean): GraphRun => ({
       runId: id,
@@ -135,8 +135,8 @@ export class TurnRecorder {
   }
 
   /**
-   * The saver drains: the node doesn't start. One inside of another node does if its graph keeps no checkpoints: that node's boundary is
-   * the next one.
+   * The saver drains, so the node doesn't start. Exception: a node inside another node starts if its graph keeps no checkpoints,
+   * since the outer node's boundary comes next.
    *
    * @throws {TurnsError} STORE_DRAINING
    */
@@ -158,22 +158,27 @@ export class TurnRecorder {
     }
   }
 
-  /** The names of the nodes that run on a thread. */
+  /** The names of the nodes that are running on a thread. */
   nodesAtWork(threadId: string): string[] {
     const attempts = [...this.#attempts.values()].filter((attempt) => !this.#draining.isHeld(attempt));
     return attempts.filter((attempt) => attempt.threadId === threadId).map(({ name }) => name);
   }
 
-  /** Whether a node task did not start, or come to its end, because the saver drains: what LangGraph says about it is not saved. */
+  /** Whether a node task didn't start or finish because the saver drains. What LangGraph then says about it isn't saved. */
   wasStopped(nodeTaskId: string): boolean {
     return TurnsError.is(this.#doubts.get(nodeTaskId)?.failure, "STORE_DRAINING");
   }
 
-  /** A graph, a node, or what ran inside one has ended. @throws for a node only: a gate's refusal, and an effect in doubt that it swallowed */
+  /**
+   * A graph, a node, or something inside a node has finished.
+   *
+   * @throws for a node only: a gate's refusal, or an effect in doubt that the node swallowed
+   */
   async chainEnds(runId: string, status: TurnStatus, outcome: unknown): Promise<void> {
     const attempt = this.#attempts.get(runId);
     const outermost = this.#lineage.get(runId)?.outermost;
-    // One that timed out may go on behind everybody's back: what it still does is found by its run, until the outermost run is over.
+    // An attempt that timed out may continue in the background. Its effects are found by its run, until the outermost run is
+    // over.
     const isLeft = attempt === undefined || status !== "error" || attempt.run.runId === runId;
     const over = isLeft ? this.#lineage.leave(runId) : [];
     this.#modelRuns.forget(runId);
@@ -183,7 +188,7 @@ export class TurnRecorder {
       return this.#nodeEnds(attempt, status, outcome);
     }
     for (const [nodeTaskId, doubt] of this.#doubts) if (doubt.outerRunId === runId) this.#doubts.delete(nodeTaskId);
-    // LangGraph doesn't report the end of a graph inside a node that it aborts.
+    // LangGraph doesn't report the end of a nested graph that it aborts.
     for (const graph of over) if (graph.isMarked) await this.#log.graphEnds(graph.threadId, graph.runId);
   }
 
@@ -206,7 +211,7 @@ export class TurnRecorder {
     this.#lineage.leave(runId);
   }
 
-  /** The newest attempt of a node task need not be the one that calls: one that has timed out may still be at work. */
+  /** The calling attempt isn't always the newest: one that timed out may still be running. */
   modelStarts(runId: string, parentRunId: string | undefined, metadata: Record<string, unknown> | undefined): void {
     const nodeNs = metadata?.["langgraph_checkpoint_ns"];
     const threadId = metadata?.["thread_id"];
@@ -230,8 +235,8 @@ export class TurnRecorder {
   }
 
   /**
-   * The attempt that code runs in, by the run it finds itself in; where that one is not known (a run that reports to other callbacks),
-   * the newest attempt of its node task.
+   * The attempt that code runs in, found by its run. If that run isn't known (it reports to other callbacks), the newest attempt
+   * of its node task.
    */
   attemptOf(runId: string | undefined, nodeTaskId: string): Attempt | undefined {
     const found = this.#lineage.get(runId)?.attempt;
@@ -240,8 +245,8 @@ export class TurnRecorder {
   }
 
   /**
-   * As {@link attemptOf}, but nothing for a run that has ended: the newest attempt of its node task is not its own, if it was given up
-   * (a timeout) and still works.
+   * Like {@link attemptOf}, but undefined for a run that has finished. After a timeout, an abandoned attempt may still be
+   * running, and the newest attempt isn't its own.
    */
   liveAttemptOf(runId: string | undefined, nodeTaskId: string): Attempt | undefined {
     if (runId !== undefined && !this.#lineage.has(runId)) return undefined;
@@ -249,46 +254,46 @@ export class TurnRecorder {
     return attempt !== undefined && this.#attempts.has(attempt.runId) ? attempt : undefined;
   }
 
-  /** What the outermost run around a run holds its thread by. */
+  /** The lease of the outermost run around a run. */
   leaseOf(runId: string | undefined): Lease | undefined {
     return this.#lineage.get(runId)?.outermost.lease;
   }
 
   /**
-   * Whether the last attempt of a node task has left an effect of which nobody knows what it came to. An error handler must not pass over
-   * it: the run would continue to where the side effect happens again, and a resume has to find the node, not its handler.
+   * Whether the last attempt of a node task left an effect with an unknown outcome. An error handler must not pass over it: the
+   * run would continue to where the side effect happens again. A resume has to find the node, not its handler.
    */
   endedInDoubt(nodeTaskId: string): boolean {
     return this.#doubts.has(nodeTaskId);
   }
 
-  /** @throws what the node task that failed should have failed with, whatever it made of it */
+  /** @throws the error that the failed node task should have failed with, even if the node changed it */
   #refuseHandler(handledTaskId: string | undefined): void {
     const doubt = handledTaskId === undefined ? undefined : this.#doubts.get(handledTaskId);
-    // LangGraph counts the error object of a node that has a handler as handled: the same one would be passed over in silence.
+    // LangGraph takes the error object of a node with a handler for handled, so it would silently ignore the same object.
     if (doubt !== undefined) throw copied(doubt.failure);
   }
 }
 
-/** Enough for the branches of any run; most of them never tell their end. */
+/** Enough for the branches of any run; most of them never report their end. */
 const LEFT_BEHIND_MAX = 10_000;
 
 interface KnownRun {
   outermost: OuterRun;
   parentRunId: string | undefined;
-  /** The node task's attempt that the run is, or is inside of. */
+  /** The node task's attempt that this run is, or is inside. */
   attempt: Attempt | undefined;
-  /** The graph that it is a run of, as far as that is known. */
+  /** The graph that this is a run of, if known. */
   graph: GraphRun | undefined;
   /** Whether it was called with a Command that updates the state. */
   bringsUpdate: boolean;
 }
 
-/** Which outermost run each run is a part of: a graph inside a node began when the run around it did. */
+/** Which outermost run contains each run: a nested graph started with the run around it. */
 class Lineage {
   readonly #runs = new Map<string, KnownRun>();
   readonly #inner = new Map<OuterRun, Set<string>>();
-  /** What was still at work when its outermost run was over (a branch that LangGraph aborted), the oldest first. */
+  /** Branches that LangGraph aborted and that were still running when their outermost run was over, oldest first. */
   readonly #leftBehind = new Set<string>();
 
   has(runId: string): boolean {
@@ -310,7 +315,7 @@ class Lineage {
     return known;
   }
 
-  /** @returns undefined if the run is no part of one that is known */
+  /** @returns undefined if the run isn't part of a known one */
   enter(runId: string, parentRunId: string | undefined): KnownRun | undefined {
     const parent = this.get(parentRunId);
     if (parent === undefined) return undefined;
@@ -322,9 +327,9 @@ class Lineage {
   }
 
   /**
-   * With the outermost run all goes that was a part of it: a stream that was broken off never reports its end.
+   * Removes a run. With the outermost run, everything in it is removed: a broken-off stream never reports its end.
    *
-   * @returns the graphs of which no more is known, the outermost last
+   * @returns the removed graphs, the outermost last
    */
   leave(runId: string): GraphRun[] {
     const left = this.#runs.get(runId);
@@ -350,25 +355,26 @@ class Lineage {
   }
 }
 
-/** What LangChain calls a handler with, undefined in the places that don't matter here. */
+/** The arguments LangChain calls a handler with; undefined in the positions that don't matter here. */
 type Told<K extends keyof BaseCallbackHandler> = Required<BaseCallbackHandler>[K] extends (...args: infer A) => unknown
   ? A
   : never;
 
 /**
- * The handler that a graph carries. LangGraph awaits `handleChainStart` before a node's body because of `awaitHandlers`, and stops the node
- * if it throws because of `raiseError`. A throw from an end handler fails a node after its work is done, so that only a gate does it on
- * purpose, and the journal of effects. LangGraph leaves a graph for its parent by throwing a ParentCommand: a throw from the error handler
- * takes its place.
+ * The handler that a graph carries. Because of `awaitHandlers`, LangGraph awaits `handleChainStart` before a node's body. Because
+ * of `raiseError`, it stops the node if that throws. An error thrown from an end handler fails a node after its work is done, so
+ * only a gate and the journal of effects do that, on purpose. LangGraph leaves a graph for its parent by throwing a
+ * ParentCommand, and an error thrown from the error handler replaces it.
  *
- * Callbacks do not say which graph runs, so the handler does. Where several see the same run (a graph inside another, both attached; the
- * same one twice), the recorder takes it from the first that reports it; which graph a run belongs to is decided by the outermost run.
+ * Callbacks don't say which graph is running, so the handler does. Several handlers may see the same run (nested graphs, both
+ * attached; or the same graph twice). The recorder then takes it from the first that reports it. The outermost run decides which
+ * graph a run belongs to.
  */
 export class RecorderFace extends BaseCallbackHandler {
   readonly name = RECORDER_NAME;
   override readonly awaitHandlers = true;
   override readonly raiseError = true;
-  /** LangChain makes promises for each kind of event that isn't ignored. */
+  /** LangChain creates promises for each kind of event that isn't ignored. */
   override readonly ignoreRetriever = true;
   override readonly ignoreCustomEvent = true;
   readonly recorder: TurnRecorder;
@@ -393,7 +399,7 @@ export class RecorderFace extends BaseCallbackHandler {
     return this.recorder[JOURNAL];
   }
 
-  /** Where the nodes of the graph count their bodies; none if another checkpointer keeps the run. */
+  /** Where the nodes of the graph count their bodies; undefined if another checkpointer keeps the run. */
   get bodies(): unknown {
     return this.isElsewhere ? undefined : this.recorder.bodies;
   }
@@ -403,7 +409,7 @@ export class RecorderFace extends BaseCallbackHandler {
     return this.#elsewhere !== undefined;
   }
 
-  /** The declared type has another order; core calls with the run's type before its name. */
+  /** The declared type has another order; core passes the run's type before its name. */
   override handleChainStart(...args: Told<"handleChainStart">): Promise<void> {
     const [, inputs, runId, parentRunId, tags, metadata, , runName] = args;
     const started = { runId, parentRunId, tags, metadata, runName, elsewhere: this.#elsewhere };
@@ -451,7 +457,10 @@ export class RecorderFace extends BaseCallbackHandler {
   }
 }
 
-/** Whether a run that carries these callbacks is recorded by this recorder; another saver's, of a graph around this one, is no help. */
+/**
+ * Whether this recorder records a run with these callbacks. Another saver's recorder, from a graph around this one, doesn't
+ * count.
+ */
 export function isRecorded(callbacks: RunnableConfig["callbacks"], recorder: TurnRecorder): boolean {
   return faceIn(callbacks, recorder) !== undefined;
 }
@@ -472,10 +481,10 @@ function throwUnprinted(error: unknown): never {
 /**
  * Makes an error that LangChain passes on without printing it.
  *
- * LangChain writes ``console.error(`Error in handler ${name}, …: ${error}`)`` for every error of a callback handler, and only then
- * rethrows it. The recorder throws on purpose, to stop a node, and the caller of the graph gets the error anyway. What is returned here
- * throws the error itself when it is made a text, so nothing is printed and LangChain's callers get the very error. For a LangChain that
- * doesn't make it a text, it stands in for the error by inheriting from it.
+ * LangChain writes ``console.error(`Error in handler ${name}, …: ${error}`)`` for every error of a callback handler, and only
+ * then rethrows it. The recorder throws on purpose, to stop a node, and the caller of the graph gets the error anyway. The object
+ * returned here throws the original error when it is converted to text. So nothing is printed, and LangChain's callers get the
+ * original error. For a LangChain that doesn't convert it, the object inherits from the error and stands in for it.
  *
  * @param error what a handler is about to throw
  */
@@ -488,7 +497,7 @@ export function unprinted(error: unknown): Error {
   });
 }
 
-/** The node task a run is, or undefined for all that runs around and inside of nodes. */
+/** The node task that a run is, or undefined for everything around and inside nodes. */
 function nodeTask(
   tags: string[] | undefined,
   metadata: Record<string, unknown>,
@@ -497,19 +506,19 @@ function nodeTask(
   if (tags === undefined || !tags.some((tag) => STEP_TAG.test(tag)) || tags.includes(HIDDEN_TAG)) return undefined;
   const { langgraph_node: name, langgraph_checkpoint_ns: nodeNs, langgraph_step: step } = metadata;
   if (typeof name !== "string" || typeof nodeNs !== "string" || typeof step !== "number") return undefined;
-  // A raw Pregel node without writers is no sequence, and its tag reaches what it is made of.
+  // A raw Pregel node without writers isn't a sequence, and its tag reaches its parts.
   if (runName !== undefined && runName !== name) return undefined;
   const triggers = Array.isArray(metadata["langgraph_triggers"]) ? (metadata["langgraph_triggers"] as unknown[]) : [];
   const path = Array.isArray(metadata["langgraph_path"]) ? (metadata["langgraph_path"] as unknown[]) : [];
   return { name, step, triggers, path, nodeNs, nodeTaskId: nodeTaskIdOf(nodeNs) };
 }
 
-/** Sends, functional tasks and functional entrypoints are called with something else than the state. */
+/** Sends, functional tasks and functional entrypoints are called with something other than the state. */
 function hasOwnInput(task: NodeTaskInfo): boolean {
   return task.path[0] === "__pregel_push" || task.triggers.includes("__start__");
 }
 
-/** `null` resumes and a Command steers; all else is new input. */
+/** `null` resumes and a Command steers; everything else is new input. */
 function bringsInput(inputs: ChainValues): boolean {
   const given = unwrapped(inputs);
   return given !== null && given !== undefined && !isCommand(given);
@@ -524,7 +533,7 @@ function isCommand(given: unknown): given is { update?: unknown } {
   return (given as { lg_name?: unknown } | null | undefined)?.lg_name === "Command";
 }
 
-/** What a run was called with: LangChain hands on what is no object as one. */
+/** The value a run was called with: LangChain wraps values that aren't objects. */
 function unwrapped(inputs: ChainValues): unknown {
   return "input" in inputs && Object.keys(inputs).length === 1 ? inputs["input"] : inputs;
 }
@@ -535,7 +544,7 @@ function statusOfError(error: unknown): TurnStatus {
   return name === "GraphInterrupt" || name === "NodeInterrupt" ? "interrupted" : "error";
 }
 
-/** Of a handoff it is the Command: what the node returned, or the graph inside of it, and what a parent will apply. */
+/** For a handoff, it is the Command: what the node or the graph inside it returned, and what a parent will apply. */
 function outcomeOfError(error: unknown): unknown {
   const { name, message, interrupts, command } = (error ?? {}) as Record<string, unknown>;
   if (name === "ParentCommand" && command !== undefined) return command;

@@ -15,7 +15,7 @@ export type UnsavedTurn = Omit<TurnToRedact, "state" | "graphId" | "taskId" | "s
   status: TurnStatus | undefined;
 };
 
-/** What is to be kept of a turn's state: all of it, a value instead, nothing, or nothing because its checkpoint tells it. */
+/** What is kept of a turn's state: all of it, a replacement, nothing, or nothing because its checkpoint has it. */
 type Kept = { as: "full"; value: unknown } | { as: "redacted"; value: unknown } | { as: "none" } | { as: "told" };
 
 export interface RedactionOptions extends EncodeOptions {
@@ -25,8 +25,8 @@ export interface RedactionOptions extends EncodeOptions {
 }
 
 /**
- * Decides what of a turn is saved (S4.6), and packs it as it is when the turn is handed in. It fails closed: if something goes wrong with the
- * user's `redact`, the turn is saved without content, and the graph continues.
+ * Decides what of a turn is saved (S4.6), and packs it as it is when the turn is handed in. It fails closed: if the user's
+ * `redact` fails, the turn is saved without content, and the graph continues.
  */
 export class Redaction {
   readonly #options: RedactionOptions;
@@ -41,12 +41,12 @@ export class Redaction {
     this.#events = events;
   }
 
-  /** Whether there are to be rows at all. */
+  /** Whether turns are recorded at all. */
   get recordsTurns(): boolean {
     return this.#options.turns !== "off";
   }
 
-  /** Whether rows hold what they would hold by themselves. */
+  /** Whether rows keep their full content. */
   get keepsAll(): boolean {
     return this.#options.turns === "full" && this.#options.redact === undefined;
   }
@@ -57,10 +57,11 @@ export class Redaction {
   }
 
   /**
-   * Saves a turn with what its row is to hold: at once, or, if a serde of the user's has to make that first, behind all that was handed in before.
+   * Saves a turn with the content its row should have: at once or, if the user's serde has to encode it first, after everything
+   * handed in before.
    *
-   * @param state what the node was called with (Thought), or what came of it (Action)
-   * @param isTold whether the checkpoint that a Thought starts from tells its state
+   * @param state what the node was called with (Thought), or its outcome (Action)
+   * @param isTold whether the checkpoint that a Thought starts from contains its state
    * @throws {TurnsError} UNSERIALIZABLE_VALUE for an Action
    */
   inTurn<T>(turn: UnsavedTurn, state: unknown, isTold: boolean, save: (state: TurnState) => T | Promise<T>): T | Promise<T> {
@@ -69,12 +70,12 @@ export class Redaction {
     return this.#serde.inOrder(dumped, (kept) => save(this.#packed(turn, kept)));
   }
 
-  /** What a turn's row is to hold, but for a serde. Parameters and errors are those of {@link inTurn}. */
+  /** The content a turn's row should have, before a serde. Parameters and errors are those of {@link inTurn}. */
   packed(turn: UnsavedTurn, state: unknown, isTold: boolean): TurnState {
     return this.#packed(turn, this.#keptOf(turn, state, isTold));
   }
 
-  /** What the graph changes later does not get into it, nor what is changed in it into the graph. */
+  /** Separates the copy from the graph: later changes on either side don't reach the other. */
   copied(state: Record<string, unknown>): Record<string, unknown> {
     const copies = Object.keys(state).flatMap((key) => {
       const copy = this.#copyOf(state[key]);
@@ -132,7 +133,10 @@ export class Redaction {
     }
   }
 
-  /** LangGraph itself never saves a functional task's arguments, so they may be anything; the turn is worth more than they are. */
+  /**
+   * LangGraph itself never saves a functional task's arguments, so they may be unserialisable. The turn matters more than they
+   * do.
+   */
   #input(threadId: string, value: unknown): PackedText {
     try {
       const { text, parts } = this.#values.text(threadId, value);
@@ -143,10 +147,10 @@ export class Redaction {
     }
   }
 
-  /** Reports it, without a word of what the error says: it may quote what was to be kept out. */
+  /** Reports the failure without the error's text, which may quote what was to be kept out. */
   #failed({ threadId, nodeName, turnType }: UnsavedTurn, cause: unknown): Kept {
     const error = TurnsError.is(cause, "REDACTION_FAILED") ? cause : redactionFailed(cause);
-    // An Action that is made from its writes fails within their transaction; listeners hear of it afterwards.
+    // An Action made from its writes fails within their transaction; listeners hear of it afterwards.
     queueMicrotask(() => {
       this.#options.logger.error(
         { threadId, nodeName, turnType },

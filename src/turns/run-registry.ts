@@ -9,66 +9,72 @@ import { OpenWork } from "./seen-checkpoints";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
- * A stream that was broken off never reports its end. So a run that holds no reservation is over when it was quiet for so long: no node
- * at work, no commit. What is there to wait for decides how long.
+ * A broken-off stream never reports its end. So a run without a reservation counts as over when it was quiet for this long: no
+ * node running, no commit. How long depends on what it may be waiting for.
  */
 const LINGER_MS = {
   /** Nobody reads it any more, or no graph run is known at all. */
   left: 2_000,
-  /** A router, a slow save, or a reader who takes his time. */
+  /** A router, a slow save, or a slow reader. */
   quiet: 30_000,
-  /** A node's attempt failed, and a retry may be pending: longer than LangGraph's longest wait by default, 128 s. */
+  /** A node's attempt failed, and a retry may be pending: longer than LangGraph's longest default wait, 128 s. */
   retrying: 150_000,
 };
 const CHECK_EVERY_MS = 500;
-/** So many runs that were given up are kept in mind. */
+/** How many given-up runs are remembered. */
 const MAX_LAPSED = 1_000;
-/** As the time of a beat: whoever wants the thread may take it. */
+/** A heartbeat time that lets anybody take the thread. */
 const FOR_THE_TAKING = 0;
 
 interface ActiveThread {
   /** Key of the row in the store. */
   rowId: string;
-  /** Whether that was written: only what was there can be lost. */
+  /** Whether the row was written: only a written row can be lost. */
   marked: boolean;
   startedAt: string;
   /** Graph runs, and reservations of runs that are about to start. */
   graphRuns: Set<string>;
-  /** Those of them that are reservations, which are given back: as long as there is one, the thread does not count as free. */
+  /** The reservations among them. While there's one, the thread doesn't count as free. */
   reservations: Set<string>;
-  /** Whether a reservation was given back before its graph run had reported its end. */
+  /** Whether a reservation was released before its graph run had reported its end. */
   left: boolean;
-  /** Whether all its graph runs have ended. What still runs then was aborted, and is the last of it. */
+  /** Whether all its graph runs have finished. What still runs then was aborted and is the last of it. */
   over: boolean;
-  /** Whether the attempt that ended last failed. */
+  /** Whether the attempt that finished last failed. */
   retrying: boolean;
-  /** By the namespace whose tasks they are. */
+  /** Counts of running nodes, by the namespace of their tasks. */
   nodesAtWork: Map<string, number>;
   lastActivity: number;
   lastBeat: number;
-  /** Its effects are being undone: no run begins, and however long that takes, it does not count as over. */
+  /** Its effects are being undone. No run starts, and it doesn't count as over however long that takes. */
   rewinding: boolean;
-  /** Graph runs that brought new input which no checkpoint has shown yet. */
+  /** Graph runs with new input that no checkpoint contains yet. */
   inputsExpected: Set<string>;
 }
 
-/** Runs that counted as over because they were quiet for too long. Their row stays, for whoever wants the thread to take away. */
+/**
+ * Runs that counted as over because they were quiet for too long. Their row is kept until somebody who wants the thread removes
+ * it.
+ */
 interface Lapsed {
   threadId: string;
   thread: ActiveThread;
-  /** Their way back, as soon as one of their nodes starts after all. */
+  /** Set while they are being revived, because one of their nodes started after all. */
   revival: Promise<void> | undefined;
 }
 
 /**
- * Knows which threads this process is running, and keeps a row per thread in the store so that other processes know too. It is what
- * a rewind asks before it touches a thread. The row is also the run's {@link Lease}: who takes the thread from a run that counts as dead,
- * rightly or not, takes its row away, and the run's commits are refused from then on. So the clocks and the waiting here decide who may
- * begin, and never whether two may write. Failing to keep the row never stops a run: it is logged.
+ * Knows which threads this process is running, and keeps a row per thread in the store so that other processes know too. A rewind
+ * consults it before it touches a thread.
+ *
+ * The row is also the run's {@link Lease}. A process that takes the thread from a run that counts as dead, rightly or not,
+ * removes its row, and the run's commits are refused from then on. So the clocks and timeouts here decide who may start, and
+ * never whether two may write. If the row can't be written, the run continues and the failure is logged.
  */
 export class RunRegistry {
   /**
-   * The bodies of nodes, counted by the nodes themselves: LangChain reports the end of an aborted node at once, while its body may run on.
+   * Node bodies, counted by the nodes themselves: LangChain reports the end of an aborted node at once, while its body may still
+   * be running.
    */
   readonly bodies = new OpenWork();
   readonly #store: Store;
@@ -91,11 +97,12 @@ export class RunRegistry {
   }
 
   /**
-   * Takes a thread for one run, if nobody runs it: here it is decided before the first await, between processes in one transaction.
-   * It is taken until it is given back, however quiet the run is: it may wait for a retry, or for a slow router.
+   * Reserves a thread for one run, if nobody runs it. Within this process, that is decided before the first await; between
+   * processes, in one transaction. The reservation holds until it is released, however quiet the run is: it may wait for a retry,
+   * or for a slow router.
    *
-   * @returns what gives the thread back, which must be called
-   * @throws {TurnsError} THREAD_RUNNING; REWIND_UNFINISHED as long as a rewind of it is; STORE_DRAINING
+   * @returns the function that releases the thread; it must be called
+   * @throws {TurnsError} THREAD_RUNNING; REWIND_UNFINISHED while a rewind of it is unfinished; STORE_DRAINING
    */
   async reserve(threadId: string): Promise<() => Promise<void>> {
     this.#draining.refuseRun(threadId);
@@ -117,16 +124,17 @@ export class RunRegistry {
     return async () => {
       thread.reservations.delete(reservation);
       thread.left = true;
-      // Counted from here on: until now somebody waited for it.
+      // Counted from here on: until now somebody was waiting for it.
       thread.lastActivity = uptime();
       await this.graphEnded(threadId, reservation);
     };
   }
 
   /**
-   * Takes a thread for a rewind with undos, which may take long. No run begins on it meanwhile, not even one that reserves nothing.
+   * Holds a thread for a rewind with undos, which may take long. No run starts on it meanwhile, not even one without a
+   * reservation.
    *
-   * @param within the caller has reserved it, and runs nothing on it just now
+   * @param within the caller has reserved it, and isn't running anything on it
    * @throws {TurnsError} THREAD_RUNNING
    */
   async hold(threadId: string, within: boolean): Promise<{ lease: Lease; release(): Promise<void> }> {
@@ -152,9 +160,10 @@ export class RunRegistry {
   }
 
   /**
-   * @returns what the run holds the thread by
-   * @throws {TurnsError} THREAD_RUNNING during a rewind; REWIND_UNFINISHED; LEASE_LOST if the thread was reserved for it, and is
-   *   somebody else's by now
+   * @returns the run's lease on the thread
+   *
+   * @throws {TurnsError} THREAD_RUNNING during a rewind; REWIND_UNFINISHED; LEASE_LOST if the thread was reserved for it and now
+   *   belongs to somebody else
    */
   async graphStarted(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     const isJoining = this.#threads.has(threadId);
@@ -168,7 +177,7 @@ export class RunRegistry {
     return this.leaseOf(threadId);
   }
 
-  /** What the graph runs that a thread is in just now hold it by; undefined where none is known, or their row could not be written. */
+  /** The lease of the thread's current graph runs. Undefined if none is known, or if their row couldn't be written. */
   leaseOf(threadId: string): Lease | undefined {
     const thread = this.#threads.get(threadId);
     return thread?.marked === true && thread.graphRuns.size > 0 ? { runId: thread.rowId, threadId } : undefined;
@@ -185,9 +194,10 @@ export class RunRegistry {
   }
 
   /**
-   * @param runId the outermost graph run that the node is a part of
+   * @param runId the outermost graph run that contains the node
    * @param isLate whether that run is over: nothing comes after the node
-   * @throws {TurnsError} LEASE_LOST if that run counted as over, and the thread changed hands since; THREAD_RUNNING, REWIND_UNFINISHED
+   * @throws {TurnsError} LEASE_LOST if that run counted as over, and the thread changed hands since; THREAD_RUNNING,
+   *   REWIND_UNFINISHED
    */
   nodeStarted(threadId: string, ns: string, runId: string, isLate = false): Awaitable<void> {
     const thread = this.#threads.get(threadId);
@@ -197,7 +207,7 @@ export class RunRegistry {
     begin(thread, ns);
   }
 
-  /** A node starts on a thread that no run is known to be on any more, or that is being rewound. */
+  /** A node starts on a thread without a known run, or on one that is being rewound. */
   async #nodeStartsAnew(threadId: string, ns: string, lapsed: Lapsed | undefined, isLate: boolean): Promise<void> {
     if (lapsed?.threadId === threadId) await (lapsed.revival ??= this.#revive(lapsed));
     const isNew = !this.#threads.has(threadId);
@@ -209,7 +219,7 @@ export class RunRegistry {
   /**
    * The last node of a run that is {@link ActiveThread.over} frees its thread.
    *
-   * @param failed whether LangGraph may try the node again
+   * @param failed whether LangGraph may retry the node
    */
   nodeEnded(threadId: string, ns: string, failed: boolean): Awaitable<void> {
     const thread = this.#threads.get(threadId);
@@ -217,13 +227,13 @@ export class RunRegistry {
     const left = (thread.nodesAtWork.get(ns) ?? 0) - 1;
     if (left > 0) thread.nodesAtWork.set(ns, left);
     else thread.nodesAtWork.delete(ns);
-    // A sibling that ends well tells nothing of the one that waits for its retry.
+    // A sibling that succeeds says nothing about the one that waits for its retry.
     thread.retrying ||= failed;
     thread.lastActivity = uptime();
     if (thread.over) return this.#releaseWhenDone(threadId, thread);
   }
 
-  /** Frees the thread of a run that is over as soon as nothing of it runs any more. */
+  /** Frees the thread of a finished run as soon as nothing of it is running any more. */
   async #releaseWhenDone(threadId: string, thread: ActiveThread): Promise<void> {
     if (thread.nodesAtWork.size > 0) return;
     const end = this.bodies.endOf(threadId);
@@ -234,18 +244,20 @@ export class RunRegistry {
     });
   }
 
-  /** A commit on the thread: the run lives. */
+  /** A commit on the thread shows that the run is alive. */
   touch(threadId: string): void {
     const thread = this.#threads.get(threadId);
     if (thread !== undefined) thread.lastActivity = uptime();
   }
 
-  /** The graph runs of a thread that are going on, reservations among them. */
+  /** The active graph runs of a thread, including reservations. */
   graphRunsOf(threadId: string): readonly string[] {
     return [...(this.#threads.get(threadId)?.graphRuns ?? [])];
   }
 
-  /** The threads on which something works: a node, an undo, or a run that was active since that time and may start its next node. */
+  /**
+   * The threads with something running: a node, an undo, or a run that was active since that time and may start its next node.
+   */
   atWork(since: number): string[] {
     return [...this.#threads]
       .filter(([threadId, { rewinding, nodesAtWork, graphRuns, lastActivity }]) => {
@@ -255,17 +267,17 @@ export class RunRegistry {
       .map(([threadId]) => threadId);
   }
 
-  /** Whether a task of this namespace is at work. */
+  /** Whether a task of this namespace is running. */
   isAtWork(threadId: string, ns: string): boolean {
     return this.#threads.get(threadId)?.nodesAtWork.has(ns) ?? false;
   }
 
-  /** An input checkpoint is being saved, so no run of the thread keeps its input back any more. */
+  /** An input checkpoint is being saved, so no run of the thread has unsaved input any more. */
   inputSaved(threadId: string): void {
     this.#threads.get(threadId)?.inputsExpected.clear();
   }
 
-  /** Whether the nodes of this graph run begin although its input was never saved: durability "exit". Asking clears it. */
+  /** Whether the nodes of this graph run start although its input was never saved: durability "exit". Asking clears it. */
   takeUnsavedInput(threadId: string, runId: string): boolean {
     const expected = this.#threads.get(threadId)?.inputsExpected;
     if (expected?.has(runId) !== true) return false;
@@ -273,7 +285,7 @@ export class RunRegistry {
     return true;
   }
 
-  /** Takes the marks away. What is at work stays known: its failing saves still ask. */
+  /** Removes the rows. Running work stays known: its failing saves still ask. */
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -305,7 +317,7 @@ export class RunRegistry {
     if (found !== undefined) throw runRefused(found);
   }
 
-  /** Of a run that is about to join others: theirs may have been taken away, from a process that was stopped. */
+  /** For a run that joins others: their row may have been removed while the process was suspended. */
   async #renewMark(threadId: string, thread: ActiveThread): Promise<void> {
     const { rowId, marked } = thread;
     if (!marked) return;
@@ -328,7 +340,7 @@ export class RunRegistry {
   }
 
   /**
-   * Runs that counted as over are not: one of their nodes starts. They go on if nobody has taken the thread meanwhile.
+   * Runs that counted as over are alive: one of their nodes starts. They continue if nobody has taken the thread meanwhile.
    *
    * @throws {TurnsError} LEASE_LOST
    */
@@ -416,7 +428,7 @@ export class RunRegistry {
     this.#timer = undefined;
   }
 
-  /** The run is over from here on, whether or not its row can be removed just now. */
+  /** The run is over from here on, even if its row can't be removed now. */
   async #unmark(threadId: string, thread: ActiveThread): Promise<void> {
     runsOfThisProcess.delete(thread.rowId);
     await this.#keep(threadId, async () => {
@@ -440,7 +452,7 @@ export class RunRegistry {
     });
   }
 
-  /** Where a graph run may come back, its row stays as the proof that nobody has had to do with the thread. */
+  /** If a graph run may return, its row is kept: it proves that nobody else has touched the thread. */
   #lapse(threadId: string, thread: ActiveThread): void {
     if (thread.graphRuns.size === 0) return void this.#release(threadId, thread);
     this.#remove(threadId);
@@ -472,14 +484,14 @@ export class RunRegistry {
   }
 }
 
-/** A node is at work from here on. */
+/** A node is running from here on. */
 function begin(thread: ActiveThread, ns: string): void {
   thread.lastActivity = uptime();
   thread.retrying = false;
   thread.nodesAtWork.set(ns, (thread.nodesAtWork.get(ns) ?? 0) + 1);
 }
 
-/** @param bodies how many bodies of nodes run on the thread */
+/** @param bodies how many node bodies are running on the thread */
 function isOver(
   { rewinding, reservations, nodesAtWork, graphRuns, ...thread }: ActiveThread,
   bodies: number,
@@ -487,13 +499,13 @@ function isOver(
 ): boolean {
   if (rewinding || reservations.size > 0 || nodesAtWork.size > 0) return false;
   const { retrying, left, quiet } = LINGER_MS;
-  // A body that ignores for so long that its run was aborted may never end.
+  // A body that ignores for this long that its run was aborted may never finish.
   if (thread.over && bodies > 0) return now - thread.lastActivity > quiet;
   const gone = graphRuns.size === 0 || thread.left;
   return now - thread.lastActivity > (thread.retrying && graphRuns.size > 0 ? retrying : gone ? left : quiet);
 }
 
-/** What an unfinished rewind has undone is not there any more, though the thread's state says so. */
+/** The effects that an unfinished rewind has undone are gone, although the thread's state still shows them. */
 function runRefused(rewind: RewindRow): TurnsError {
   return unfinishedRewind(rewind, `a run of thread ${describe(rewind.threadId)}`);
 }

@@ -8,11 +8,11 @@ import {
   WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
 
-/** Counts what is going on in this process, by thread: bodies of nodes, or saves. */
+/** Counts what is in progress in this process, by thread: node bodies, or saves. */
 export class OpenWork {
   readonly #threads = new Map<string, { count: number; end: Promise<void>; ended: () => void }>();
 
-  /** Counts something until what this returns is called. */
+  /** Counts something until the returned function is called. */
   began(threadId: string): () => void {
     const work = this.#threads.get(threadId) ?? { count: 0, ...newEnd() };
     this.#threads.set(threadId, work);
@@ -29,7 +29,7 @@ export class OpenWork {
     return this.#threads.get(threadId)?.count ?? 0;
   }
 
-  /** Resolves when nothing is going on on the thread any more; undefined if nothing is. */
+  /** Resolves when nothing is in progress on the thread any more; undefined if nothing is. */
   endOf(threadId: string): Promise<void> | undefined {
     return this.#threads.get(threadId)?.end;
   }
@@ -42,13 +42,16 @@ function newEnd(): { end: Promise<void>; ended: () => void } {
 
 /** Taken at load, so that a user's fake timers can't stop a run. */
 const atEndOfMacrotask = setImmediate;
-/** So many graphs are kept in mind, those that were seen last, and of each so many checkpoints: a node starts from one of the newest. */
+/**
+ * How many graphs are remembered, the most recently seen ones, and how many checkpoints of each: a node starts from one of the
+ * newest.
+ */
 const GRAPHS = 1_024;
 const CHECKPOINTS = 4;
-/** For so many macrotasks, in which nothing is on its way to the disk, a node waits for its checkpoint. */
+/** How many macrotasks without a save in progress a node waits for its checkpoint. */
 const IDLE_TURNS = 2;
 
-/** LangGraph's task id for writes that are no task's. */
+/** LangGraph's task id for writes that belong to no task. */
 const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 
 interface Place {
@@ -62,33 +65,36 @@ export interface Seen extends Place {
   step: number;
   /** The channels that have a value. */
   channels: readonly string[];
-  /** Whether LangGraph has read it. What a Command updates then isn't handed in with durability "exit". */
+  /** Whether LangGraph has read it. A Command's updates to it aren't handed in with durability "exit". */
   wasRead: boolean;
-  /** Whether a Command's update is pending on it, which LangGraph applies before the nodes begin. */
+  /** Whether a Command's update is pending on it, which LangGraph applies before the nodes start. */
   hasCommand: boolean;
-  /** The run inside of which its graph was called, as callbacks tell. */
+  /** The run in which its graph was called, as callbacks tell. */
   calledIn: string | undefined;
-  /** How many were seen before. */
+  /** How many checkpoints were seen before. */
   index: number;
 }
 
 /** A node task that starts. */
 interface StartingTask extends NodeTaskInfo {
-  /** As {@link Seen} has it. */
+  /** As in {@link Seen}. */
   calledIn?: string | undefined;
-  /** Whether its thread is known, so that a checkpoint of the same id on another one (a copy has its source's) is not its start. */
+  /**
+   * Whether its thread is known. Then a checkpoint with the same id on another thread (a copy has its source's ids) isn't its
+   * start.
+   */
   isPlaced?: boolean;
 }
 
 type Saving = (threadId: string) => Promise<void> | undefined;
 
 /**
- * The checkpoints that LangGraph has handed in or read last. LangGraph saves one only when the one before is saved, and those of delta
- * channels when their writes are, so the checkpoint that a node starts from may be handed in later than the node. A node waits for it: its
- * body must not run before its checkpoint is saved.
+ * The checkpoints that LangGraph handed in or read most recently. LangGraph saves one only after the previous one is saved, and
+ * one with delta channels only after their writes are. So a node may start before its checkpoint is handed in. The node waits:
+ * its body must not run before its checkpoint is saved.
  */
 export class SeenCheckpoints {
-  /** Oldest first, the graphs as well as the checkpoints of each. */
+  /** Oldest first, both the graphs and the checkpoints of each. */
   readonly #graphs = new Map<string, Seen[]>();
   #count = 0;
   #next = new NextOne();
@@ -132,11 +138,12 @@ export class SeenCheckpoints {
   }
 
   /**
-   * The checkpoint that a node task starts from. If it isn't there yet, it is waited for, until it won't come: with durability "exit" none is
-   * saved before the run ends. The wait is over in the macrotask that hands the checkpoint in, so that the Thought is committed with it.
+   * The checkpoint that a node task starts from. If it hasn't arrived yet, this waits until it arrives or can't arrive any more:
+   * with durability "exit" none is saved before the run is over. The wait finishes in the macrotask that hands the checkpoint in,
+   * so that the Thought is committed with it.
    *
-   * @param threadId of the node task, as far as its callbacks tell
-   * @param saving resolves when nothing of a thread is on its way to the disk; undefined if nothing is
+   * @param threadId the node task's thread, as its callbacks tell
+   * @param saving resolves when no save of a thread is in progress; undefined if none is
    */
   startOf(task: StartingTask, threadId: string, saving: Saving): Seen | Promise<Seen | undefined> {
     return this.#find(task, threadId, 0) ?? this.#comingOf(task, threadId, saving);
@@ -158,8 +165,8 @@ export class SeenCheckpoints {
   }
 
   /**
-   * The start of a task among those that were added after the first `looked`. Those of its own thread come first: to compare an id takes a
-   * hash. A graph that a node calls on another thread carries the thread of the graph around it.
+   * Finds the start of a task among the checkpoints added after the first `looked`. Its own thread's come first, because
+   * comparing an id takes a hash. A graph that a node calls on another thread is reported with the outer thread.
    */
   #find(task: StartingTask, threadId: string, looked: number): Seen | undefined {
     const isStart = ({ step, index, checkpointId }: Seen): boolean =>
@@ -181,7 +188,8 @@ export class SeenCheckpoints {
   }
 
   /**
-   * Of the threads that graphs around a task are on, as their namespaces prove, or the run that called them: callbacks may tell another one.
+   * Saves in progress on the threads of graphs around a task. Their namespaces, or the run that called them, prove which threads
+   * these are: callbacks may name another one.
    */
   #savingElsewhere({ nodeNs, calledIn }: StartingTask, saving: Saving): Promise<void> | undefined {
     const above = namespaceAbove(nodeNs);
@@ -202,7 +210,7 @@ export class SeenCheckpoints {
 }
 
 /**
- * Whether the state of a checkpoint is what a node that starts from it was called with.
+ * Whether a node that starts from a checkpoint was called with exactly that checkpoint's state.
  *
  * @param bringsUpdate whether the node's graph was called with a Command that updates the state
  */
@@ -216,7 +224,7 @@ export function tells(
   return Object.keys(input).every((key) => input[key] === undefined || has.has(key));
 }
 
-/** No id contains the character between them. */
+/** No id contains this separator. */
 function keyOf(threadId: string, ns: string): string {
   return `${threadId}\0${ns}`;
 }

@@ -1,20 +1,20 @@
 import type { LLMResult } from "@langchain/core/outputs";
 import type { Lease, TokenCounts, TokenRow } from "../store/store";
 
-/** Whose call of a model it is. */
+/** The node attempt that a model call belongs to. */
 export interface ModelCaller {
   threadId: string;
   nodeTaskId: string;
-  /** The run of the attempt; undefined if not known: then it is the newest attempt of the node task. */
+  /** The run of the attempt. If undefined, it's the newest attempt of the node task. */
   attemptRunId: string | undefined;
-  /** Of the outermost run. */
+  /** The lease of the outermost run. */
   lease: Lease | undefined;
 }
 
 interface ModelRun {
   caller: ModelCaller;
   outerRunId: string | undefined;
-  /** What was reported and handed on so far. */
+  /** The tokens reported and passed on so far. */
   booked: TokenCounts;
   lastChunk: unknown;
 }
@@ -22,19 +22,19 @@ interface ModelRun {
 const NONE: TokenCounts = { input: 0, output: 0, cached: 0, reasoning: 0 };
 
 /**
- * What calls of models report about tokens, each count once: a stream tells some with its chunks and all of it at its end. What its
- * chunks have told stays true if it breaks.
+ * Token counts that model calls report, each counted once. A stream reports some with its chunks and the total at its end. What
+ * its chunks reported stays counted if it breaks.
  */
 export class ModelRuns {
   readonly #runs = new Map<string, ModelRun>();
 
-  /** @param outerRunId the outermost run around it, by which a call that never reports its end is forgotten */
+  /** @param outerRunId the outermost run around it; when that is over, a call that never reported its end is forgotten */
   started(runId: string, caller: ModelCaller, outerRunId: string | undefined): void {
     // A handler that is both bound to a graph and passed at invoke is called twice for one run.
     if (!this.#runs.has(runId)) this.#runs.set(runId, { caller, outerRunId, booked: NONE, lastChunk: undefined });
   }
 
-  /** @returns what is to be booked now */
+  /** @returns what to count now */
   streamed(runId: string, chunk: unknown): { caller: ModelCaller; tokens: TokenCounts } | undefined {
     const run = this.#runs.get(runId);
     if (run === undefined || chunk === undefined || run.lastChunk === chunk) return undefined;
@@ -45,7 +45,7 @@ export class ModelRuns {
     return { caller: run.caller, tokens };
   }
 
-  /** @param result undefined if it failed. @returns what is still to be booked */
+  /** @param result undefined if it failed. @returns what is still to be counted */
   ended(runId: string, result: LLMResult | undefined): { caller: ModelCaller; tokens: TokenCounts } | undefined {
     const run = this.#runs.get(runId);
     this.#runs.delete(runId);
@@ -55,7 +55,7 @@ export class ModelRuns {
     return isNone(tokens) ? undefined : { caller: run.caller, tokens };
   }
 
-  /** A stream that was broken off never reports its end. */
+  /** A broken-off stream never reports its end. */
   forget(outerRunId: string): void {
     for (const [runId, run] of this.#runs) if (run.outerRunId === outerRunId) this.#runs.delete(runId);
   }
@@ -69,7 +69,7 @@ function usageOf(result: LLMResult): TokenCounts {
   return isNone(older) ? olderUsage(output?.estimatedTokenUsage) : older;
 }
 
-/** Several answers to one prompt: providers put the usage of the whole call on each of them. */
+/** For several answers to one prompt, providers put the usage of the whole call on each of them. */
 function usageOfCandidates(candidates: readonly object[]): TokenCounts[] {
   const different = new Map<string, TokenCounts>();
   for (const candidate of candidates) {
@@ -105,7 +105,7 @@ function olderUsage(usage: OlderUsage | undefined): TokenCounts {
   return { ...NONE, input: counted(usage?.promptTokens), output: counted(usage?.completionTokens) };
 }
 
-/** Models report what they like: what is no count is none, and an estimate may be a fraction. */
+/** Models report all kinds of values. An invalid count counts as none, and an estimate may be a fraction. */
 function counted(value: unknown): number {
   return typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? Math.round(value) : 0;
 }
@@ -122,7 +122,7 @@ function isNone(usage: TokenCounts): boolean {
   return usage.input + usage.output + usage.cached + usage.reasoning === 0;
 }
 
-/** What models reported; `total` is `input` and `output` together. */
+/** Token counts that models reported; `total` is `input` plus `output`. */
 export interface Tokens extends TokenCounts {
   total: number;
 }
@@ -130,11 +130,11 @@ export interface Tokens extends TokenCounts {
 /** What the models of a thread's nodes reported. */
 export interface TokenUsage {
   total: Tokens;
-  /** In the order in which the tasks first used any node. */
+  /** In the order in which the tasks first used any tokens. */
   byTask: (Tokens & { taskId: string })[];
-  /** By name: nodes of the same name in different graphs of the thread count as one. */
+  /** By node name: nodes of the same name in different graphs of the thread count as one. */
   byNode: (Tokens & { nodeName: string })[];
-  /** What turns used that were rewound since, as far as their rewinds were archived; not a part of `total`. */
+  /** Tokens of turns that were rewound since, if their rewinds were archived. Not part of `total`. */
   rewound: Tokens;
 }
 

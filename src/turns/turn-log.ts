@@ -35,26 +35,26 @@ export interface TurnLogParts {
   failures: PendingFailures;
   redaction: Redaction;
   seen: SeenCheckpoints;
-  /** What runs said about their tasks. */
+  /** The task names that runs gave. */
   names: RunNames;
 }
 
 /**
- * Turns what the recorder sees into rows: a Thought before a node runs, an Action with what came of it (S1.8). It keeps to the error policy
- * (S1.9). What `graphStarts` and `nodeStarts` throw stops the run before its work. What `nodeEnds` throws makes LangGraph take the node for
- * failed: only a gate does that, for a result that must not be built upon.
+ * Turns what the recorder sees into rows: a Thought before a node runs, and an Action with its outcome (S1.8). It follows the
+ * error policy (S1.9). An error from `graphStarts` or `nodeStarts` stops the run before its work. An error from `nodeEnds` makes
+ * LangGraph take the node for failed: only a gate does that, for a result that must not be used.
  */
 export class TurnLog {
   readonly #parts: TurnLogParts;
   #warnedOfExit = false;
-  /** What runs used in place of this saver, as far as it was warned of. */
+  /** What runs used in place of this saver, as far as a warning was given. */
   readonly #warnedOf = new Set<string>();
 
   constructor(parts: TurnLogParts) {
     this.#parts = parts;
   }
 
-  /** A run begins that doesn't use the recorder's saver: neither its start nor its end is told. */
+  /** A run starts that doesn't use the recorder's saver: neither its start nor its end is reported. */
   startsElsewhere(threadId: string, { checkpointer }: Elsewhere): void {
     const used = checkpointer === undefined ? "no checkpointer" : className(checkpointer);
     if (this.#warnedOf.has(used)) return;
@@ -67,12 +67,12 @@ export class TurnLog {
     );
   }
 
-  /** What a run finds that begins now. */
+  /** The deletion of its thread that a run finds when it starts now. */
   deletionOf(threadId: string): Awaitable<SawDeletion> {
     return this.#parts.store.deletionOf(threadId);
   }
 
-  /** @returns what the run holds the thread by */
+  /** @returns the run's lease on the thread */
   async graphStarts(threadId: string, runId: string, bringsInput: boolean): Promise<Lease | undefined> {
     this.#parts.failures.forget(threadId);
     return this.#parts.runs.graphStarted(threadId, runId, bringsInput);
@@ -84,14 +84,14 @@ export class TurnLog {
     await this.#parts.runs.graphEnded(threadId, runId);
   }
 
-  /** Whether the checkpoint that a node starts from is kept. */
+  /** Whether the checkpoint that a node starts from is stored. */
   async hasCheckpoint(attempt: Attempt): Promise<boolean> {
     const { seen, failures } = this.#parts;
     return (await seen.startOf(attempt, attempt.threadId, (on) => failures.saves.endOf(on))) !== undefined;
   }
 
   /**
-   * Resolves when the Thought is committed, and with it the checkpoint that the node starts from: the body may run.
+   * Resolves when the Thought is committed, together with the checkpoint that the node starts from. Then the body may run.
    *
    * @param input what the node was called with
    * @param kind whether that is a state, and one that a Command may have updated
@@ -107,26 +107,26 @@ export class TurnLog {
       const start = coming instanceof Promise ? await coming : coming;
       if (start !== undefined && start.threadId !== threadId) await this.#moveTo(start.threadId, attempt);
       this.#refuseAfterFailure(attempt);
-      // Taken before the wait: nodes that start side by side go on side by side, in the order in which LangGraph started them.
+      // Taken before the wait, so that nodes that start side by side continue in the order in which LangGraph started them.
       const saves = failures.saves.endOf(attempt.threadId);
       let lost: { error: unknown } | undefined;
       const isTold = kind.isState && start !== undefined && tells(start, input, kind.isUpdated);
       if (redaction.recordsTurns) lost = await this.#thought(attempt, input, start, isTold);
       else await store.checkLease(attempt.run.lease, "boundary");
-      // The checkpoint was handed in before the Thought. If it could not be saved the node doesn't run, so no turn of it is lost.
+      // The checkpoint was handed in before the Thought. If it couldn't be saved, the node doesn't run, so no turn of it is lost.
       if (saves !== undefined) await saves;
       this.#refuseAfterFailure(attempt);
       if (lost !== undefined) this.#thoughtLost(attempt, lost.error);
     } catch (error) {
-      // LangChain reports no end of a run whose start was refused.
+      // LangChain reports no end for a run whose start was refused.
       await this.#leave(attempt, false);
       throw error;
     }
   }
 
   /**
-   * @param isTold whether the checkpoint that the node starts from tells its input
-   * @returns why it could not be saved
+   * @param isTold whether the checkpoint that the node starts from contains its input
+   * @returns why it couldn't be saved
    */
   async #thought(
     attempt: Attempt,
@@ -135,7 +135,7 @@ export class TurnLog {
     isTold: boolean,
   ): Promise<{ error: unknown } | undefined> {
     const { store, options, redaction } = this.#parts;
-    // Where nodes run on checkpoints that could not be saved, a Thought doesn't rely on them.
+    // If nodes may run on checkpoints that couldn't be saved, a Thought doesn't depend on them.
     const needsSaves = options.onCheckpointError !== "continue";
     try {
       const row = await redaction.inTurn(this.#unsaved(attempt, "Thought", undefined), input, isTold && needsSaves, (state) =>
@@ -148,12 +148,15 @@ export class TurnLog {
     }
   }
 
-  /** The graph of a node runs on another thread than its callbacks tell: its turns are saved there, and the thread is marked as running. */
+  /**
+   * The node's graph runs on another thread than its callbacks tell. Its turns are saved there, and that thread is marked as
+   * running.
+   */
   async #moveTo(threadId: string, attempt: Attempt): Promise<void> {
     const { graph, nodeNs } = attempt;
     const { runs } = this.#parts;
     if (graph.threadId !== threadId) {
-      // The lease first: what the graph has saved so far, it saved under that.
+      // The lease first: what the graph has saved so far, it saved with that one.
       const lease = runs.leaseOf(threadId) ?? graph.run.lease;
       const sawDeletion = await this.deletionOf(threadId);
       await runs.graphStarted(threadId, graph.runId, false);
@@ -170,14 +173,14 @@ export class TurnLog {
     if (this.#parts.options.onTurnError !== "continue" || TurnsError.is(error, "LEASE_LOST")) throw error;
   }
 
-  /** @throws what a save of this run failed with: the node must not run on a checkpoint that does not exist */
+  /** @throws the error that a save of this run failed with: the node must not run on a checkpoint that doesn't exist */
   #refuseAfterFailure({ threadId, nodeNs, run }: Attempt): void {
     const failure = this.#parts.failures.take(threadId, namespaceAbove(nodeNs), run);
     if (failure !== undefined) throw failure as Error;
   }
 
   /**
-   * Hands the Action in. Only a gate waits for it: the node's writes are handed in next, and are to be committed with it.
+   * Hands the Action in. Only a gate waits for it: the node's writes are handed in next, and must be committed with it.
    *
    * @param outcome what the node returned, or its error or interrupts
    * @throws {TurnsError} VALIDATION_FAILED
@@ -202,7 +205,7 @@ export class TurnLog {
     }
   }
 
-  /** @returns undefined if it could not be saved */
+  /** @returns undefined if it couldn't be saved */
   async #action(attempt: Attempt, status: TurnStatus, outcome: unknown): Promise<TurnRow | undefined> {
     const { store, redaction } = this.#parts;
     try {
@@ -218,12 +221,13 @@ export class TurnLog {
   }
 
   /**
-   * Asks a node's gate about what it returned, or hands over to a parent (requirement S3.4), after its Action is committed and before
-   * LangGraph saves its writes, so that no superstep builds on it yet. What the gate found is stored with the Action.
+   * Asks a node's gate about what the node returned or hands over to a parent (requirement S3.4). This happens after its Action
+   * is committed and before LangGraph saves its writes, so no superstep builds on them yet. The gate's verdict is stored with the
+   * Action.
    *
-   * @param action undefined if it could not be saved
-   * @throws {TurnsError} VALIDATION_FAILED if the result failed and is not merely to be recorded. LangGraph then takes the node for
-   *   failed: its writes are dropped, a retry policy or a resume runs it again
+   * @param action undefined if it couldn't be saved
+   * @throws {TurnsError} VALIDATION_FAILED if the result failed and isn't only to be recorded. LangGraph then takes the node for
+   *   failed: its writes are dropped, and a retry policy or a resume runs it again
    */
   async #passGate(gate: Gate, attempt: Attempt, action: TurnRow | undefined, output: unknown): Promise<void> {
     const { threadId, name: nodeName, nodeNs, nodeTaskId, step, input } = attempt;
@@ -242,7 +246,10 @@ export class TurnLog {
     if (stops) throw validationFailed({ threadId, nodeName, nodeNs, nodeTaskId, turnId: action?.id }, gate, validation);
   }
 
-  /** A reason is words about content, which may be restricted or encrypted. What cannot be stored is logged, and the gate decides as before. */
+  /**
+   * A reason is words about content, which may be redacted or encrypted. If it can't be stored, that is logged, and the gate
+   * decides as before.
+   */
   async #saveValidation(attempt: Attempt, turnId: string, validation: Validation, stops: boolean): Promise<void> {
     const { store, options, redaction } = this.#parts;
     const keepsReasons = redaction.keepsAll && options.encryption === undefined;
@@ -275,7 +282,7 @@ export class TurnLog {
     return { threadId, graphId, taskId, nodeName, nodeNs, nodeTaskId, turnType, status };
   }
 
-  /** What a Thought's row and an Action's have in common. */
+  /** What the rows of a Thought and an Action have in common. */
   #row(attempt: Attempt): Omit<NewAction, "status" | "update"> {
     const { threadId, name: nodeName, nodeNs, nodeTaskId, runId, step, run } = attempt;
     const { createId, clock } = this.#parts.options;
@@ -296,7 +303,7 @@ export class TurnLog {
     };
   }
 
-  /** With durability "exit" a run's nodes begin although its input was never saved; the first Thought then starts the task. */
+  /** With durability "exit", a run's nodes start although its input was never saved. The first Thought then starts the task. */
   #claim({ threadId, runId, run }: Attempt): TaskClaim {
     const names = this.#parts.names.of(threadId);
     if (!this.#parts.runs.takeUnsavedInput(threadId, run.runId)) return { ...names, kind: "resume", name: runId };
@@ -321,10 +328,10 @@ function className(value: unknown): string {
   return name === "TurnSaver" ? "another TurnSaver" : name;
 }
 
-/** A turn that could not be saved: logged and reported, and the graph continues (S1.9). */
+/** A turn that couldn't be saved is logged and reported, and the graph continues (S1.9). */
 export function reportLostTurn(to: Pick<TurnLogParts, "options" | "events">, threadId: string, lost: LostTurn): void {
   const { nodeName, turnType, error } = lost;
-  // The run's checkpoints can't be saved either, which says why.
+  // The run's checkpoints can't be saved either, and that error says why.
   if (!TurnsError.is(error, "STORE_CLOSED")) {
     to.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
   }

@@ -6,11 +6,11 @@ import type { TokenCounts, TurnRow, TurnStatus, TurnType } from "../store/store"
 import { z } from "zod";
 
 /**
- * One turn: the Thought before a node's work or the Action with what came of it (requirement S1). `state` is what the node
- * started from (Thought) or what it returned (Action).
+ * One turn: the Thought before a node runs, or the Action with its outcome (requirement S1). `state` is what the node started
+ * from (Thought) or what it returned (Action).
  */
 export interface LangGraphCheckpoint {
-  /** Unique in the file; UUIDs where this package makes them. */
+  /** Unique in the file. Ids made by this package are UUIDs. */
   id: string;
   graphId: string;
   nodeName: string;
@@ -20,12 +20,12 @@ export interface LangGraphCheckpoint {
   createdAt: Date;
 }
 
-/** A turn with all that the recorder knows of it. */
+/** A turn with everything the recorder knows about it. */
 export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
-  /** Place in the order of everything on its thread. */
+  /** Position in the order of everything on its thread. */
   seq: number;
   threadId: string;
-  /** Namespace of the checkpoint the node task started from; empty at the root. */
+  /** Namespace of the checkpoint that the node task started from; empty at the root. */
   checkpointNs: string;
   /** Undefined if there was none yet (durability "exit"). */
   checkpointId: string | undefined;
@@ -34,17 +34,17 @@ export interface Turn extends Omit<LangGraphCheckpoint, "state"> {
   /** LangGraph's task id. */
   nodeTaskId: string;
   step: number;
-  /** 1 for the first attempt of the node task; retries and resumes count on. */
+  /** 1 for the first attempt of the node task. Retries and resumes count up. */
   attempt: number;
   /** Only Actions have one. */
   status: TurnStatus | undefined;
-  /** Of an Action: whether LangGraph will skip this node task on resume. */
+  /** For an Action: whether LangGraph skips this node task on resume. */
   durable: boolean;
   /** What the models of this attempt reported. */
   tokens: TokenCounts;
-  /** Of the node and the edges that leave it, as it was when it ran. */
+  /** Fingerprint of the node and the edges that leave it, as of when it ran. */
   fingerprint: string | undefined;
-  /** Of an Action: what the node's confidence gate found. */
+  /** For an Action: the verdict of the node's confidence gate. */
   validation: Validation | undefined;
 }
 
@@ -78,7 +78,7 @@ export function checkedTurn(checkpoint: LangGraphCheckpoint): LangGraphCheckpoin
   });
 }
 
-/** A row that the recorder wrote, as the public type. */
+/** The public form of a row that the recorder wrote. */
 export function toPublicTurn(row: TurnRow): Turn {
   return {
     id: row.id,
@@ -108,7 +108,11 @@ export function toPublicTurn(row: TurnRow): Turn {
   };
 }
 
-/** Whether these are the parts of a turn by which its row is found. @throws {TurnsError} INVALID_CONFIG naming the first that is wrong */
+/**
+ * Checks that these are the parts of a turn that identify its row.
+ *
+ * @throws {TurnsError} INVALID_CONFIG naming the first that is wrong
+ */
 export function refuseNoTurn(turn: Pick<Turn, "threadId" | "seq" | "id">): void {
   const { threadId, seq, id } = (turn ?? {}) as Record<string, unknown>;
   if (!isId(threadId)) throw noTurn("threadId", ID_RULE, threadId);
@@ -124,16 +128,16 @@ function noTurn(field: string, expected: string, found: unknown): TurnsError {
   });
 }
 
-/** Channels that carry LangGraph's own bookkeeping and are no part of the state a node sees. */
+/** Channels with LangGraph's own bookkeeping, which aren't part of the state a node sees. */
 const BOOKKEEPING = /^(__(?!root__)|branch:|join:)/;
 
 /**
- * The state of a turn, hydrated: a Thought refers to the checkpoint it started from instead of copying it, so its state is read
- * from there, unless the node had an input of its own (Send, functional tasks).
+ * The full state of a turn. A Thought refers to the checkpoint it started from instead of copying it. So its state is read from
+ * there, unless the node had an input of its own (Send, functional tasks).
  *
- * @param stored the turn's own serialized state, decoded
- * @param load the channel values of the checkpoint that a Thought started from; undefined if it is not there any more
- * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone, UNDECODABLE_VALUE if the row cannot be read,
+ * @param stored the turn's own serialised state, decoded
+ * @param load reads the channel values of the checkpoint that a Thought started from; undefined if it is gone
+ * @throws {TurnsError} CHECKPOINT_NOT_FOUND if a Thought's checkpoint is gone; UNDECODABLE_VALUE if the row can't be read;
  *   TURN_NOT_KEPT if it was saved without content
  */
 export function stateOfTurn(
@@ -163,7 +167,7 @@ export function withoutBookkeeping(values: Record<string, unknown>): Record<stri
   return state;
 }
 
-/** The value, or an object with the value under a name. */
+/** The value itself, or an object with the value under a name. */
 export function asRecord(value: unknown, name: string): Record<string, unknown> {
   const plain = typeof value === "object" && value !== null && !Array.isArray(value);
   const prototype: unknown = plain ? Object.getPrototypeOf(value) : undefined;
@@ -195,23 +199,23 @@ function inputNotSaved(turn: TurnRow, reason: unknown): TurnsError {
 }
 
 /**
- * Keeps the open Thoughts whose surroundings are in flight as well: a nested node's Thought that was left open under a task that has
- * since ended, or was abandoned, is history.
+ * Keeps the open Thoughts whose containing nodes are in flight as well. A nested node's Thought is history if it was left open
+ * under a task that has since finished or was abandoned.
  *
- * @param known those of the {@link surroundings} that ran on this thread; a graph that was called from another thread has none here
+ * @param known those of the {@link surroundings} that ran on this thread; a graph called from another thread has none here
  */
 export function inFlight(open: readonly Turn[], known: ReadonlySet<string>): Turn[] {
   const openTasks = new Set(open.map((turn) => turn.nodeTaskId));
   const openNames = new Set(open.filter((turn) => !turn.nodeNs.includes("|")).map((turn) => turn.nodeName));
   const isOpen = (segment: string): boolean => {
     const id = taskIdOf(segment);
-    // A graph with `checkpointer: true` has a stable namespace without task id; there only the name can tell.
+    // A graph with `checkpointer: true` has a stable namespace without task id, so only the name can be compared.
     return id === undefined ? openNames.has(segment) : openTasks.has(id) || !known.has(id);
   };
   return open.filter((turn) => segmentsAbove(turn.nodeNs).every(isOpen));
 }
 
-/** The ids of the node tasks that these turns ran inside of. */
+/** The ids of the node tasks that contain these turns. */
 export function surroundings(open: readonly Turn[]): string[] {
   return [...new Set(open.flatMap((turn) => segmentsAbove(turn.nodeNs)).flatMap((segment) => taskIdOf(segment) ?? []))];
 }

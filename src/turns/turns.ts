@@ -13,19 +13,19 @@ import { isAlive } from "./process-identity";
 import { type TokenUsage, tokenUsageOf } from "./tokens";
 import { inFlight, refuseNoTurn, stateOfTurn, surroundings, toPublicTurn, type Turn } from "./turn";
 
-/** A task of a thread: all of what was done for it, also where others came in between. */
+/** A task of a thread: everything done for it, even if other tasks came in between. */
 export interface Task {
   taskId: string;
   graphId: string;
   firstSeq: number;
-  /** The last seq that can be the task's: the one before the next task begins. Undefined while it is the newest. */
+  /** The last seq that can belong to the task: the one before the next task starts. Undefined for the newest task. */
   endSeq: number | undefined;
   createdAt: Date;
-  /** What its turns used that were pruned since, by node; absent if none were. */
+  /** Tokens of its turns that were pruned since, by node; absent if there are none. */
   prunedTokens?: readonly NodeTokens[];
 }
 
-/** A run of an attached graph, in a process that lives. */
+/** A run of an attached graph, in a live process. */
 export interface Run {
   runId: string;
   threadId: string;
@@ -41,7 +41,7 @@ interface TurnsParts {
   serde: UserSerde | undefined;
 }
 
-/** The turns of threads, what they add up to, and which are at work: `saver.turns`. */
+/** The turns of threads, their totals, and which are in flight: `saver.turns`. */
 export class Turns {
   readonly #parts: TurnsParts;
 
@@ -51,7 +51,7 @@ export class Turns {
   }
 
   /**
-   * The turns of a thread, oldest first. A turn's `seq` is its place: `after` takes any, to begin behind it.
+   * Lists the turns of a thread, oldest first. A turn's `seq` is its position: pass any seq as `after` to start behind it.
    *
    * @throws {TurnsError} INVALID_OPTION
    */
@@ -63,10 +63,10 @@ export class Turns {
   }
 
   /**
-   * The state of a turn: what a Thought's node started from, what an Action's node returned.
+   * Reads the state of a turn: what a Thought's node started from, or what an Action's node returned.
    *
-   * @throws {TurnsError} INVALID_CONFIG naming the field, for what is no turn; CHECKPOINT_NOT_FOUND if the turn, or the checkpoint a
-   *   Thought refers to, is gone; TURN_NOT_KEPT if it was saved without content, as the options `redact` and `turns` may say
+   * @throws {TurnsError} INVALID_CONFIG naming the invalid field; CHECKPOINT_NOT_FOUND if the turn, or the checkpoint a Thought
+   *   refers to, is gone; TURN_NOT_KEPT if the turn was saved without content, as the options `redact` and `turns` can make it
    */
   async state(turn: Pick<Turn, "threadId" | "seq" | "id">): Promise<Record<string, unknown>> {
     refuseNoTurn(turn);
@@ -85,14 +85,18 @@ export class Turns {
     });
   }
 
-  /** Turns at the head of a thread whose node had begun and had not durably ended: what a crash interrupted. */
+  /** Lists the turns that a crash interrupted: those at the head of a thread whose node had started and not durably completed. */
   async inFlight(threadId: string): Promise<Turn[]> {
     const { store } = this.#parts;
     const open = (await store.openThoughts(checkedId(threadId, "thread_id", "turns.inFlight"))).map(toPublicTurn);
     return inFlight(open, new Set(await store.knownNodeTasks(threadId, surroundings(open))));
   }
 
-  /** The tasks of a thread, in the order in which they ended; the newest may still be going on. @throws {TurnsError} INVALID_OPTION */
+  /**
+   * Lists the tasks of a thread in the order in which they finished. The newest may still be running.
+   *
+   * @throws {TurnsError} INVALID_OPTION
+   */
   async tasks(threadId: string, options: PageOptions = {}): Promise<Page<Task>> {
     const { after = -1, limit } = checkedOptions(seqPage, options);
     const spans = taskSpans(await this.#parts.store.listTasks(checkedId(threadId, "thread_id", "turns.tasks")));
@@ -101,19 +105,19 @@ export class Turns {
   }
 
   /**
-   * What the models of a thread's nodes reported, summed up by task and by node; each turn has its own in `tokens`. It is committed as
-   * it is reported, so a crash keeps it. Turns that were pruned since are in it.
+   * Sums up by task and by node what the models of a thread's nodes reported. Each turn has its own counts in `tokens`. Counts
+   * are committed as they are reported, so a crash keeps them. Pruned turns are included.
    */
   async tokenUsage(threadId: string): Promise<TokenUsage> {
     return tokenUsageOf(await this.#parts.store.tokenUsage(checkedId(threadId, "thread_id", "turns.tokenUsage")));
   }
 
-  /** Whether some live process is running the thread. */
+  /** Whether a live process is running the thread. */
   async isRunning(threadId: string): Promise<boolean> {
     return (await this.#alive(threadId, "turns.isRunning")).length > 0;
   }
 
-  /** The live processes that run the thread. Only attached graphs are known. */
+  /** Lists the live processes that run the thread. Only runs of attached graphs are known. */
   async liveRuns(threadId: string): Promise<Run[]> {
     return (await this.#alive(threadId, "turns.liveRuns")).map(toRun);
   }

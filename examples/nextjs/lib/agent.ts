@@ -7,7 +7,7 @@ function open() {
   const saver = TurnSaver.fromPath(process.env.DATABASE ?? "chat.db", { retention: { keepTasks: 20 } });
   const graph = new StateGraph(MessagesAnnotation)
     .addNode("think", async (_, config) => {
-      // Whatever takes long gets the signal: the thread is free again when the last node has ended.
+      // Pass the signal to everything that takes long: the thread is free again when the last node has finished.
       await pause(300, undefined, config.signal && { signal: config.signal });
       return {};
     })
@@ -29,7 +29,7 @@ export function agent(): ReturnType<typeof open> {
   return (shared.chatAgent ??= open());
 }
 
-/** SIGTERM: every running node reaches its end, and the process exits. */
+/** SIGTERM: every running node finishes, and then the process exits. */
 export function drainOnSigterm(): void {
   process.once("SIGTERM", () => {
     void agent()

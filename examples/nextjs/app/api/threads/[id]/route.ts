@@ -3,7 +3,7 @@ import type { AIMessageChunk } from "@langchain/core/messages";
 import { TurnsError } from "langgraph-checkpoint-turns";
 import { agent } from "../../../../lib/agent";
 
-// The file needs Node.js, and a process that lives: not the edge runtime, and no function that is frozen between requests.
+// The file needs Node.js and a long-lived process: not the edge runtime, and not a function that is frozen between requests.
 export const runtime = "nodejs";
 export const dynamic = "force-dynamic";
 
@@ -11,7 +11,7 @@ interface Context {
   params: Promise<{ id: string }>;
 }
 
-/** A message, or nothing to continue; the answer comes as server-sent events. Whoever closes the request stops the run. */
+/** Takes a message, or nothing to continue. The answer is a stream of server-sent events. Closing the request stops the run. */
 export async function POST(request: Request, { params }: Context): Promise<Response> {
   const { id: threadId } = await params;
   const { text } = (await request.json()) as { text?: string };
@@ -27,7 +27,7 @@ export async function POST(request: Request, { params }: Context): Promise<Respo
   return new Response(streamOf(events(chunks)), { headers });
 }
 
-/** 503: try again, another process is coming. 409: a run of the thread is going on. */
+/** 503: try again, another process is coming. 409: the thread is already running. */
 function statusOf(error: unknown): number {
   if (TurnsError.is(error, "STORE_DRAINING")) return 503;
   return TurnsError.is(error, "THREAD_RUNNING") ? 409 : 500;
