@@ -5,7 +5,7 @@ import { idSchema } from "../options";
 import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
-/** Which thread to rewind, and to the end of which task. */
+/** Which thread to rewind, and the task to rewind it to. */
 export interface RewindRequest {
   threadId: string;
   /** The task to rewind to. It stays as it was when it finished; everything after it is removed. */
