@@ -5,6 +5,7 @@ import { checkedOptions, functionSchema, refuseNoFile, signalSchema } from "./op
 import type { UnpublishedBackup } from "./store/backup";
 import type { Store } from "./store/store";
 
+/** Options of `saver.backup`. */
 export interface BackupOptions {
   /**
    * Whether a file at the destination may be replaced. Default `false`. The replacement is one step, after the new copy is

@@ -16,6 +16,7 @@ const LOOK_EVERY_MS = 10;
  */
 const QUIET_MS = 500;
 
+/** Options of `saver.drain`. */
 export interface DrainOptions {
   /** How long running nodes may take to finish, in milliseconds. Default 30,000. */
   timeoutMs?: number;
@@ -29,6 +30,7 @@ export interface DrainReport {
   running: readonly RunningThread[];
 }
 
+/** A thread and its running nodes. */
 export interface RunningThread {
   threadId: string;
   nodes: readonly string[];

@@ -1,8 +1,4 @@
-/**
- * Every refusal and every failure that reaches a caller is a {@link TurnsError}. It has a stable `code` to branch on and a `name`
- * derived from it (`CHECKPOINT_NOT_FOUND` → `CheckpointNotFoundError`, requirement S2.6). Its message says what is wrong, then
- * what to do about it. Messages and `data` carry identifiers, never payloads.
- */
+/** The stable codes of {@link TurnsError}; docs/errors.md explains each. */
 export type TurnsErrorCode =
   | "INVALID_OPTION"
   | "INVALID_CONFIG"
@@ -92,7 +88,7 @@ export class TurnsError extends Error {
     this.data = details.data ?? {};
   }
 
-  /** Works across the ESM and the CJS build, where `instanceof` would not. */
+  /** Whether this is a `TurnsError`, with that code if you give one. Works across ESM and CJS builds. */
   static is(error: unknown, code?: TurnsErrorCode): error is TurnsError {
     if (!(error instanceof Error) || typeof (error as { code?: unknown }).code !== "string") return false;
     const found = (error as unknown as { code: string }).code;

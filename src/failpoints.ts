@@ -37,6 +37,7 @@ export interface FailpointDetails {
   key?: string;
 }
 
+/** Called at each failpoint that is reached. */
 export type FailpointHandler = (point: Failpoint, details: FailpointDetails) => void;
 
 /** On globalThis, so that every subpath and every copy of this package (ESM beside CommonJS) sees the same handler. */

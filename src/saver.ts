@@ -365,7 +365,7 @@ export class TurnSaver extends BaseCheckpointSaver {
    * Copies the database to another file while runs continue. The copy is one moment: everything that was saved when you called.
    * Writers don't wait for it.
    *
-   * The copy is verified row by row under a temporary name and synced to disk before it gets its name, so a crash leaves nothing
+   * The copy is verified row by row under a temporary name and synced to disk before it gets its name. So a crash leaves nothing
    * at the destination. Open it like any database: `TurnSaver.fromPath(path)`. Encrypted data stays encrypted. See
    * docs/backups.md.
    *

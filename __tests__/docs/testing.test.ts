@@ -144,9 +144,9 @@ describe("runUntilKilled", () => {
       [tmpdir(), plain, "it is none at"],
       [new URL("https://example.org/graph.mjs"), plain, "an instance of URL"],
       [throws, plain, "it is broken"],
-      [empty, plain, "an export `graph` that is a function; found the exports input"],
-      [both, plain, "found both"],
-      [settle, plain, "an export `settle` that is a function; found a boolean"],
+      [empty, plain, "an export `graph` that is a function; it is the exports input"],
+      [both, plain, "it is both"],
+      [settle, plain, "an export `settle` that is a function; it is a boolean"],
       [graphs, args("no graph"), "a `graph` that returns a graph"],
       [graphs, args("throws"), "no graph today"],
     ];

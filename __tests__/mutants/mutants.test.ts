@@ -351,19 +351,19 @@ describe("an effect that somebody else took up while it was being done", () => {
     [
       "was begun again",
       (store, row) => store.retryEffect(row, { ...row, claim } as never, false),
-      /found another try meanwhile/,
+      /it is tried again by now/,
       { status: "in-doubt", tries: 2 },
     ],
     [
       "is being undone",
       (store, { id }) => store.settleUndo(id, { status: "begun", error: undefined, at: ended.endedAt }),
-      /found one that is being undone, or was meanwhile/,
+      /it is being undone, or undone by now/,
       { status: "in-doubt", tries: 1, undoStatus: "begun" },
     ],
     [
       "failed for good",
       (store, { id }) => store.settleEffect(id, { ...ended, status: "final", settledBy: undefined }),
-      /found final meanwhile/,
+      /it is final by now/,
       { status: "failed-for-good", tries: 1 },
     ],
   ])("%s: its late result is refused by name, and what stands in the journal stays", async (_, takeUp, message, stands) => {
@@ -443,7 +443,7 @@ describe("errors of effects and rewinds", () => {
   test.each<[string, TurnsError, ...string[]]>([
     ["inDoubt", inDoubt(row), "e-1", "key-1"],
     ["lostRun", lostRun(row), "e-1", "outcome unknown"],
-    ["lostRun, done", lostRun({ ...row, status: "done" }), "e-1", ", done)"],
+    ["lostRun, done", lostRun({ ...row, status: "done" }), "e-1", "(done)"],
     ["changed", changed(row), "charge"],
     ["unclear", unclear(row), "charge"],
     ["notRecorded", notRecorded(row, cause), "e-1"],
@@ -482,7 +482,7 @@ describe("errors of effects and rewinds", () => {
     for (const [error, ...named] of [
       [await refusal(act()), '"act"', "no config of LangGraph's"],
       [await unattached, '"act"', "no TurnSaver is attached"],
-      [await settled, '"act"', id, "one that is done"],
+      [await settled, '"act"', id, "it is done"],
     ] as const) {
       expect(error.message).toMatch(whole);
       for (const part of named) expect(error.message).toContain(part);

@@ -21,7 +21,9 @@ import {
 } from "./progress";
 import { renderInto, renderProgress } from "./render";
 
+/** Options of a {@link CheckpointFile}. */
 export interface CheckpointFileOptions {
+  /** Source of the current time. */
   clock?: () => Date;
 }
 

@@ -4,11 +4,13 @@ import { checkedOptions } from "../options";
 import type { TurnSaver } from "../saver";
 import { type FromThreadOptions, threadOptions } from "./from-thread";
 
+/** Options of `CheckpointFile.follow`. */
 export interface FollowOptions extends FromThreadOptions {
   /** How long to collect changes before the file is written, in milliseconds. Default 250. */
   delayMs?: number;
 }
 
+/** Keeps a progress file up to date until you close it. */
 export interface ProgressFollower {
   /** Writes the current progress. Resolves when it is written, or when writing failed and was logged. */
   flush(): Promise<void>;

@@ -22,6 +22,7 @@ import {
   TOKEN_KINDS,
 } from "./progress";
 
+/** Options of `CheckpointFile.fromThread`. */
 export interface FromThreadOptions {
   /** What a phase is. `"task"` (default): a task of the thread. `"node"`: a node at the top of the graph, over all tasks. */
   by?: "task" | "node";

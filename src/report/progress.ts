@@ -9,6 +9,7 @@ export interface PhaseTokens {
   reasoning: number;
 }
 
+/** The status of a phase. */
 export type PhaseStatus = "pending" | "in-progress" | "completed" | "failed" | "skipped";
 
 /** One phase of the work. In a file made from a thread, it is a task or a node. */

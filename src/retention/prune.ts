@@ -30,6 +30,7 @@ export interface PruneRequest {
   signal?: AbortSignal;
 }
 
+/** What a prune deleted or, for a dry run, would delete. */
 export interface PruneReport extends PruneCounts {
   /** How many threads something was deleted from, including those deleted whole. */
   threads: number;

@@ -5,6 +5,7 @@ import { idSchema } from "../options";
 import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
+/** Which thread to rewind, and the task to rewind it to. */
 export interface RewindRequest {
   threadId: string;
   /** The task to rewind to. It stays as it was when it finished; everything after it is removed. */
@@ -31,6 +32,7 @@ export interface CheckpointRewindRequest extends Pick<RewindRequest, "threadId" 
 /** Names the unfinished rewind to finish by its thread: a thread has at most one. */
 export type FinishRequest = Pick<RewindRequest, "threadId" | "allowUncompensated">;
 
+/** What a rewind removed and undid or, for a dry run, would remove and undo. */
 export interface RewindReport {
   /** Undefined for a dry run, and if there was nothing after the target. */
   rewindId: string | undefined;

@@ -24,6 +24,7 @@ export type RunOptions<G extends RunnableGraph = RunnableGraph> = Omit<LangGraph
   configurable?: Record<string, unknown> & { thread_id?: string; task_id?: string; graph_id?: string };
 };
 
+/** Options of `runner.resume`: where the run belongs, and an answer or input to continue with. */
 export type ResumeOptions<G extends RunnableGraph = RunnableGraph> = Omit<RunOptions<G>, "onUnfinished"> & {
   /**
    * LangGraph's `new Command({ resume })`, for a thread that waits for a person. Without it, the run continues where it stopped.

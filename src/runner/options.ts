@@ -23,6 +23,7 @@ export interface NodeOptions extends GateDefaults {
   validate?: Validator | undefined;
 }
 
+/** Options of a {@link GraphRunner}. All are optional. */
 export interface GraphRunnerOptions {
   /**
    * What happens to new input while the thread's last run is unfinished. See docs/runner.md.
@@ -31,6 +32,7 @@ export interface GraphRunnerOptions {
    * - `"abandon"`: the new input replaces the unfinished work, as in LangGraph by itself.
    */
   onUnfinished?: "refuse" | "finish" | "abandon";
+  /** Settings of single nodes, by name or path. */
   nodes?: Readonly<Record<string, NodeOptions>>;
   /** Version label of the state. With one, a reducer counts as changed when the label changes, not when its source does. */
   stateVersion?: string;

@@ -37,6 +37,7 @@ export interface Snapshot {
   rewinds: number;
 }
 
+/** What a journal says about an effect. */
 export type KnownEffect = Pick<
   Effect,
   "key" | "name" | "label" | "nodeName" | "nodeTaskId" | "status" | "tries" | "idempotent" | "settledBy" | "undoStatus"

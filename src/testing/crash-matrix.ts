@@ -20,6 +20,7 @@ import {
   runUntilKilled,
 } from "./run-until-killed";
 
+/** Options of {@link crashMatrix}. */
 export interface CrashMatrixOptions extends Pick<RunOptions, "threadId" | "args" | "timeoutMs" | "execArgv" | "env"> {
   /**
    * Where to kill: boundaries (`"effect-body"`) or single failpoints (`"thought.after"`). Default: the boundaries of turns and

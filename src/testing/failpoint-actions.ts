@@ -59,6 +59,7 @@ export function inWords({ point, nth = 1, node, effect }: FailpointMatch): strin
   return `${point}${of.length === 0 ? "" : ` of ${of.join(", ")}`}${nth === 1 ? "" : `, time ${nth}`}`;
 }
 
+/** What to do at a failpoint, and on which occasion. */
 export interface FailpointAction {
   /** The n-th time, from 1 (default). */
   nth?: number;

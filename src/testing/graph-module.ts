@@ -4,6 +4,7 @@ import type { GraphRunner, GraphRunnerOptions, RunnableGraph } from "../graph-ru
 import type { TurnSaver } from "../saver";
 import type { Ledger } from "./ledger";
 
+/** What a graph under test is given. */
 export interface GraphWorld<A = unknown> {
   /**
    * The database's path. If the graph needs a saver with its own options, it opens one there:
@@ -19,6 +20,7 @@ export interface GraphWorld<A = unknown> {
   args: A;
 }
 
+/** One step of a module's script: an input, or a rewind. */
 export type Step =
   | { input: unknown; /** Default: `step-1`, `step-2`, … */ taskId?: string }
   /** A rewind, with the undos of the runner. */

@@ -1,6 +1,7 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { describe, TurnsError } from "../errors";
 
+/** One line of a {@link Ledger}: a side effect that was recorded. */
 export interface Deed {
   what: string;
   /** The key of the effect that did it, if any. */

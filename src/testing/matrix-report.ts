@@ -3,8 +3,10 @@ import type { ReachedPoint } from "./child-protocol";
 import { type BoundaryName, type FailpointMatch, inWords } from "./failpoint-actions";
 import type { Finding, ProblemKind } from "./matrix-verdict";
 
+/** LangGraph's durability modes. */
 export type Durability = "async" | "sync" | "exit";
 
+/** One kill of a matrix: where, and under which durability mode. */
 export interface CrashCase {
   kill: FailpointMatch;
   durability: Durability;
@@ -72,6 +74,7 @@ function randomFrom(seed: number): () => number {
   };
 }
 
+/** A kill, its resume, and what they revealed. */
 export interface CrashRun extends CrashCase {
   /** The outcome of the resume; `unfinished` if it did not finish. */
   outcome: "finished" | "waiting" | "in-doubt" | "failed" | "unfinished";
@@ -84,6 +87,7 @@ export interface CrashRun extends CrashCase {
   error: string | undefined;
 }
 
+/** A finding, with the kill that revealed it. */
 export interface Problem extends Finding {
   kill: FailpointMatch;
   durability: Durability;
@@ -100,6 +104,7 @@ const LABELS: Readonly<Record<ProblemKind, string>> = {
 };
 const LINES = 20;
 
+/** The result of a crash matrix. `String(report)` is a readable summary. */
 export class CrashMatrixReport {
   constructor(
     /** The module's URL. */
@@ -118,10 +123,12 @@ export class CrashMatrixReport {
     readonly deeds: number,
   ) {}
 
+  /** How many runs were killed. */
   get kills(): number {
     return this.runs.filter(({ killed }) => killed).length;
   }
 
+  /** All problems of all kills. */
   get problems(): Problem[] {
     return this.runs.flatMap(({ kill, durability, problems }) => problems.map((found) => ({ ...found, kill, durability })));
   }
@@ -146,10 +153,12 @@ export class CrashMatrixReport {
     return kills;
   }
 
+  /** Whether there are no problems. */
   get ok(): boolean {
     return this.problems.length === 0;
   }
 
+  /** The problems of one kind. */
   of(kind: ProblemKind): Problem[] {
     return this.problems.filter((problem) => problem.kind === kind);
   }

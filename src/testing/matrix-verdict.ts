@@ -16,6 +16,7 @@ import type { ChildRun } from "./run-until-killed";
 export type ProblemKind =
   "repeated-node" | "repeated-effect" | "repeated-unknown" | "repeated-deed" | "lost" | "different" | "failed";
 
+/** A problem, by its kind and in words. */
 export interface Finding {
   kind: ProblemKind;
   what: string;

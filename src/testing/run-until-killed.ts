@@ -10,6 +10,7 @@ import { type Ending, graphFile, inheritedFlags, launched } from "./launch";
 import { type Deed, Ledger } from "./ledger";
 import { type CheckedMatch, checkedMatch, type FailpointMatch } from "./failpoint-actions";
 
+/** Options of {@link runUntilKilled} and {@link runInProcess}. */
 export interface RunOptions {
   /**
    * The database. If a killed run has left it, this run continues there. Default: a file in a temporary folder, which `remove()`
@@ -37,6 +38,7 @@ export interface RunOptions {
   env?: Readonly<Record<string, string | undefined>>;
 }
 
+/** What a run in another process did, and how it finished. */
 export interface ChildRun {
   /**
    * `killed` at the failpoint; `finished`; `waiting` at an interrupt for which the module has no answer; `in-doubt`, with

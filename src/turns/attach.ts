@@ -9,6 +9,7 @@ import { AttachedGraph, pregelOf, type PregelLike } from "./attached-graph";
 import { repairNestedResume } from "./nested-resume";
 import { faceIn, isRecorderOf, RecorderFace, type TurnRecorder } from "./recorder";
 
+/** Options of `saver.attach`. */
 export interface AttachOptions {
   /**
    * Version labels of nodes, by path (`sub|a`) or name. With a label, a node's code counts as changed when the label changes

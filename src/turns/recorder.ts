@@ -362,8 +362,8 @@ type Told<K extends keyof BaseCallbackHandler> = Required<BaseCallbackHandler>[K
 
 /**
  * The handler that a graph carries. Because of `awaitHandlers`, LangGraph awaits `handleChainStart` before a node's body. Because
- * of `raiseError`, it stops the node if that throws. An error thrown from an end handler fails a node after its work is done, so
- * only a gate and the journal of effects do that, on purpose. LangGraph leaves a graph for its parent by throwing a
+ * of `raiseError`, it stops the node if that throws. An error thrown from an end handler fails a node after its work is done.
+ * Only a gate and the journal of effects do that, on purpose. LangGraph leaves a graph for its parent by throwing a
  * ParentCommand, and an error thrown from the error handler replaces it.
  *
  * Callbacks don't say which graph is running, so the handler does. Several handlers may see the same run (nested graphs, both
