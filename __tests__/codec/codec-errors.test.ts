@@ -82,10 +82,7 @@ describe("Values: errors of classes outside the table", () => {
     ["InvalidUpdateError", () => new InvalidUpdateError("no")],
     ["EmptyInputError", () => new EmptyInputError("no")],
     ["ParentCommand", () => new ParentCommand(new Command({ graph: Command.PARENT, goto: "a" }))],
-    [
-      "CheckpointNotFoundError",
-      () => new TurnsError("CHECKPOINT_NOT_FOUND", { problem: "p", remedy: "r" }),
-    ],
+    ["CheckpointNotFoundError", () => new TurnsError("CHECKPOINT_NOT_FOUND", { problem: "p", remedy: "r" })],
   ])("Values: %s comes back with its name and its parts", (name, make) => {
     const value = make();
     const back = roundTrip(value);

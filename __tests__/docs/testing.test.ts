@@ -432,7 +432,7 @@ describe("FakeClock", () => {
   });
 });
 
-test("a ledger keeps what was done, tells side effects apart by their key, and refuses what is none", () => {
+test("a ledger keeps what was done, tells side effects apart by their key, and refuses anything else", () => {
   const ledger = new Ledger(`${tempFile()}.ledger`);
   expect(ledger.deeds()).toEqual([]);
   ledger.append("sent", "k1");

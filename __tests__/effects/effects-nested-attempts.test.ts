@@ -12,7 +12,7 @@ const kinds: [string, EffectOptions<unknown>][] = [
   ["neither", {}],
 ];
 
-describe("S2.9 a node inside a subgraph is tried again in the same process, and calls a graph of which nothing is kept", () => {
+describe("S2.9 a node inside a subgraph is tried again in the same process, and calls a graph that keeps nothing", () => {
   test.each(kinds)("effects of that graph are not repeated (%s)", async (_, given) => {
     const deeds = new Deeds();
     const saver = open(fresh());

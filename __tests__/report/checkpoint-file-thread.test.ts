@@ -181,7 +181,7 @@ describe("S5.6 fromThread", () => {
     saver.close();
   });
 
-  test("S5.6 a thread of which nothing is known has no phases; ids and options that are none are refused by name", async () => {
+  test("S5.6 an unknown thread has no phases; bad ids and options are refused by name", async () => {
     const { saver } = setup();
     const empty = await CheckpointFile.fromThread(saver, "nobody");
     expect(empty).toMatchObject({

@@ -460,7 +460,7 @@ describe("S3.5 an undo that fails", () => {
     expect(undone(ledger)).toEqual([]);
   });
 
-  test("S3.5 of which nobody knows whether it ran is not called again, and refuses every rewind until a person says it", async () => {
+  test("S3.5 that may have run is not called again, and refuses every rewind until a person says it", async () => {
     const { saver, task, ledger, path, undos } = world();
     await task("a");
     await task("b", "one");

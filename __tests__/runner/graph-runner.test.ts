@@ -70,7 +70,7 @@ describe("runner: construction", () => {
 });
 
 describe("runner: answers", () => {
-  test("hundreds of answers of which nothing came yet are found in no time", async () => {
+  test("hundreds of unused answers are found in no time", async () => {
     const { saver } = setup();
     const config = { configurable: { thread_id: "t", checkpoint_ns: "" } };
     const at = await saver.put(config, { ...emptyCheckpoint(), id: "1" }, { source: "input", step: -1, parents: {} }, {});

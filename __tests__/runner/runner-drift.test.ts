@@ -508,7 +508,7 @@ describe("S4.3 effects of a run that would start from scratch", () => {
 });
 
 describe("S3.2 S3.7 the wrong thread, graph or format is refused by name", () => {
-  test("S3.2 a graph of which no node was there, and another graph id", async () => {
+  test("S3.2 a graph none of whose nodes ran, and another graph id", async () => {
     const at = world();
     await failedAtC(at, { graphId: "flow" });
     const wrong = expect.objectContaining({ code: "WRONG_GRAPH" }) as Error;

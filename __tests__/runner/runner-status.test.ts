@@ -343,7 +343,7 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
     }
   });
 
-  test("S8.3 as text and in the console a status has five lines, of which one is the call that gets the thread on", async () => {
+  test("S8.3 as text and in the console a status has five lines; one is the call that continues the thread", async () => {
     const at = world();
     const bodies: Record<string, typeof breaks> = { ask: () => ({ log: [interrupt<object, string>({ send: "it?" })] }) };
     const runner = line(at, ["a", "ask", "z"], bodies, { graphId: "flow" });
