@@ -32,7 +32,7 @@ export interface BackupProgress {
   ofPages: number;
 }
 
-/** The result of {@link backup}. */
+/** The result of `saver.backup`. */
 export interface BackupReport {
   path: string;
   bytes: number;

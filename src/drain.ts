@@ -22,7 +22,7 @@ export interface DrainOptions {
   timeoutMs?: number;
 }
 
-/** The result of {@link drain}. */
+/** The result of `saver.drain`. */
 export interface DrainReport {
   /** Whether every node that was running has finished and is saved. */
   done: boolean;

@@ -20,7 +20,7 @@ export interface VerifyProgress {
   problems: number;
 }
 
-/** What {@link verify} found; docs/integrity.md says how to read it. */
+/** What `saver.verify` found; docs/integrity.md says how to read it. */
 export interface VerifyReport {
   /** True if everything was checked and nothing is wrong. */
   ok: boolean;
