@@ -443,7 +443,7 @@ describe("S8.6 close() while runs continue", () => {
     gate.open();
     const error = await run;
     expect(error.code).toBe("STORE_CLOSED");
-    expect(error.message).toMatch(/closed while this run of thread "t" was going on.*await saver\.drain\(\) first/);
+    expect(error.message).toMatch(/closed while this run of thread "t" was active.*await saver\.drain\(\) first/);
     // On an engine that answers late, the warning that the graph isn't attached may come as late.
     const told = logger.lines.slice(before).filter(({ level, text }) => level !== "debug" && !text.includes("not attached"));
     expect(told.map(({ text }) => text)).toEqual([error.message]);
