@@ -19,7 +19,7 @@ const body =
   (name: string) =>
   async ({ thread }: typeof State.State) => {
     ledger.happen(`${thread} ${name} begins`);
-    await new Promise((resolve) => setTimeout(resolve, 5 + Math.random() * 40));
+    await new Promise((resolve) => setTimeout(resolve, 60 + Math.random() * 40));
     await effect("deed", () => ledger.happen(`${thread} ${name} deed`));
     return { log: [name] };
   };

@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
-import type { AIMessageChunk } from "@langchain/core/messages";
 import { TurnsError } from "langgraph-checkpoint-turns";
 import { agent } from "../../../../lib/agent";
 
 // The file needs Node.js and a long-lived process: not the edge runtime, and not a function that is frozen between requests.
 export const runtime = "nodejs";
 export const dynamic = "force-dynamic";
+
+/** What streamMode "messages" gives: a piece of a message, and what is known of its model's call. */
+type Chunks = AsyncIterable<readonly [{ text: string }, unknown]>;
 
 interface Context {
   params: Promise<{ id: string }>;
@@ -17,7 +19,7 @@ export async function POST(request: Request, { params }: Context): Promise<Respo
   const { text } = (await request.json()) as { text?: string };
   const input = text === undefined ? null : { messages: [{ role: "user", content: text }] };
   const options = { threadId, taskId: text === undefined ? undefined : randomUUID(), signal: request.signal };
-  let chunks: AsyncIterable<[AIMessageChunk, unknown]>;
+  let chunks: Chunks;
   try {
     chunks = await agent().stream(input, { ...options, streamMode: "messages" });
   } catch (error) {
@@ -52,7 +54,7 @@ export async function GET(_: Request, { params }: Context): Promise<Response> {
   return Response.json({ messages: messages.map(({ text }) => text), next });
 }
 
-async function* events(chunks: AsyncIterable<[AIMessageChunk, unknown]>): AsyncGenerator<string> {
+async function* events(chunks: Chunks): AsyncGenerator<string> {
   const event = (name: string, data: unknown): string => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
   try {
     for await (const [message] of chunks) yield event("token", message.text);
