@@ -170,7 +170,7 @@ export function checkedOptions<T>(type: Schema<T>, options: unknown): T {
   let validNames: readonly string[] = [];
   const result = schemaOf(type).safeParse(options, {
     error: (issue) => {
-      if (issue.code === "unrecognized_keys") validNames = namesOf(issue.inst);
+      if (issue.code === "unrecognized_keys" && validNames.length === 0) validNames = namesOf(issue.inst);
       return undefined;
     },
   });

@@ -346,6 +346,22 @@ describe("S8.2 a name belongs to one definition", () => {
     expect(definitionNamed("taken")?.run).toBe(first);
   });
 
+  test("S8.2 two effects that one helper wraps, or that are bound, aren't taken for one", () => {
+    const retried =
+      <I, R>(work: (input: I) => R) =>
+      (input: I): R =>
+        work(input);
+    defineEffect("wrapped", { run: retried((_: void) => "issue"), undo: retried(() => undefined) });
+    expect(() => defineEffect("wrapped", { run: retried((_: void) => "ticket"), undo: retried(() => undefined) })).toThrow(
+      expect.objectContaining({ code: "EFFECT_DEFINED_TWICE" }),
+    );
+    const client = { open: (_: void) => "open", close: (_: void) => "close" };
+    defineEffect("bound", { run: client.open.bind(client) });
+    expect(() => defineEffect("bound", { run: client.close.bind(client) })).toThrow(
+      expect.objectContaining({ code: "EFFECT_DEFINED_TWICE" }),
+    );
+  });
+
   test("S8.2 the same place may define it again with other code: the newest counts (a hot reload)", () => {
     for (const suffix of ["", "?t=1", "?t=2#x"]) {
       const reloaded = runInThisContext(`(define) => define("reloaded", { run: () => "version ${suffix.length}" })`, {

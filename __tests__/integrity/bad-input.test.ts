@@ -613,6 +613,13 @@ describe("bad input: options", () => {
     },
   );
 
+  test("S8.8 bad input: with unknown options on two levels, the one that is named gets the list of its own level", () => {
+    const open = (): unknown => TurnSaver.fromPath(":memory:", { retention: { keepLst: 1 }, synchronos: "full" } as object);
+    expect(open).toThrow(
+      'Unknown option "retention.keepLst". Did you mean "retention.keepLast"? Valid options of "retention": keepLast, keepLastWhenDone, keepTasks, maxAgeMs.',
+    );
+  });
+
   test("bad input: hundreds of unknown options are counted, not listed", () => {
     const open = (): unknown =>
       TurnSaver.fromPath(":memory:", Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`x${n}`, n])));

@@ -74,6 +74,8 @@ interface Registered {
   definition: AnyDefinition;
   /** The line of code that defined it. */
   place: string;
+  /** When it was defined: the same object for all definitions of one turn of the event loop. */
+  turn: object;
 }
 
 /** The defined effects of this process by name, for all copies of this package (ESM beside CommonJS). */
@@ -122,7 +124,7 @@ export function defineEffect<Input = void, Result = unknown, InDoubt extends boo
   definition: EffectDefinition<Input, Result, InDoubt>,
 ): DefinedEffect<Input, Result> {
   const made = madeEffect(name, definition);
-  const known = { definition: definition as unknown as AnyDefinition, place: placeOfCaller(defineEffect) };
+  const known = { definition: definition as unknown as AnyDefinition, place: placeOfCaller(defineEffect), turn: turnNow() };
   const earlier = registry.get(name);
   if (earlier !== undefined && !isSame(earlier, known)) throw definedTwice(name, earlier, known);
   registry.set(name, known);
@@ -162,14 +164,37 @@ export function definitionOf(value: unknown): AnyDefinition | undefined {
   return isFunction(value) ? ((value as Record<symbol, unknown>)[DEFINITION] as AnyDefinition | undefined) : undefined;
 }
 
-function isSame(left: Registered, right: Registered): boolean {
-  if (left.place === right.place && left.place !== "") return true;
-  return textOf(left.definition) === textOf(right.definition);
+let turn: object | undefined;
+const later = setImmediate;
+
+/** The same object for everything in one turn of the event loop: what the modules of one import define. */
+function turnNow(): object {
+  if (turn === undefined) {
+    turn = {};
+    later(() => (turn = undefined)).unref();
+  }
+  return turn;
 }
 
-function textOf({ run, probe, undo }: AnyDefinition): string {
-  const details = typeof undo === "object" ? [undo.run, undo.probe] : [undo];
-  return [run, probe, ...details].map(String).join("\n");
+function isSame(left: Registered, right: Registered): boolean {
+  if (left.place === right.place && left.place !== "") return true;
+  // Two places of one file, evaluated together, are different code, even if a helper wrapped their functions into equal texts. A hot
+  // reload that moved the lines comes later.
+  if (fileOf(left.place) === fileOf(right.place) && left.turn === right.turn) return false;
+  const text = textOf(left.definition);
+  return text !== undefined && text === textOf(right.definition);
+}
+
+/** @returns undefined if a function doesn't show its source, as bound ones don't */
+function textOf({ run, probe, undo, idempotent, onInputChange }: AnyDefinition): string | undefined {
+  const details = typeof undo === "object" ? [undo.run, undo.probe, undo.idempotent, undo.whenInDoubt] : [undo];
+  const text = [run, probe, idempotent, onInputChange, ...details].map(String).join("\n");
+  return text.includes("[native code]") ? undefined : text;
+}
+
+/** A place without its line and column. */
+function fileOf(place: string): string {
+  return place.replace(/:\d+:\d+\)?$/, "");
 }
 
 /** File, line and column, without what a hot reload adds to a module's URL. */

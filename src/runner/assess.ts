@@ -84,9 +84,9 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
   // A finished run builds on nothing any more.
   const isOver = unfinished === undefined;
   const changed = open?.changed.map(({ node }) => node) ?? [];
-  const obstacle = drift.length > 0 && !isOver ? await graphChanged({ saver, threadId, run, drift, changed }) : undefined;
+  const obstacle = drift.length > 0 && !isOver ? await graphChanged({ saver, threadId, run, drift, changed, accept }) : undefined;
   const accepted =
-    isOver || difference === undefined || difference.changed === open?.changed ? [] : differenceInWords(difference);
+    isOver || difference === undefined || difference.changed.length === open?.changed.length ? [] : differenceInWords(difference);
   return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, accepted, obstacle };
 }
 
@@ -121,14 +121,17 @@ interface Changed {
   drift: readonly string[];
   /** The completed nodes that changed. */
   changed: readonly string[];
+  /** Those that the caller accepts already. */
+  accept: readonly string[];
 }
 
 /** Says what changed, what a restart would repeat, and which calls continue from here. */
-async function graphChanged({ saver, threadId, run, drift, changed }: Changed): Promise<TurnsError> {
+async function graphChanged({ saver, threadId, run, drift, changed, accept: accepted }: Changed): Promise<TurnsError> {
   const did = await effectsOfRun(saver, threadId, run);
   const effects = [...did.done, ...did.open.map(({ name, label, key }) => ({ name, label, key }))];
   const call = (drift: string): string => `runner.resume({ threadId: ${JSON.stringify(threadId)}${drift} })`;
-  const accept = changed.length === 0 ? "" : ` For these nodes alone: drift: { accept: ${JSON.stringify(changed)} }.`;
+  const accept =
+    changed.length === 0 ? "" : ` For these nodes alone: drift: { accept: ${JSON.stringify([...accepted, ...changed])} }.`;
   return new TurnsError("GRAPH_CHANGED", {
     problem:
       `The graph changed since thread ${describe(threadId)} ran: ${drift.join("; ")}.` +

@@ -87,7 +87,7 @@ export function restartInDoubt(threadId: string, open: readonly Effect[], obstac
     problem: `The run of thread ${describe(threadId)} can't start again (${obstacle.code}) while it isn't known whether these effects happened: ${effects
       .map(({ name, label, key, nodeName }) => `${describe(name)} (${label}, key ${key}) of node ${describe(nodeName)}`)
       .join(", ")}.`,
-    remedy: `Nothing was started. Find out whether each happened, and settle it with saver.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }; or pass drift: "continue" to build on what was done.`,
+    remedy: `Nothing was started. Find out whether each happened, and settle it with saver.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }${obstacle.code === "GRAPH_CHANGED" ? '; or pass drift: "continue" to build on what was done' : ""}.`,
     data: { threadId, effectId: first.id, effects, reason: obstacle.code },
     cause: obstacle,
   });

@@ -137,7 +137,8 @@ function effects({ inDoubt, tokens }: ThreadStatus): string {
   const [one] = inDoubt;
   if (one === undefined) return `${used} Effects in doubt: none.`;
   const names = list(counted(inDoubt.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)));
-  return `${used} Effects in doubt: ${names}. Settle: await runner.effects.resolve(${quoted(one.id)}, { outcome: "done", result })`;
+  const outcome = one.undoStatus === undefined || one.undoStatus === "done" ? '{ outcome: "done", result }' : '{ undo: "done" }';
+  return `${used} Effects in doubt: ${names}. Settle: await runner.effects.resolve(${quoted(one.id)}, ${outcome})`;
 }
 
 const named = (outcomes: readonly NodeOutcome[]): string => list(counted(outcomes.map(({ path }) => quoted(path))));
