@@ -97,7 +97,14 @@ export class Drive {
 
   async #goOnOnce(): Promise<unknown> {
     const state = await this.#runner.graph.getState(here);
-    const asked: { id: string; value: unknown }[] = state.tasks.flatMap(({ interrupts }: any) => interrupts);
+    const listed: { id: string; value: unknown }[] = state.tasks.flatMap(({ interrupts }: any) => interrupts);
+    // A task that has finished still carries the question it asked before; an answer to that one is refused.
+    const finished = new Set(
+      state.tasks
+        .filter(({ result }: any) => result !== undefined)
+        .flatMap(({ interrupts }: any) => interrupts.map(({ id }: any) => id)),
+    );
+    const asked = listed.filter(({ id }) => !finished.has(id));
     // By their ids: LangGraph gives an answer without one to whoever asks next, which may be a node that had not come to ask yet.
     const replies = Object.fromEntries(asked.map(({ id, value }) => [id, `re ${String(value)}`]));
     const command = asked.length > 0 && !this.#isBrokenOff ? { command: new Command({ resume: replies }) } : {};
