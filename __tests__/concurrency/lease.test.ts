@@ -160,7 +160,7 @@ describe("a thread that is taken over", () => {
     60_000,
   );
 
-  test("S2.9 in the midst of a side effect: nobody repeats it, and its late outcome settles the doubt", async () => {
+  test("S2.9 in the middle of a side effect: nobody repeats it, and its late outcome settles the doubt", async () => {
     const { path, goOn } = await stopped("run", "within");
     const saver = open(path);
     const { runner, ledger } = runnerOn(saver, path);

@@ -81,14 +81,14 @@ describe("runUntilKilled", () => {
     const turns = (await saver.turns.list("thread")).map(({ turnType, nodeName }) => `${turnType} ${nodeName}`);
     expect(turns).toEqual(["Thought look", "Action look", "Thought pay"]);
     saver.close();
-    expect(killed.deeds.map(({ what }) => what)).toEqual(["charged"]);
+    expect(killed.ledgerEntries.map(({ what }) => what)).toEqual(["charged"]);
 
     const resumed = await runInProcess(graphs, { ...args("clean"), path: killed.path });
     expect(resumed).toMatchObject({ outcome: "finished", killed: false });
     expect(resumed.result).toEqual({ log: ["looked", "paid", "yes to ship?"] });
     expect(resumed.final).toEqual({ result: resumed.result, values: resumed.result });
     expect(resumed.points.filter(({ point, node }) => point === "thought.after" && node === "look")).toEqual([]);
-    expect(resumed.deeds).toEqual(killed.deeds);
+    expect(resumed.ledgerEntries).toEqual(killed.ledgerEntries);
     expect(resumed.before?.effects).toMatchObject([{ status: "in-doubt" }]);
     expect(resumed.after?.effects).toMatchObject([{ status: "done", settledBy: "probe" }]);
     resumed.remove();
@@ -187,7 +187,7 @@ describe("crashMatrix", () => {
     expect(report.runs).toHaveLength(4);
     expect(report.problems).toEqual([
       expect.objectContaining({
-        kind: "repeated-deed",
+        kind: "repeated-side-effect",
         kill: { point: "action.within", nth: 1, node: "post", effect: undefined },
         what: '"posted" is in the ledger 2 times, after the uncrashed run once',
       }),
@@ -201,7 +201,7 @@ describe("crashMatrix", () => {
       ["post", 1],
     ]);
     expect(text).toContain('ran again, and with it what it does outside of effect():\n  node "look" after 2 kills\n');
-    expect([report.deeds, text.includes("the ledger is empty")]).toEqual([1, false]);
+    expect([report.ledgerEntries, text.includes("the ledger is empty")]).toEqual([1, false]);
   });
 
   test("a state that depends on the time is found different, and a comparison of one's own can pardon it", async () => {
@@ -214,7 +214,7 @@ describe("crashMatrix", () => {
     expect(strict.stable).toBe(false);
     expect(String(strict)).toContain("give the module a `normalise`");
     // This graph tells its ledger nothing, so that nobody can say what was done twice.
-    expect(strict.deeds).toBe(0);
+    expect(strict.ledgerEntries).toBe(0);
     expect(String(strict)).toContain("the ledger is empty: what nodes do outside of effect() was not watched");
     expect(pardoned).toMatchObject({ ok: true, stable: true, kills: 1 });
   });
@@ -251,7 +251,7 @@ describe("crashMatrix", () => {
       matrix("liar", { points: ["effect-body.after"] }),
       matrix("fails again", { points: ["action.before"] }),
     ]);
-    expect(liar.problems.map(({ kind }) => kind)).toEqual(["repeated-unknown", "repeated-deed"]);
+    expect(liar.problems.map(({ kind }) => kind)).toEqual(["repeated-unknown", "repeated-side-effect"]);
     expect(fails.problems).toMatchObject([{ kind: "failed", what: "the resume failed: not twice" }]);
   });
 
@@ -283,7 +283,7 @@ describe("crashMatrix", () => {
 describe("the verdict", () => {
   const none = { thoughts: [], durable: [], effects: [], rewinds: 0 };
   const run = (of: Partial<ChildRun>): ChildRun =>
-    ({ outcome: "finished", points: [], deeds: [], final: {}, before: none, after: none, ...of }) as ChildRun;
+    ({ outcome: "finished", points: [], ledgerEntries: [], final: {}, before: none, after: none, ...of }) as ChildRun;
   const verdict = (killed: Partial<ChildRun>, resumed: Partial<ChildRun>) =>
     findings(run({}), { killed: run(killed), resumed: run(resumed) }, () => true);
   const a = { nodeTaskId: "1", node: "a" };
@@ -434,12 +434,12 @@ describe("FakeClock", () => {
 
 test("a ledger keeps what was done, tells side effects apart by their key, and refuses anything else", () => {
   const ledger = new Ledger(`${tempFile()}.ledger`);
-  expect(ledger.deeds()).toEqual([]);
+  expect(ledger.entries()).toEqual([]);
   ledger.append("sent", "k1");
   ledger.append("sent", "k2");
   ledger.append("line\nbreak");
   expect([ledger.count("sent"), ledger.count("sent", "k2"), ledger.count("line\nbreak")]).toEqual([2, 1, 1]);
-  expect(ledger.deeds()[0]).toEqual({ what: "sent", key: "k1", pid: process.pid });
+  expect(ledger.entries()[0]).toEqual({ what: "sent", key: "k1", pid: process.pid });
   expect(() => ledger.append("")).toThrow(/What a ledger is told/);
   expect(() => ledger.append("x", 1 as never)).toThrow(/The key that a ledger is told/);
   expect(() => new Ledger("")).toThrow(/The path of a ledger/);

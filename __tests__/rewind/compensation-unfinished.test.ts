@@ -247,7 +247,7 @@ describe("S3.5 while undos are running", () => {
     await rewound;
   });
 
-  test("S3.5 a thread that is deleted in the midst is told, and nothing of it reappears", async () => {
+  test("S3.5 a thread that is deleted during it is told, and nothing of it reappears", async () => {
     const { saver, path, go, rewound, ledger } = await halfway();
     await saver.deleteThread("t");
     go();

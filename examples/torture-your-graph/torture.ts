@@ -14,5 +14,5 @@ console.log(String(careless));
 assert.ok(careful.ok);
 assert.deepEqual(
   careless.problems.map(({ kind }) => kind),
-  ["repeated-deed"],
+  ["repeated-side-effect"],
 );

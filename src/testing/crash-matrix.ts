@@ -100,8 +100,8 @@ class Matrix {
     if (places.length === 0) throw impossible("a run that passes the places asked for", `none of ${points.join(", ")}`);
     const runs = await this.#all(sampled(places, sample, seed), whole);
     const stable = await this.#isStable(runs, whole);
-    const deeds = Math.max(...[...whole.values()].map((run) => run.deeds.length));
-    return new CrashMatrixReport(this.url, seed, places.length, runs, stable, deeds);
+    const most = Math.max(...[...whole.values()].map((run) => run.ledgerEntries.length));
+    return new CrashMatrixReport(this.url, seed, places.length, runs, stable, most);
   }
 
   /** Whether another undisturbed run finishes like the first one. Asked when a final state differed. */

@@ -2,7 +2,7 @@ import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } f
 import { describe, TurnsError } from "../errors";
 
 /** One line of a {@link Ledger}: a side effect that was recorded. */
-export interface Deed {
+export interface LedgerEntry {
   what: string;
   /** The key of the effect that did it, if any. */
   key?: string;
@@ -29,10 +29,10 @@ export class Ledger {
   append(what: string, key?: string): void {
     if (typeof what !== "string" || what === "") throw refused("What a ledger is told", "a string of at least 1 character", what);
     if (key !== undefined && typeof key !== "string") throw refused("The key that a ledger is told", "an effect's key", key);
-    const deed: Deed = { what, ...(key === undefined ? {} : { key }), pid: process.pid };
+    const entry: LedgerEntry = { what, ...(key === undefined ? {} : { key }), pid: process.pid };
     const file = openSync(this.path, "a");
     try {
-      writeSync(file, `${JSON.stringify(deed)}\n`);
+      writeSync(file, `${JSON.stringify(entry)}\n`);
       fsyncSync(file);
     } finally {
       closeSync(file);
@@ -40,15 +40,15 @@ export class Ledger {
   }
 
   /** All side effects of all processes, in order. A line cut off by a crash is left out. */
-  deeds(): Deed[] {
+  entries(): LedgerEntry[] {
     if (!existsSync(this.path)) return [];
     const lines = readFileSync(this.path, "utf8").split("\n");
-    return lines.slice(0, -1).map((line) => JSON.parse(line) as Deed);
+    return lines.slice(0, -1).map((line) => JSON.parse(line) as LedgerEntry);
   }
 
   /** How often it was done; the answer for an effect's probe. @param key only by the effect with this key */
   count(what: string, key?: string): number {
-    return this.deeds().filter((deed) => deed.what === what && (key === undefined || deed.key === key)).length;
+    return this.entries().filter((entry) => entry.what === what && (key === undefined || entry.key === key)).length;
   }
 }
 

@@ -97,7 +97,7 @@ const LABELS: Readonly<Record<ProblemKind, string>> = {
   "repeated-node": "node tasks that ran twice although durable",
   "repeated-effect": "effects that ran twice although completed",
   "repeated-unknown": "effects in doubt that were silently repeated",
-  "repeated-deed": "side effects in the ledger that were repeated",
+  "repeated-side-effect": "side effects in the ledger that were repeated",
   lost: "lost",
   different: "ends that differ from the uncrashed run",
   failed: "resumes that failed",
@@ -120,7 +120,7 @@ export class CrashMatrixReport {
      */
     readonly stable: boolean,
     /** How many side effects the undisturbed run recorded in the ledger. With none, only journaled effects were checked. */
-    readonly deeds: number,
+    readonly ledgerEntries: number,
   ) {}
 
   /** How many runs were killed. */
@@ -172,7 +172,7 @@ export class CrashMatrixReport {
     return [
       `crash matrix of ${this.module.slice(this.module.lastIndexOf("/") + 1)}: ${this.kills} ${this.kills === 1 ? "kill" : "kills"}${drawn}`,
       ...rows.map(([label, count]) => `  ${label.padEnd(width)}  ${count}`),
-      ...(this.deeds > 0 ? [] : ["  the ledger is empty: what nodes do outside of effect() was not watched"]),
+      ...(this.ledgerEntries > 0 ? [] : ["  the ledger is empty: what nodes do outside of effect() was not watched"]),
       ...(this.stable ? [] : ["  two uncrashed runs end differently: give the module a `normalise`"]),
       ...listed(
         "problems",

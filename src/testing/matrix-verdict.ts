@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { KnownEffect, ReachedPoint, Snapshot } from "./child-protocol";
-import type { Deed } from "./ledger";
+import type { LedgerEntry } from "./ledger";
 import type { ChildRun } from "./run-until-killed";
 
 /**
@@ -8,13 +8,13 @@ import type { ChildRun } from "./run-until-killed";
  * - `repeated-node`: a node task ran again although its Action was durable.
  * - `repeated-effect`: an effect or an undo ran again although it was on record as done.
  * - `repeated-unknown`: an effect that had happened, wasn't on record and isn't idempotent ran again.
- * - `repeated-deed`: the ledger has more than after the undisturbed run.
+ * - `repeated-side-effect`: the ledger has more than after the undisturbed run.
  * - `lost`: the ledger has less, or something that was committed is gone.
  * - `different`: the final state differs from the undisturbed run's.
  * - `failed`: the resume failed.
  */
 export type ProblemKind =
-  "repeated-node" | "repeated-effect" | "repeated-unknown" | "repeated-deed" | "lost" | "different" | "failed";
+  "repeated-node" | "repeated-effect" | "repeated-unknown" | "repeated-side-effect" | "lost" | "different" | "failed";
 
 /** A problem, by its kind and in words. */
 export interface Finding {
@@ -41,7 +41,7 @@ export function findings(whole: ChildRun, { killed, resumed }: Pair, compare: Co
   ];
   if (resumed.outcome === "in-doubt") return found;
   if (resumed.outcome === "failed") return [...found, { kind: "failed", what: `the resume failed: ${resumed.error?.message}` }];
-  found.push(...deedsCompared(whole, resumed));
+  found.push(...ledgersCompared(whole, resumed));
   if (resumed.outcome !== whole.outcome) {
     found.push({ kind: "different", what: `the run is ${resumed.outcome}, the uncrashed one is ${whole.outcome}` });
   } else if (!compare(whole.final, resumed.final)) {
@@ -102,10 +102,10 @@ function repeatedEffects({ effects }: Snapshot, killed: ChildRun, points: readon
   });
 }
 
-function hadHappened({ key }: KnownEffect, { points, deeds }: ChildRun): boolean {
+function hadHappened({ key }: KnownEffect, { points, ledgerEntries }: ChildRun): boolean {
   return (
     points.some((reached) => reached.point === "effect-body.after" && reached.key === key) ||
-    deeds.some((deed) => deed.key === key)
+    ledgerEntries.some((entry) => entry.key === key)
   );
 }
 
@@ -144,30 +144,30 @@ function lostCommits(
   return found;
 }
 
-function deedsCompared(whole: ChildRun, resumed: ChildRun): Finding[] {
+function ledgersCompared(whole: ChildRun, resumed: ChildRun): Finding[] {
   const wanted = counted(whole);
   const found = counted(resumed);
   return [...new Set([...wanted.keys(), ...found.keys()])].flatMap((what): Finding[] => {
     const [once, now] = [wanted.get(what) ?? 0, found.get(what) ?? 0];
     if (now === once) return [];
     const text = `${JSON.stringify(what)} is in the ledger ${times(now)}, after the uncrashed run ${times(once)}`;
-    return [{ kind: now > once ? "repeated-deed" : "lost", what: text }];
+    return [{ kind: now > once ? "repeated-side-effect" : "lost", what: text }];
   });
 }
 
 const times = (count: number): string => (count === 1 ? "once" : `${count} times`);
 
 /** How often each thing was done. A repetition with the key of an idempotent effect isn't counted. */
-function counted({ deeds, after }: ChildRun): Map<string, number> {
+function counted({ ledgerEntries, after }: ChildRun): Map<string, number> {
   const idempotent = new Set(after?.effects.filter((effect) => effect.idempotent).map(({ key }) => key));
   const seen = new Set<string>();
-  const isRepetition = ({ what, key }: Deed): boolean => {
+  const isRepetition = ({ what, key }: LedgerEntry): boolean => {
     if (key === undefined || !idempotent.has(key)) return false;
     const name = JSON.stringify([key, what]);
     return seen.has(name) || (seen.add(name), false);
   };
   const counts = new Map<string, number>();
-  for (const deed of deeds) if (!isRepetition(deed)) counts.set(deed.what, (counts.get(deed.what) ?? 0) + 1);
+  for (const entry of ledgerEntries) if (!isRepetition(entry)) counts.set(entry.what, (counts.get(entry.what) ?? 0) + 1);
   return counts;
 }
 

@@ -7,7 +7,7 @@ import type { Failpoint } from "../failpoints";
 import { checkedOptions, idSchema } from "../options";
 import type { ReachedPoint, Snapshot, ToldError } from "./child-protocol";
 import { type Ending, graphFile, inheritedFlags, launched } from "./launch";
-import { type Deed, Ledger } from "./ledger";
+import { type LedgerEntry, Ledger } from "./ledger";
 import { type CheckedMatch, checkedMatch, type FailpointMatch } from "./failpoint-actions";
 
 /** Options of {@link runUntilKilled} and {@link runInProcess}. */
@@ -57,7 +57,7 @@ export interface ChildRun {
   before: Snapshot | undefined;
   after: Snapshot | undefined;
   /** The ledger, including what earlier processes wrote. */
-  deeds: readonly Deed[];
+  ledgerEntries: readonly LedgerEntry[];
   stdout: string;
   stderr: string;
   /** The database, and the ledger's file. */
@@ -144,11 +144,11 @@ async function runChild(graphModule: string | URL, kill: CheckedMatch | undefine
 }
 
 function told({ answer, ...seen }: Ending, files: Pick<ChildRun, "path" | "ledger" | "remove">): ChildRun {
-  const deeds = new Ledger(files.ledger).deeds();
+  const ledgerEntries = new Ledger(files.ledger).entries();
   if (answer === undefined) {
     const nothing = { result: undefined, final: undefined, error: undefined, before: undefined, after: undefined };
-    return { outcome: "killed", killed: true, ...nothing, deeds, ...seen, ...files };
+    return { outcome: "killed", killed: true, ...nothing, ledgerEntries, ...seen, ...files };
   }
   const { kind: _, ...ended } = answer;
-  return { killed: false, ...ended, deeds, ...seen, ...files };
+  return { killed: false, ...ended, ledgerEntries, ...seen, ...files };
 }
