@@ -28,7 +28,7 @@ export const memory: Scenario = {
       }
     }
     const notes = [
-      '"No saver" is what Node, LangGraph and the conversation take by themselves. MemorySaver keeps its bytes outside the heap.',
+      '"No saver" shows what Node, LangGraph and the conversation use by themselves. MemorySaver keeps its bytes outside the heap.',
     ];
     return { name: "memory", title: `Memory with a thread of ${messages} messages`, contenders, samples, facts: {}, notes };
   },
