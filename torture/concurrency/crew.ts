@@ -120,9 +120,9 @@ async function judged(path: string, reports: readonly Report[]): Promise<string[
     if (found.some((value, at) => found.slice(0, at).some((one) => sameWriter(one, value) && one >= value)))
       failures.push(`${threadId} is out of order: ${found.join()}`);
   }
-  for (const [value, times] of written) if (times !== 1) failures.push(`the deed ${value} was done ${times} times`);
+  for (const [value, times] of written) if (times !== 1) failures.push(`the side effect ${value} was done ${times} times`);
   const kept = reports.flatMap(({ expected, shared }) => [...Object.values(expected), ...Object.values(shared)].flat());
-  for (const value of kept) if (!written.has(value)) failures.push(`the deed ${value} is missing`);
+  for (const value of kept) if (!written.has(value)) failures.push(`the side effect ${value} is missing`);
   const { ok, problems } = await saver.verify();
   if (!ok) failures.push(...problems.map((problem) => JSON.stringify(problem)));
   saver.close();

@@ -64,11 +64,11 @@ function missingUntold(
     const isNameless = ![...rescued.keys()].some(isOf) && lost.length > 0;
     return missing.length === 0 || told.has(id) || isNameless
       ? []
-      : [`${missing.length} rows of ${id} are missing, of which nothing is told`];
+      : [`${missing.length} rows of ${id} are missing and not reported`];
   });
 }
 
-/** Threads that lost nothing go on as they would have; others are refused until somebody says that they may go on. */
+/** Threads that lost nothing continue as if nothing had happened; others are refused until somebody acknowledges the loss. */
 async function wrongWithResuming(ground: Ground, target: string, report: SalvageReport, isWhole: boolean): Promise<string[]> {
   const { folder, options, threads, wanted } = ground;
   const wrong: string[] = [];
@@ -82,7 +82,7 @@ async function wrongWithResuming(ground: Ground, target: string, report: Salvage
       if (isWhole && !isLost && !isDeepStrictEqual(outcome, wanted.get(name)))
         wrong.push(`${name}: not what the undamaged thread gives`);
     } else if (damaged.get(id)?.acknowledge !== undefined && !(outcome !== undefined && "refused" in outcome)) {
-      wrong.push(`${name}: went on although something that was done may be lost`);
+      wrong.push(`${name}: continued although something that was done may be lost`);
     }
   }
   const again = folder.copy(target);
@@ -98,16 +98,16 @@ async function wrongWithResuming(ground: Ground, target: string, report: Salvage
       await graph.invoke(answer, at(id));
       await graph.invoke({ log: ["a new task"] }, at(id, { task_id: "after" }));
     } catch (error) {
-      // The graph's own failure, if the deed in front of it was lost and is done again.
+      // The graph's own failure, if the side effect before it was lost and is done again.
       if ((error as Error).message === "the connection broke") continue;
-      if (!TurnsError.is(error)) wrong.push(`going on with ${id}: ${String(error).slice(0, 300)}`);
+      if (!TurnsError.is(error)) wrong.push(`continuing ${id}: ${String(error).slice(0, 300)}`);
       else if (error.code !== "EFFECT_IN_DOUBT" && error.code !== "NOTHING_TO_RESUME")
-        wrong.push(`going on with ${id}: ${error.code}`);
+        wrong.push(`continuing ${id}: ${error.code}`);
     }
   }
   saver.close();
   const found = await isFound(again, options);
-  if (found.found) wrong.push(`after going on it does not verify: ${found.why}`);
+  if (found.found) wrong.push(`after continuing it doesn't verify: ${found.why}`);
   return wrong;
 }
 

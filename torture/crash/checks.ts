@@ -69,7 +69,7 @@ function idsByVisit(lines: readonly Line[]): Map<string, number> {
 /** How many keys an effect had. */
 function otherEffects(wanted: readonly Line[], found: readonly Line[]): Fault[] {
   const keys = (lines: readonly Line[]) => countedBy(lines, (line) => (line.t === "deed" ? [line.e, line.key] : undefined));
-  return unequal("effects", keys(wanted), keys(found), "keys of the deeds of the effect");
+  return unequal("effects", keys(wanted), keys(found), "keys of the effect");
 }
 
 function countedBy(lines: readonly Line[], of: (line: Line) => [string, string] | undefined): Map<string, number> {

@@ -76,7 +76,7 @@ export class Drive {
         await this.#dealtWith(error);
       }
     }
-    throw new Error(`it goes on failing or asking after ${ROUNDS_MAX} rounds`, { cause: last });
+    throw new Error(`it still fails or asks after ${ROUNDS_MAX} rounds`, { cause: last });
   }
 
   close(): void {

@@ -9,8 +9,8 @@ import { early, growth, late, megabytes, weigh } from "./measure";
 
 const USAGE = `npm run torture -- longevity [--steps 100000] [--threads 2000]
 
-A tenth of the steps on one thread whose log only grows; four tenths on one whose log keeps its last ${WINDOW} lines, with retention;
-half of them over all the threads. In one process.`;
+All steps run in one process: a tenth on one thread whose log only grows, four tenths on one whose log keeps its last ${WINDOW} lines, with retention,
+and half of them over all the threads.`;
 
 /** What may come on top between the second and the last fifth of a life. */
 const MEMORY_SLACK = 16e6;
