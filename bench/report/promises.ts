@@ -55,7 +55,7 @@ const noMoreThan = (what: string, limit: number, count: number | undefined): Pro
 
 type Find = (name: string) => Result | undefined;
 
-/** What a save costs whatever the machine: syncs, statements, pages, code. */
+/** What a save costs on any machine: syncs, statements, pages, code. */
 function light(of: Find): Promised[] {
   const count = (name: string, measured: string, id = OURS) => of(name)?.samples.median(measured, id);
   return [

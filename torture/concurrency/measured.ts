@@ -12,13 +12,13 @@ export interface Figures {
   committing: number[];
   /** From the first attempt of a transaction to its commit, with all the waiting in between, which blocks nobody. */
   waiting: number[];
-  /** Opening a saver on the file while all are at work. */
+  /** Opening a saver on the file while all others run. */
   opening: number[];
 }
 
 export const noFigures = (): Figures => ({ locked: [], reading: [], committing: [], waiting: [], opening: [] });
 
-/** Kept by the kernel for the main thread: nanoseconds at work, nanoseconds in wait for a processor. */
+/** The kernel's counts for the main thread: nanoseconds running, nanoseconds waiting for a processor. */
 const SCHEDULE = openSync("/proc/self/schedstat", "r");
 const buffer = Buffer.alloc(128);
 

@@ -63,7 +63,7 @@ async function noted(work: () => Promise<void>, allowed: readonly string[] = [])
   }
 }
 
-/** One thread, run again and again, each time with a value of its own; rewound now and then, and gone on with. */
+/** One thread, run again and again, each time with a value of its own; rewound now and then, and continued. */
 async function keepsWriting(saver: TurnSaver, threadId: string, attached: boolean): Promise<void> {
   const graph = noting(saver, ledger);
   const runner = new GraphRunner(graph, { undos: undosNamed(undos(ledger)) });
@@ -111,7 +111,7 @@ function opened(): TurnSaver {
   return saver;
 }
 
-/** What is read is whole: only the thread's own values, each once, in the order in which they were written. */
+/** What is read is complete: only the thread's own values, each once, in the order in which they were written. */
 function refuseMixed(threadId: string, log: readonly string[] = []): void {
   const sorted = [...new Set(log)].sort();
   if (log.some((value) => !value.startsWith(`${threadId}#`)) || sorted.join() !== log.join())

@@ -18,7 +18,7 @@ export interface Fault {
   text: string;
 }
 
-/** Whatever a killed run did that it should not have. */
+/** Everything that a killed run did and shouldn't have done. */
 export function faultsOf(plan: Plan, whole: Course, course: Course): Fault[] {
   // LangGraph keeps nothing of a run that is lost: there only effects and the result count.
   const isKept = plan.durability !== "exit";
@@ -45,7 +45,7 @@ function differences(wanted: Finish, found: Finish, isKept: boolean): Fault[] {
   return faults.map((text) => ({ promise: "state", text }));
 }
 
-/** Bodies that began again although their Action was durable when a process had died, or went on. */
+/** Bodies that began again although their Action was durable when a process had died, or continued. */
 function repeatedBodies(lines: readonly Line[]): Fault[] {
   const durable = new Set<string>();
   const faults: Fault[] = [];
@@ -57,7 +57,7 @@ function repeatedBodies(lines: readonly Line[]): Fault[] {
   return faults;
 }
 
-/** Each visit is the same node task, however often it is begun: under another id nothing would know that it had ended. */
+/** Each visit is the same node task, however often it is begun: under another id nothing would know that it had finished. */
 function otherVisits(wanted: readonly Line[], found: readonly Line[]): Fault[] {
   return unequal("tasks", idsByVisit(wanted), idsByVisit(found), "node tasks of the visit");
 }

@@ -14,7 +14,7 @@ export interface Finish {
   tasks: unknown;
   next: unknown;
   inFlight: string[];
-  /** The ended nodes, by their paths. */
+  /** The finished nodes, by their paths. */
   ended: string[];
   effects: string[];
   problems: unknown[];
@@ -28,7 +28,7 @@ const PATIENCE_MS = 20_000;
 const here = { configurable: { thread_id: THREAD } };
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A plan's program on a file, run as a supervisor would run it: start it, go on with it, answer it, settle what is in doubt. */
+/** A plan's program on a file, run as a supervisor would run it: start it, continue it, answer it, settle what is in doubt. */
 export class Drive {
   readonly #saver: TurnSaver;
   readonly #runner: GraphRunner<any>;
@@ -51,7 +51,7 @@ export class Drive {
     this.#options = { threadId: THREAD, durability: plan.durability, recursionLimit: 300 };
   }
 
-  /** Tells the ledger what the process before left, before anything goes on. */
+  /** Notes in the ledger what the last process left, before anything continues. */
   async wake(): Promise<void> {
     this.#isBrokenOff = true;
     const effects = await this.#saver.effects.list(THREAD);
@@ -105,7 +105,7 @@ export class Drive {
         .flatMap(({ interrupts }: any) => interrupts.map(({ id }: any) => id)),
     );
     const asked = listed.filter(({ id }) => !finished.has(id));
-    // By their ids: LangGraph gives an answer without one to whoever asks next, which may be a node that had not come to ask yet.
+    // By their ids: LangGraph gives an answer without one to the next question, perhaps of a node that hasn't asked yet.
     const replies = Object.fromEntries(asked.map(({ id, value }) => [id, `re ${String(value)}`]));
     const command = asked.length > 0 && !this.#isBrokenOff ? { command: new Command({ resume: replies }) } : {};
     this.#isBrokenOff = false;

@@ -116,7 +116,7 @@ function graphs(place: Place, layersMax: number, nodesMax: number): fc.Arbitrary
 
 const kept: Place = { asks: true, inputs: false, stable: true, keeping: true, askingCalls: true, depth: 2, calls: true };
 /**
- * With "exit" a lost run begins anew, and inputs alone tell its deeds apart (docs/effects.md). A node that calls graphs which ask never
+ * With "exit" a lost run starts from scratch, and only inputs tell its side effects apart (docs/effects.md). A node that calls graphs which ask never
  * ends there, with whichever checkpointer: LangGraph forgets the answer to the first when the second asks.
  */
 const lost: Place = { ...kept, inputs: true, stable: false, askingCalls: false };
@@ -162,7 +162,7 @@ export function drawn(seed: number, count: number): Draw[] {
  * @param tookMs how long it took
  */
 export function killsOf(trial: readonly Aim[], points: number, tookMs: number): Kill[] {
-  // A resumed process passes a few points that had been passed, and its Thoughts anew.
+  // A resumed process passes a few points again, and new Thoughts.
   const BEGINNING = 12;
   let left = 1;
   return trial.map(({ part, by }, index) => {

@@ -17,7 +17,7 @@ export type Line =
   | { t: "settled"; key: string; outcome: "done" | "not-done" }
   /** At its n-th point, or after n milliseconds wherever it was. */
   | { t: "die"; n: number; point: string }
-  /** Node tasks whose Action is durable when a process goes on after an interrupt or an error. */
+  /** Node tasks whose Action is durable when a process continues after an interrupt or an error. */
   | { t: "round"; durable: string[] }
   /** What the next process found: node tasks whose Action is durable, and how each effect stands. */
   | { t: "woke"; durable: string[]; effects: Record<string, string> };
@@ -38,7 +38,7 @@ export class Ledger {
     return texts.map((text) => JSON.parse(text) as Line);
   }
 
-  /** What the deed of this key came to, if it was done. */
+  /** The result of the side effect with this key, if it was done. */
   deed(key: string): string | undefined {
     const found = this.lines().find((line) => line.t === "deed" && line.key === key);
     return found?.t === "deed" ? found.value : undefined;

@@ -12,7 +12,7 @@ export interface Tally {
   tooLong: number;
   trials: number;
   kills: number;
-  /** Trials in which a process that went on was killed too. */
+  /** Trials in which a resuming process was killed too. */
   compound: number;
   /** What was counted in the runs that were killed: bodies and effects begun, doubts settled by probe, by key, by a person. */
   bodies: number;

@@ -7,7 +7,7 @@ export interface EffectPlan {
   /** Effects share names, so that their order has to tell them apart. */
   name: "pay" | "mail";
   kind: EffectKind;
-  /** Its function throws the first time it is called, before the deed. */
+  /** Its function throws the first time it is called, before the side effect. */
   throws: boolean;
   told: "input" | "id" | "nothing";
   slow: boolean;
@@ -30,7 +30,7 @@ export interface BodyPlan {
 export type NodePlan =
   | { is: "body"; body: BodyPlan }
   | { is: "sends"; body: BodyPlan; packets: number; worker: BodyPlan }
-  /** `always`: compiled with `checkpointer: true`, its state goes on from visit to visit. */
+  /** `always`: compiled with `checkpointer: true`, its state is kept from visit to visit. */
   | { is: "graph"; graph: GraphPlan; keeps: "task" | "always" };
 
 export interface LayerPlan {

@@ -75,7 +75,7 @@ async function graphFaults(saver: TurnSaver, { deeds: path }: Order): Promise<st
   return wrong;
 }
 
-/** Each step has happened wholly or not at all, and those that were acknowledged have. */
+/** Each step has happened completely or not at all, and every acknowledged one has happened. */
 async function upkeepFaults(saver: TurnSaver, { deeds: path }: Order, acked: Acked): Promise<string[]> {
   const wrong: string[] = [];
   const has = (what: string) => acked.some((line) => line.what === what);

@@ -8,7 +8,7 @@ const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
 });
 
-/** What a run of the errands comes to, whatever happened on the way. */
+/** The result of a run of the errands, no matter what happened on the way. */
 export const OUTCOME = ["in", "charge", "s1", "sms", "mail", "end"];
 export const TASKS = ["T1", "T2", "T3"];
 
@@ -77,11 +77,11 @@ export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => v
     .addEdge("last", END)
     .compile({ checkpointer: saver });
   const back = ({ effect: { name }, key }: { effect: { name: string }; key: string }) => deeds.do(`undo-${name}`, key);
-  // A bundled child and whoever looks after it have the same graph in other words.
+  // A bundled child and the process that checks it have the same graph, compiled differently.
   return new GraphRunner(graph, { undos: undosNamed({ back: back as never }), drift: "continue" });
 }
 
-/** Runs a task to its end, as a program does that goes on after every refusal. @returns whether it ended */
+/** Runs a task to its end, as a program that continues after every refusal. @returns whether it finished */
 export async function runTask(
   scribe: Scribe,
   runner: ReturnType<typeof errands>,
@@ -118,7 +118,7 @@ export async function runTask(
   return false;
 }
 
-/** A run ends with its first error; its other branches may be at work for a moment. */
+/** A run fails with its first error; its other branches may run for a moment longer. */
 async function isFree(scribe: Scribe, saver: TurnSaver, threadId: string): Promise<boolean> {
   for (const deadline = Date.now() + FREE_WITHIN_MS; Date.now() < deadline;) {
     if ((await scribe.step("isRunning", () => saver.turns.isRunning(threadId))) !== true) return true;

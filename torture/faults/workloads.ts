@@ -150,7 +150,7 @@ async function graph({ scribe, deeds }: Given, saver: TurnSaver, diesAt?: string
   await runTask(scribe, errands(saver, deeds, at), deeds, ["g", "T1"]);
 }
 
-/** All that works on what is there: on a file with thread g of three tasks, and threads t0 and t1 with histories. */
+/** Everything that works on saved data: on a file with thread g of three tasks, and threads t0 and t1 with histories. */
 async function upkeep({ scribe, deeds }: Given, saver: TurnSaver): Promise<void> {
   const runner = errands(saver, deeds);
   await verified(scribe, saver);

@@ -4,7 +4,7 @@ import { TurnsError } from "../../src/testing-internal";
 /** Stands in every value that the seeds hold, and in no id: no message may ever tell it. */
 export const CANARY = "Canary7Zq";
 
-/** What a payload may not do, whatever it says. Kept as it was when this file was loaded. */
+/** What a payload may never do. Kept as it was when this file was loaded. */
 const PROTOTYPES: readonly [string, object][] = [
   ["Object", Object.prototype],
   ["Array", Array.prototype],

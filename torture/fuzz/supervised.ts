@@ -12,7 +12,7 @@ export interface Course {
   seed: number;
   milliseconds?: number;
   inputs?: number;
-  /** Where the input stands that is being tried, for whoever finds the process dead. */
+  /** Where the current input is stored, in case the process dies. */
   current?: string;
 }
 

@@ -6,11 +6,11 @@ import { DEEDS, type JobsState, jobsGraph, journaled, runnerOptions, type World,
 
 /** What an image turned out to be. All empty: as it should be. */
 export interface Findings {
-  /** Not whole in itself, whatever was acknowledged. */
+  /** Damaged in itself, no matter what was acknowledged. */
   corrupt: string[];
   /** Acknowledged, and not there. */
   lost: string[];
-  /** Whole, and complete, but a run that goes on from there does not come to where it should. */
+  /** Intact and complete, but a run that continues from there reaches another state than it should. */
   astray: string[];
 }
 
@@ -18,7 +18,7 @@ export interface Findings {
 export const RUN_ON = ["a", "b", "d", "r"];
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Opens an image as a user would, and looks whether it is whole and has all that was acknowledged. */
+/** Opens an image as a user would, and checks that it is intact and has all that was acknowledged. */
 export async function checkTurns(path: string, expected: Expected): Promise<Findings> {
   const findings: Findings = { corrupt: [], lost: [], astray: [] };
   let saver: TurnSaver | undefined;
@@ -66,8 +66,8 @@ function actionsWithoutThought(turns: readonly Turn[]): string[] {
 }
 
 /**
- * Goes on with every thread of an image, and with a new job behind it; changes the image. Each must come to the state that an
- * undisturbed run comes to, with each deed of each of its jobs done once, and those of rewound jobs undone.
+ * Continues every thread of an image, and then runs a new job on it; changes the image. Each must reach the state of an undisturbed
+ * run, with each side effect of each of its jobs done once, and those of rewound jobs undone.
  */
 export async function goOn(path: string, expected: Expected): Promise<string[]> {
   const astray: string[] = [];

@@ -1,7 +1,7 @@
 import { basename, dirname } from "node:path";
 import type { Call } from "./trace";
 
-/** What happened to the disk, and what was acknowledged meanwhile. `file` is an inode: a name that is made anew is another file. */
+/** What happened to the disk, and what was acknowledged meanwhile. `file` is an inode: a name that is created again is another file. */
 export type Operation =
   | { kind: "write"; file: number; offset: number; bytes: Buffer }
   | { kind: "truncate"; file: number; size: number }

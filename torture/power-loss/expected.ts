@@ -13,7 +13,7 @@ export interface Deed {
 interface Underway {
   what: string;
   whole: boolean;
-  /** What it comes to; known, as the trace goes on behind the cut. */
+  /** Its result, which the trace shows after the cut. */
   target: Facts | undefined;
 }
 
@@ -33,7 +33,7 @@ export interface Expected {
   acks: number;
 }
 
-/** What was acknowledged before operation `cut`, and what was going on. */
+/** What was acknowledged before operation `cut`, and what was in progress. */
 export function expectedAt(operations: readonly Operation[], cut: number): Expected {
   const expected: Expected = { isOpened: false, threads: new Map(), deeds: [], acks: 0 };
   for (const [at, operation] of operations.entries()) {

@@ -19,7 +19,7 @@ export interface Exploration {
   midst: Record<string, number>;
   corrupt: number;
   lost: number;
-  /** Images from which the work went on, and how many of them did not come to where they should. */
+  /** Images that were continued, and how many of them reached another state than they should. */
   goneOn: number;
   astray: number;
   /** The first few of what was found wrong. */
@@ -30,9 +30,9 @@ export interface ExploreRequest {
   images: number;
   seed: number;
   check: (path: string, expected: Expected) => Promise<Findings>;
-  /** Goes on with the work of an image. */
+  /** Continues the work of an image. */
   goOn?: (path: string, expected: Expected) => Promise<string[]>;
-  /** Of every so many images one goes on. */
+  /** One of this many images is continued. */
   goOnEvery?: number;
   /** The first operation that the power may be cut before. */
   from?: number;

@@ -5,7 +5,7 @@ import type { TurnSaver } from "langgraph-checkpoint-turns";
 /** What is known of a thread: what by its name, and how it stands. */
 export type Facts = Map<string, string>;
 
-/** A fact of which only is known that it is there. */
+/** A fact that is only known to be there. */
 export const THERE = "there";
 
 /**

@@ -4,7 +4,7 @@ import type { Deed } from "./expected";
 import { jobsGraph, journaled, runnerOptions } from "./graph";
 import { announced, tell, tellEvents, tellStanding, toldWorld } from "./telling";
 
-/** Goes on with what a power cut left, as a user would, and kills itself: `writer-again.ts <database> <deeds done before, as JSON>`. */
+/** Continues what a power cut left, as a user would, and kills itself: `writer-again.ts <database> <side effects done before, as JSON>`. */
 const [path = "", before = "[]"] = process.argv.slice(2);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -17,7 +17,7 @@ const random = seeded(11);
 function opened(options: TurnSaverOptions, autocheckpoint?: number) {
   const db = new Database(path);
   const saver = new TurnSaver(db, { synchronous: durability as "full" | "normal", logger: quiet, ...options });
-  // So that the log goes into the file, and begins anew, in the midst of what is recorded.
+  // So that the log is moved into the file, and starts over, while things are recorded.
   if (autocheckpoint !== undefined) db.pragma(`wal_autocheckpoint = ${autocheckpoint}`);
   tellEvents(saver);
   const world = toldWorld();
@@ -72,7 +72,7 @@ async function first(): Promise<void> {
   tell({ k: "closed" });
 }
 
-/** Closing brought the log into the file and removed it: another log is begun, and goes on for longer, as the options have it by default. */
+/** Closing moved the log into the file and removed it. The next log gets longer: the options have their defaults. */
 async function second(): Promise<void> {
   const { saver, run } = opened({ retention: { keepLast: 3 } });
   // Pruned in the background, also after a run has told how its thread stands.

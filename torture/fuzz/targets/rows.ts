@@ -37,14 +37,14 @@ interface Cell {
   row: number;
   column: string;
   value: Value;
-  /** Whether its checksum is made anew. */
+  /** Whether its checksum is computed again. */
   signed: boolean;
 }
 
 const LISTED = 3;
 
 /**
- * Databases in which somebody else has changed a cell, in half of them with the checksum made anew: everything that reads answers with
+ * Databases with a changed cell, in half of them with the checksum computed again: everything that reads answers with
  * a value or a named error, writes what it wrote before or nothing, and leaves the schema alone.
  */
 export async function open(_random: Random): Promise<Session> {
