@@ -7,7 +7,7 @@ import { notOfAnyState, statesOf } from "./states";
 import { type Ground, statesOfAll, type Tally } from "./sweep";
 import { answer, at, graphOn, quiet } from "./world";
 
-/** Salvages a damaged file, and tells in what way the new file, or the report, is not as promised. @param source the same file, undamaged */
+/** Salvages a damaged file, and returns what is wrong with the new file or the report. @param source the same file, undamaged */
 export async function wrongWithSalvage(ground: Ground, path: string, source: string, tally: Tally): Promise<string[]> {
   const { folder, options, threads } = ground;
   const before = contents(path);
@@ -38,7 +38,7 @@ export async function wrongWithSalvage(ground: Ground, path: string, source: str
     tally.calls += outcomes.size;
     wrong.push(...altered(ground.wanted, outcomes).map((what) => `nothing was lost, it says, and ${what}`));
   }
-  // A log that is cut off leaves an older state of the file, which was whole.
+  // A log that is cut off leaves an older, intact state of the file.
   if (source === ground.path) wrong.push(...missingUntold(report, threads, whole.rows, rescued.rows));
   wrong.push(...(await wrongWithResuming(ground, target, report, source === ground.path)));
   folder.forget(target);
@@ -49,7 +49,7 @@ function contents(path: string): (Buffer | undefined)[] {
   return [path, `${path}-wal`].map((file) => (existsSync(file) ? readFileSync(file) : undefined));
 }
 
-/** A thread that has less than it had is told of, by name where its name is known. */
+/** A thread that lost rows is reported, by its id if that is known. */
 function missingUntold(
   { damaged, lost }: SalvageReport,
   threads: readonly string[],

@@ -4,11 +4,11 @@ import { type Expected, halfDoneOf, lostOf } from "./expected";
 import { standing } from "./facts";
 import { DEEDS, type JobsState, jobsGraph, journaled, runnerOptions, type World, wrongLog } from "./graph";
 
-/** What an image turned out to be. All empty: as it should be. */
+/** Problems of an image. All empty: none. */
 export interface Findings {
   /** Damaged in itself, no matter what was acknowledged. */
   corrupt: string[];
-  /** Acknowledged, and not there. */
+  /** Acknowledged, and missing. */
   lost: string[];
   /** Intact and complete, but a run that continues from there reaches another state than it should. */
   astray: string[];
@@ -28,7 +28,7 @@ export async function checkTurns(path: string, expected: Expected): Promise<Find
     for (const [id, thread] of expected.threads) {
       const found = await standing(saver, id);
       const lost = lostOf(thread, found);
-      // What lost something is at an earlier moment, for which nothing is known of what was under way.
+      // A file that lost something shows an earlier moment, for which the operations in progress aren't known.
       const halfDone = lost.length === 0 ? halfDoneOf(thread, found) : [];
       findings.lost.push(...[...lost, ...halfDone].map((what) => `thread ${id}: ${what}`));
       findings.corrupt.push(...actionsWithoutThought(await saver.turns.list(id)));
@@ -96,7 +96,7 @@ export async function goOn(path: string, expected: Expected): Promise<string[]> 
 function wrongWith(threadId: string, state: JobsState, world: RememberedWorld): string[] {
   const log = wrongLog(state);
   const wrong = log === undefined ? [] : [log];
-  // Its rewind was taken back in spite of what it had undone.
+  // Its rewind was taken back with `despiteUndone`.
   if (threadId === "d") return wrong;
   const jobs = new Set([...state.jobs, ...world.jobsOf(threadId)]);
   for (const job of jobs) {

@@ -19,7 +19,7 @@ interface Contender {
   given: readonly string[];
   check: typeof checkTurns;
   goOn?: typeof goOn;
-  /** Whether an acknowledged save may be lost; corrupt may no image be. */
+  /** Whether an acknowledged save may be lost. No image may be corrupt. */
   mayLose: boolean;
   /** Some of the images are opened and continued, and the power is cut again. */
   again?: string;
@@ -51,7 +51,7 @@ const CONTENDERS: Record<string, Contender> = {
   },
 };
 
-/** Cuts the power in the midst of each saver's work. @returns whether none was corrupt, and no save of ours was lost */
+/** Cuts the power while each saver works. @returns whether none was corrupt, and no save of ours was lost */
 export async function run(options: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...options],
