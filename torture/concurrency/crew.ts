@@ -25,7 +25,7 @@ export interface Outcome {
 
 const ROOT = process.cwd();
 
-/** Lets the processes at one file, and a reader that never ends for a third of the time, and then looks at what is there. */
+/** Runs all processes on one file, with a read without end for a third of the time, and then checks the file. */
 export async function turmoil(plan: Plan): Promise<Outcome> {
   const { path, processes, threads, seconds, seed } = plan;
   TurnSaver.fromPath(path).close();
@@ -60,7 +60,7 @@ export async function turmoil(plan: Plan): Promise<Outcome> {
 }
 
 function child(task: Task): Promise<Report> {
-  // Helper threads that get no processor would let the collector's pauses look like sleep.
+  // If helper threads got no processor, the collector's pauses would look like sleep.
   const script = join(ROOT, "torture/concurrency/worker.ts");
   return new Promise((resolve, reject) => {
     const running = spawn(process.execPath, ["--single-threaded-gc", "--import", "tsx", script, JSON.stringify(task)], {

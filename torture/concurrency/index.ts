@@ -13,7 +13,7 @@ third of the time, one reads in a transaction that it doesn't finish.`;
 
 /** How long the event loop may sleep for a lock. */
 const LONGEST_LOCK_MS = 50;
-/** What the write-ahead log may be when nobody reads without end: what SQLite cuts it down to, and what comes on top in between. */
+/** How large the write-ahead log may be without an endless read: SQLite's limit, and what is added between two resets. */
 const LONGEST_LOG = 64 * 2 ** 20 + 16 * 2 ** 20;
 
 export async function run(options: readonly string[]): Promise<boolean> {

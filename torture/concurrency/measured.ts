@@ -6,9 +6,9 @@ import type Database from "better-sqlite3";
 export interface Figures {
   /** How long the event loop slept in SQLite for the write lock, one attempt of a transaction. */
   locked: number[];
-  /** The same for reads as a whole. */
+  /** The same for whole reads. */
   reading: number[];
-  /** How long COMMIT took, with its fsync and, now and then, the write-ahead log's way into the file. */
+  /** How long COMMIT took, with its fsync and, now and then, moving the write-ahead log into the file. */
   committing: number[];
   /** From the first attempt of a transaction to its commit, with all the waiting in between, which blocks nobody. */
   waiting: number[];
@@ -31,8 +31,8 @@ function offTheProcessor(): number {
 }
 
 /**
- * How long a piece of synchronous work slept: its time less what it computed and less what it had to wait for a processor, which other
- * busy processes took from it.
+ * How long a piece of synchronous work slept: its time minus its computing time, and minus its waiting for a processor that other
+ * processes used.
  */
 export class Nap {
   readonly #begun = performance.now();
@@ -43,10 +43,10 @@ export class Nap {
   }
 }
 
-/** The same database, which takes down how long its transactions wait and sleep. */
+/** The same database, with a record of how long its transactions wait and sleep. */
 export function measured(db: Database.Database, figures: Figures): Database.Database {
   type Work = (...args: unknown[]) => unknown;
-  /** When the work was first tried: a transaction may be made once for all, and gets the work as its argument. */
+  /** When the work was first tried. A transaction may be created once and get the work as its argument. */
   const since = new WeakMap<object, number>();
   const transaction = (run: Work): unknown => {
     const immediate = (...args: unknown[]): unknown => {

@@ -8,7 +8,7 @@ import { noting, undos, valueOf } from "./graph";
 import { measured, Nap, noFigures, type Spread, spread } from "./measured";
 import { undosNamed } from "../../__tests__/support/undo-world";
 
-/** What one process is told, and what it reports: a line of JSON. */
+/** One process's orders and its report: a line of JSON. */
 export interface Task {
   role: "writer" | "reader" | "pruner";
   name: string;
@@ -17,7 +17,7 @@ export interface Task {
   threadIds: string[];
   /** Threads that every writer wants to run. */
   shared: string[];
-  /** How long to work from the moment on when the file `go` is beside the database. */
+  /** How long to work, from the moment when the file `go` appears beside the database. */
   seconds: number;
   seed: number;
 }
@@ -25,7 +25,7 @@ export interface Task {
 export interface Report {
   name: string;
   role: Task["role"];
-  /** What nobody may ever get to see. */
+  /** Broken promises. */
   errors: string[];
   runs: number;
   rewinds: number;
@@ -89,7 +89,7 @@ async function keepsWriting(saver: TurnSaver, threadId: string, attached: boolea
   }
 }
 
-/** Threads that all writers want: who comes second is told so. */
+/** Threads that all writers want: the second one is refused. */
 async function wantsShared(saver: TurnSaver): Promise<void> {
   const runner = new GraphRunner(noting(saver, ledger), { undos: undosNamed(undos(ledger)) });
   for (let number = 1; !isOver(); number += 1) {

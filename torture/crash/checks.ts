@@ -4,7 +4,7 @@ import type { Line } from "./ledger";
 import type { Plan } from "./plan";
 import type { Course } from "./trial";
 
-/** What the matrix is about. `state`: all that can be seen of a run is as without a crash, and it comes to an end. */
+/** The promises that the matrix checks. `state`: the run finishes, and everything visible of it is as without a crash. */
 export const PROMISES = {
   tasks: "completed node tasks repeated",
   effects: "completed effects repeated",
@@ -81,7 +81,7 @@ function countedBy(lines: readonly Line[], of: (line: Line) => [string, string] 
   return new Map([...sets].map(([name, ids]) => [name, ids.size]));
 }
 
-/** @param promise what is broken where there are more; less is lost */
+/** @param promise the promise that is broken if there are more; if there are fewer, something is lost */
 function unequal(promise: Promised, wanted: Map<string, number>, found: Map<string, number>, what: string): Fault[] {
   return [...new Set([...wanted.keys(), ...found.keys()])].flatMap((name) => {
     const [should, is] = [wanted.get(name) ?? 0, found.get(name) ?? 0];

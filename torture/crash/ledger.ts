@@ -2,7 +2,7 @@ import { closeSync, existsSync, openSync, readFileSync, writeSync } from "node:f
 import type { EffectKind } from "./plan";
 
 /**
- * What happened outside of the database. `l` names a visit of a body, the same in every run; `id` is its node task; `e` names an effect, the
+ * What happened outside the database. `l` names a visit of a body, the same in every run; `id` is its node task; `e` names an effect, the
  * same in every run; `key` is what its function was given.
  */
 export type Line =
@@ -19,10 +19,10 @@ export type Line =
   | { t: "die"; n: number; point: string }
   /** Node tasks whose Action is durable when a process continues after an interrupt or an error. */
   | { t: "round"; durable: string[] }
-  /** What the next process found: node tasks whose Action is durable, and how each effect stands. */
+  /** What the next process found: node tasks whose Action is durable, and the status of each effect. */
   | { t: "woke"; durable: string[]; effects: Record<string, string> };
 
-/** A file that only grows; each line is in it before the next thing happens, and what is in a file no SIGKILL takes away. */
+/** A file that only grows. Each line is written before the next thing happens, and a SIGKILL can't remove it. */
 export class Ledger {
   constructor(readonly path: string) {}
 

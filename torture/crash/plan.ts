@@ -1,4 +1,4 @@
-// What a program is, as plain data: it goes to other processes, into reports, and back through `--repeat`.
+// What a program is, as plain data: it is sent to other processes, printed in reports, and passed to `--repeat`.
 
 /** How an effect whose outcome is unknown is settled: the ledger is asked, it runs again with its key, or a person looks. */
 export type EffectKind = "probe" | "idempotent" | "bare";
@@ -23,7 +23,7 @@ export type StepPlan =
 
 export interface BodyPlan {
   steps: readonly StepPlan[];
-  /** Whether it throws the first time it is run, behind its steps, and what comes of it: its retry policy, or an error of the run. */
+  /** Whether it throws the first time it is run, after its steps, and what handles that: its retry policy, or an error of the run. */
   fails: "no" | "retried" | "stops";
 }
 
@@ -59,14 +59,14 @@ export interface Plan {
   program: { graph: GraphPlan } | { flow: FlowPlan };
 }
 
-/** When a process dies: after so many points, each a named place, or wherever it is after so long. */
+/** When a process dies: after this many points, each a named place, or after this time, at any place. */
 export type Kill = number | { afterMs: number };
 
 /** By how much the wall clock of each process is wrong, in milliseconds. */
 export interface ClockPlan {
   /** The first process begins with the first of them, the second with the second, … */
   offsets: readonly number[];
-  /** Within a process it shows the next of them whenever it was asked for the time so often; 0: it stays. */
+  /** Within a process, the clock changes to the next offset after this many readings; 0: it keeps its offset. */
   every: number;
 }
 

@@ -37,7 +37,7 @@ export class Worker {
     return new Promise((resolve) => {
       let isHung = false;
       let clock: NodeJS.Timeout | undefined;
-      // Whoever is being killed gets no further job.
+      // A process that is being killed gets no further job.
       const killed = (): void => {
         this.#process = undefined;
         process.kill("SIGKILL");

@@ -14,7 +14,7 @@ export const TASKS = ["T1", "T2", "T3"];
 
 const FREE_WITHIN_MS = 10_000;
 
-/** What was really done, by name and key; it lies where no fault is injected. */
+/** What was really done, by name and key. It is stored where no fault is injected. */
 export class Deeds {
   readonly #path: string;
 
@@ -37,8 +37,8 @@ export class Deeds {
 }
 
 /**
- * A node with an effect that nobody can be asked about, then in parallel one that can be probed and a graph of two nodes whose effect's
- * receiver honours the key, then a last node.
+ * First a node with an effect without a probe. Then in parallel a node with a probed effect, and a graph of two nodes whose effect's
+ * receiver honours the key. Then a last node.
  */
 export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => void = () => undefined) {
   const inner = new StateGraph(State)
@@ -108,7 +108,7 @@ export async function runTask(
     } catch (error) {
       scribe.refused(`run ${taskId}`, error);
       if (!(await isFree(scribe, saver, threadId))) scribe.wrong(`${threadId} is left locked`);
-      // A person looks at the world, and tells.
+      // A person looks into the world, and settles it.
       if (doubts < 6 && TurnsError.is(error, "EFFECT_IN_DOUBT") && (await settled(scribe, saver, deeds, error)) !== GAVE_UP) {
         doubts += 1;
         tries -= 1;

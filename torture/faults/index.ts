@@ -33,9 +33,9 @@ const FAULTS: readonly Pick<Scenario, "calls" | "error">[] = [
   { calls: "ftruncate", error: "EIO" },
   { calls: "pread64", error: "EIO" },
 ];
-/** How many times rarer calls are than those that write: of the rare ones none is to be skipped. */
+/** How many times rarer calls are than those that write. Of rare calls, none may be skipped. */
 const RARER: Record<Scenario["calls"], number> = { pwrite64: 1, pread64: 2, "fsync,fdatasync": 20, ftruncate: 200 };
-/** strace counts no further. */
+/** strace can't count further. */
 const LAST_PLACE = 65_535;
 const LASTS = ["once", "a while", "for good", "to the death"] as const;
 

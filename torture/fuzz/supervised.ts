@@ -20,7 +20,7 @@ export interface Course {
 const SLOW_MS = 5_000;
 const MEMORY_MB = 250;
 const HEAP_MB = 1_500;
-/** A process that has said nothing for so long hangs. It says something after every input, and once a second at most. */
+/** A process that prints nothing for this long hangs. It prints after every input, at most once a second. */
 const SILENT_MS = 120_000;
 const TELL_MS = 1_000;
 
@@ -74,7 +74,7 @@ function ended(child: ChildProcess): Promise<{ inputs: number; end: End }> {
   });
 }
 
-/** What such a process does. */
+/** The program of such a process. */
 export async function inChild({ target, seed, milliseconds, inputs, current }: Course): Promise<boolean> {
   const tell = (message: Message): Promise<void> => new Promise((told) => void process.send?.(message, () => told()));
   const file = openSync(current as string, "w");
