@@ -2,6 +2,7 @@ import type { Runnable } from "@langchain/core/runnables";
 import type { StreamEvent } from "@langchain/core/tracers/log_stream";
 import type { IterableReadableStream } from "@langchain/core/utils/stream";
 import type { StreamMode } from "@langchain/langgraph";
+import { showAs } from "./inspect";
 import { internalsOf } from "./internals";
 import type { DrainOptions, DrainReport } from "./drain";
 import { describe, TurnsError } from "./errors";
@@ -67,6 +68,13 @@ export class GraphRunner<G extends RunnableGraph> {
   readonly #options: CheckedRunnerOptions;
   /** Streams that are unread, or only partly read. A collected stream frees its thread. */
   readonly #unread = new FinalizationRegistry<() => Promise<void>>((release) => void release());
+
+  static {
+    showAs(this.prototype, "GraphRunner", (runner) => {
+      const nodes = Object.keys(runner.#pregel.nodes).filter((name) => name !== "__start__");
+      return { graphId: runner.#options.graphId, nodes, saver: runner.saver };
+    });
+  }
 
   /**
    * Creates a runner and attaches the graph's saver to the graph.
@@ -247,8 +255,8 @@ export class GraphRunner<G extends RunnableGraph> {
    *
    * @throws as `saver.rewinds.compensationReport`
    */
-  async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
-    return this.saver.rewinds.compensationReport(threadId, toTask, this.#options.undos);
+  async compensationReport(request: Pick<RewindRequest, "threadId" | "toTask">): Promise<CompensationReport> {
+    return this.saver.rewinds.compensationReport(request, this.#options.undos);
   }
 
   /**

@@ -128,7 +128,7 @@ describe("S4.1 S8.4 the status says what a resume will do", () => {
     at.saver.close();
   });
 
-  test("S4.1 S8.3 no line is longer than a person reads, whatever is in it", async () => {
+  test("S4.1 S8.3 no line is longer than a person reads, with twelve long names too", async () => {
     const at = world();
     const names = Array.from({ length: 12 }, (_, index) => `a node with a rather long name, number ${index}`);
     const builder = new StateGraph(State) as unknown as StateGraph<typeof State, typeof State.State, typeof State.Update, string>;
@@ -149,7 +149,7 @@ describe("S4.1 S8.4 the status says what a resume will do", () => {
   });
 });
 
-describe("S8.4 a changed graph, and effects of which nobody knows whether they happened", () => {
+describe("S8.4 a changed graph, and effects in doubt", () => {
   test("S8.4 the refusal offers no restart that would be refused", async () => {
     const at = world();
     const before = runnerOf(at, "1", bare);

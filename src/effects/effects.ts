@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
-import { checkedOptions, idSchema, type ResolvedOptions } from "../options";
+import { checkedOptions, type ResolvedOptions } from "../options";
 import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
-import { checkedId } from "../run-config";
+import { checkedArgument } from "../run-config";
 import { type EffectRow, SETTLED_AS_HISTORY } from "../store/effects";
 import type { Store } from "../store/store";
 import type { EffectContent } from "./content";
@@ -70,7 +70,7 @@ export class Effects {
    */
   async list(threadId: string, options: PageOptions & { status?: Effect["status"] } = {}): Promise<Page<Effect>> {
     const { status, after, limit } = checkedOptions(listSchema, options);
-    const id = checkedId(threadId, "thread_id", "effects.list");
+    const id = checkedArgument(threadId, "threadId", "effects.list");
     const wanted = rowsFor(limit) ?? Infinity;
     const effects: Effect[] = [];
     let [last, isDone] = [after, false];
@@ -86,7 +86,7 @@ export class Effects {
 
   /** Reads one effect with its input and outcome. @throws {TurnsError} EFFECT_NOT_FOUND, UNDECODABLE_VALUE */
   async get(effectId: string): Promise<EffectDetails> {
-    const row = await this.#row(effectId);
+    const row = await this.#row(effectId, "effects.get");
     const { result, error } = ((await this.#parts.content.outcomeOf(row)) ?? {}) as { result?: unknown; error?: unknown };
     return { ...toPublicEffect(row), input: await this.#parts.content.inputOf(row), result, error };
   }
@@ -99,7 +99,7 @@ export class Effects {
    * @throws {TurnsError} EFFECT_NOT_FOUND; EFFECT_NOT_IN_DOUBT if its outcome is known, or it is running; UNSERIALIZABLE_VALUE
    */
   async resolve(effectId: string, settlement: EffectResolution): Promise<Effect> {
-    const row = await this.#row(effectId);
+    const row = await this.#row(effectId, "effects.resolve");
     const settled = await this.#resolve(row, checkedOptions(resolution, settlement));
     if (settled === undefined) throw unknownEffect(effectId);
     if (settled.tries !== row.tries) throw notInDoubt(settled, "it began again meanwhile");
@@ -130,9 +130,8 @@ export class Effects {
     return store.settleEffect(row.id, { status: "done", seen: row, replaces, outcome: text, endedAt: at, settledBy: "person" });
   }
 
-  async #row(effectId: string): Promise<EffectRow> {
-    checkedOptions(idSchema, effectId);
-    const row = await this.#parts.store.getEffect(effectId);
+  async #row(effectId: string, doing: string): Promise<EffectRow> {
+    const row = await this.#parts.store.getEffect(checkedArgument(effectId, "effectId", doing));
     if (row === undefined) throw unknownEffect(effectId);
     return row;
   }

@@ -1,4 +1,4 @@
-import { TurnsError, describe } from "../errors";
+import { describe, sentence, TurnsError } from "../errors";
 import { SALVAGED } from "./salvage";
 import type { RewindRow, Lease, RunRow } from "./store";
 
@@ -17,9 +17,6 @@ export function corrupted(what: string, expected: string, found: string, data: R
     data,
   });
 }
-
-/** Capitalises the first letter of a message. */
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 export function unknownThread(threadId: string): TurnsError {
   return new TurnsError("THREAD_NOT_FOUND", {
