@@ -55,6 +55,15 @@ function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, rea
   });
 }
 
+/** For a node that finishes after LangGraph has given its run up, because a node beside it failed or the run was aborted. */
+export function runOver(threadId: string): TurnsError {
+  return new TurnsError("LEASE_LOST", {
+    problem: `The run of thread ${describe(threadId)} was over before this node finished: it had failed, or was aborted.`,
+    remedy: "Nothing of the node was saved. A resume runs it again.",
+    data: { threadId, over: true },
+  });
+}
+
 /** @param holder the run that has the thread now */
 export function leaseLost({ threadId }: Pick<Lease, "threadId">, holder: RunRow | undefined): TurnsError {
   const by = holder && { pid: holder.pid, host: holder.host, startedAt: new Date(holder.startedAt) };
