@@ -258,7 +258,10 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
     await inDoubt(world, "b");
     const events = told(saver);
     // Who only looks changes nothing.
-    expect(await saver.rewinds.compensationReport({ threadId: "t", toTask: "a" })).toMatchObject({ covered: true, effects: [{ verdict: "undo" }] });
+    expect(await saver.rewinds.compensationReport({ threadId: "t", toTask: "a" })).toMatchObject({
+      covered: true,
+      effects: [{ verdict: "undo" }],
+    });
     const dry = await saver.rewind({ ...TO_A, dryRun: true });
     expect((await saver.effects.list("t")).map(({ status }) => status)).toEqual(["done", "in-doubt"]);
     expect(events).toEqual([]);

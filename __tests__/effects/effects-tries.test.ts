@@ -58,7 +58,9 @@ describe("S3.5 an effect that is tried again stands where its new try stands", (
     const done = await only();
     expect(done).toMatchObject({ id: failed?.id, taskId: "two", tries: 2, status: "done" });
     expect(done?.seq).toBeGreaterThan(failed?.seq ?? Infinity);
-    expect((await runner.compensationReport({ threadId: "t", toTask: "one" })).effects).toMatchObject([{ name: "deed", verdict: "undo" }]);
+    expect((await runner.compensationReport({ threadId: "t", toTask: "one" })).effects).toMatchObject([
+      { name: "deed", verdict: "undo" },
+    ]);
     const report = await runner.rewind({ threadId: "t", toTask: "one" });
     expect(report.effects.undone).toMatchObject([{ name: "deed" }]);
     expect(deeds.lines()).toEqual(["do", "undo"]);

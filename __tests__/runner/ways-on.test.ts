@@ -27,7 +27,7 @@ describe("S4.1 S8.3 the status says who settles an effect in doubt", () => {
     ["its probe", probed, () => '"probed letter" of send. Resume asks its probe.'],
     ["its key", keyed, () => '"keyed letter" of send. Resume calls it again with the same key.'],
     ["a person", bare, (id: string) => `"bare letter" of send. Settle it: ${settle(id)}`],
-  ])("S4.1 S8.3 %s", async (_, send, told) => {
+  ])("S4.1 S8.3 an effect in doubt that is settled by %s", async (_, send, told) => {
     const at = world();
     const runner = runnerOf(at, "1", send);
     await expect(runner.invoke({ log: [] }, { threadId: "t" })).rejects.toMatchObject({ code: "EFFECT_IN_DOUBT" });

@@ -55,7 +55,7 @@ function causeOf(error: unknown): string {
   return TurnsError.is(error, "UNSERIALIZABLE_VALUE") ? `channel ${String(error.data["channel"])}` : error.message;
 }
 
-/** Whether a save is refused because its own run has ended, rather than lost its thread. */
+/** Whether a save is refused because its own run is over. It lost its thread to nobody. */
 function isOver(error: unknown): boolean {
   return TurnsError.is(error, "LEASE_LOST") && error.data["over"] === true;
 }
