@@ -119,7 +119,7 @@ export async function decided(
 
 /** What stands in the way of a run that simply continues, for the end of a sentence. */
 export function obstacleInWords({ obstacle, drift }: Pick<Assessment, "obstacle" | "drift">): string {
-  return obstacle?.code === "GRAPH_CHANGED" ? drift.join("; ") : `its newest checkpoint can't be read (${obstacle?.code ?? ""})`;
+  return obstacle?.code === "GRAPH_CHANGED" ? drift.join("; ") : `the thread can't be read (${obstacle?.code ?? ""})`;
 }
 
 /** Refuses an unreadable checkpoint when its run did effects: a restart would repeat them (S8.4). */

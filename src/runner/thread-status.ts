@@ -132,7 +132,7 @@ function wayOn({ threadId, onResume, waiting, reason, drift }: ThreadStatus, { d
   if (onResume === "continue")
     return `Resume: ${resume}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answers(waiting)} })`} })`;
   if (onResume === "restart") {
-    const why = isDrift ? list(drift?.changes ?? []) : "its newest checkpoint can't be read";
+    const why = isDrift ? list(drift?.changes ?? []) : "the thread can't be read";
     return `Resume starts the run again${didEffects ? ", and its effects happen again" : ""}: ${resume} }), as ${why}`;
   }
   switch (reason?.code) {
