@@ -46,7 +46,7 @@ describe("S8.3 a rewind that can't be taken back says why, and what to do", () =
     const { rewindId } = await runner.rewind({ threadId: "t", toTask: "one", archive: false });
     const { message } = await refusal(() => runner.takeBackRewind(rewindId!));
     expect(message).toBe(
-      `Rewind ${rewindId} can't be taken back: it was made with archive: false, so nothing of what it removed was kept. Run the tasks again, or restore a backup. Nothing was changed.`,
+      `Rewind ${rewindId} can't be taken back: it was made without an archive (archive: false). Run the tasks again, or restore a backup. Nothing was changed.`,
     );
     at.saver.close();
   });
@@ -57,7 +57,7 @@ describe("S8.3 a rewind that can't be taken back says why, and what to do", () =
     const { rewindId } = await runner.rewind({ threadId: "t", toTask: "two" });
     await runner.invoke({ log: [] }, { threadId: "t", taskId: "four" });
     expect((await refusal(() => runner.takeBackRewind(rewindId!))).message).toBe(
-      `Rewind ${rewindId} can't be taken back: the thread has newer work. Rewind it to task "two" again first. Nothing was changed.`,
+      `Rewind ${rewindId} can't be taken back: the thread has newer work, or an earlier rewind was taken back since. Rewind it to task "two" again first. Nothing was changed.`,
     );
     await runner.rewind({ threadId: "t", toTask: "one" });
     expect((await refusal(() => runner.takeBackRewind(rewindId!))).message).toBe(
@@ -152,8 +152,6 @@ describe("S8.3 the argument of a method is named as the method names it", () => 
       ["threadId", "turns.isRunning", () => saver.turns.isRunning(undefined as never)],
       ["threadId", "turns.liveRuns", () => saver.turns.liveRuns(undefined as never)],
       ["threadId", "effects.list", () => saver.effects.list(undefined as never)],
-      ["effectId", "effects.get", () => saver.effects.get(undefined as never)],
-      ["effectId", "effects.resolve", () => saver.effects.resolve(undefined as never, { outcome: "not-done" })],
       ["threadId", "rewinds.list", () => saver.rewinds.list(undefined as never)],
       ["threadId", "rewinds.unfinished", () => saver.rewinds.unfinished(undefined as never)],
       ["threadId", "retention.reuseThread", () => saver.retention.reuseThread(undefined as never)],
@@ -171,6 +169,24 @@ describe("S8.3 the argument of a method is named as the method names it", () => 
         code: "INVALID_CONFIG",
         message: `${argument} of ${method} is missing. It must be a non-empty string without NUL characters and lone surrogates. Nothing was changed.`,
         data: { key: argument },
+      });
+    }
+    saver.close();
+  });
+
+  test("S8.3 an effect id, a rewind id", async () => {
+    const { saver } = world();
+    const calls: [string, () => unknown][] = [
+      ["effectId", () => saver.effects.get(undefined as never)],
+      ["effectId", () => saver.effects.resolve(undefined as never, { outcome: "not-done" })],
+      ["rewindId", () => saver.rewinds.takeBack(undefined as never)],
+      ["rewindId", () => saver.rewinds.abandon(undefined as never)],
+    ];
+    for (const [option, call] of calls) {
+      const { code, message, data } = await refusal(call);
+      expect({ code, message, data }).toEqual({
+        ...{ code: "INVALID_OPTION", data: { option } },
+        message: expect.stringMatching(`^Option "${option}" is missing\\. Pass a `) as string,
       });
     }
     saver.close();

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
-import { checkedOptions, type ResolvedOptions } from "../options";
+import { checkedOptions, idSchema, type ResolvedOptions } from "../options";
 import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
 import { checkedArgument } from "../run-config";
 import { type EffectRow, SETTLED_AS_HISTORY } from "../store/effects";
@@ -43,6 +43,7 @@ const listSchema = () =>
     status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
   });
 
+const named = () => z.strictObject({ effectId: idSchema });
 const resolution = () =>
   z.union(
     [
@@ -86,7 +87,7 @@ export class Effects {
 
   /** Reads one effect with its input and outcome. @throws {TurnsError} EFFECT_NOT_FOUND, UNDECODABLE_VALUE */
   async get(effectId: string): Promise<EffectDetails> {
-    const row = await this.#row(effectId, "effects.get");
+    const row = await this.#row(effectId);
     const { result, error } = ((await this.#parts.content.outcomeOf(row)) ?? {}) as { result?: unknown; error?: unknown };
     return { ...toPublicEffect(row), input: await this.#parts.content.inputOf(row), result, error };
   }
@@ -99,7 +100,7 @@ export class Effects {
    * @throws {TurnsError} EFFECT_NOT_FOUND; EFFECT_NOT_IN_DOUBT if its outcome is known, or it is running; UNSERIALIZABLE_VALUE
    */
   async resolve(effectId: string, settlement: EffectResolution): Promise<Effect> {
-    const row = await this.#row(effectId, "effects.resolve");
+    const row = await this.#row(effectId);
     const settled = await this.#resolve(row, checkedOptions(resolution, settlement));
     if (settled === undefined) throw unknownEffect(effectId);
     if (settled.tries !== row.tries) throw notInDoubt(settled, "it began again meanwhile");
@@ -130,8 +131,9 @@ export class Effects {
     return store.settleEffect(row.id, { status: "done", seen: row, replaces, outcome: text, endedAt: at, settledBy: "person" });
   }
 
-  async #row(effectId: string, doing: string): Promise<EffectRow> {
-    const row = await this.#parts.store.getEffect(checkedArgument(effectId, "effectId", doing));
+  async #row(effectId: string): Promise<EffectRow> {
+    checkedOptions(named, { effectId });
+    const row = await this.#parts.store.getEffect(effectId);
     if (row === undefined) throw unknownEffect(effectId);
     return row;
   }

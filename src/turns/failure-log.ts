@@ -31,10 +31,11 @@ export class FailureLog {
     else this.logger.error(told, "not saved: the run cannot be resumed from here");
   }
 
-  /** The writes of a node task follow its Action in the same macrotask. If they can't be saved either, that is one failure. */
+  /** A node task's writes follow its Action in the same macrotask. If they can't be saved either, that is one failure. */
   turnLost(told: { threadId: string; nodeName: string; turnType: string }, error: unknown, nodeTaskId: string | undefined): void {
     const log = (): void => this.logger.error({ ...told, error: String(error) }, "a turn could not be saved");
-    if (nodeTaskId === undefined || told.turnType !== "Action") log();
+    const isFollowed = told.turnType === "Action" && TurnsError.is(error, "UNSERIALIZABLE_VALUE");
+    if (nodeTaskId === undefined || !isFollowed) log();
     else atEndOfMacrotask(() => this.#told.get(ofTask(nodeTaskId)) ?? log());
   }
 

@@ -169,11 +169,12 @@ function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: Thread
   if (done.status !== "done") throw refuse(`${cannot}it was given up before it removed anything.`, nothing);
   if (takenBackAt !== undefined) throw refuse(`Rewind ${id} was already taken back, at ${takenBackAt}.`, nothing);
   if (!done.archived)
+    throw refuse(`${cannot}it was made without an archive (archive: false).`, "Run the tasks again, or restore a backup.");
+  if (top > done.targetSeq)
     throw refuse(
-      `${cannot}it was made with archive: false, so nothing of what it removed was kept.`,
-      "Run the tasks again, or restore a backup.",
+      `${cannot}the thread has newer work, or an earlier rewind was taken back since.`,
+      `Rewind it to task ${task} again first.`,
     );
-  if (top > done.targetSeq) throw refuse(`${cannot}the thread has newer work.`, `Rewind it to task ${task} again first.`);
   if (top < done.targetSeq)
     throw refuse(
       `${cannot}a later rewind went further back.`,
