@@ -21,6 +21,7 @@ import { attachedGraph } from "./turns/attach";
 import { recordedGraphsOf } from "./turns/attached-graph";
 import { Draining } from "./turns/draining";
 import { isAlive } from "./turns/process-identity";
+import { FailureLog } from "./turns/failure-log";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
 import { SeenCheckpoints } from "./turns/seen-checkpoints";
@@ -76,7 +77,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const runNames = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
-  const common = { store, options, events, runs, failures, redaction, seen };
+  const common = { store, options, events, runs, failures, failureLog: new FailureLog(logger), redaction, seen };
   const recorder = new TurnRecorder(new TurnLog({ ...common, names: runNames }), runs.bodies, draining);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };

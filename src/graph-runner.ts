@@ -2,6 +2,7 @@ import type { Runnable } from "@langchain/core/runnables";
 import type { StreamEvent } from "@langchain/core/tracers/log_stream";
 import type { IterableReadableStream } from "@langchain/core/utils/stream";
 import type { StreamMode } from "@langchain/langgraph";
+import { showAs } from "./inspect";
 import { internalsOf } from "./internals";
 import type { DrainOptions, DrainReport } from "./drain";
 import { describe, TurnsError } from "./errors";
@@ -25,29 +26,22 @@ import {
   refuseUnknownNodes,
 } from "./runner/options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
+import { checkedUndos } from "./rewind/undos";
 import {
-  inWords,
+  decided,
+  type Policies,
+  repeatsInWords,
   restarted,
-  restartInDoubt,
+  obstacleInWords,
   rollBack,
   rollbackAsked,
   type Start,
-  unreadableAfterEffects,
 } from "./runner/restart";
 import { warnOfRepeats } from "./runner/repeats";
 import { statusOf } from "./runner/status";
 import { readable, stopped } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
-import {
-  didEffects,
-  effectsOfRun,
-  type EffectsOfRun,
-  isResume,
-  repeats,
-  isUnreadable,
-  unfinishedOf,
-  unfinishedWork,
-} from "./runner/last-run";
+import { effectsOfRun, type EffectsOfRun, isResume, repeats, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { TurnSaver } from "./saver";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
@@ -74,6 +68,13 @@ export class GraphRunner<G extends RunnableGraph> {
   readonly #options: CheckedRunnerOptions;
   /** Streams that are unread, or only partly read. A collected stream frees its thread. */
   readonly #unread = new FinalizationRegistry<() => Promise<void>>((release) => void release());
+
+  static {
+    showAs(this.prototype, "GraphRunner", (runner) => {
+      const nodes = Object.keys(runner.#pregel.nodes).filter((name) => name !== "__start__");
+      return { graphId: runner.#options.graphId, nodes, saver: runner.saver };
+    });
+  }
 
   /**
    * Creates a runner and attaches the graph's saver to the graph.
@@ -219,7 +220,8 @@ export class GraphRunner<G extends RunnableGraph> {
    */
   async status(threadId: string): Promise<ThreadStatus> {
     checkThread(threadId, "runner.status");
-    return statusOf(this.#assessed({}), threadId);
+    const known = checkedUndos(this.#options.undos);
+    return statusOf({ ...this.#assessed({}), policies: this.#policies({}), known }, threadId);
   }
 
   /** {@link TurnSaver.rewind} with the runner's undos. @throws as there */
@@ -253,8 +255,8 @@ export class GraphRunner<G extends RunnableGraph> {
    *
    * @throws as `saver.rewinds.compensationReport`
    */
-  async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
-    return this.saver.rewinds.compensationReport(threadId, toTask, this.#options.undos);
+  async compensationReport(request: Pick<RewindRequest, "threadId" | "toTask">): Promise<CompensationReport> {
+    return this.saver.rewinds.compensationReport(request, this.#options.undos);
   }
 
   /**
@@ -391,12 +393,16 @@ export class GraphRunner<G extends RunnableGraph> {
       if (instead === undefined || instead === null) throw nothingToResume(threadId);
       return { input: instead, checkpointId: undefined };
     }
-    const effects = await effectsOfRun(this.saver, threadId, found.run);
-    const policy = this.#policyFor(obstacle, call, didEffects(effects));
+    const { policy, effects, refusal } = await decided(
+      this.saver,
+      threadId,
+      { ...found, obstacle },
+      this.#policies(call),
+      instead,
+    );
     if (obstacle.code === "GRAPH_CHANGED")
       this.events.emit("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: effects.done });
-    if (policy === "refuse")
-      throw isUnreadable(obstacle) && didEffects(effects) ? unreadableAfterEffects(threadId, obstacle, effects) : obstacle;
+    if (refusal !== undefined) throw refusal;
     if (policy === "continue") {
       const told = { threadId, changes: found.drift };
       internalsOf(this.saver).logger.warn(
@@ -405,7 +411,7 @@ export class GraphRunner<G extends RunnableGraph> {
       );
       return this.#goesOn(call, input, found);
     }
-    return this.#begunAnew(threadId, found, effects, instead);
+    return this.#begunAnew(threadId, found, effects.done, instead);
   }
 
   /** Drops an answer to a question that was already answered before a crash: LangGraph would give it to the next question. */
@@ -430,23 +436,12 @@ export class GraphRunner<G extends RunnableGraph> {
     );
   }
 
-  /** Without a chosen policy, it depends on whether effects would be repeated (S8.4). */
-  #policyFor(obstacle: TurnsError, call: RunCall, didEffects: boolean): "restart" | "refuse" | "continue" {
-    const isDrift = obstacle.code === "GRAPH_CHANGED";
-    if (!isDrift && !isUnreadable(obstacle)) return "refuse";
-    const chosen = isDrift ? (call.drift ?? this.#options.drift) : this.#options.onCorrupted;
-    if (typeof chosen === "string") return chosen;
-    return didEffects ? "refuse" : "restart";
-  }
-
-  async #begunAnew(threadId: string, found: Assessment, { done, open }: EffectsOfRun, instead: unknown): Promise<Start> {
-    const obstacle = found.obstacle as TurnsError;
-    if (open.length > 0) throw restartInDoubt(threadId, open, obstacle);
+  async #begunAnew(threadId: string, found: Assessment, done: EffectsOfRun["done"], instead: unknown): Promise<Start> {
     const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
-    if (start === undefined) throw obstacle;
+    if (start === undefined) throw found.obstacle ?? nothingToResume(threadId);
     internalsOf(this.saver).logger.warn(
-      { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId, effects: done },
-      `the run starts again as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}${inWords(done)}`,
+      { threadId, reason: found.obstacle?.code, changes: found.drift, from: start.checkpointId, effects: done },
+      `Thread ${describe(threadId)}: the run starts again as a new branch of its history, as ${obstacleInWords(found)}.${repeatsInWords(done)}`,
     );
     // Otherwise the new branch would be a task of its own, and a rewind to the run's task would delete it.
     return { ...start, taskId: found.run?.taskId };
@@ -455,6 +450,10 @@ export class GraphRunner<G extends RunnableGraph> {
   async #refuseUnfinishedRewind(threadId: string): Promise<void> {
     const rewind = await internalsOf(this.saver).store.unfinishedRewind(threadId);
     if (rewind !== undefined) throw unfinishedRewind(rewind, `a run of thread ${describe(threadId)}`);
+  }
+
+  #policies({ drift = this.#options.drift }: Pick<RunCall, "drift">): Policies {
+    return { drift, onCorrupted: this.#options.onCorrupted };
   }
 
   #assessed({ graphId, drift = this.#options.drift }: Partial<Pick<RunCall, "graphId" | "drift">>): Parameters<typeof assess>[0] {

@@ -6,12 +6,14 @@ import type { LastRun } from "../store/store";
 import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
 import {
+  allOf,
   didEffects,
-  effectList,
+  effectsInWords,
   type EffectsOfRun,
   effectsOfRun,
   isUnreadable,
   lastRunOf,
+  settleFirst,
   type Unfinished,
   unfinishedOf,
 } from "./last-run";
@@ -128,31 +130,30 @@ interface Changed {
 /** Says what changed, what a restart would repeat, and which calls continue from here. */
 async function graphChanged({ saver, threadId, run, drift, changed, accept: accepted }: Changed): Promise<TurnsError> {
   const did = await effectsOfRun(saver, threadId, run);
-  const effects = [...did.done, ...did.open.map(({ name, label, key }) => ({ name, label, key }))];
   const call = (drift: string): string => `runner.resume({ threadId: ${JSON.stringify(threadId)}${drift} })`;
   const accept =
     changed.length === 0 ? "" : ` For these nodes alone: drift: { accept: ${JSON.stringify([...accepted, ...changed])} }.`;
   return new TurnsError("GRAPH_CHANGED", {
-    problem:
-      `The graph changed since thread ${describe(threadId)} ran: ${drift.join("; ")}.` +
-      (didEffects(did) ? ` The run did effects: ${effectList(effects)}.` : ""),
+    problem: `The graph changed since thread ${describe(threadId)} ran: ${drift.join("; ")}.${effectsInWords(did)}`,
     remedy:
       `Nothing was changed. Choose one. 1. Repair: put the graph back as it was, or give the changed nodes the version label they had, and call ${call("")}. ` +
       `2. Continue with what the completed nodes did: ${call(', drift: "continue"')}.${accept} ` +
-      `3. Start again: ${await startAgain(saver, threadId, run, did, call)}`,
-    data: { threadId, changes: drift, nodes: changed, effects },
+      `3. Start again: ${await startAgain(saver, threadId, run, did, call(', drift: "restart"'))}`,
+    data: { threadId, changes: drift, nodes: changed, effects: allOf(did) },
   });
 }
 
-/** Without effects a restart is harmless. With effects, a rewind undoes them first. */
+/**
+ * Without effects a restart is harmless. With effects, a rewind undoes them first. With effects in doubt, it is refused until
+ * somebody has settled them.
+ */
 async function startAgain(
   saver: TurnSaver,
   threadId: string,
   run: LastRun | undefined,
   did: EffectsOfRun,
-  call: (drift: string) => string,
+  restart: string,
 ): Promise<string> {
-  const restart = call(', drift: "restart"');
   if (!didEffects(did)) return `${restart}.`;
   const tasks = (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);
   const before = tasks[tasks.indexOf(run?.taskId ?? "") - 1];
@@ -160,7 +161,10 @@ async function startAgain(
     before === undefined
       ? "run it on a new thread, as there is no earlier task to rewind to"
       : `undo them with runner.rewind({ threadId: ${JSON.stringify(threadId)}, toTask: ${JSON.stringify(before)} }) and invoke it again`;
-  return `${undo}; or repeat them with ${restart}.`;
+  const again = `${undo}; or repeat them with ${restart}.`;
+  if (did.open.length === 0) return again;
+  const none = did.done.length === 0 ? `If none happened, call ${restart}; otherwise ` : "Then ";
+  return `${settleFirst(did)} ${none}${again}`;
 }
 
 const wrongGraph = (threadId: string, why: string): TurnsError =>

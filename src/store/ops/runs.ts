@@ -30,14 +30,20 @@ function* insertRun(session: Session, run: RunRow): Program<void> {
 
 /** Takes the thread from runs that count as dead. If one of them is still alive, it loses its {@link Lease}. */
 export function* clearRuns(session: Session, dead: readonly RunRow[]): Program<void> {
-  for (const { runId } of dead) yield* endRun(session, runId);
+  for (const { runId } of dead) yield* removeRun(session, runId);
 }
 
 export function* beatRun(session: Session, runId: string, at: number): Program<boolean> {
   return (yield* session.run(BEAT, at, runId)) > 0;
 }
 
+/** For the process whose run it was. */
 export function* endRun(session: Session, runId: string): Program<void> {
+  session.ended.set(runId, true);
+  yield* removeRun(session, runId);
+}
+
+function* removeRun(session: Session, runId: string): Program<void> {
   session.leases.delete(runId);
   yield* session.run(END, runId);
 }

@@ -1,4 +1,5 @@
 import type { CommitName } from "../../failpoints";
+import { refuseUrl } from "../../file-path";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
 import type { Engine } from "../engine";
@@ -64,6 +65,7 @@ export function setStoreWrapper(wrap: StoreWrapper | undefined): void {
 
 /** Opens a file, or takes over an open handle, as a {@link Store}. If its keys take time, the store waits for them. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
+  refuseUrl("The path of the database", source, "TurnSaver.fromPath");
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
   const rolledBack = (): void => {
     engine.rolledBack();
@@ -225,6 +227,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     get open() {
       return db.open;
     },
+    name: db.name,
   };
 }
 

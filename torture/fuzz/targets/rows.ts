@@ -172,7 +172,7 @@ async function used(db: Database.Database, which: number): Promise<string> {
     () => saver.prune({ threadId: "thread", keepLast: 1, dryRun: true }),
     () => saver.deleteThread("thread"),
     () => CheckpointFile.fromThread(saver, "thread"),
-    () => saver.rewinds.compensationReport("thread", "task 0"),
+    () => saver.rewinds.compensationReport({ threadId: "thread", toTask: "task 0" }),
   ];
   for (const threadId of which % 3 === 0 ? ["other", "copy"] : ["thread"]) {
     const config = { configurable: { thread_id: threadId } };
