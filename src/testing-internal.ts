@@ -34,13 +34,11 @@ export { type Failpoint, type FailpointDetails, setFailpointHandler } from "./fa
 export { canonicalSource } from "./guards/canonical-source";
 export { withoutNames } from "./guards/canonical-values";
 export { compareFingerprints, differenceInWords } from "./guards/compare";
-export { documentText, fingerprintOf, type GraphDocument, parseDocument, type Versions } from "./guards/fingerprint";
+export { fingerprintOf } from "./guards/fingerprint";
 export type { Gate, GateOptions, ValidationContext, Validity } from "./guards/gates";
 export { type GatesOptions, resolveGates } from "./guards/gates";
-export { hashOf } from "./guards/fingerprint";
+export { documentText, type GraphDocument, hashOf, nodePathOf, parseDocument, type Versions } from "./guards/graph-document";
 export { normalised } from "./guards/normalise";
-export { parseScript } from "./guards/parse-javascript";
-export { nodePathOf } from "./guards/fingerprint";
 export { recordedGraph } from "./guards/compare";
 export { validated } from "./guards/gates";
 export { internalsOf } from "./internals";

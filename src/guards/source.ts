@@ -1,10 +1,9 @@
-import { types } from "node:util";
 import { tool } from "@langchain/core/tools";
 import { entrypoint, messagesStateReducer } from "@langchain/langgraph";
-import { z } from "zod";
 import { sha256 } from "../sealing/sealing";
 import { canonicalSource } from "./canonical-source";
 import { type Canonical, withoutNames } from "./canonical-values";
+import { field, isProxy, originalOf } from "./graph-nodes";
 import { normalised } from "./normalise";
 
 /** The structure of a value, as JSON. `blind` says that a part of it can't be seen. */
@@ -22,8 +21,6 @@ const PARTS = [
   ...["tools", "keys", "kwargs", "condition", "description", "schema", "returnDirect", "responseFormat"],
   ...["promptMessages", "prompt", "template", "templateFormat", "variableName"],
 ] as const;
-/** Marks a runnable that this package put around another. */
-const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
 const MAX_VALUES = 10_000;
 
 /**
@@ -40,17 +37,6 @@ export function shapeOf(value: unknown, anyNames = false): Shape {
   } catch {
     return { shape: { kind: typeof value }, blind: true };
   }
-}
-
-/** The runnable inside this package's wrapper, or the runnable itself. */
-export function originalOf(runnable: unknown): unknown {
-  let found = runnable;
-  while (typeof found === "object" && found !== null && !isProxy(found)) {
-    const inner: unknown = Object.getOwnPropertyDescriptor(found, ORIGINAL)?.value;
-    if (inner === undefined) break;
-    found = inner;
-  }
-  return found;
 }
 
 interface SourceHashes {
@@ -180,7 +166,7 @@ let wrappers: ReadonlySet<unknown> | undefined;
  */
 function hidesFunction(source: string): boolean {
   if (wrappers === undefined) {
-    const structured = tool(() => "", { name: "x", description: "x", schema: z.object({ x: z.string() }) });
+    const structured = tool(() => "", { name: "x", description: "x", schema: { type: "object", properties: {} } });
     const plain = tool(() => "", { name: "x", description: "x" });
     const task = field(entrypoint({ name: "x" }, () => Promise.resolve()).nodes["x"], "bound");
     const functions = [structured, plain, task].map((wrapper) => field(wrapper, "func"));
@@ -227,16 +213,6 @@ function fieldsOf(definition: { shape: unknown }): unknown {
   return typeof made === "object" && made !== null && !isProxy(made) && isPlain(made) ? made : undefined;
 }
 
-/** The value of a property, read without running anything: accessors, inherited properties and proxies give undefined. */
-export function field(target: unknown, key: string): unknown {
-  if ((typeof target !== "object" && typeof target !== "function") || target === null || types.isProxy(target)) return undefined;
-  return Object.getOwnPropertyDescriptor(target, key)?.value;
-}
-
-export function isProxy(value: unknown): boolean {
-  return types.isProxy(value);
-}
-
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
@@ -245,7 +221,7 @@ function isPlain(value: object): boolean {
 /** The names of an object's classes from its own upwards, with the classes. */
 export function classesOf(value: object): { name: string; constructor: unknown }[] {
   const classes: { name: string; constructor: unknown }[] = [];
-  for (let at: unknown = Object.getPrototypeOf(value); at !== null && !types.isProxy(at); at = Object.getPrototypeOf(at)) {
+  for (let at: unknown = Object.getPrototypeOf(value); at !== null && !isProxy(at); at = Object.getPrototypeOf(at)) {
     const constructor = field(at, "constructor");
     const name = field(constructor, "name");
     classes.push({ name: typeof name === "string" ? name : "", constructor });

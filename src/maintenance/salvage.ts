@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseDocument } from "../guards/fingerprint";
+import { parseDocument } from "../guards/graph-document";
 import { checkedOptions, refuseNoFile } from "../options";
 import { type EncryptionOption, encryptionSchema } from "../sealing";
 import type { DamagedThread, LostItem, SalvagedFile } from "../store/salvage";

@@ -193,7 +193,7 @@ async function driftOf(
   const byTurn = new Map(graphs.flatMap(({ turnIds, document }) => turnIds.map((id) => [id, document] as const)));
   const recorded = recordedGraph(known.map(({ turnId, path }) => ({ path, graph: byTurn.get(turnId) })));
   if (recorded === undefined) return undefined;
-  return compareFingerprints(recorded, internalsOf(saver).documentOf(graph), {
+  return compareFingerprints(recorded, await internalsOf(saver).documentOf(graph), {
     completed: nodes.completed.map(({ path }) => path),
     failed: again.map(({ path }) => path),
   });

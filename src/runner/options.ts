@@ -1,7 +1,7 @@
 import { nearestName } from "../unknown-option";
 import { z } from "zod";
 import { TurnsError } from "../errors";
-import { fingerprintOf } from "../guards/fingerprint";
+import { nodePathsOf } from "../guards/graph-nodes";
 import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
 import { checkedOptions, idSchema, isFunction } from "../options";
 import { checkedUndos, type Undos } from "../rewind/undos";
@@ -141,7 +141,7 @@ const NAMES_MAX = 30;
  */
 export function refuseUnknownNodes(graph: object, names: readonly string[]): void {
   if (names.length === 0 || !("builder" in graph)) return;
-  const paths = Object.keys(fingerprintOf(graph).nodes).filter((path) => !/(^|\|)__start__$/.test(path));
+  const paths = nodePathsOf(graph);
   const shown = new Set(paths.flatMap((path) => [path, path.slice(path.lastIndexOf("|") + 1)]));
   const isKnown = (name: string): boolean => {
     if (shown.has(name)) return true;
