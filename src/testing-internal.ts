@@ -41,6 +41,7 @@ export { documentText, type GraphDocument, hashOf, nodePathOf, parseDocument, ty
 export { normalised } from "./guards/normalise";
 export { recordedGraph } from "./guards/compare";
 export { validated } from "./guards/gates";
+export { shapeOf } from "./guards/source";
 export { internalsOf } from "./internals";
 export { withFailure } from "./report/phase-changes";
 export { fromInline, fromQuote, toInline, toQuote } from "./report/markdown";

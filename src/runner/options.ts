@@ -180,7 +180,7 @@ interface UnknownNode {
 /** The first of these names that no node can have. */
 function unknownNode(graph: object, names: readonly string[], gone: readonly string[] = []): UnknownNode | undefined {
   if (names.length === 0 || !("builder" in graph)) return undefined;
-  const paths = [...nodePathsOf(graph), ...gone];
+  const paths = [...nodePathsOf(graph), ...gone].sort();
   const shown = new Set(paths.flatMap((path) => [path, path.slice(path.lastIndexOf("|") + 1)]));
   const isKnown = (name: string): boolean => {
     if (shown.has(name)) return true;
