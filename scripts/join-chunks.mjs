@@ -29,7 +29,8 @@ const bundle = await rollup({
 function loadedWithRoot(id, { getModuleInfo }, seen = new Set()) {
   if (seen.has(id)) return seen;
   seen.add(id);
-  for (const imported of getModuleInfo(id).importedIds) if (imported.startsWith(DIST)) loadedWithRoot(imported, { getModuleInfo }, seen);
+  for (const imported of getModuleInfo(id).importedIds)
+    if (imported.startsWith(DIST)) loadedWithRoot(imported, { getModuleInfo }, seen);
   return seen;
 }
 
