@@ -139,7 +139,7 @@ export function internalsFrom(
     store,
     logger,
     encrypted: encryption !== undefined,
-    documentOf: (graph) => attachedGraph(graph, recorder).document,
+    documentOf: (graph) => attachedGraph(graph, recorder).document(),
     async recordedGraphs(threadId, turns) {
       const id = checkedId(threadId, "thread_id", "recordedGraphs");
       const ids = turns.map((turn) => checkedId(turn.id, "id", "recordedGraphs"));

@@ -456,9 +456,11 @@ export class GraphRunner<G extends RunnableGraph> {
     return { drift, onCorrupted: this.#options.onCorrupted };
   }
 
-  #assessed({ graphId, drift = this.#options.drift }: Partial<Pick<RunCall, "graphId" | "drift">>): Parameters<typeof assess>[0] {
+  #assessed(call: Partial<Pick<RunCall, "graphId" | "drift">>): Parameters<typeof assess>[0] {
+    const drift = call.drift ?? this.#options.drift;
     const accept = typeof drift === "object" ? drift.accept : [];
-    return { saver: this.saver, graph: this.#pregel, graphId: graphId ?? this.#options.graphId, accept };
+    const graphId = call.graphId ?? this.#options.graphId;
+    return { saver: this.saver, graph: this.#pregel, graphId, accept, isAcceptOfCall: call.drift !== undefined };
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, TurnsError } from "./errors";
-import type { GraphDocument } from "./guards/fingerprint";
+import type { GraphDocument } from "./guards/graph-document";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
@@ -17,7 +17,7 @@ export interface Internals {
    *
    * @throws {TurnsError} INVALID_GRAPH for a graph that the saver isn't attached to
    */
-  documentOf(graph: object): GraphDocument;
+  documentOf(graph: object): Promise<GraphDocument>;
   /**
    * The graphs in which these turns of one thread ran, oldest turn first. Turns recorded without a graph are left out.
    *

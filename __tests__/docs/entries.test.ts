@@ -21,6 +21,7 @@ const SALVAGE = /^src\/(maintenance\/|store\/sqlite\/salvage\/)/;
 const VERIFICATION = /^src\/(integrity\/|store\/(sqlite|ops)\/verify)/;
 const ROTATION = /^src\/(store\/ops\/rotate|maintenance\/rotate)/;
 const REPORT = /^src\/report\//;
+const FINGERPRINTS = /^src\/guards\/(fingerprint|source|canonical|parse|normalise|resolve|single)/;
 
 const BUILD = {
   absWorkingDir: ROOT,
@@ -82,12 +83,13 @@ function loadedWith(entry: string, built: Record<string, Output> = outputs): Loa
 const of = (files: readonly string[], ...kinds: readonly RegExp[]): string[] =>
   files.filter((file) => kinds.some((kind) => kind.test(file)));
 
-test("S8.1 importing the root loads no code for import, salvage, verification, key rotation or CHECKPOINT.md, and no Markdown parser", () => {
+test("S8.1 importing the root loads no code for import, salvage, verification, key rotation, fingerprints or CHECKPOINT.md, and no parser", () => {
   const { atOnce, packages } = loadedWith(ENTRIES.index);
   expect(of(atOnce, /^src\/saver\.ts$/)).toHaveLength(1);
-  expect(of(atOnce, IMPORT, SALVAGE, VERIFICATION, ROTATION, REPORT)).toEqual([]);
+  expect(of(atOnce, IMPORT, SALVAGE, VERIFICATION, ROTATION, REPORT, FINGERPRINTS)).toEqual([]);
   expect(packages).toContain("@langchain/langgraph-checkpoint");
   expect(packages).not.toContain("markdown-it");
+  expect(packages).not.toContain("acorn");
 });
 
 test.each(["src/saver.ts", "src/graph-runner.ts"])(
@@ -101,10 +103,10 @@ test.each(["src/saver.ts", "src/graph-runner.ts"])(
   },
 );
 
-test("the root reaches verification, key rotation and CHECKPOINT.md when they're called, and never import or salvage", () => {
+test("the root reaches verification, key rotation, fingerprints and CHECKPOINT.md when they're called, and never import or salvage", () => {
   const { everything } = loadedWith(ENTRIES.index);
   expect(of(everything, IMPORT, SALVAGE)).toEqual([]);
-  for (const kind of [VERIFICATION, ROTATION, REPORT]) expect(of(everything, kind)).not.toEqual([]);
+  for (const kind of [VERIFICATION, ROTATION, REPORT, FINGERPRINTS]) expect(of(everything, kind)).not.toEqual([]);
 });
 
 test("/import and /maintenance load their own code, not the saver's and not each other's", () => {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { parseDocument } from "../guards/fingerprint";
 import { refuseNoFile } from "../file-path";
+import { parseDocument } from "../guards/graph-document";
 import { checkedOptions } from "../options";
 import { type EncryptionOption, encryptionSchema } from "../sealing";
 import type { DamagedThread, LostItem, SalvagedFile } from "../store/salvage";

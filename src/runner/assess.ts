@@ -17,6 +17,7 @@ import {
   type Unfinished,
   unfinishedOf,
 } from "./last-run";
+import { unknownAccepted } from "./options";
 import { type RunNodes, runNodesOf } from "./run-nodes";
 
 /** The newest LangGraph checkpoint format that this package was tested with. */
@@ -44,13 +45,18 @@ export interface AssessParts {
   graphId: string | undefined;
   /** Completed nodes, by name or path, whose results are used although the nodes changed. */
   accept: readonly string[];
+  /** Whether this call names them. The runner's own option is for many threads, and some never had such a node. */
+  isAcceptOfCall: boolean;
 }
 
 /**
  * Examines a thread as a resume does (S3.2, S4.2, S4.3): is there anything to resume, can it be read, does it belong to this
  * graph, did the graph change. It changes nothing and throws only what the database throws.
  */
-export async function assess({ saver, graph, graphId, accept }: AssessParts, threadId: string): Promise<Assessment> {
+export async function assess(
+  { saver, graph, graphId, accept, isAcceptOfCall }: AssessParts,
+  threadId: string,
+): Promise<Assessment> {
   const run = await lastRunOf(saver, threadId);
   const nodes = await runNodesOf(saver, threadId, run);
   const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [], accepted: [] };
@@ -86,10 +92,18 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
   // A finished run builds on nothing any more.
   const isOver = unfinished === undefined;
   const changed = open?.changed.map(({ node }) => node) ?? [];
-  const obstacle = drift.length > 0 && !isOver ? await graphChanged({ saver, threadId, run, drift, changed, accept }) : undefined;
+  const isAsked = difference !== undefined && (isAcceptOfCall || drift.length > 0);
+  const unknown = isAsked && !isOver ? unknownAccepted(graph, accept, removedOf(difference)) : undefined;
+  const hasChanged = drift.length > 0 && !isOver;
+  const obstacle = unknown ?? (hasChanged ? await graphChanged({ saver, threadId, run, drift, changed, accept }) : undefined);
   const accepted =
     isOver || difference === undefined || difference.changed.length === open?.changed.length ? [] : differenceInWords(difference);
   return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, accepted, obstacle };
+}
+
+/** The nodes that the run had and the graph no longer has. */
+function removedOf({ changed, removed }: GraphDifference): string[] {
+  return [...changed.filter(({ what }) => what.includes("removed")).map(({ node }) => node), ...removed];
 }
 
 /** Nodes that are due from the newest checkpoint but were removed from the graph. */
@@ -197,7 +211,7 @@ async function driftOf(
   const byTurn = new Map(graphs.flatMap(({ turnIds, document }) => turnIds.map((id) => [id, document] as const)));
   const recorded = recordedGraph(known.map(({ turnId, path }) => ({ path, graph: byTurn.get(turnId) })));
   if (recorded === undefined) return undefined;
-  return compareFingerprints(recorded, internalsOf(saver).documentOf(graph), {
+  return compareFingerprints(recorded, await internalsOf(saver).documentOf(graph), {
     completed: nodes.completed.map(({ path }) => path),
     failed: again.map(({ path }) => path),
   });

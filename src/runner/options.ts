@@ -1,7 +1,7 @@
 import { nearestName } from "../unknown-option";
 import { z } from "zod";
 import { TurnsError } from "../errors";
-import { fingerprintOf } from "../guards/fingerprint";
+import { nodePathsOf } from "../guards/graph-nodes";
 import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
 import { checkedOptions, idSchema, isFunction } from "../options";
 import { checkedUndos, type Undos } from "../rewind/undos";
@@ -140,8 +140,47 @@ const NAMES_MAX = 30;
  * @throws {TurnsError} INVALID_OPTION with the nearest name and the valid ones
  */
 export function refuseUnknownNodes(graph: object, names: readonly string[]): void {
-  if (names.length === 0 || !("builder" in graph)) return;
-  const paths = Object.keys(fingerprintOf(graph).nodes).filter((path) => !/(^|\|)__start__$/.test(path));
+  const found = unknownNode(graph, names);
+  if (found === undefined) return;
+  const { unknown, nearest, paths, remedy } = found;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: `Option "nodes" names ${JSON.stringify(unknown)}, but the graph has no such node.`,
+    remedy:
+      `${remedy} Name a node of a graph that a node calls by itself by its path, e.g. ` +
+      `nodes: { ${JSON.stringify(`${paths[0] ?? "caller"}|${unknown}`)}: … }.`,
+    data: { option: `nodes.${unknown}`, nearest, nodes: paths },
+  });
+}
+
+/**
+ * The error for a name in `drift.accept` that no node has, in the graph or in what the thread ran with.
+ *
+ * @param gone paths of nodes that the thread ran with and the graph no longer has
+ */
+export function unknownAccepted(graph: object, accept: readonly string[], gone: readonly string[]): TurnsError | undefined {
+  const found = unknownNode(graph, accept, gone);
+  if (found === undefined) return undefined;
+  const { unknown, nearest, paths, remedy } = found;
+  return new TurnsError("INVALID_OPTION", {
+    problem: `Option "drift.accept" names ${JSON.stringify(unknown)}, but neither the graph nor what the thread ran with has such a node.`,
+    remedy: `${remedy} Nothing was changed.`,
+    data: { option: "drift.accept", nearest, nodes: paths },
+  });
+}
+
+interface UnknownNode {
+  unknown: string;
+  nearest: string | undefined;
+  /** Of the nodes that there are. */
+  paths: readonly string[];
+  /** The nearest name as a question, and the names that there are. */
+  remedy: string;
+}
+
+/** The first of these names that no node can have. */
+function unknownNode(graph: object, names: readonly string[], gone: readonly string[] = []): UnknownNode | undefined {
+  if (names.length === 0 || !("builder" in graph)) return undefined;
+  const paths = [...nodePathsOf(graph), ...gone].sort();
   const shown = new Set(paths.flatMap((path) => [path, path.slice(path.lastIndexOf("|") + 1)]));
   const isKnown = (name: string): boolean => {
     if (shown.has(name)) return true;
@@ -151,16 +190,9 @@ export function refuseUnknownNodes(graph: object, names: readonly string[]): voi
     return caller !== undefined && !paths.some((path) => path.startsWith(`${caller}|`));
   };
   const unknown = names.find((name) => !isKnown(name));
-  if (unknown === undefined) return;
+  if (unknown === undefined) return undefined;
   const nearest = nearestName(unknown, [...shown]);
-  const listed = paths.slice(0, NAMES_MAX).join(", ");
   const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : "";
-  throw new TurnsError("INVALID_OPTION", {
-    problem: `Option "nodes" names ${JSON.stringify(unknown)}, but the graph has no such node.`,
-    remedy:
-      `${nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `}Its nodes: ${listed}${more}. ` +
-      "Name a node of a graph that a node calls by itself by its path, e.g. " +
-      `nodes: { ${JSON.stringify(`${paths[0] ?? "caller"}|${unknown}`)}: … }.`,
-    data: { option: `nodes.${unknown}`, nearest, nodes: paths },
-  });
+  const question = nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `;
+  return { unknown, nearest, paths, remedy: `${question}Its nodes: ${paths.slice(0, NAMES_MAX).join(", ")}${more}.` };
 }

@@ -1,7 +1,7 @@
 import { mergeConfigs, type RunnableConfig } from "@langchain/core/runnables";
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import type { Versions } from "../guards/fingerprint";
+import type { Versions } from "../guards/graph-document";
 import { type GatesOptions, resolveGates } from "../guards/gates";
 import type { Logger } from "../logger";
 import { checkedOptions } from "../options";
@@ -64,6 +64,8 @@ export function attachRecorder(
     watchRuns(pregel, face, saver);
   }
   repairNestedResume(pregel);
+  // Usually done before the first run begins. If it fails, the first node's start says so.
+  face.graph.describe()?.catch(() => undefined);
   const unknown = face.graph.unknown(Object.keys({ ...versions, ...resolved.gates }));
   if (unknown.length === 0) return;
   logger.warn(

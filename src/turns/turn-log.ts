@@ -105,6 +105,8 @@ export class TurnLog {
     const started = runs.nodeStarted(threadId, namespaceAbove(nodeNs), run.runId, run.isLate);
     if (started instanceof Promise) await started;
     try {
+      const described = run.graph?.describe();
+      if (described !== undefined) await described;
       const coming = seen.startOf(attempt, threadId, (on) => failures.saves.endOf(on));
       const start = coming instanceof Promise ? await coming : coming;
       if (start !== undefined && start.threadId !== threadId) await this.#moveTo(start.threadId, attempt);

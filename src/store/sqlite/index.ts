@@ -5,7 +5,6 @@ import type { Logger } from "../../logger";
 import type { Engine } from "../engine";
 import type { Awaitable, RunRow, Store, When } from "../store";
 import { isWithin, namespaceAbove } from "../namespaces";
-import { backUp } from "./backup";
 import { getCheckpoint, hydrate, listCheckpoints, placeOf } from "../ops/read-checkpoints";
 import { lastRun } from "../ops/last-run";
 import { putCheckpoint } from "../ops/put-checkpoint";
@@ -14,16 +13,12 @@ import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { detailsOf } from "./commit-failpoints";
 import { CommitQueue, type Operation } from "../commit-queue";
 import { unlockDatabase } from "./unlock-file";
-import { copyThread } from "./copy-in-pieces";
 import { deltaHistory } from "../ops/delta";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settleEffect, settleUndo } from "../ops/effects";
 import { graphsOfTurns } from "../ops/graphs";
-
 import { hasLeftovers, removeLeftovers } from "../ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "../ops/names";
-import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } from "../ops/prune";
-import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "../ops/prune-sweep";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "../ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "../ops/rewinds";
 import { beatRun, beginRun, endRun } from "../ops/runs";
@@ -121,6 +116,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
       queue.read(() => work(session, ...args));
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
   const lease = { ...operation(checkLease), isLight: true };
+  // What few processes do, or seldom, is loaded when it is asked for.
   return {
     address: (threadId, text) => session.sealing.address(threadId, text),
     get awaitsKeys() {
@@ -164,26 +160,15 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     deletionOf: read(deletionOf),
     foundBy: read(foundBy),
     reuseThread: write(removeTombstone),
-    copyThread: (order) =>
-      copyThread(
-        {
-          db,
-          session,
-          write: (work) => queue.now({ program: () => atOnce(work) }),
-          writeUnsynced: (work) => queue.unsynced({ program: () => atOnce(work) }),
-          inTurn: (work) => upkeep(work),
-        },
-        order,
-      ),
-    prunePlan: read(prunePlan),
-    pruneBatch: write(pruneBatch, "prune"),
-    sweepPlan: read(sweepPlan),
-    unswept: read(unswept),
-    pagesToSweep: read(pagesToSweep),
-    sweepBatch: write(sweepBatch),
-    idleThread: read(idleThread),
-    deleteIdleThread: write(deleteIdleThread),
-    threadsOfRuns: read(threadsOfRuns),
+    prunePlan: async (...args) => read((await import("../ops/prune")).prunePlan)(...args),
+    pruneBatch: async (...args) => write((await import("../ops/prune")).pruneBatch, "prune")(...args),
+    sweepPlan: async (...args) => read((await import("../ops/prune-sweep")).sweepPlan)(...args),
+    unswept: async (...args) => read((await import("../ops/prune-sweep")).unswept)(...args),
+    pagesToSweep: async (...args) => read((await import("../ops/prune-sweep")).pagesToSweep)(...args),
+    sweepBatch: async (...args) => write((await import("../ops/prune-sweep")).sweepBatch)(...args),
+    idleThread: async (...args) => read((await import("../ops/prune")).idleThread)(...args),
+    deleteIdleThread: async (...args) => write((await import("../ops/prune")).deleteIdleThread)(...args),
+    threadsOfRuns: async (...args) => read((await import("../ops/prune")).threadsOfRuns)(...args),
     nameCheckpoint: write(nameCheckpoint),
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
@@ -210,7 +195,6 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
-    // Few processes rotate keys or verify, so that code is loaded on demand.
     reseal: async (after) => write((await import("../ops/rotate")).reseal)(after),
     retireKeys: async () => write((await import("../ops/rotate")).retireKeys)(),
     startVerify: async (threadId, isGraph) => {
@@ -218,7 +202,18 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
       const step = await read(startVerify)(threadId, isGraph);
       return { step: () => alone(() => lookedAt(session, step)) };
     },
-    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
+    copyThread: async (order) => {
+      const { copyThread } = await import("./copy-in-pieces");
+      const parts = {
+        db,
+        session,
+        write: <T>(work: () => T) => queue.now({ program: () => atOnce(work) }),
+        writeUnsynced: <T>(work: () => T) => queue.unsynced({ program: () => atOnce(work) }),
+        inTurn: <T>(work: () => T) => upkeep(work),
+      };
+      return copyThread(parts, order);
+    },
+    backUp: async (order) => (await import("./backup")).backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
     committed: () => queue.behind(() => undefined),
     close: () => {
       void queue.commit();
