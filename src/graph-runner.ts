@@ -15,7 +15,7 @@ import {
   unfinishedRewind,
 } from "./rewind/plan";
 import { refuseUnasked } from "./runner/answers";
-import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions } from "./runner/call";
+import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
   attachOptionsOf,
@@ -36,7 +36,7 @@ import {
 } from "./runner/restart";
 import { warnOfRepeats } from "./runner/repeats";
 import { statusOf } from "./runner/status";
-import { readable, stopped } from "./runner/streams";
+import { readable } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
 import {
   didEffects,
@@ -72,8 +72,6 @@ export class GraphRunner<G extends RunnableGraph> {
   readonly saver: TurnSaver;
   readonly #pregel: PregelLike;
   readonly #options: CheckedRunnerOptions;
-  /** Streams that are unread, or only partly read. A collected stream frees its thread. */
-  readonly #unread = new FinalizationRegistry<() => Promise<void>>((release) => void release());
 
   /**
    * Creates a runner and attaches the graph's saver to the graph.
@@ -131,18 +129,14 @@ export class GraphRunner<G extends RunnableGraph> {
     input: GraphInput<G>,
     options: RunOptions<G> & { streamMode?: Mode; subgraphs?: Subgraphs; encoding?: Encoding },
   ): Promise<IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>> {
-    const call = checkedCall(options, "runner.stream");
+    const stop = new AbortController();
+    const call = stoppedBy(stop.signal, checkedCall(options, "runner.stream"));
     const release = await this.#taken(call);
     try {
-      let current: AsyncIterable<unknown> | undefined;
       const run = async (start: Start): Promise<AsyncIterable<unknown>> =>
-        (current = (await this.graph.stream(
-          start.input as never,
-          this.#configOf(call, start) as never,
-        )) as AsyncIterable<unknown>);
+        (await this.graph.stream(start.input as never, this.#configOf(call, start) as never)) as AsyncIterable<unknown>;
       const first = await run(await this.#admitted(input, call));
-      const chunks = readable(thenRelease(this.#streamed(first, run), release), () => stopped(current));
-      this.#unread.register(chunks, release);
+      const chunks = readable(this.#streamed(first, call, run, release), stop, "now");
       return chunks as IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>;
     } catch (error) {
       await release();
@@ -171,26 +165,27 @@ export class GraphRunner<G extends RunnableGraph> {
     options: RunOptions<G> & { version: "v1" | "v2" },
     streamOptions?: EventStreamOptions,
   ): IterableReadableStream<StreamEvent | Uint8Array> {
-    const call = checkedCall(options, "runner.streamEvents");
+    const stop = new AbortController();
+    const call = stoppedBy(stop.signal, checkedCall(options, "runner.streamEvents"));
     refuseOtherEvents(call.config["version"]);
-    let current: AsyncIterable<StreamEvent> | undefined;
     const run = (start: Start): AsyncIterable<StreamEvent> =>
-      (current = eventSourceOf(this.graph, this.#pregel).streamEvents(
-        start.input,
-        this.#configOf(call, start) as never,
-        streamOptions,
-      ));
-    return readable(this.#events(input, call, run), () => stopped(current));
+      eventSourceOf(this.graph, this.#pregel).streamEvents(start.input, this.#configOf(call, start) as never, streamOptions);
+    return readable(this.#events(input, call, run), stop, "when read");
   }
 
   /** The run starts with the first read of its events. */
   async *#events<T>(input: unknown, call: RunCall, run: (start: Start) => AsyncIterable<T>): AsyncGenerator<T> {
     const release = await this.#taken(call);
+    let first: AsyncIterable<T>;
     try {
-      yield* this.#streamed(run(await this.#admitted(input, call)), run);
-    } finally {
+      const start = await this.#admitted(input, call);
+      call.config.signal?.throwIfAborted();
+      first = run(start);
+    } catch (error) {
       await release();
+      throw error;
     }
+    yield* this.#streamed(first, call, run, release);
   }
 
   /**
@@ -334,18 +329,26 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
+  /** The chunks of a run, and of what follows a rollback. Then the thread is released. */
   async *#streamed<T>(
     first: AsyncIterable<T>,
+    { config: { signal } }: RunCall,
     run: (start: Start) => AsyncIterable<T> | Promise<AsyncIterable<T>>,
+    release: () => Promise<void>,
   ): AsyncGenerator<T> {
-    for (let chunks = first; ;) {
-      try {
-        yield* chunks;
-        return;
-      } catch (error) {
-        if (!(await this.#rolledBack(error))) throw error;
-        chunks = await run({ input: null, checkpointId: undefined });
+    try {
+      for (let chunks = first; ;) {
+        try {
+          yield* chunks;
+          return;
+        } catch (error) {
+          if (!(await this.#rolledBack(error))) throw error;
+          signal?.throwIfAborted();
+          chunks = await run({ input: null, checkpointId: undefined });
+        }
       }
+    } finally {
+      await release();
     }
   }
 
@@ -469,15 +472,6 @@ function saverOf(pregel: PregelLike): TurnSaver {
     problem: `The graph of a GraphRunner must be compiled with a TurnSaver; its checkpointer is ${describe(pregel.checkpointer)}.`,
     remedy: "Compile it with builder.compile({ checkpointer: TurnSaver.fromPath(path) }).",
   });
-}
-
-/** Frees the thread when the stream has been read to its end, or was broken off and its run has finished in the background. */
-async function* thenRelease<T>(chunks: AsyncIterable<T>, release: () => Promise<void>): AsyncGenerator<T> {
-  try {
-    yield* chunks;
-  } finally {
-    await release();
-  }
 }
 
 interface EventSource {

@@ -46,7 +46,7 @@ export interface RunCall {
   graphId: string | undefined;
   onUnfinished?: GraphRunnerOptions["onUnfinished"];
   drift?: GraphRunnerOptions["drift"];
-  config: Readonly<Record<string, unknown>> & { configurable: Readonly<Record<string, unknown>> };
+  config: Readonly<Record<string, unknown>> & { configurable: Readonly<Record<string, unknown>>; signal?: AbortSignal };
 }
 
 /** The runner's names and LangGraph's for the same. */
@@ -81,6 +81,11 @@ export function checkedCall(options: unknown, doing: string): RunCall {
     ...checkedOptions(POLICIES, { onUnfinished: given["onUnfinished"], drift: given["drift"] }),
     config: { ...without(given, OWN), configurable: without(configurable, Object.values(NAMES)) },
   };
+}
+
+/** The same call, whose runs a further signal can stop. */
+export function stoppedBy(signal: AbortSignal, { config, ...call }: RunCall): RunCall {
+  return { ...call, config: { ...config, signal: config.signal ? AbortSignal.any([config.signal, signal]) : signal } };
 }
 
 /** The id that a call gives in either form. */
