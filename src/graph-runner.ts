@@ -219,17 +219,17 @@ export class GraphRunner<G extends RunnableGraph> {
 
   /** {@link TurnSaver.rewind} with the runner's undos. @throws as there */
   async rewind(request: RewindRequest): Promise<RewindReport> {
-    return this.#shown(await this.saver.rewind(request, this.#options.undos));
+    return this.#shown(() => this.saver.rewind(request, this.#options.undos));
   }
 
   /** `saver.rewinds.finish` with the runner's undos. @throws as there */
   async finishRewind(request: FinishRequest): Promise<RewindReport | undefined> {
-    const report = await this.saver.rewinds.finish(request, this.#options.undos);
-    return report && this.#shown(report);
+    return this.#shown(() => this.saver.rewinds.finish(request, this.#options.undos));
   }
 
   /** `saver.rewinds.takeBack`, which also updates the thread's CHECKPOINT.md. @throws as there */
   async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
+    const written = internalsOf(this.saver).keepOpen();
     let threadId: string | undefined;
     const hear = (report: TakeBackReport): void => {
       if (report.rewindId === rewindId) threadId = report.threadId;
@@ -240,6 +240,7 @@ export class GraphRunner<G extends RunnableGraph> {
     } finally {
       this.events.off("rewind_taken_back", hear);
       if (threadId !== undefined) await this.#refreshFile(threadId, "after a rewind was taken back");
+      written();
     }
   }
 
@@ -276,11 +277,16 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  /** @returns a function that frees the thread and finishes its CHECKPOINT.md */
+  /** @returns a function that frees the thread, once LangGraph has ended its run, and finishes its CHECKPOINT.md */
   async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
-    const release = await internalsOf(this.saver).reserve(threadId);
+    const { reserve, leftRunsEnded, keepOpen } = internalsOf(this.saver);
+    const free = await reserve(threadId);
+    const release = async (): Promise<void> => {
+      await leftRunsEnded(threadId);
+      await free();
+    };
     if (this.#options.checkpointFile === undefined) return release;
-    const written = internalsOf(this.saver).keepOpen();
+    const written = keepOpen();
     try {
       const path = this.#fileOf(threadId);
       const { CheckpointFile } = await import("./report/checkpoint-file");
@@ -302,9 +308,16 @@ export class GraphRunner<G extends RunnableGraph> {
     return typeof checkpointFile === "string" ? checkpointFile : checkpointFile(threadId);
   }
 
-  async #shown(report: RewindReport): Promise<RewindReport> {
-    if (!report.dryRun) await this.#refreshFile(report.threadId, "after a rewind");
-    return report;
+  /** Rewinds, and updates the thread's CHECKPOINT.md. A drain waits for both. */
+  async #shown<R extends RewindReport | undefined>(rewind: () => Promise<R>): Promise<R> {
+    const written = internalsOf(this.saver).keepOpen();
+    try {
+      const report = await rewind();
+      if (report?.dryRun === false) await this.#refreshFile(report.threadId, "after a rewind");
+      return report;
+    } finally {
+      written();
+    }
   }
 
   /** The rewind has already happened, even if the file can't be written. */

@@ -146,7 +146,8 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has ende
       expect(seen.running).toBe(0);
       const rest = async (): Promise<string> => {
         const texts: string[] = [];
-        for (let next = await reader.read(); !next.done; next = await reader.read()) texts.push(String(next.value));
+        for (let next = await reader.read(); !next.done; next = await reader.read())
+          texts.push(next.value instanceof Uint8Array ? Buffer.from(next.value).toString() : "");
         return texts.join("");
       };
       // LangGraph makes an event of the error of such a stream.
@@ -155,6 +156,35 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has ende
       expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
     },
   );
+
+  test.each(["invoke", "resume"] as const)("S8.3 S3.2 %s that was aborted: the thread is free when it rejects", async (call) => {
+    const at = begun();
+    const { runner, seen } = slow(at, true);
+    const controller = new AbortController();
+    const options = { threadId: "t", signal: controller.signal };
+    const run = call === "invoke" ? runner.invoke(input, options) : runner.resume({ ...options, input });
+    const refused = expect(run).rejects.toThrow(/abort/i);
+    await within(5_000, () => seen.running === 1);
+    controller.abort();
+    await refused;
+    expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
+  });
+
+  test("S3.2 an attached graph's own run that was aborted frees its thread as soon as LangGraph has ended it", async () => {
+    const at = begun();
+    const { runner, seen } = slow(at, true);
+    const controller = new AbortController();
+    const config = { configurable: { thread_id: "t" }, signal: controller.signal };
+    const run = expect(runner.graph.invoke(input, config)).rejects.toThrow(/abort/i);
+    await within(5_000, () => seen.running === 1);
+    controller.abort();
+    await run;
+    await within(1_000, async () => !(await isRunning(runner)));
+    const before = runner.graph.invoke(input, { configurable: { thread_id: "u" }, signal: AbortSignal.abort() });
+    await expect(before).rejects.toThrow(/abort/i);
+    await within(1_000, async () => !(await at.saver.turns.isRunning("u")));
+    expect(seen.calls).toBe(1);
+  });
 
   test("S8.3 S3.2 a stream that nobody reads or keeps: its run ends by itself, and the thread is free", async () => {
     const at = begun();

@@ -130,7 +130,10 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
   replace("_streamIterator", (input: unknown, options?: RunOptions) => {
     const chunks = run.call(pregel, input, options);
     const shown = checkpointsIn(options, pregel.streamMode);
-    return toTheEnd(shown === undefined ? chunks : withoutRecorder(chunks, shown, face), options?.signal);
+    const threadId = String(options?.configurable?.["thread_id"]);
+    return toTheEnd(shown === undefined ? chunks : withoutRecorder(chunks, shown, face), options?.signal, () =>
+      face.recorder.left.began(threadId),
+    );
   });
   replace("getState", async (config: RunnableConfig, stateOptions?: unknown) => {
     const state = await getState.call(pregel, config, stateOptions);
@@ -147,39 +150,43 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
 /**
  * Reads a run to its end if its reader leaves before, because the run was aborted or the stream was closed. LangGraph reports the
  * end of a run only to somebody who reads that far, and until it is reported the run keeps its thread.
+ *
+ * @param left is called when the reader leaves, and what it returns when the run has ended
  */
-function toTheEnd(chunks: AsyncGenerator<unknown>, signal: AbortSignal | undefined): AsyncGenerator<unknown> {
+function toTheEnd(
+  chunks: AsyncGenerator<unknown>,
+  signal: AbortSignal | undefined,
+  left: () => () => void,
+): AsyncGenerator<unknown> {
   let end: Promise<void> | undefined;
   let isBegun = false;
-  const readOn = (): Promise<void> => (end ??= readToEnd(chunks));
+  const readOn = (): Promise<void> => (end ??= readToEnd(chunks).finally(left()));
   const isAborted = (): void => void (isBegun && readOn());
   const isOver = (): void => signal?.removeEventListener("abort", isAborted);
   signal?.addEventListener("abort", isAborted, { once: true });
-  const next = async (): Promise<IteratorResult<unknown, unknown>> => {
-    isBegun = true;
-    try {
-      const chunk = chunks.next();
-      if (signal?.aborted === true) void readOn();
-      const result = await chunk;
-      if (result.done === true) isOver();
-      return result;
-    } catch (error) {
-      isOver();
-      throw error;
-    }
-  };
-  const leave = async (value: unknown): Promise<IteratorResult<unknown, unknown>> => {
-    isOver();
-    if (!isBegun) return chunks.return(value);
-    await readOn();
-    return { done: true, value };
-  };
   const read: AsyncGenerator<unknown> = {
-    next,
-    return: leave,
+    async next() {
+      isBegun = true;
+      try {
+        const next = chunks.next();
+        if (signal?.aborted === true) void readOn();
+        const result = await next;
+        if (result.done === true) isOver();
+        return result;
+      } catch (error) {
+        isOver();
+        throw error;
+      }
+    },
+    async return(value) {
+      isOver();
+      if (!isBegun) return chunks.return(value);
+      await readOn();
+      return { done: true, value };
+    },
     throw: async (error) => chunks.throw(error),
     [Symbol.asyncIterator]: () => read,
-    [Symbol.asyncDispose]: async () => void (await leave(undefined)),
+    [Symbol.asyncDispose]: async () => void (await read.return(undefined)),
   };
   return read;
 }
