@@ -22,6 +22,7 @@ import {
   type CheckedRunnerOptions,
   checkedRunnerOptions,
   type GraphRunnerOptions,
+  refuseOtherSettings,
   refuseUnknownNodes,
 } from "./runner/options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
@@ -77,14 +78,16 @@ export class GraphRunner<G extends RunnableGraph> {
    * Creates a runner and attaches the graph's saver to the graph.
    *
    * @throws {TurnsError} INVALID_GRAPH unless the graph was compiled with a TurnSaver; INVALID_OPTION, also if an option names a
-   *   node that the graph doesn't have
+   *   node that the graph doesn't have, or if a runner of this graph has other gates or labels
    */
   constructor(graph: G, options: GraphRunnerOptions = {}) {
     this.#options = checkedRunnerOptions(options);
     this.#pregel = pregelOf(graph);
     this.saver = saverOf(this.#pregel);
     refuseUnknownNodes(this.#pregel, Object.keys(this.#options.nodes));
-    this.graph = this.saver.attach(graph, attachOptionsOf(this.#options));
+    const settings = attachOptionsOf(this.#options);
+    refuseOtherSettings(this.#pregel, settings);
+    this.graph = this.saver.attach(graph, settings);
   }
 
   /** The saver's events, including this runner's `drift`. */

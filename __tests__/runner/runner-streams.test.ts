@@ -186,17 +186,6 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has ende
     expect(seen.calls).toBe(1);
   });
 
-  test("S8.3 S3.2 a stream that nobody reads or keeps: its run ends by itself, and the thread is free", async () => {
-    const at = begun();
-    const { runner, seen } = slow(at, false);
-    await opens["stream"]!(runner);
-    await within(5_000, () => seen.running === 1);
-    await expect(runner.resume({ threadId: "t" })).rejects.toMatchObject({ code: "THREAD_RUNNING" });
-    seen.finish();
-    await within(1_000, async () => !(await isRunning(runner)));
-    expect((await runner.graph.getState({ configurable: { thread_id: "t" } })).values).toEqual({ log: ["first", "second"] });
-  });
-
   test("S8.3 S3.2 a reader that is slower than the run gets every chunk, and the thread is free before the last one", async () => {
     const at = begun();
     const runner = line(at, ["a", "b", "c"]);
