@@ -118,6 +118,9 @@ export class GraphRunner<G extends RunnableGraph> {
    * Runs the graph like {@link invoke} and returns LangGraph's stream. Every stream mode works, and chunks have LangGraph's
    * types.
    *
+   * The run goes to its end whether or not you read it, and then its thread is free. To stop it, leave the stream: `break`,
+   * `cancel()`, `return()` or your `signal`. Once that has resolved, the thread is free, unless a node ignores the signal.
+   *
    * With `null` or an answer as input, it streams what {@link resume} would do. After a rollback, the stream continues with the
    * chunks of the new attempt; chunks of the failed attempt were already delivered. With `onUnfinished: "finish"` you get only
    * the chunks of the new input.
@@ -149,7 +152,7 @@ export class GraphRunner<G extends RunnableGraph> {
 
   /**
    * Runs the graph like {@link invoke} and returns LangChain's events (`version: "v2"`). As in LangGraph, the stream is returned
-   * at once. The run starts when you begin to read, so a refusal is thrown to the reader.
+   * at once. The run starts when you begin to read, so a refusal is thrown to the reader. Leave it as you leave a {@link stream}.
    *
    * @throws as {@link invoke}, when the stream is read
    */
@@ -282,14 +285,14 @@ export class GraphRunner<G extends RunnableGraph> {
 
   /** @returns a function that frees the thread, once LangGraph has ended its run, and finishes its CHECKPOINT.md */
   async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
-    const { reserve, leftRunsEnded, keepOpen } = internalsOf(this.saver);
-    const free = await reserve(threadId);
+    const internals = internalsOf(this.saver);
+    const free = await internals.reserve(threadId);
     const release = async (): Promise<void> => {
-      await leftRunsEnded(threadId);
+      await internals.leftRunsEnded(threadId);
       await free();
     };
     if (this.#options.checkpointFile === undefined) return release;
-    const written = keepOpen();
+    const written = internals.keepOpen();
     try {
       const path = this.#fileOf(threadId);
       const { CheckpointFile } = await import("./report/checkpoint-file");

@@ -178,13 +178,13 @@ function toTheEnd(
         throw error;
       }
     },
-    async return(value) {
+    async return(value: unknown) {
       isOver();
       if (!isBegun) return chunks.return(value);
       await readOn();
       return { done: true, value };
     },
-    throw: async (error) => chunks.throw(error),
+    throw: async (error: unknown) => chunks.throw(error),
     [Symbol.asyncIterator]: () => read,
     [Symbol.asyncDispose]: async () => void (await read.return(undefined)),
   };

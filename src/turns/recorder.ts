@@ -329,7 +329,7 @@ class Lineage {
   }
 
   /**
-   * Removes a run. With the outermost run, everything in it is removed: a broken-off stream never reports its end.
+   * Removes a run. With the outermost run, everything in it is removed: an aborted branch never reports its end.
    *
    * @returns the removed graphs, the outermost last
    */
