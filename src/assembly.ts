@@ -147,7 +147,7 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
-    leftRunsEnded: async (threadId) => recorder.left.endOf(threadId),
+    leftRunsStopped: async (threadId) => recorder.left.endOf(threadId),
     keepOpen: () => draining.keepOpen(),
     holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
     rewindToCheckpoint: async (request, undos) =>

@@ -283,12 +283,12 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  /** @returns a function that frees the thread, once LangGraph has ended its run, and finishes its CHECKPOINT.md */
+  /** @returns a function that frees the thread, once LangGraph has stopped its run, and finishes its CHECKPOINT.md */
   async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
     const internals = internalsOf(this.saver);
     const free = await internals.reserve(threadId);
     const release = async (): Promise<void> => {
-      await internals.leftRunsEnded(threadId);
+      await internals.leftRunsStopped(threadId);
       await free();
     };
     if (this.#options.checkpointFile === undefined) return release;

@@ -491,7 +491,7 @@ describe("S8.6 a drain during a rewind", () => {
     return { at, file, runner };
   }
 
-  test.each(["undo", "probe"] as const)("S8.6 S3.5 waits for the %s at work, and for the CHECKPOINT.md", async (kind) => {
+  test.each(["undo", "probe"] as const)("S8.6 S3.5 waits for the %s of a rewind, and for the CHECKPOINT.md", async (kind) => {
     const gate = new Gate();
     const { at, file, runner } = await sent(kind === "probe", { [kind]: gate });
     const rewind = runner.rewind({ threadId: "t", toTask: "zero" });
@@ -512,7 +512,7 @@ describe("S8.6 a drain during a rewind", () => {
     expect(shown).toEqual(await new CheckpointFile(file).read());
   });
 
-  test.each(["undo", "probe"] as const)("S8.6 S3.5 whose time is up names the thread whose %s is at work", async (kind) => {
+  test.each(["undo", "probe"] as const)("S8.6 S3.5 whose time is up names the thread whose %s is running", async (kind) => {
     const gate = new Gate();
     const { at, runner } = await sent(kind === "probe", { [kind]: gate });
     const rewind = failure(runner.rewind({ threadId: "t", toTask: "zero" }));

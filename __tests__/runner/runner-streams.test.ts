@@ -75,7 +75,7 @@ const ways = Object.keys(opens).flatMap((kind) => Object.keys(leaves).map((how) 
 
 const isRunning = async (runner: Slow["runner"]): Promise<boolean> => runner.saver.turns.isRunning("t");
 
-describe("S8.3 S3.2 a stream that is left frees its thread when its run has ended", () => {
+describe("S8.3 S3.2 a stream that is left frees its thread when its run has stopped", () => {
   test.each(ways)("S8.3 S3.2 %s, left before its first read by %s", async (kind, how) => {
     const at = begun();
     const { runner, seen } = slow(at, true);
@@ -120,7 +120,7 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has ende
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
   });
 
-  test.each(Object.keys(opens))("S8.3 S3.2 %s, left by break: the thread is free when the loop has ended", async (kind) => {
+  test.each(Object.keys(opens))("S8.3 S3.2 %s, left by break: the thread is free after the loop", async (kind) => {
     const at = begun();
     const { runner, seen } = slow(at, true);
     for await (const _ of await opens[kind]!(runner)) {
@@ -169,7 +169,7 @@ describe("S8.3 S3.2 a stream that is left frees its thread when its run has ende
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["first", "second"] });
   });
 
-  test("S3.2 an attached graph's own run that was aborted frees its thread as soon as LangGraph has ended it", async () => {
+  test("S3.2 an attached graph's own run that was aborted frees its thread at once", async () => {
     const at = begun();
     const { runner, seen } = slow(at, true);
     const controller = new AbortController();

@@ -151,7 +151,7 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
  * Reads a run to its end if its reader leaves before, because the run was aborted or the stream was closed. LangGraph reports the
  * end of a run only to somebody who reads that far, and until it is reported the run keeps its thread.
  *
- * @param left is called when the reader leaves, and what it returns when the run has ended
+ * @param left is called when the reader leaves, and what it returns when the run has stopped
  */
 function toTheEnd(
   chunks: AsyncGenerator<unknown>,

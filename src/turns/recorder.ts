@@ -54,7 +54,7 @@ export class TurnRecorder {
   [JOURNAL]: { swallowed(attempt: Attempt): Error | undefined } | undefined;
 
   readonly bodies: OpenWork;
-  /** Runs whose reader has left, until LangGraph has ended them. */
+  /** Runs whose reader has left, until LangGraph has stopped them. */
   readonly left = new OpenWork();
   readonly #log: TurnLog;
   readonly #attempts = new Map<string, Attempt>();
