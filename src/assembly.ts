@@ -102,6 +102,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     now: () => clock().toISOString(),
     isAlive: (run) => isAlive(run),
     hold: (threadId, within) => runs.hold(threadId, within),
+    keepOpen: (threadId) => draining.keepOpen(threadId),
   };
   const pruning: PruneParts = { store, now, isAlive: (run) => isAlive(run) };
   return {
@@ -147,6 +148,7 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
+    leftRunsStopped: async (threadId) => recorder.left.endOf(threadId),
     keepOpen: () => draining.keepOpen(),
     holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
     rewindToCheckpoint: async (request, undos) =>

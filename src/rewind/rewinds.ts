@@ -39,6 +39,8 @@ export interface Rewind {
 export interface RewindParts extends Parts {
   /** Returns the space of deleted rows, in the background. */
   space: { later(): void };
+  /** Keeps the database open during a drain until the returned function is called. */
+  keepOpen: (threadId: string | undefined) => () => void;
 }
 
 const rewindToTakeBack = () => z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
@@ -119,11 +121,12 @@ export class Rewinds {
 
 /** Runs a rewind within a span and reports it. @internal */
 export async function rewound<R extends RewindReport | undefined>(
-  { events, space }: RewindParts,
-  request: object,
+  { events, space, keepOpen }: RewindParts,
+  request: { threadId?: string },
   work: () => Promise<R>,
 ): Promise<R> {
-  const report = await storeSpan("rewind", "langgraph_checkpoints", () => rewindAttributes(request), work);
+  const finished = keepOpen((request as { threadId?: string } | undefined)?.threadId);
+  const report = await storeSpan("rewind", "langgraph_checkpoints", () => rewindAttributes(request), work).finally(finished);
   if (report?.rewindId !== undefined) events.emit("rewind", report);
   if (report?.rewindId !== undefined && !report.archived) space.later();
   return report;

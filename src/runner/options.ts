@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { nearestName } from "../unknown-option";
 import { z } from "zod";
 import { TurnsError } from "../errors";
@@ -122,12 +123,37 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
     if (version !== undefined) versions[name] = version;
     if (validate !== undefined) (gated as Record<string, unknown>)[name] = { ...gate, validate };
   }
-  // Options that aren't given leave the settings of another runner of the same graph alone.
+  // Options that aren't given leave the settings that the graph has alone.
   return {
     versions: Object.keys(versions).length === 0 ? undefined : versions,
     stateVersion,
     gates: Object.keys(gated).length === 0 && gates === undefined ? undefined : { nodes: gated, defaults: gates },
   };
+}
+
+/** What these settings are called in an error. */
+const SETTINGS = { versions: "version labels of nodes", stateVersion: "stateVersion", gates: "gates" } as const;
+/** The settings of the first runner of each graph. */
+const settingsOf = new WeakMap<object, AttachOptions>();
+
+/**
+ * Gates and labels belong to the graph, so a later runner mustn't change them under an earlier one.
+ *
+ * @throws {TurnsError} INVALID_OPTION if a runner of this graph has other gates or labels
+ */
+export function refuseOtherSettings(graph: object, settings: AttachOptions): void {
+  const first = settingsOf.get(graph);
+  if (first === undefined) return void settingsOf.set(graph, settings);
+  for (const name of Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]) {
+    if (settings[name] === undefined || isDeepStrictEqual(settings[name], first[name])) continue;
+    throw new TurnsError("INVALID_OPTION", {
+      problem: `This graph has a GraphRunner with other ${SETTINGS[name]}, and all runners of a graph share them.`,
+      remedy:
+        "Use that runner, give both the same, or compile the graph once more for this one: builder.compile({ checkpointer: saver }). " +
+        "Functions are the same only if they are one object.",
+      data: { option: name },
+    });
+  }
 }
 
 const NAMES_MAX = 30;
