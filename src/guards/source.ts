@@ -207,7 +207,7 @@ function library(): Library {
 const LITERAL = /\breturn\s*["'`](\w+)["'`]/;
 
 /**
- * A class's name, whatever a minifier made of it: LangChain's classes are known by identity, or say their name in `lc_name`, which
+ * A class's name, no matter what a minifier made of it: LangChain's classes are known by identity, or say their name in `lc_name`, which
  * is read and not called. LangGraph's ToolNode is known by its method.
  */
 function stableName(constructor: unknown): string {
