@@ -43,7 +43,7 @@ function measured(contenderId: string, messages: number): Promise<Used> {
     child.on("error", reject);
     child.on("exit", (code) => {
       if (code === 0 && used !== undefined) resolve(used);
-      else reject(new Error(`the process of ${contenderId} ended with ${code}`));
+      else reject(new Error(`the process of ${contenderId} exited with ${code}`));
     });
   });
 }

@@ -51,7 +51,7 @@ function filesRun(): Promise<FilesRun> {
     child.on("error", reject);
     child.on("exit", (code) => {
       if (code === 0 && found !== undefined) resolve(found);
-      else reject(new Error(`the process that weighs ended with ${code}`));
+      else reject(new Error(`the process that weighs exited with ${code}`));
     });
   });
 }

@@ -74,7 +74,7 @@ function child(task: Task): Promise<Report> {
     running.on("error", reject);
     running.on("close", (code) => {
       if (code === 0) resolve(JSON.parse(out) as Report);
-      else reject(new Error(`${task.name} ended with ${code}: ${err.slice(0, 2_000)}`));
+      else reject(new Error(`${task.name} exited with ${code}: ${err.slice(0, 2_000)}`));
     });
   });
 }

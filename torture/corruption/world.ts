@@ -64,7 +64,7 @@ export function graphOn(saver: TurnSaver, ledger: Ledger): any {
 }
 
 export const at = (threadId: string, more: object = {}): any => ({ configurable: { thread_id: threadId, ...more } });
-export const answer = new Command({ resume: "go on" });
+export const answer = new Command({ resume: "continue" });
 
 /** A folder of copies, so that one call removes them. */
 export class Folder {

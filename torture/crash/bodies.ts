@@ -105,7 +105,7 @@ function effectWork({ ledger, point }: World, e: string, plan: EffectPlan): Prom
       throw new TryAgain(`${e} throws on its first try`);
     }
     ledger.add({ t: "deed", e, key, value });
-    point(`deed ${name}`);
+    point(`done ${name}`);
     return value;
   };
   const probe = (key: string): string | undefined => {

@@ -117,7 +117,7 @@ function graphs(place: Place, layersMax: number, nodesMax: number): fc.Arbitrary
 const kept: Place = { asks: true, inputs: false, stable: true, keeping: true, askingCalls: true, depth: 2, calls: true };
 /**
  * With "exit" a lost run starts from scratch, and only inputs tell its side effects apart (docs/effects.md). A node that calls graphs which ask never
- * ends there, with whichever checkpointer: LangGraph forgets the answer to the first when the second asks.
+ * ends there, with any checkpointer: LangGraph forgets the answer to the first when the second asks.
  */
 const lost: Place = { ...kept, inputs: true, stable: false, askingCalls: false };
 

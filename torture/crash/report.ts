@@ -7,7 +7,7 @@ export function inWords(tally: Tally): string {
   const { plans, tooLong, trials, kills, compound, bodies, effects, probed, repeatedByKey, settled, broken, failures } = tally;
   const counts = Object.entries(PROMISES).map(([promise, words]) => `${broken[promise as Promised]} ${words}`);
   return [
-    `${kills} kills in ${trials} trials of ${plans} programs (${tooLong} more were too long); in ${compound} trials a resuming process was killed too.`,
+    `${kills} kills in ${trials} trials of ${plans} programs (and ${tooLong} that were too long); in ${compound} trials a resuming process was killed too.`,
     `${bodies} node bodies started, ${effects} effects were done. In doubt: ${probed} were settled by a probe, ${repeatedByKey} were repeated with their key as declared, ${settled} were settled by hand.`,
     `Killed at: ${listed(tally.killedAt)}.`,
     `Kills in programs with: ${listed(tally.features)}.`,

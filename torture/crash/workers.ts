@@ -60,7 +60,7 @@ export class Worker {
         if (this.#process === process) this.#process = undefined;
         if (isHung) end({ error: `it did not end within ${SECONDS_MAX} s` });
         else if (signal === "SIGKILL" && kill !== undefined) end("killed");
-        else end({ error: `the process ended with ${code ?? signal}: ${this.#stderr}` });
+        else end({ error: `the process exited with ${code ?? signal}: ${this.#stderr}` });
       });
       process.send({ ...work, killAt: typeof kill === "number" ? kill : undefined } satisfies Job);
     });

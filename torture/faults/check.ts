@@ -12,7 +12,7 @@ export async function faultsAfter(order: Order, told: Told): Promise<string[]> {
   const asWanted = order.tries === 0 && told.died?.startsWith("SIGKILL") === true;
   if (told.died !== undefined && !asWanted) wrong.push(`the process died: ${told.died}`);
   if (told.died === undefined && !told.lines.some(({ kind }) => kind === "end"))
-    wrong.push("the process ended before its work did");
+    wrong.push("the process exited before its work was done");
   const acked = told.lines.filter((line): line is Extract<Line, { kind: "ack" }> => line.kind === "ack");
   try {
     wrong.push(...(await (order.workload === "turns" ? turnFaults(order, acked) : saverFaults(order, acked))));

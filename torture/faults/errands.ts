@@ -97,7 +97,7 @@ export async function runTask(
   const attempt = async (): Promise<unknown> => {
     failedSaves = 0;
     const state = await runner.resume({ threadId, taskId, input: { log: ["in"] } });
-    if (failedSaves > 0) scribe.wrong(`${taskId}: a checkpoint was not saved, and the run ended as if it had been`);
+    if (failedSaves > 0) scribe.wrong(`${taskId}: a checkpoint was not saved, and the run finished as if it had been`);
     return state;
   };
   for (let tries = 0, doubts = 0; tries < scribe.tries; tries += 1) {

@@ -69,7 +69,7 @@ function ended(child: ChildProcess): Promise<{ inputs: number; end: End }> {
     child.on("close", (code, signal) => {
       clearTimeout(timer);
       const line = /^.*(FATAL|Error).*$/m.exec(stderr)?.[0] ?? "";
-      resolve({ inputs, end: end ?? `the process ended with ${code ?? signal}: ${line}` });
+      resolve({ inputs, end: end ?? `the process exited with ${code ?? signal}: ${line}` });
     });
   });
 }

@@ -71,7 +71,7 @@ function traced(log: string, command: readonly string[]): Promise<void> {
     child.on("close", (code, signal) => {
       // strace exits with its child's signal.
       if (signal === "SIGKILL") resolve();
-      else reject(new Error(`the writer ended with ${code ?? signal}: ${err.slice(-4_000)}`));
+      else reject(new Error(`the writer exited with ${code ?? signal}: ${err.slice(-4_000)}`));
     });
   });
 }

@@ -20,7 +20,7 @@ for (const threadId of RUN_ON) {
   const { resumable } = await runner.status(threadId);
   if (resumable) await runner.resume({ threadId });
   await runner.invoke({ jobs: [`${threadId}again`] }, { threadId, taskId: `${threadId}again` });
-  await tellStanding(saver, threadId, "going on");
+  await tellStanding(saver, threadId, "continuing");
 }
 await announced(saver, "a", "prune", false, () => saver.prune({ threadId: "a", keepLast: 2, batchSize: 2 }));
 tell({ k: "end" });
