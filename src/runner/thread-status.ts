@@ -200,15 +200,15 @@ function counted(names: readonly string[]): string[] {
 
 /** The first parts, as many as a line has room for; at least one. */
 function list(parts: readonly string[], max = LIST_MAX): string {
-  let shown = "";
+  let text = "";
   let count = 0;
   for (const part of parts.slice(0, NAMED_MAX)) {
-    const longer = count === 0 ? cut(part, max) : `${shown}, ${part}`;
+    const longer = count === 0 ? cut(part, max) : `${text}, ${part}`;
     if (longer.length > max) break;
-    shown = longer;
+    text = longer;
     count += 1;
   }
-  return count === parts.length ? shown : `${shown} and ${parts.length - count} more`;
+  return count === parts.length ? text : `${text} and ${parts.length - count} more`;
 }
 
 const shown = (value: unknown): string =>
