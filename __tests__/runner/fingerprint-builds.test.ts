@@ -109,7 +109,7 @@ describe("S8.5 a bundle that has LangGraph and LangChain in it", () => {
     });
   });
 
-  test("S8.5 a user's class inside a library class counts, no matter what its lc_name says", () => {
+  test("S8.5 a user's subclass of a library class counts, even if its lc_name returns that class's name", () => {
     class Own extends RunnableLambda<object, object> {
       static override lc_name() {
         return "RunnableLambda";

@@ -126,7 +126,7 @@ class Walk {
     const own = classes.slice(0, Math.max(0, ofLibrary));
     const isTool = field(target, "description") !== undefined || field(target, "schema") !== undefined;
     return {
-      // The name of a user's class is its own affair, as that of a variable is: what the class does is its source.
+      // The name of a user's class doesn't count, like the name of a variable. What the class does is in its source.
       kind: classes[ofLibrary]?.name ?? classes[0]?.name,
       ...(own.length === 0 ? {} : { classes: own.map(({ constructor }) => this.of(constructor)) }),
       ...this.#parts(target, isTool ? ["name", ...PARTS] : PARTS),
@@ -207,8 +207,8 @@ function library(): Library {
 const LITERAL = /\breturn\s*["'`](\w+)["'`]/;
 
 /**
- * A class's name, no matter what a minifier made of it: LangChain's classes are known by identity, or say their name in `lc_name`, which
- * is read and not called. LangGraph's ToolNode is known by its method.
+ * A class's name that no minifier changes. LangChain's classes are known by identity, or say their name in `lc_name`, which is
+ * read and not called. LangGraph's ToolNode is known by its method.
  */
 function stableName(constructor: unknown): string {
   const { names } = library();
@@ -216,7 +216,7 @@ function stableName(constructor: unknown): string {
   if (known !== undefined) return known;
   const lcName = field(constructor, "lc_name");
   const literal = typeof lcName === "function" ? LITERAL.exec(Function.prototype.toString.call(lcName))?.[1] : undefined;
-  // A user's subclass may say the name of the class above it.
+  // A user's subclass may return the name of the class that it extends.
   if (literal !== undefined && stableName(above(constructor)) !== literal) return literal;
   const isToolNode =
     names.get(above(constructor)) === "RunnableCallable" && field(field(constructor, "prototype"), "runTool") !== undefined;

@@ -52,6 +52,7 @@ export interface GraphRunnerOptions {
    * - `"refuse"`: GRAPH_CHANGED.
    * - `"continue"`: warns and builds on what the completed nodes did.
    * - `{ accept: ["fetch"] }`: accepts what these completed nodes did, by name or path; any other change follows the default.
+   *   A name that no node has is refused with INVALID_OPTION.
    */
   drift?: "restart" | "refuse" | "continue" | { accept: readonly string[] };
   /**
