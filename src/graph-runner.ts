@@ -20,10 +20,10 @@ import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, t
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
   attachOptionsOf,
+  attachShared,
   type CheckedRunnerOptions,
   checkedRunnerOptions,
   type GraphRunnerOptions,
-  refuseOtherSettings,
   refuseUnknownNodes,
 } from "./runner/options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
@@ -86,9 +86,7 @@ export class GraphRunner<G extends RunnableGraph> {
     this.#pregel = pregelOf(graph);
     this.saver = saverOf(this.#pregel);
     refuseUnknownNodes(this.#pregel, Object.keys(this.#options.nodes));
-    const settings = attachOptionsOf(this.#options);
-    refuseOtherSettings(this.#pregel, settings);
-    this.graph = this.saver.attach(graph, settings);
+    this.graph = attachShared(this.#pregel, attachOptionsOf(this.#options), (settings) => this.saver.attach(graph, settings));
   }
 
   /** The saver's events, including this runner's `drift`. */

@@ -101,6 +101,8 @@ describe("S8.3 S3.4 two runners on one graph", () => {
   test("S8.3 with the same gates and labels, or none, it shares them; everything else is its own", async () => {
     const { saver } = setup();
     const graph = fragileGraph(saver, { now: false });
+    // A runner that was refused settles nothing.
+    expect(() => new GraphRunner(graph, { gates: { minConfidence: 5 }, stateVersion: "0" })).toThrow(/minConfidence/);
     let gated = 0;
     const shared = {
       nodes: { a: { version: "1", validate: () => ((gated += 1), { confidence: 1 }) } },

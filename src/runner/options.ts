@@ -138,13 +138,19 @@ const SETTINGS = { versions: "version labels of nodes", stateVersion: "stateVers
 const settingsOf = new WeakMap<object, AttachOptions>();
 
 /**
- * Gates and labels belong to the graph, so a later runner mustn't change them under an earlier one.
+ * Attaches a graph for a runner. Gates and labels belong to the graph, so a later runner mustn't change them under an earlier one.
  *
- * @throws {TurnsError} INVALID_OPTION if a runner of this graph has other gates or labels
+ * @throws {TurnsError} INVALID_OPTION if a runner of this graph has other gates or labels; and what attaching throws
  */
-export function refuseOtherSettings(graph: object, settings: AttachOptions): void {
+export function attachShared<G>(graph: object, settings: AttachOptions, attach: (settings: AttachOptions) => G): G {
   const first = settingsOf.get(graph);
-  if (first === undefined) return void settingsOf.set(graph, settings);
+  if (first !== undefined) refuseOthers(settings, first);
+  const attached = attach(settings);
+  if (first === undefined) settingsOf.set(graph, settings);
+  return attached;
+}
+
+function refuseOthers(settings: AttachOptions, first: AttachOptions): void {
   for (const name of Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]) {
     if (settings[name] === undefined || isDeepStrictEqual(settings[name], first[name])) continue;
     throw new TurnsError("INVALID_OPTION", {
