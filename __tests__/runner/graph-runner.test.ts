@@ -83,7 +83,7 @@ describe("S8.3 S3.4 two runners on one graph", () => {
     const builder = new StateGraph(State).addNode("a", () => ({ log: ["a"] })).addEdge(START, "a");
     const graph = builder.compile({ checkpointer: saver });
     const runner = new GraphRunner(graph, first);
-    const document = internalsOf(saver).documentOf(graph);
+    const document = await internalsOf(saver).documentOf(graph);
     expect(() => new GraphRunner(graph, second)).toThrow(
       expect.objectContaining({
         code: "INVALID_OPTION",
@@ -91,7 +91,7 @@ describe("S8.3 S3.4 two runners on one graph", () => {
         message: expect.stringMatching(/^This graph has a GraphRunner with other .*compile the graph once more/) as string,
       }),
     );
-    expect(internalsOf(saver).documentOf(graph)).toEqual(document);
+    expect(await internalsOf(saver).documentOf(graph)).toEqual(document);
     expect(await runner.invoke({ log: [] }, { threadId: "t" })).toEqual({ log: ["a"] });
     const other = new GraphRunner(builder.compile({ checkpointer: saver }), second);
     expect(await other.invoke({ log: [] }, { threadId: "u" })).toEqual({ log: ["a"] });

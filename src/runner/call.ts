@@ -85,7 +85,21 @@ export function checkedCall(options: unknown, doing: string): RunCall {
 
 /** The same call, whose runs a further signal can stop. */
 export function stoppedBy(signal: AbortSignal, { config, ...call }: RunCall): RunCall {
-  return { ...call, config: { ...config, signal: config.signal ? AbortSignal.any([config.signal, signal]) : signal } };
+  return { ...call, config: { ...config, signal: config.signal ? either(config.signal, signal) : signal } };
+}
+
+/** Aborts with the first of both. Before Node 20.3, which has `AbortSignal.any`, the user's signal keeps a listener. */
+function either(...signals: readonly AbortSignal[]): AbortSignal {
+  if ("any" in AbortSignal) return AbortSignal.any([...signals]);
+  const controller = new AbortController();
+  for (const signal of signals) {
+    const abort = (): void => {
+      controller.abort(signal.reason);
+    };
+    if (signal.aborted) abort();
+    else signal.addEventListener("abort", abort, { once: true });
+  }
+  return controller.signal;
 }
 
 /** The id that a call gives in either form. */
