@@ -116,7 +116,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
   const read =
     <A extends unknown[], T>(work: Work<A, T>) =>
     (...args: A) =>
-      queue.read(() => work(session, ...args));
+      queue.read((on) => work(on, ...args));
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
   const lease = { ...operation(checkLease), isLight: true };
   return {
@@ -192,7 +192,7 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     beginRun: mark(beginRun, "run-mark"),
     beatRun: mark(beatRun),
     checkLease: (held, when = "now") =>
-      when === "boundary" ? queue.later(lease, held) : queue.read(() => checkLease(session, held)),
+      when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
     endRun: mark(endRun),
     listRuns: read(listRuns),
     countBehind: read(countBehind),
@@ -200,8 +200,8 @@ function storeOn(db: SqliteDatabase, session: SqliteSession, commits: Commits, o
     rewind: write(rewind, "rewind"),
     beginRewind: write(beginRewind, "rewind-intent"),
     abandonRewind: write(abandonRewind),
-    unfinishedRewind: read(function* (_, threadId: string) {
-      const found = yield* unfinishedRewind(session, threadId);
+    unfinishedRewind: read(function* (on, threadId: string) {
+      const found = yield* unfinishedRewind(on, threadId);
       return found && publicRewind(found);
     }),
     listRewinds: read(rewindsOf),

@@ -110,7 +110,7 @@ function* removeRow(session: Session, { table, where, threadId }: IntegrityProbl
   const named: Where = { ...where, ...(described === TOMBSTONES ? { thread_id: threadId ?? "" } : {}) };
   if (described === undefined || keys.some((key) => named[key] === undefined)) return false;
   const text = `DELETE FROM ${described.name} WHERE ${keys.map((key) => `${key} IS ?`).join(" AND ")}`;
-  return (yield* session.run(text, ...keys.map((key) => named[key] ?? null))) > 0;
+  return (yield* session.changes(text, ...keys.map((key) => named[key] ?? null))) > 0;
 }
 
 /** Keeps the checkpoint, but nothing can go back behind it. */
@@ -145,7 +145,7 @@ function* ownedAgain(session: Session, { where, threadId = "" }: IntegrityProble
 
 /** Removes the archive: it is only useful as a whole. */
 function* withoutArchive(session: Session, problem: IntegrityProblem, rewindId: string, cuts: Cuts): Program<boolean> {
-  const isRemoved = (yield* session.run(DELETE_ARCHIVE, rewindId)) > 0;
+  const isRemoved = (yield* session.changes(DELETE_ARCHIVE, rewindId)) > 0;
   const isThere = (yield* session.get(IS_ARCHIVED, rewindId)) !== undefined;
   if (isThere && !(yield* succeeds(changeRewind(session, rewindId, { archived: false, entries: 0 })))) return isRemoved;
   if (!isRemoved && !isThere) return false;
