@@ -26,6 +26,7 @@ export type TurnsErrorCode =
   | "NOT_A_DATABASE"
   | "SCHEMA_TOO_NEW"
   | "SCHEMA_CONFLICT"
+  | "SCHEMA_OUTDATED"
   | "THREAD_EXISTS"
   | "THREAD_FULL"
   | "THREAD_NOT_FOUND"

@@ -1,5 +1,5 @@
 import { ConnectionLost, sqlState } from "./failures";
-import { PARSE } from "./values";
+import { PARSE, UnknownType } from "./values";
 
 /*
  * What this package needs of `pg`, as structural types. A `pg.Pool` satisfies them, so users need no types of `pg` to compile
@@ -94,7 +94,7 @@ export class Connection {
   }
 
   get #open(): OpenClient {
-    return this.#client as unknown as OpenClient;
+    return this.#client;
   }
 
   /** An idle client's error would end the process if nobody listened. */
@@ -106,7 +106,10 @@ export class Connection {
   async send(queries: readonly Query[]): Promise<Answer[]> {
     onRoundTrip?.(queries.length);
     const { connection } = this.#open;
-    const timer = later(() => connection?.stream?.destroy?.(new Error("the server didn't answer in time")), this.#answerTimeoutMs);
+    const timer = later(
+      () => connection?.stream?.destroy?.(new Error("the server didn't answer in time")),
+      this.#answerTimeoutMs,
+    );
     connection?.stream?.cork?.();
     const answers = queries.map((query) => this.#answered(query));
     connection?.stream?.uncork?.();
@@ -121,7 +124,7 @@ export class Connection {
     return new Promise((resolve) => {
       this.#open.query({ text, values, rowMode: "array", binary: true, queryMode: "extended", types: PARSE }, (error, result) => {
         if (error) {
-          const isLost = sqlState(error) === "";
+          const isLost = sqlState(error) === "" && !(error instanceof UnknownType);
           if (isLost) this.#lost ??= error;
           return resolve({ error: isLost ? new ConnectionLost(error) : error });
         }

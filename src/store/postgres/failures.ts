@@ -95,7 +95,6 @@ export function translated(error: unknown, database: string): unknown {
   });
 }
 
-/** For a commit in doubt that couldn't be read back either. */
 export function closedError(database: string): TurnsError {
   return new TurnsError("STORE_CLOSED", {
     problem: `The saver of database ${database} is closed.`,

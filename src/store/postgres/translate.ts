@@ -25,6 +25,8 @@ interface Translated {
   order: readonly number[];
   /** By value: it goes into a column that holds text or bytes. */
   isTagged: readonly boolean[];
+  /** By value: it's a list of texts as JSON, which are compared with texts of the database. */
+  isList: readonly boolean[];
   /** By value: its kind, as far as it is known. Undefined if it needs none: the columns of an INSERT say it. */
   kinds: (Kind | undefined)[] | undefined;
 }
@@ -50,8 +52,12 @@ export class Translator {
       known = this.#translated(text, values, known?.kinds);
       this.#known.set(text, known);
     }
-    const { order, isTagged } = known;
-    return { text: known.text, values: order.map((index) => bound(values[index] as Bound, isTagged[index] === true)) };
+    const { order, isTagged, isList } = known;
+    const bind = (index: number): string | Buffer | null => {
+      const value = values[index] as Bound;
+      return isList[index] === true ? toTexts(value as string) : bound(value, isTagged[index] === true);
+    };
+    return { text: known.text, values: order.map(bind) };
   }
 
   #translated(text: string, values: readonly Bound[], before?: readonly (Kind | undefined)[]): Translated {
@@ -62,8 +68,9 @@ export class Translator {
       : values.map((value, at) => (value === null ? before?.[at] : isTagged[at] === true ? "bytes" : kindOf(value)));
     const order: number[] = [];
     const numbered = new Map<number, number>();
+    const isList: boolean[] = [];
     let next = 0;
-    const translated = text.replace(PARTS, (part, number: string | undefined) => {
+    const translated = text.replace(PARTS, (part, number: string | undefined, at: number) => {
       if (part.startsWith("'")) return part;
       if (!part.startsWith("?")) return OWN_NAMES.has(part) ? `${this.#schema}.${part}` : part;
       const index = number === undefined || number === "" ? next++ : Number(number) - 1;
@@ -74,9 +81,10 @@ export class Translator {
         numbered.set(index, position);
       }
       const kind = kinds?.[index];
+      isList[index] ||= text.startsWith("::json", at + part.length);
       return `$${position}${kind === undefined ? "" : CASTS[kind]}`;
     });
-    return { text: translated, order, isTagged, kinds };
+    return { text: translated, order, isTagged, isList, kinds };
   }
 }
 
@@ -129,4 +137,9 @@ function bound(value: Bound, isTagged: boolean): string | Buffer | null {
   if (typeof value === "number") return String(value);
   if (isTagged) return toTagged(value);
   return typeof value === "string" ? toText(value) : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+/** Escapes the texts of a JSON list like those that they are compared with. */
+function toTexts(json: string): string {
+  return json.includes("\\u") ? JSON.stringify((JSON.parse(json) as string[]).map(toText)) : json;
 }

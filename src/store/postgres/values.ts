@@ -10,9 +10,11 @@ import type { Bound } from "../program";
  * The byte order of strings stays the same, except for halves of surrogate pairs.
  */
 const ESCAPE = "\u0001";
+/* eslint-disable no-control-regex -- these characters are what it's about */
 const NEEDS_ESCAPE = /[\u0000\u0001]/;
 const ESCAPED = /[\u0000\u0001]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const UNESCAPED = /\u0001([\u0001\u0002]|\u0003(....))/g;
+/* eslint-enable no-control-regex */
 
 /** A string as PostgreSQL's text can hold it. */
 export function toText(value: string): string {
@@ -82,11 +84,18 @@ function integerOf(value: Buffer): number {
   return isNegative ? -sum : sum;
 }
 
+/** A column of a type that no statement should return. */
+export class UnknownType extends Error {
+  constructor(type: number) {
+    super(`a statement returns a column of type ${type}, which nobody reads`);
+  }
+}
+
 /** For the driver. */
 export const PARSE = {
   getTypeParser(type: number): Parse {
     const parse = PARSERS[type];
-    if (parse === undefined) throw new Error(`a statement returns a column of type ${type}, which nobody reads`);
+    if (parse === undefined) throw new UnknownType(type);
     return parse;
   },
 };
