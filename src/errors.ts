@@ -27,6 +27,7 @@ export type TurnsErrorCode =
   | "SCHEMA_TOO_NEW"
   | "SCHEMA_CONFLICT"
   | "SCHEMA_OUTDATED"
+  | "UNSUPPORTED"
   | "THREAD_EXISTS"
   | "THREAD_FULL"
   | "THREAD_NOT_FOUND"

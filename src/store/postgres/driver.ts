@@ -41,7 +41,7 @@ interface PgResult {
 /** A statement as it goes to the server. */
 export interface Query {
   text: string;
-  values?: readonly (string | Buffer | null)[];
+  values?: readonly (string | null)[];
 }
 
 /** What the server said about a statement. */
@@ -122,7 +122,7 @@ export class Connection {
 
   #answered({ text, values }: Query): Promise<Answer> {
     return new Promise((resolve) => {
-      this.#open.query({ text, values, rowMode: "array", binary: true, queryMode: "extended", types: PARSE }, (error, result) => {
+      this.#open.query({ text, values, rowMode: "array", queryMode: "extended", types: PARSE }, (error, result) => {
         if (error) {
           const isLost = sqlState(error) === "" && !(error instanceof UnknownType);
           if (isLost) this.#lost ??= error;

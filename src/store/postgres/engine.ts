@@ -2,6 +2,7 @@ import { uptime } from "../../system";
 import type { Dialect } from "../dialect";
 import { CommitInDoubt, type Engine, StaleFacts } from "../engine";
 import type { Program, Statement } from "../program";
+import type { Awaitable } from "../store";
 import { postgresDialect } from "./dialect";
 import { type Answer, Connection, type PgPool, type Query } from "./driver";
 import { closedError, ConnectionLost, isDoubtful, isPassing, sqlState, translated } from "./failures";
@@ -40,15 +41,17 @@ export class PostgresEngine implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
   readonly buffers = true;
-  readonly #pool: PgPool;
+  readonly #pool: () => Awaitable<PgPool>;
   readonly #schema: string;
   readonly #translator: Translator;
   readonly #busyTimeoutMs: number;
   readonly #writing: readonly Query[];
   readonly #underWay = new Set<Promise<unknown>>();
   #isOpen = true;
+  #prepare: (() => Promise<void>) | undefined;
+  #prepared: Promise<void> | undefined;
 
-  constructor(pool: PgPool, { name, schema, busyTimeoutMs }: PostgresEngineOptions) {
+  constructor(pool: () => Awaitable<PgPool>, { name, schema, busyTimeoutMs }: PostgresEngineOptions) {
     this.name = name;
     this.#pool = pool;
     this.#schema = quoted(schema);
@@ -60,6 +63,31 @@ export class PostgresEngine implements Engine {
 
   get open(): boolean {
     return this.#isOpen;
+  }
+
+  /**
+   * Lets nothing run before this has succeeded. It runs when the first transaction is handed in. If it fails, that transaction
+   * fails with its error, and the next one tries again.
+   */
+  prepareWith(prepare: () => Promise<void>): void {
+    this.#prepare = prepare;
+  }
+
+  /** {@link write} that doesn't wait for the preparation, because it's a part of it. */
+  async first<T>(program: () => Program<T>): Promise<T> {
+    return this.#retried(() => this.#attempt(program(), this.#writing));
+  }
+
+  /** Does something on a connection of its own, outside of any transaction; again, if the server can't be reached. */
+  async connected<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    return this.#retried(async () => {
+      const connection = await this.#connect();
+      try {
+        return await work(connection);
+      } finally {
+        connection.release();
+      }
+    });
   }
 
   /** Every transaction waits for the disk. A server may crash while its clients live on and rely on what it has answered. */
@@ -104,11 +132,11 @@ export class PostgresEngine implements Engine {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  readonly #connect = (): Promise<Connection> => Connection.from(this.#pool, this.#busyTimeoutMs + SILENCE_MS);
+  readonly #connect = async (): Promise<Connection> => Connection.from(await this.#pool(), this.#busyTimeoutMs + SILENCE_MS);
 
   async #inTransaction<T>(program: () => Program<T>, opening: readonly Query[]): Promise<T> {
     if (!this.#isOpen) throw closedError(this.name);
-    const done = this.#retried(program, opening);
+    const done = this.#whenPrepared(() => this.#retried(() => this.#attempt(program(), opening)));
     this.#underWay.add(done);
     try {
       return await done;
@@ -117,11 +145,27 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  async #retried<T>(program: () => Program<T>, opening: readonly Query[]): Promise<T> {
+  async #whenPrepared<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#prepare === undefined) return work();
+    const prepared = (this.#prepared ??= this.#prepare());
+    try {
+      await prepared;
+    } catch (error) {
+      if (this.#prepared === prepared) this.#prepared = undefined;
+      throw this.meaningOf(error);
+    }
+    return work();
+  }
+
+  #attempt<T>(program: Program<T>, opening: readonly Query[]): Promise<T> {
+    return new Transaction(this.#connect, this.#translator, opening).run(program);
+  }
+
+  async #retried<T>(attempt: () => Promise<T>): Promise<T> {
     const since = uptime();
     for (let pause = PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       try {
-        return await new Transaction(this.#connect, this.#translator, opening).run(program());
+        return await attempt();
       } catch (error) {
         if (error instanceof CommitInDoubt || error instanceof StaleFacts) throw error;
         if (!isPassing(error) || uptime() - since >= this.#busyTimeoutMs) throw this.meaningOf(error);

@@ -49,7 +49,16 @@ export async function migrate(
   place: Place,
   migrations: readonly Migration[] = postgresMigrations,
 ): Promise<void> {
-  if ((await currentVersion(connection, place)) === versionOf(migrations)) return;
+  for (let attempt = 1; (await currentVersion(connection, place, migrations)) < versionOf(migrations); attempt += 1) {
+    try {
+      await migrateOnce(connection, place, migrations);
+    } catch (error) {
+      if (attempt > 1 || !hasClashed(error)) throw error;
+    }
+  }
+}
+
+async function migrateOnce(connection: Connection, place: Place, migrations: readonly Migration[]): Promise<void> {
   await ask(connection, BEGIN);
   try {
     await ask(connection, { text: LOCK, values: [`langgraph-checkpoint-turns ${place.schema}`] });
@@ -158,7 +167,7 @@ async function ask(connection: Connection, query: Query): Promise<readonly unkno
 /** Somebody who doesn't take the lock has created the same at the same moment. The next attempt finds it. */
 const CLASHES = /^(23505|42P06|42P07|42710)$/;
 
-export function hasClashed(error: unknown): boolean {
+function hasClashed(error: unknown): boolean {
   return CLASHES.test(sqlState(error));
 }
 

@@ -4,12 +4,12 @@ export const postgresMigrations: readonly { version: number; name: string; sql: 
   {
     version: 1,
     name: "turns_and_checkpoints",
-    sql: `-- The saver runs this, with its schema in the place of :"schema"; \`migrationSql()\` prints it for people to run it by hand.
+    sql: `-- The saver runs this with the name of its schema. \`migrationSql()\` prints it, for people to run it by hand.
 --
 -- The same tables as on SQLite (migrations/sqlite), with the same columns in the same order, because one set of statements and checksums
 -- serves both. What differs:
---   text     is compared by its bytes (COLLATE "C"). PostgreSQL's text can't hold U+0000 or half a surrogate pair, so U+0001 escapes them.
---   bytea    is a column that holds text, or bytes where the database is encrypted. Its first byte says which: 0 for text, 1 for bytes.
+--   text     is compared by its bytes (COLLATE "C"). It can't hold U+0000 or half a surrogate pair, so both are written behind U+0001.
+--            Where the database is encrypted, a column may hold bytes: U+0001, U+0004, and their base64.
 --   bigint   is every number. Flags are 0 and 1.
 --   numbers  of threads come from a sequence, because a counter in a row would make all savers wait for each other.
 -- Every commit on a thread updates and so locks its row in langgraph_threads. That row is also the fence against a process that believes it
@@ -48,7 +48,7 @@ CREATE SEQUENCE :"schema".langgraph_thread_numbers MAXVALUE 134217726;
 -- Facts about the database as a whole: the keys it is encrypted with.
 CREATE TABLE :"schema".langgraph_settings (
   name  text COLLATE "C" PRIMARY KEY,
-  value bytea NOT NULL
+  value text COLLATE "C" NOT NULL
 );
 
 -- \`thread\` is never used again. \`seq\` is the last number that was taken on the thread; every commit on it takes one, so that whoever
@@ -116,7 +116,7 @@ CREATE TABLE :"schema".langgraph_snapshots (
   delta                text COLLATE "C",
   body                 text COLLATE "C" NOT NULL,
   channels             text COLLATE "C" NOT NULL,
-  metadata             bytea NOT NULL,
+  metadata             text COLLATE "C" NOT NULL,
   checksum             text COLLATE "C" NOT NULL
 );
 CREATE INDEX langgraph_snapshots_by_thread ON :"schema".langgraph_snapshots (thread, checkpoint_ns, checkpoint_id);
@@ -127,7 +127,7 @@ CREATE TABLE :"schema".langgraph_chunks (
   seq     bigint PRIMARY KEY,
   thread  bigint NOT NULL,
   address text COLLATE "C" NOT NULL,
-  body    bytea NOT NULL
+  body    text COLLATE "C" NOT NULL
 );
 CREATE UNIQUE INDEX langgraph_chunks_by_address ON :"schema".langgraph_chunks (thread, address);
 
@@ -158,7 +158,7 @@ CREATE TABLE :"schema".langgraph_writes (
   task_path     text COLLATE "C" NOT NULL DEFAULT '',
   idx           bigint NOT NULL,
   superseded_by bigint,
-  entries       bytea NOT NULL,
+  entries       text COLLATE "C" NOT NULL,
   checksum      text COLLATE "C" NOT NULL
 );
 CREATE INDEX langgraph_writes_by_checkpoint ON :"schema".langgraph_writes (thread, checkpoint_ns, checkpoint_id);
@@ -258,7 +258,7 @@ CREATE TABLE :"schema".langgraph_effects (
   undo_status  text COLLATE "C" CHECK (undo_status IN ('begun', 'done', 'failed')),
   undone_at    text COLLATE "C",
   inherited    bigint NOT NULL DEFAULT 0 CHECK (inherited IN (0, 1)),
-  content      bytea NOT NULL,
+  content      text COLLATE "C" NOT NULL,
   checksum     text COLLATE "C" NOT NULL
 );
 CREATE UNIQUE INDEX langgraph_effects_by_id ON :"schema".langgraph_effects (id);

@@ -1,41 +1,32 @@
 import type { Bound } from "../program";
 import { ALL_TABLES } from "../tables";
-import { toTagged, toText } from "./values";
+import { toBound, toText } from "./values";
 
-/** Columns that hold text or bytes, as `table.column`. */
-const TAGGED = new Set(
-  ALL_TABLES.flatMap(({ name, columns }) =>
-    Object.entries(columns).flatMap(([column, { type }]) => (type === "any" ? [`${name}.${column}`] : [])),
-  ),
-);
 const OWN_NAMES = new Set([...ALL_TABLES.map(({ name }) => name), "langgraph_migrations", "langgraph_thread_numbers"]);
-
 /** The parts of a statement that are translated: a literal (which isn't), a placeholder, one of our names. */
 const PARTS = /'(?:[^']|'')*'|\?(\d*)|\blanggraph_\w+/g;
-const INSERTED = /^INSERT (?:OR \w+ )?INTO (\w+) \(([^)]*)\) VALUES \(([^)]*)\)/;
-const CHANGED = /^(?:UPDATE (\w+) SET|INSERT INTO (\w+) )/;
+/** Its columns say the types of its values. */
+const INSERTS_VALUES = /^INSERT INTO \w+ \([^)]*\) VALUES /;
 
-type Kind = "number" | "string" | "bytes";
-const CASTS: Readonly<Record<Kind, string>> = { number: "::bigint", string: "::text", bytes: "::bytea" };
+/** The type that a parameter is cast to. Bytes travel as text. */
+type Kind = "bigint" | "text";
 
 /** A statement in PostgreSQL's words. */
 interface Translated {
   text: string;
   /** For each parameter of the result, the index of the value that it takes. */
   order: readonly number[];
-  /** By value: it goes into a column that holds text or bytes. */
-  isTagged: readonly boolean[];
-  /** By value: it's a list of texts as JSON, which are compared with texts of the database. */
+  /** By value: it's a list of texts as JSON. */
   isList: readonly boolean[];
-  /** By value: its kind, as far as it is known. Undefined if it needs none: the columns of an INSERT say it. */
-  kinds: (Kind | undefined)[] | undefined;
+  /** By value: what it is cast to, as far as it's known. Undefined if nothing is cast. */
+  kinds: readonly (Kind | undefined)[] | undefined;
 }
 
 /**
  * Translates the statements of programs: placeholders, names of tables, and values. Each text is translated once.
  *
- * A parameter outside of a list of columns is cast to the type of its value. Otherwise the server would take `?1 * 67108864` for a
- * product of 32-bit numbers.
+ * A parameter outside of an INSERT's values is cast to the type of its value. Otherwise the server would take `?1 * 67108864` for
+ * a product of 32-bit numbers.
  */
 export class Translator {
   readonly #schema: string;
@@ -46,97 +37,52 @@ export class Translator {
     this.#schema = schema;
   }
 
-  statement(text: string, values: readonly Bound[]): { text: string; values: (string | Buffer | null)[] } {
+  statement(text: string, values: readonly Bound[]): { text: string; values: (string | null)[] } {
     let known = this.#known.get(text);
     if (known === undefined || !isFor(known, values)) {
       known = this.#translated(text, values, known?.kinds);
       this.#known.set(text, known);
     }
-    const { order, isTagged, isList } = known;
-    const bind = (index: number): string | Buffer | null => {
-      const value = values[index] as Bound;
-      return isList[index] === true ? toTexts(value as string) : bound(value, isTagged[index] === true);
+    const { order, isList } = known;
+    const bind = (index: number): string | null => {
+      const value = values[index] ?? null;
+      return isList[index] === true ? toTexts(value as string) : toBound(value);
     };
     return { text: known.text, values: order.map(bind) };
   }
 
-  #translated(text: string, values: readonly Bound[], before?: readonly (Kind | undefined)[]): Translated {
-    const isTagged = taggedValues(text, values.length);
-    const isInsert = INSERTED.test(text);
-    const kinds = isInsert
-      ? undefined
-      : values.map((value, at) => (value === null ? before?.[at] : isTagged[at] === true ? "bytes" : kindOf(value)));
+  #translated(text: string, values: readonly Bound[], before?: Translated["kinds"]): Translated {
+    const kinds = INSERTS_VALUES.test(text) ? undefined : values.map((value, at) => kindOf(value) ?? before?.[at]);
     const order: number[] = [];
-    const numbered = new Map<number, number>();
+    const positions = new Map<number, number>();
     const isList: boolean[] = [];
     let next = 0;
     const translated = text.replace(PARTS, (part, number: string | undefined, at: number) => {
       if (part.startsWith("'")) return part;
       if (!part.startsWith("?")) return OWN_NAMES.has(part) ? `${this.#schema}.${part}` : part;
       const index = number === undefined || number === "" ? next++ : Number(number) - 1;
-      let position = numbered.get(index);
+      isList[index] ||= text.startsWith("::json", at + part.length);
+      let position = positions.get(index);
       if (position === undefined) {
-        order.push(index);
-        position = order.length;
-        numbered.set(index, position);
+        position = order.push(index);
+        positions.set(index, position);
       }
       const kind = kinds?.[index];
-      isList[index] ||= text.startsWith("::json", at + part.length);
-      return `$${position}${kind === undefined ? "" : CASTS[kind]}`;
+      return kind === undefined ? `$${position}` : `$${position}::${kind}`;
     });
-    return { text: translated, order, isTagged, isList, kinds };
+    return { text: translated, order, isList, kinds };
   }
 }
 
-/** Whether a text, translated for other values, fits these: their kinds are the same, as far as they were known. */
-function isFor({ kinds, isTagged }: Translated, values: readonly Bound[]): boolean {
+/** Whether a text that was translated for other values fits these: they are cast to the same types. */
+function isFor({ kinds }: Translated, values: readonly Bound[]): boolean {
   if (kinds === undefined) return true;
-  for (const [at, value] of values.entries()) {
-    if (value !== null && isTagged[at] !== true && kinds[at] !== kindOf(value)) return false;
-  }
-  return true;
+  return values.every((value, at) => value === null || kinds[at] === kindOf(value));
 }
 
-function kindOf(value: string | number | Uint8Array): Kind {
-  return typeof value === "number" ? "number" : typeof value === "string" ? "string" : "bytes";
-}
-
-/** Which values go into columns that hold text or bytes, by their place in an INSERT or in `column = ?` of an UPDATE. */
-function taggedValues(text: string, count: number): boolean[] {
-  const isTagged = new Array<boolean>(count).fill(false);
-  const table = CHANGED.exec(text)?.slice(1).find(Boolean);
-  if (table === undefined) return isTagged;
-  const [, , columns, placeholders] = INSERTED.exec(text) ?? [];
-  if (columns !== undefined && placeholders !== undefined) {
-    const names = columns.split(", ");
-    for (const [index, name] of valuesIn(placeholders.split(", "))) {
-      if (TAGGED.has(`${table}.${names[index] ?? ""}`)) isTagged[name] = true;
-    }
-    return isTagged;
-  }
-  let next = 0;
-  for (const [, column, number] of text.matchAll(/(?:\b(\w+) = )?\?(\d*)/g)) {
-    const index = number === "" ? next++ : Number(number) - 1;
-    if (column !== undefined && TAGGED.has(`${table}.${column}`)) isTagged[index] = true;
-  }
-  return isTagged;
-}
-
-/** The places of a VALUES list that are placeholders, each with the index of its value. */
-function valuesIn(placeholders: readonly string[]): [place: number, value: number][] {
-  let next = 0;
-  return placeholders.flatMap((placeholder, place) => {
-    const number = /^\?(\d*)$/.exec(placeholder)?.[1];
-    if (number === undefined) return [];
-    return [[place, number === "" ? next++ : Number(number) - 1] as [number, number]];
-  });
-}
-
-function bound(value: Bound, isTagged: boolean): string | Buffer | null {
-  if (value === null) return null;
-  if (typeof value === "number") return String(value);
-  if (isTagged) return toTagged(value);
-  return typeof value === "string" ? toText(value) : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+function kindOf(value: Bound): Kind | undefined {
+  if (value === null) return undefined;
+  return typeof value === "number" ? "bigint" : "text";
 }
 
 /** Escapes the texts of a JSON list like those that they are compared with. */
