@@ -22,7 +22,8 @@ import { changeRewind } from "../../ops/rewind-records";
 import type { Program } from "../../program";
 import type { Session } from "../../session";
 import { threadIdOf, threadKey } from "../../ops/thread-rows";
-import { startVerify } from "../verify";
+import { startVerify } from "../../ops/verify";
+import { filePhases } from "../verify-file";
 import type { IsGraph } from "../../ops/verify-rows";
 
 type Where = IntegrityProblem["where"];
@@ -64,10 +65,10 @@ export async function cutToWhole(session: SqliteSession, isGraph: IsGraph): Prom
 
 /** All problems of a file. Between its steps the event loop runs. */
 async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Judged> {
-  const step = session.now(startVerify(session, undefined, isGraph));
+  const step = session.now(startVerify(session, undefined, isGraph, filePhases));
   const judged: Judged = { problems: [], checked: {}, threads: 0 };
   for (;;) {
-    const { table, problems, threads, checked } = lookedAt(session, step);
+    const { table, problems, threads, checked } = lookedAt(session, () => step(session));
     judged.problems.push(...problems);
     judged.threads += threads;
     for (const [name, count] of Object.entries(checked)) {
