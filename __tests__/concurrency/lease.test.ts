@@ -3,16 +3,17 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { START, StateGraph } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { effect, GraphRunner, TurnSaver, type TurnSaverOptions } from "../../src/index";
+import { effect, GraphRunner, type TurnSaver, type TurnSaverOptions } from "../../src/index";
 import { openSqliteStore, setFailpointHandler, thisProcess, uptime, internalsOf } from "../../src/testing-internal";
 import { SideEffects, State } from "../support/run-world";
 import { childProgram } from "../support/child-program";
 import { tempFile } from "../support/temp";
 import { points } from "../support/lane";
+import { openSaver } from "../support/open-saver";
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const open = (path: string, options: TurnSaverOptions = {}): TurnSaver =>
-  TurnSaver.fromPath(path, { synchronous: "normal", logger: quiet, ...options });
+  openSaver(path, { synchronous: "normal", logger: quiet, ...options });
 const pause = (ms = 20): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const refusal = (work: Promise<unknown>): Promise<{ code?: string; data?: unknown }> =>
   work.then(

@@ -1,9 +1,10 @@
 import { Annotation, Command, END, entrypoint, interrupt, Send, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
-import { TurnSaver, type TurnsError } from "../../src/index";
+import type { TurnSaver, TurnsError } from "../../src/index";
 import { breaks, line, State, world, type World } from "../support/run-world";
 import { listener, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
+import { openSaver } from "../support/open-saver";
 
 const on = (threadId: string) => ({ configurable: { thread_id: threadId } });
 const failure = async (work: Promise<unknown>): Promise<TurnsError> =>
@@ -387,7 +388,7 @@ describe("S8.6 drain", () => {
       loadsTyped: async (_: string, data: Uint8Array | string) =>
         JSON.parse(Buffer.from(data as Uint8Array).toString()) as unknown,
     };
-    const saver = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
+    const saver = openSaver(path, { logger: quiet, serde: slow });
     opened.push(saver);
     const graph = new StateGraph(Annotation.Root({ log: Annotation<string[]>() }))
       .addNode("a", () => ({ log: ["a"] }))
@@ -398,7 +399,7 @@ describe("S8.6 drain", () => {
     await saving.isReached;
     expect(await saver.drain()).toMatchObject({ done: true });
     await saved;
-    const next = TurnSaver.fromPath(path, { logger: quiet, serde: slow });
+    const next = openSaver(path, { logger: quiet, serde: slow });
     opened.push(next);
     graph.checkpointer = next;
     expect((await graph.getState(on("t"))).values).toEqual({ log: ["by hand"] });
