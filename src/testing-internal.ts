@@ -83,7 +83,7 @@ export type { NodeSqliteDatabase, SqliteDatabase } from "./store/sqlite/driver";
 export { isBusy, meaningOf, sqliteCode, translated } from "./store/sqlite/failures";
 export { openSqliteStore, setStoreWrapper, type StoreWrapper } from "./store/sqlite";
 export { CommitInDoubt, type Engine as StorageEngine, StaleFacts } from "./store/engine";
-export type { Program } from "./store/program";
+export type { Program, Statement } from "./store/program";
 export { LogWatch } from "./store/sqlite/engine";
 export { migrate, type Migration, migrationChecksum } from "./store/sqlite/migrate";
 export { sqliteMigrations } from "./store/sqlite/migrations.generated";
