@@ -43,6 +43,14 @@ class HostileEngine implements StorageEngine {
     return this.#inner.name;
   }
 
+  get dialect(): StorageEngine["dialect"] {
+    return this.#inner.dialect;
+  }
+
+  get buffers(): boolean {
+    return this.#inner.buffers;
+  }
+
   get open(): boolean {
     return this.#inner.open;
   }

@@ -167,8 +167,14 @@ export class CommitQueue {
   }
 
   /** Reads after committing what was handed in before. Everything the program reads is one state of the database. */
-  read<T>(program: () => Program<T>): Awaitable<T> {
-    return this.behind(() => this.#session.engine.read(() => this.#session.transaction(program())));
+  read<T>(program: (session: Session) => Program<T>): Awaitable<T> {
+    const { engine } = this.#session;
+    return this.behind(() =>
+      engine.read(() => {
+        const session = engine.buffers ? this.#session.reader() : this.#session;
+        return session.transaction(program(session));
+      }),
+    );
   }
 
   /** Does something after everything that was handed in before. */
@@ -246,7 +252,7 @@ export class CommitQueue {
           job.leftOut = { error: error.cause };
           throw error;
         }
-        if (session.engine.isPassing(error)) throw error;
+        if (error instanceof StaleFacts || session.engine.isPassing(error)) throw error;
         throw new JobFailed(job, session.engine.meaningOf(error), isAtFailpoint);
       }
     }

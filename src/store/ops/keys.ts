@@ -55,5 +55,5 @@ export function* refuseRetiredKey(session: Session): Program {
  */
 export function* retireOtherKeys(session: Session): Program<number> {
   session.isKeyCurrent = false;
-  return yield* session.run(RETIRE, `key:${session.sealing.keyId ?? ""}`);
+  return yield* session.changes(RETIRE, `key:${session.sealing.keyId ?? ""}`);
 }

@@ -81,13 +81,13 @@ export function* isLeftoverArchive(session: Session, rewindId: string): Program<
 /** @returns how many rows of the thread were removed; fewer than `limit` means all are gone */
 export function* removeRows(session: Session, thread: number, limit: number): Program<number> {
   let left = limit;
-  for (const removal of REMOVALS) if (left > 0) left -= yield* session.run(removal, thread, left);
+  for (const removal of REMOVALS) if (left > 0) left -= yield* session.changes(removal, thread, left);
   return limit - left;
 }
 
 /** @returns how many rows of the archive were removed; fewer than `limit` means all are gone */
 export function* removeArchived(session: Session, rewindId: string, limit: number): Program<number> {
-  return yield* session.run(REMOVE_ARCHIVE, rewindId, limit);
+  return yield* session.changes(REMOVE_ARCHIVE, rewindId, limit);
 }
 
 /** Whether there is anything that {@link removeLeftovers} would remove. */

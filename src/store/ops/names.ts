@@ -54,7 +54,7 @@ export function* namesOf(session: Session, key: ThreadState): Program<Checkpoint
 /** @returns whether there was such a name */
 export function* unnameCheckpoint(session: Session, threadId: string, name: string): Program<boolean> {
   const key = yield* threadKey(session, threadId);
-  if (key === undefined || (yield* session.run(UNNAME, key.thread, name)) === 0) return false;
+  if (key === undefined || (yield* session.changes(UNNAME, key.thread, name)) === 0) return false;
   key.count("others", -1);
   return true;
 }

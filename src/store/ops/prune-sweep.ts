@@ -70,7 +70,7 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
   let left = limit;
   while (left > 0 && lists[0] !== undefined) {
     const { list, from, whole } = lists[0];
-    const items = yield* session.run(DELETE_ITEMS, list, from, left);
+    const items = yield* session.changes(DELETE_ITEMS, list, from, left);
     if (items >= left) break;
     if (whole) yield* session.run(DELETE_LIST, list, key.thread);
     lists.shift();
@@ -78,7 +78,7 @@ export function* sweepBatch(session: Session, plan: SweepPlan, limit: number): P
   }
   const chunks = lists.length > 0 ? [] : current.chunks.slice(0, Math.max(1, left));
   let swept = 0;
-  for (const part of partsOf(chunks)) swept += yield* session.run(DELETE_CHUNKS, key.thread, ...part);
+  for (const part of partsOf(chunks)) swept += yield* session.changes(DELETE_CHUNKS, key.thread, ...part);
   if (current.chunks.length + current.lists.length > 0) outdate(key);
   const rest = { ...current, lists, chunks: current.chunks.slice(chunks.length), stamp: key.stamp };
   if (rest.chunks.length + lists.length > 0) return { chunks: swept, rest };

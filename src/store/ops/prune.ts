@@ -66,12 +66,12 @@ export function* pruneBatch(
   );
   for (const kind of ["turns", "writes", "snapshots"] as const) {
     for (const part of partsOf(units.flatMap((unit) => unit[kind])))
-      key.count(kind, -(yield* session.run(DELETE[kind], key.thread, ...part)));
+      key.count(kind, -(yield* session.changes(DELETE[kind], key.thread, ...part)));
   }
   if (units.length > 0) {
     yield* deleteUnusedGraphs(session, key);
-    key.count("others", -(yield* session.run(DELETE_NAMES, key.thread)));
-    key.count("effects", -(yield* session.run(DELETE_EFFECTS, key.thread, current.floor)));
+    key.count("others", -(yield* session.changes(DELETE_NAMES, key.thread)));
+    key.count("effects", -(yield* session.changes(DELETE_EFFECTS, key.thread, current.floor)));
   }
   for (const id of current.archives) {
     yield* session.run(DELETE_ARCHIVE, id);

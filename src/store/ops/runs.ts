@@ -34,7 +34,7 @@ export function* clearRuns(session: Session, dead: readonly RunRow[]): Program<v
 }
 
 export function* beatRun(session: Session, runId: string, at: number): Program<boolean> {
-  return (yield* session.run(BEAT, at, runId)) > 0;
+  return (yield* session.changes(BEAT, at, runId)) > 0;
 }
 
 export function* endRun(session: Session, runId: string): Program<void> {

@@ -28,11 +28,6 @@ const NEW = { seq: 0, epoch: 0, generation: 0, prunedSeq: 0, unswept: 0, ...NO_R
 const OF_ID = THREAD_ROWS.select("WHERE thread_id = ? OR tag = ?");
 const CHECKSUM_OF = "SELECT checksum FROM langgraph_threads WHERE thread = ?";
 const ID_OF = "SELECT thread_id FROM langgraph_threads WHERE thread = ?";
-/** A number that no thread has or had. The number of a leftover is still in use. */
-const TAKE_NUMBER = `UPDATE langgraph_settings SET value = 1 + max(value, coalesce((SELECT max(thread) FROM langgraph_threads), 0),
-  coalesce((SELECT max(thread) FROM langgraph_leftovers), 0))
-  WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`;
-
 /** Matches id or tag, so that a deletion with a damaged id doesn't look as if it never happened. */
 const TOMBSTONE_OF = TOMBSTONE_ROWS.select("WHERE thread_id = ?1 OR tag = ?2");
 const REMOVE_TOMBSTONE = "DELETE FROM langgraph_tombstones WHERE thread_id = ?1 OR tag = ?2";
@@ -55,14 +50,14 @@ export function* areWritten(session: Session, rows: readonly WrittenThread[]): P
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED if the thread's own row does not verify */
 export function* threadKey(session: Session, threadId: string): Program<ThreadState | undefined> {
-  const known = session.threads.get(threadId);
+  const known = yield* session.known(threadId);
   if (known !== undefined) return known;
-  const rows = yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId));
+  const rows = yield* session.all<RawThread>(session.locking(OF_ID), threadId, tagOf(session, threadId));
   const [row] = rows;
   if (row === undefined) return undefined;
   if (rows.length > 1) throw damaged(threadId, "two rows of it");
   const key = new ThreadState(session.changed, yield* verifiedThread(session, threadId, row));
-  session.threads.set(threadId, key);
+  session.remember(key);
   return key;
 }
 
@@ -81,7 +76,7 @@ export function* createThread(session: Session, threadId: string, createdAt: str
  * @throws {TurnsError} CHECKPOINT_CORRUPTED if the file doesn't say how many it has had
  */
 export function* takeNumber(session: Session): Program<number> {
-  const taken = yield* session.get<{ value: number }>(TAKE_NUMBER);
+  const taken = yield* session.get<{ value: number }>(session.engine.dialect.takeNumber);
   if (taken !== undefined) return taken.value;
   throw corrupted("the file's settings", `how many threads it has had, up to ${THREADS_MAX - 1}`, "none, or another value", {});
 }
@@ -93,7 +88,7 @@ export function newThread(session: Session, thread: number, threadId: string, cr
 export function* insertThread(session: Session, row: ThreadFields): Program<ThreadState> {
   yield* session.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(session.sealing, row, row));
   const key = new ThreadState(session.changed, row);
-  session.threads.set(row.threadId, key);
+  session.remember(key);
   return key;
 }
 
@@ -212,7 +207,7 @@ export function* allowAgain(session: Session, threadId: string): Program<void> {
 /** @returns whether there was a tombstone */
 export function* removeTombstone(session: Session, threadId: string): Program<boolean> {
   session.threads.delete(threadId);
-  return (yield* session.run(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
+  return (yield* session.changes(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
 }
 
 /** @throws {TurnsError} CHECKPOINT_CORRUPTED */

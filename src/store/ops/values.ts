@@ -29,7 +29,7 @@ export function* storeChunk(session: Session, key: ThreadState, chunk: Chunk): P
 function* insertChunk(session: Session, key: ThreadState, chunk: Chunk): Program<number> {
   const seq = key.nextSeq();
   const row = { seq, address: chunk.address, body: chunk.text() };
-  const isNew = (yield* session.run(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row))) > 0;
+  const isNew = (yield* session.changes(INSERT, ...CHUNK_ROWS.values(session.sealing, key, row))) > 0;
   key.facts.wasChunkNew = isNew;
   if (isNew) return seq;
   return (yield* session.get<{ seq: number }>(SEQ, key.thread, chunk.address))?.seq ?? seq;

@@ -37,10 +37,11 @@ export class VerifyContext {
   #problems: IntegrityProblem[] = [];
   #remarks: IntegrityProblem[] = [];
 
-  constructor(readonly session: Session) {}
+  constructor(public session: Session) {}
 
   /** A new transaction begins: what was read in the last one is no longer valid. */
-  begin(until: number): void {
+  begin(session: Session, until: number): void {
+    this.session = session;
     this.until = until;
     this.#owners.clear();
     this.#lacking.clear();
