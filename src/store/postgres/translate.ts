@@ -8,9 +8,6 @@ const PARTS = /'(?:[^']|'')*'|\?(\d*)|\blanggraph_\w+/g;
 /** Its columns say the types of its values. */
 const INSERTS_VALUES = /^INSERT INTO \w+ \([^)]*\) VALUES /;
 
-/** The type that a parameter is cast to. Bytes travel as text. */
-type Kind = "bigint" | "text";
-
 /** A statement in PostgreSQL's words. */
 interface Translated {
   text: string;
@@ -18,15 +15,14 @@ interface Translated {
   order: readonly number[];
   /** By value: it's a list of texts as JSON. */
   isList: readonly boolean[];
-  /** By value: what it is cast to, as far as it's known. Undefined if nothing is cast. */
-  kinds: readonly (Kind | undefined)[] | undefined;
 }
 
 /**
- * Translates the statements of programs: placeholders, names of tables, and values. Each text is translated once.
+ * Translates the statements of programs: placeholders, names of tables, and values. Each text is translated once for each
+ * combination of the types of its values.
  *
- * A parameter outside of an INSERT's values is cast to the type of its value. Otherwise the server would take `?1 * 67108864` for
- * a product of 32-bit numbers.
+ * Outside of an INSERT's values, a parameter is cast to the type of its value, and null is written as such. Otherwise the server
+ * would take `?1 * 67108864` for a product of 32-bit numbers, and wouldn't know the type of `?1 IS NULL`.
  */
 export class Translator {
   readonly #schema: string;
@@ -38,10 +34,12 @@ export class Translator {
   }
 
   statement(text: string, values: readonly Bound[]): { text: string; values: (string | null)[] } {
-    let known = this.#known.get(text);
-    if (known === undefined || !isFor(known, values)) {
-      known = this.#translated(text, values, known?.kinds);
-      this.#known.set(text, known);
+    const kinds = INSERTS_VALUES.test(text) ? undefined : values.map(kindOf);
+    const key = kinds === undefined ? text : kinds.join("") + text;
+    let known = this.#known.get(key);
+    if (known === undefined) {
+      known = this.#translated(text, kinds);
+      this.#known.set(key, known);
     }
     const { order, isList } = known;
     const bind = (index: number): string | null => {
@@ -51,8 +49,7 @@ export class Translator {
     return { text: known.text, values: order.map(bind) };
   }
 
-  #translated(text: string, values: readonly Bound[], before?: Translated["kinds"]): Translated {
-    const kinds = INSERTS_VALUES.test(text) ? undefined : values.map((value, at) => kindOf(value) ?? before?.[at]);
+  #translated(text: string, kinds: readonly Kind[] | undefined): Translated {
     const order: number[] = [];
     const positions = new Map<number, number>();
     const isList: boolean[] = [];
@@ -61,28 +58,26 @@ export class Translator {
       if (part.startsWith("'")) return part;
       if (!part.startsWith("?")) return OWN_NAMES.has(part) ? `${this.#schema}.${part}` : part;
       const index = number === undefined || number === "" ? next++ : Number(number) - 1;
+      if (kinds?.[index] === "n") return "NULL";
       isList[index] ||= text.startsWith("::json", at + part.length);
       let position = positions.get(index);
       if (position === undefined) {
         position = order.push(index);
         positions.set(index, position);
       }
-      const kind = kinds?.[index];
-      return kind === undefined ? `$${position}` : `$${position}::${kind}`;
+      return `$${position}${kinds === undefined ? "" : CASTS[kinds[index] as Kind]}`;
     });
-    return { text: translated, order, isList, kinds };
+    return { text: translated, order, isList };
   }
 }
 
-/** Whether a text that was translated for other values fits these: they are cast to the same types. */
-function isFor({ kinds }: Translated, values: readonly Bound[]): boolean {
-  if (kinds === undefined) return true;
-  return values.every((value, at) => value === null || kinds[at] === kindOf(value));
-}
+/** Null, integer or text. Bytes travel as text. */
+type Kind = "n" | "i" | "t";
+const CASTS: Readonly<Record<Kind, string>> = { n: "", i: "::bigint", t: "::text" };
 
-function kindOf(value: Bound): Kind | undefined {
-  if (value === null) return undefined;
-  return typeof value === "number" ? "bigint" : "text";
+function kindOf(value: Bound): Kind {
+  if (value === null) return "n";
+  return typeof value === "number" ? "i" : "t";
 }
 
 /** Escapes the texts of a JSON list like those that they are compared with. */
