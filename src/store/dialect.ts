@@ -26,5 +26,26 @@ export interface Dialect {
   /** Returns, as `now`, the database's clock in milliseconds; undefined if it's this machine's. */
   readonly clock: string | undefined;
   /** SQL: the rows of a list of texts that a parameter binds as JSON, each in the column `value`. */
-  texts(parameter: string): string;
+  readonly texts: (parameter: string) => string;
+  /** SQL: the texts of a column, with a comma between two. */
+  readonly joined: (column: string) => string;
+  /** SQL: whether a column holds bytes, or a text in which another is found. */
+  readonly holds: (column: string, text: string) => string;
+  /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */
+  readonly version: (manifest: string, channel: string) => string;
+  readonly entry: (manifest: string, channel: string) => string;
+  /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
+  readonly rowsAtMost: (rows: string) => string;
+  /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. */
+  readonly rowid: string | undefined;
+}
+
+/** A text that databases want differently, made once for each. */
+export function textFor(make: (dialect: Dialect) => string): (session: { engine: { dialect: Dialect } }) => string {
+  const texts = new WeakMap<Dialect, string>();
+  return ({ engine: { dialect } }) => {
+    let text = texts.get(dialect);
+    if (text === undefined) texts.set(dialect, (text = make(dialect)));
+    return text;
+  };
 }

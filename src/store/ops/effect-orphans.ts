@@ -8,7 +8,7 @@ import type { ThreadState } from "../thread-state";
 import { isSameContent, parseManifest } from "./heads";
 import { threadIdOf, threadKey } from "./thread-rows";
 
-const IS_OPEN = `undo_status IS NOT 'done' AND settled_by IS NOT '${SETTLED_AS_HISTORY}'`;
+const IS_OPEN = `undo_status IS DISTINCT FROM 'done' AND settled_by IS DISTINCT FROM '${SETTLED_AS_HISTORY}'`;
 /** `?4` is the root node task with its slash, `?5` is the same with the character after the slash. */
 const OF_EARLIER_ATTEMPTS = EFFECT_ROWS.select(`WHERE thread = ?1 AND run > ?4 AND run < ?5 AND run <> ?3
   AND path = ?2 AND ${IS_OPEN} ORDER BY seq`);

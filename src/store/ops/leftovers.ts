@@ -25,9 +25,9 @@ const REMOVE_ARCHIVE = `DELETE FROM langgraph_archive WHERE rewind_id = ?1
   AND ordinal IN (SELECT ordinal FROM langgraph_archive WHERE rewind_id = ?1 LIMIT ?2)`;
 /** Counts only as far as needed. */
 const COUNTS = THREAD_TABLES.map(
-  (table) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table.name} WHERE ${rowsOfThread(table)} LIMIT ?2)`,
+  (table) => `SELECT count(*) AS n FROM (SELECT 1 FROM ${table.name} WHERE ${rowsOfThread(table)} LIMIT ?2) AS counted`,
 );
-const LEAVE = "INSERT OR IGNORE INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?)";
+const LEAVE = "INSERT INTO langgraph_leftovers (thread, rewind_id, run_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
 const FORGET = "DELETE FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ?";
 const ALL = "SELECT thread, rewind_id, run_id FROM langgraph_leftovers";
 const IS_THERE = "SELECT 1 FROM langgraph_leftovers WHERE thread = ? AND rewind_id = ? AND run_id = ?";

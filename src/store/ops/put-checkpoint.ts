@@ -241,7 +241,7 @@ export function leadsTo(pointer: Pointer, packed: PackedValue): boolean {
 
 const GREATEST_ID = `SELECT max(id) AS id FROM (
     SELECT max(checkpoint_id) AS id FROM langgraph_snapshots WHERE thread = ?1 AND checkpoint_ns = ?2
-    UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2)`;
+    UNION ALL SELECT max(checkpoint_id) FROM langgraph_writes WHERE thread = ?1 AND checkpoint_ns = ?2) AS ids`;
 
 /** What saves need to know of a checkpoint: remembered, or read. */
 export function* knownHead(session: Session, key: ThreadState, ns: string, checkpointId: string): Program<KnownHead | undefined> {

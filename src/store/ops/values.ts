@@ -1,5 +1,6 @@
 import { chunkAddresses } from "../../codec";
 import { corrupted } from "../refusals";
+import { textFor } from "../dialect";
 import type { Program } from "../program";
 import { CHUNK_ROWS, ITEM_ROWS, LIST_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -114,16 +115,18 @@ export function* readChunks(
 type ListPointer = Extract<Pointer, { kind: "list" }>;
 
 const SEGMENTS = `WITH RECURSIVE path(list, base, start, upto) AS (
-    SELECT seq, base, keep, ?3 FROM langgraph_lists WHERE seq = ?1 AND thread = ?2
+    SELECT seq, base, keep, CAST(?3 AS BIGINT) FROM langgraph_lists WHERE seq = ?1 AND thread = ?2
     UNION ALL
-    SELECT b.seq, b.base, b.keep, min(path.start, path.upto) FROM path CROSS JOIN langgraph_lists AS b
+    SELECT b.seq, b.base, b.keep, CASE WHEN path.start < path.upto THEN path.start ELSE path.upto END FROM path CROSS JOIN langgraph_lists AS b
       WHERE b.seq = path.base AND b.seq < path.list AND path.start > 0
   ) SELECT list, start, upto FROM path`;
 const ITEMS = `langgraph_items AS i CROSS JOIN langgraph_chunks AS c
   WHERE i.list = ? AND i.pos >= ? AND i.pos < ? AND c.seq = i.chunk ORDER BY i.pos`;
 const BODIES = `SELECT c.body FROM ${ITEMS}`;
 /** One long text is far cheaper than many rows. */
-const JOINED = `SELECT count(*), group_concat(body, ',') FROM (SELECT c.body AS body FROM ${ITEMS})`;
+const JOINED = textFor(
+  ({ joined }) => `SELECT count(*), ${joined("body")} FROM (SELECT c.body AS body FROM ${ITEMS}) AS stretch`,
+);
 /** How many elements are joined at once, because texts have a maximum length. */
 const JOINED_MAX = 4_096;
 const ADDRESSES = `SELECT c.address FROM ${ITEMS}`;
@@ -265,7 +268,7 @@ function isTooLong(error: unknown): boolean {
 
 function* readStretch(session: Session, key: ThreadState, list: number, from: number, upto: number): Program<Stretch> {
   if (!session.sealing.encrypted) {
-    const [[length, text] = [0, null]] = yield* session.rows<[number, string | null]>(JOINED, list, from, upto);
+    const [[length, text] = [0, null]] = yield* session.rows<[number, string | null]>(JOINED(session), list, from, upto);
     return { length, text: text ?? "" };
   }
   const bodies = (yield* session.rows<[string | Uint8Array]>(BODIES, list, from, upto)).map(([body]) =>

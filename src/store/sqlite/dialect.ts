@@ -12,4 +12,11 @@ export const SQLITE: Dialect = {
     WHERE name = 'threads' AND typeof(value) = 'integer' AND value BETWEEN 0 AND ${THREADS_MAX - 1} RETURNING value`,
   clock: undefined,
   texts: (parameter) => `SELECT value FROM json_each(${parameter})`,
+  joined: (column) => `group_concat(${column}, ',')`,
+  holds: (column, text) => `typeof(${column}) = 'blob' OR instr(${column}, ${text}) > 0`,
+  version: (manifest, channel) =>
+    `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${manifest}) AS m WHERE m.key = ${channel})`,
+  entry: (manifest, channel) => `(SELECT m.value FROM json_each(${manifest}) AS m WHERE m.key = ${channel} AND m.type = 'array')`,
+  rowsAtMost: (rows) => `LIMIT ${rows}`,
+  rowid: "rowid",
 };
