@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { uptime } from "../../system";
 import type { Dialect } from "../dialect";
 import { CommitInDoubt, type Engine, StaleFacts } from "../engine";
@@ -45,7 +46,8 @@ export class PostgresEngine implements Engine {
   readonly #schema: string;
   readonly #translator: Translator;
   readonly #busyTimeoutMs: number;
-  readonly #writing: readonly Query[];
+  /** Numbers of this engine's transactions, unlike those of all others. */
+  #number = randomBytes(8).readBigInt64BE() >> 8n;
   readonly #underWay = new Set<Promise<unknown>>();
   #isOpen = true;
   #prepare: (() => Promise<void>) | undefined;
@@ -58,7 +60,6 @@ export class PostgresEngine implements Engine {
     this.dialect = postgresDialect(this.#schema);
     this.#translator = new Translator(this.#schema);
     this.#busyTimeoutMs = busyTimeoutMs;
-    this.#writing = [{ text: BEGIN_WRITE }, { text: LIMITS, values: [String(Math.max(1, busyTimeoutMs))] }];
   }
 
   get open(): boolean {
@@ -75,7 +76,7 @@ export class PostgresEngine implements Engine {
 
   /** {@link write} that doesn't wait for the preparation, because it's a part of it. */
   async first<T>(program: () => Program<T>): Promise<T> {
-    return this.#retried(() => this.#attempt(program(), this.#writing));
+    return this.#retried(() => this.#written(program()));
   }
 
   /** Does something on a connection of its own, outside of any transaction; again, if the server can't be reached. */
@@ -92,11 +93,11 @@ export class PostgresEngine implements Engine {
 
   /** Every transaction waits for the disk. A server may crash while its clients live on and rely on what it has answered. */
   async write<T>(program: () => Program<T>): Promise<T> {
-    return this.#inTransaction(program, this.#writing);
+    return this.#underway(() => this.#retried(() => this.#written(program())));
   }
 
   async read<T>(program: () => Program<T>): Promise<T> {
-    return this.#inTransaction(program, READING);
+    return this.#underway(() => this.#retried(() => this.#attempt(program(), READING)));
   }
 
   /** Guards tell, at the first use of what is remembered. */
@@ -134,9 +135,9 @@ export class PostgresEngine implements Engine {
 
   readonly #connect = async (): Promise<Connection> => Connection.from(await this.#pool(), this.#busyTimeoutMs + SILENCE_MS);
 
-  async #inTransaction<T>(program: () => Program<T>, opening: readonly Query[]): Promise<T> {
+  async #underway<T>(work: () => Promise<T>): Promise<T> {
     if (!this.#isOpen) throw closedError(this.name);
-    const done = this.#whenPrepared(() => this.#retried(() => this.#attempt(program(), opening)));
+    const done = this.#whenPrepared(work);
     this.#underWay.add(done);
     try {
       return await done;
@@ -155,6 +156,31 @@ export class PostgresEngine implements Engine {
       throw this.meaningOf(error);
     }
     return work();
+  }
+
+  async #written<T>(program: Program<T>): Promise<T> {
+    const number = String((this.#number += 1n));
+    const idleMs = Math.min(Math.max(this.#busyTimeoutMs / 2, SHORTEST_IDLE_MS), LONGEST_IDLE_MS);
+    const limits = { text: LIMITS, values: [String(Math.max(1, this.#busyTimeoutMs)), String(idleMs), number] };
+    try {
+      return await this.#attempt(program, [{ text: BEGIN_WRITE }, limits]);
+    } catch (error) {
+      if (error instanceof CommitInDoubt) await this.#waitFor(limits);
+      throw error;
+    }
+  }
+
+  /**
+   * Waits until a transaction whose commit is in doubt has ended: its COMMIT may reach the server after its connection was lost.
+   * If that can't be found out, neither can the outcome, and reading back fails as well.
+   */
+  async #waitFor(limits: Query): Promise<void> {
+    const ended = async (connection: Connection): Promise<void> => {
+      const answers = await connection.send([{ text: BEGIN_WRITE }, limits, COMMIT]);
+      const failed = answers.find((answer) => "error" in answer);
+      if (failed !== undefined) throw failed.error as Error;
+    };
+    await this.connected(ended).catch(() => undefined);
   }
 
   #attempt<T>(program: Program<T>, opening: readonly Query[]): Promise<T> {
@@ -183,8 +209,14 @@ export function quoted(name: string): string {
 /** Guards lock the rows that a commit relies on, so it needs no snapshot that is older than they are. */
 const BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const READING = [{ text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" }];
-/** For this transaction alone: who stopped in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. */
-const LIMITS = "SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', '60000', true)";
+/**
+ * For this transaction alone: who stops in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. The lock on
+ * the transaction's own number tells when it has ended.
+ */
+const LIMITS = `SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true),
+  pg_advisory_xact_lock($3::bigint)`;
+const SHORTEST_IDLE_MS = 1_000;
+const LONGEST_IDLE_MS = 60_000;
 const COMMIT = { text: "COMMIT" };
 const ROLLBACK = { text: "ROLLBACK" };
 /** SQLSTATE of a guard that failed. */

@@ -5,6 +5,9 @@ import { toBound, toText } from "./values";
 const OWN_NAMES = new Set([...ALL_TABLES.map(({ name }) => name), "langgraph_migrations", "langgraph_thread_numbers"]);
 /** The parts of a statement that are translated: a literal (which isn't), a placeholder, one of our names. */
 const PARTS = /'(?:[^']|'')*'|\?(\d*)|\blanggraph_\w+/g;
+/** The terms of a recursive query must be compared in the same way, and our columns are compared by their bytes. */
+const NULL_TEXT = "CAST(NULL AS TEXT)";
+const NULL_TEXT_IN_BYTE_ORDER = `${NULL_TEXT} COLLATE "C"`;
 /** Its columns say the types of its values. */
 const INSERTS_VALUES = /^INSERT INTO \w+ \([^)]*\) VALUES /;
 
@@ -54,19 +57,21 @@ export class Translator {
     const positions = new Map<number, number>();
     const isList: boolean[] = [];
     let next = 0;
-    const translated = text.replace(PARTS, (part, number: string | undefined, at: number) => {
-      if (part.startsWith("'")) return part;
-      if (!part.startsWith("?")) return OWN_NAMES.has(part) ? `${this.#schema}.${part}` : part;
-      const index = number === undefined || number === "" ? next++ : Number(number) - 1;
-      if (kinds?.[index] === "n") return "NULL";
-      isList[index] ||= text.startsWith("::json", at + part.length);
-      let position = positions.get(index);
-      if (position === undefined) {
-        position = order.push(index);
-        positions.set(index, position);
-      }
-      return `$${position}${kinds === undefined ? "" : CASTS[kinds[index] as Kind]}`;
-    });
+    const translated = text
+      .replaceAll(NULL_TEXT, NULL_TEXT_IN_BYTE_ORDER)
+      .replace(PARTS, (part, number: string | undefined, at: number, string: string) => {
+        if (part.startsWith("'")) return part;
+        if (!part.startsWith("?")) return OWN_NAMES.has(part) ? `${this.#schema}.${part}` : part;
+        const index = number === undefined || number === "" ? next++ : Number(number) - 1;
+        if (kinds?.[index] === "n") return "NULL";
+        isList[index] ||= string.startsWith("::json", at + part.length);
+        let position = positions.get(index);
+        if (position === undefined) {
+          position = order.push(index);
+          positions.set(index, position);
+        }
+        return `$${position}${kinds === undefined ? "" : CASTS[kinds[index] as Kind]}`;
+      });
     return { text: translated, order, isList };
   }
 }
