@@ -1,5 +1,7 @@
+import { copyFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "../../src/index";
+import { ON_POSTGRES } from "./open-saver";
 
 export const quiet: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -74,6 +76,14 @@ export function sqlOn(path: string, ...statements: string[]): void {
   } finally {
     db.close();
   }
+}
+
+/** Copies a store that nobody has open. */
+export function copyStore(from: string, to: string): void {
+  if (!ON_POSTGRES) return copyFileSync(from, to);
+  const db = new Database(from);
+  db.prepare("VACUUM INTO ?").run(to);
+  db.close();
 }
 
 /** Ends this process as a power cut would: no handler runs, nothing is flushed. */

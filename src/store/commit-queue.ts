@@ -236,7 +236,7 @@ export class CommitQueue {
 
   *#all(jobs: readonly Job[]): Program {
     const session = this.#session;
-    if (!session.isKeyCurrent) yield* refuseRetiredKey(session);
+    if (!session.isKeyCurrent || session.engine.dialect.guards !== undefined) yield* refuseRetiredKey(session);
     for (const job of jobs) {
       let isAtFailpoint = false;
       if (job.operation.isLight !== true) yield* session.flush();

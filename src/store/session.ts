@@ -40,8 +40,8 @@ export class Session {
   readonly leases = new Map<string, string>();
   /** Whether it's known that the sealing key isn't retired. */
   isKeyCurrent = false;
-  /** Whether there are effects of runs that have saved nothing else; undefined if that's not known. */
-  unsavedEffects: boolean | undefined;
+  /** Graph runs that are known to have no effects of which nothing else is saved. Only the process of a run records its effects. */
+  readonly savedRuns = new Set<string>();
   /** The current program has a transaction of its own, in which its turns may fail without it. */
   inParts = false;
   /** Why the turns of the current program are left out, if they are. */
@@ -118,6 +118,12 @@ export class Session {
     if (lockText !== undefined && !this.isReading) yield* this.run(lockText, text);
   }
 
+  /** The sealing key, if there is one, must not have been retired. @throws {StaleFacts} now or later */
+  *guardKey(): Program {
+    const { guards } = this.engine.dialect;
+    if (guards !== undefined && this.sealing.keyId !== undefined) yield* this.run(guards.setting, `key:${this.sealing.keyId}`);
+  }
+
   /** Remembers a thread that the current transaction has read or made. */
   remember(key: ThreadState): void {
     this.threads.set(key.threadId, key);
@@ -190,6 +196,7 @@ export class Session {
       this.#guarded.clear();
       if (!isDone) this.forget();
       else if (this.threads.size > THREADS) this.threads.clear();
+      if (this.savedRuns.size > THREADS) this.savedRuns.clear();
     }
   }
 
@@ -234,6 +241,6 @@ export class Session {
     this.threads.clear();
     this.leases.clear();
     this.isKeyCurrent = false;
-    this.unsavedEffects = undefined;
+    this.savedRuns.clear();
   }
 }

@@ -14,7 +14,7 @@ import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } fr
 import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "./ops/prune-sweep";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
-import { beatRun, beginRun, endRun } from "./ops/runs";
+import { beatRuns, beginRun, endRun } from "./ops/runs";
 import { listRuns, checkLease, deletionOf, foundBy, removeTombstone } from "./ops/thread-rows";
 import { listTasks } from "./ops/tasks";
 import { copyAtOnce } from "./ops/thread-copy";
@@ -129,7 +129,7 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
     beginRun: mark(beginRun, "run-mark"),
-    beatRun: mark(beatRun),
+    beatRuns: mark(beatRuns),
     checkLease: (held, when = "now") =>
       when === "boundary" ? queue.later(lease, held) : queue.read((on) => checkLease(on, held)),
     endRun: mark(endRun),

@@ -8,10 +8,10 @@ import { schemaAt } from "../open-saver";
  * stands for it. It has as much of better-sqlite3 as the tests use, and answers at once like it, by waiting for a thread.
  */
 export default class Database {
-  readonly #schema: string;
+  readonly #connection: Connection;
 
   constructor(path: string, options: object = {}) {
-    this.#schema = schemaAt(path);
+    this.#connection = { number: (connections += 1), schema: schemaAt(path) };
     // A file, e.g. of the official saver.
     if (existsSync(path)) {
       const Sqlite = createRequire(__filename)("better-sqlite3") as new (path: string, options: object) => never;
@@ -20,27 +20,35 @@ export default class Database {
   }
 
   prepare(text: string): Statement {
-    return new Statement(this.#schema, text);
+    return new Statement(this.#connection, text);
   }
 
   exec(text: string): this {
-    ask(this.#schema, inPostgres(text), []);
+    ask(this.#connection, inPostgres(text), []);
     return this;
   }
 
   /** Of a file only. */
   pragma(): void {}
 
-  close(): void {}
+  close(): void {
+    ask(this.#connection, "", []);
+  }
 }
 
+interface Connection {
+  readonly number: number;
+  readonly schema: string;
+}
+let connections = 0;
+
 class Statement {
-  readonly #schema: string;
+  readonly #connection: Connection;
   readonly #text: string;
   #isPlucked = false;
 
-  constructor(schema: string, text: string) {
-    this.#schema = schema;
+  constructor(connection: Connection, text: string) {
+    this.#connection = connection;
     let count = 0;
     this.#text = inPostgres(text).replace(/'[^']*'|\?/g, (part) => (part === "?" ? `$${(count += 1)}` : part));
   }
@@ -51,7 +59,7 @@ class Statement {
   }
 
   all(...values: unknown[]): unknown[] {
-    const { rows } = ask(this.#schema, this.#text, values);
+    const { rows } = ask(this.#connection, this.#text, values);
     return this.#isPlucked ? rows.map((row) => Object.values(row)[0]) : rows;
   }
 
@@ -60,7 +68,9 @@ class Statement {
   }
 
   run(...values: unknown[]): { changes: number } {
-    return { changes: ask(this.#schema, this.#text, values).changes };
+    if (this.#text.startsWith("VACUUM INTO"))
+      return ask(this.#connection, copied(this.#connection.schema, schemaAt(String(values[0]))), []);
+    return { changes: ask(this.#connection, this.#text, values).changes };
   }
 }
 
@@ -69,21 +79,43 @@ const RAISING =
 
 /** What tests say to SQLite in words of its own. */
 function inPostgres(text: string): string {
-  return text
-    .replace(RAISING, (_, name: string, time: string, what: string, table: string, when: string | undefined, message: string) => {
-      const refuse = `CREATE OR REPLACE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''${message}''; END'`;
-      const condition = when === undefined ? "" : ` WHEN (${when})`;
-      return `${refuse}; CREATE TRIGGER ${name} ${time} ${what} ON ${table} FOR EACH ROW${condition} EXECUTE FUNCTION ${name}()`;
-    })
-    .replace(/DROP TRIGGER (\w+)/g, "DROP FUNCTION $1 CASCADE")
-    .replace(
-      /\bsqlite_schema\b/g,
-      "(SELECT 'table' AS type, table_name::text COLLATE \"C\" AS name FROM information_schema.tables WHERE table_schema = current_schema()) AS tables",
-    )
-    .replace(
-      /SELECT name FROM pragma_table_info\(\?\) ORDER BY cid/,
-      "SELECT column_name::text AS name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position",
-    );
+  return (
+    text
+      .replace(
+        RAISING,
+        (_, name: string, time: string, what: string, table: string, when: string | undefined, message: string) => {
+          const refuse = `CREATE OR REPLACE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''${message}''; END'`;
+          const condition = when === undefined ? "" : ` WHEN (${when})`;
+          return `${refuse}; CREATE TRIGGER ${name} ${time} ${what} ON ${table} FOR EACH ROW${condition} EXECUTE FUNCTION ${name}()`;
+        },
+      )
+      // Readers aren't held up, writers are.
+      .replace("BEGIN IMMEDIATE", "BEGIN; LOCK TABLE langgraph_threads IN EXCLUSIVE MODE")
+      .replace(/DROP TRIGGER (\w+)/g, "DROP FUNCTION $1 CASCADE")
+      .replace(
+        /\bsqlite_schema\b/g,
+        "(SELECT 'table' AS type, table_name::text COLLATE \"C\" AS name FROM information_schema.tables WHERE table_schema = current_schema()) AS tables",
+      )
+      .replace(
+        /SELECT name FROM pragma_table_info\(\?\) ORDER BY cid/,
+        "SELECT column_name::text AS name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position",
+      )
+  );
+}
+
+/** Copies all tables with their rows into a new schema, and where its sequences are. */
+function copied(from: string, to: string): string {
+  return `DO $copy$ DECLARE name text; place bigint; BEGIN
+    CREATE SCHEMA ${to};
+    FOR name IN SELECT table_name FROM information_schema.tables WHERE table_schema = '${from}' LOOP
+      EXECUTE format('CREATE TABLE ${to}.%I (LIKE ${from}.%I INCLUDING ALL)', name, name);
+      EXECUTE format('INSERT INTO ${to}.%I SELECT * FROM ${from}.%I', name, name);
+    END LOOP;
+    FOR name, place IN SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = '${from}' LOOP
+      EXECUTE format('CREATE SEQUENCE ${to}.%I', name);
+      PERFORM setval(format('${to}.%I', name)::regclass, coalesce(place, 1), place IS NOT NULL);
+    END LOOP;
+  END $copy$`;
 }
 
 interface Answer {
@@ -98,20 +130,25 @@ const { Client, types } = require(pg);
 types.setTypeParser(20, Number);
 types.setTypeParser(1700, Number);
 const clients = new Map();
-async function clientOf(schema) {
-  const client = clients.get(schema) ?? new Client({ connectionString: url, options: "-c search_path=" + schema + " -c lock_timeout=5s" });
-  if (!clients.has(schema)) await client.connect();
-  clients.set(schema, client);
-  return client;
-}
-port.on("message", async ({ schema, text, values }) => {
-  let answer;
-  try {
-    const results = [await (await clientOf(schema)).query(text, values.length > 0 ? values : undefined)].flat();
-    answer = { rows: results.at(-1).rows, changes: results.at(-1).rowCount };
-  } catch (error) {
-    answer = { rows: [], changes: 0, error: error.message };
+async function clientOf({ number, schema }) {
+  if (!clients.has(number)) {
+    const client = new Client({ connectionString: url, options: "-c search_path=" + schema + " -c lock_timeout=5s" });
+    await client.connect();
+    clients.set(number, client);
   }
+  return clients.get(number);
+}
+async function answerTo({ connection, text, values }) {
+  if (text !== "") {
+    const result = [await (await clientOf(connection)).query(text, values.length > 0 ? values : undefined)].flat().at(-1);
+    return { rows: result.rows, changes: result.rowCount };
+  }
+  await clients.get(connection.number)?.end();
+  clients.delete(connection.number);
+  return { rows: [], changes: 0 };
+}
+port.on("message", async (question) => {
+  const answer = await answerTo(question).catch((error) => ({ rows: [], changes: 0, error: error.message }));
   port.postMessage(answer);
   Atomics.store(new Int32Array(flag), 0, 1);
   Atomics.notify(new Int32Array(flag), 0);
@@ -121,10 +158,10 @@ const LIMIT_MS = 20_000;
 let thread: { worker: Worker; port: import("node:worker_threads").MessagePort; flag: Int32Array } | undefined;
 
 /** Waits for the answer. @throws what the server says, or if it says nothing */
-function ask(schema: string, text: string, values: unknown[]): Answer {
+function ask(connection: Connection, text: string, values: unknown[]): Answer {
   thread ??= startThread();
   Atomics.store(thread.flag, 0, 0);
-  thread.port.postMessage({ schema, text, values: values.flat() });
+  thread.port.postMessage({ connection, text, values: values.flat() });
   if (Atomics.wait(thread.flag, 0, 0, LIMIT_MS) === "timed-out") throw new Error(`no answer: ${text}`);
   const { message } = receiveMessageOnPort(thread.port) as { message: Answer };
   if (message.error !== undefined) throw new Error(`${message.error}: ${text}`);

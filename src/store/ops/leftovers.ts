@@ -4,7 +4,7 @@ import type { Session } from "../session";
 import type { RunRow } from "../store";
 import { type LEFTOVERS, type RawOf, rowsOfThread, type Table, THREAD_TABLES } from "../tables";
 import { endRun } from "./runs";
-import { type RawRun, toRun } from "./thread-rows";
+import { type RawRun, toRuns } from "./thread-rows";
 
 /** How many rows of a thread the deleting transaction removes: some milliseconds, index entries included. */
 export const ROWS_AT_ONCE = 1_000;
@@ -126,7 +126,7 @@ export function* isGone(session: Session, leftover: Leftover): Program<boolean> 
 
 function* rubbish(session: Session, isAlive: (run: RunRow) => boolean): Program<Leftover[]> {
   return yield* filtered(yield* session.all<Leftover>(ALL), function* ({ run_id: runId }) {
-    const run = runId === "" ? undefined : yield* session.get<RawRun>(RUN, runId);
-    return run === undefined || !isAlive(toRun(run));
+    const [run] = runId === "" ? [] : yield* toRuns(session, yield* session.all<RawRun>(RUN, runId));
+    return run === undefined || !isAlive(run);
   });
 }

@@ -77,7 +77,7 @@ export function* putCheckpoint(session: Session, checkpoint: NewCheckpoint): Pro
     channels: manifestText(manifest),
     metadata: checkpoint.metadata,
   });
-  if (checkpoint.graphRuns.length > 0 && session.unsavedEffects !== false) yield* runsAreSaved(session, key, checkpoint);
+  if (checkpoint.graphRuns.some((run) => !session.savedRuns.has(run))) yield* runsAreSaved(session, key, checkpoint);
   rememberHead(key, {
     ns,
     checkpointId,

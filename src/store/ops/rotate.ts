@@ -69,12 +69,13 @@ function startOf(table: number): ResealCursor {
  */
 export function* retireKeys(session: Session): Program<{ keyId: string; retired: number | undefined }> {
   const keyId = currentKey(session);
-  const left =
-    (yield* staleArchived(session, FROM_FIRST_ARCHIVED)) !== undefined ||
-    (yield* anyOf(SEALED_COLUMNS, function* (column) {
+  const retired = yield* retireOtherKeys(session, function* () {
+    if ((yield* staleArchived(session, FROM_FIRST_ARCHIVED)) !== undefined) return true;
+    return yield* anyOf(SEALED_COLUMNS, function* (column) {
       return (yield* staleRow(session, column, FROM_FIRST)) !== undefined;
-    }));
-  return { keyId, retired: left ? undefined : yield* retireOtherKeys(session) };
+    });
+  });
+  return { keyId, retired };
 }
 
 /** @returns the position of the row; undefined if there was none */

@@ -66,6 +66,14 @@ export function* threadNumbers(session: Session, threadId: string): Program<numb
   return (yield* session.all<RawThread>(OF_ID, threadId, tagOf(session, threadId))).map(({ thread }) => thread);
 }
 
+/** {@link threadKey} for a program that may create it: nobody else does so until the end of the transaction. */
+export function* threadToCreate(session: Session, threadId: string): Program<ThreadState | undefined> {
+  const key = yield* threadKey(session, threadId);
+  if (key !== undefined || session.engine.dialect.lockText === undefined) return key;
+  yield* session.lock(threadId);
+  return yield* threadKey(session, threadId);
+}
+
 export function* createThread(session: Session, threadId: string, createdAt: string): Program<ThreadState> {
   if (!session.sealing.encrypted) yield* refuseEncrypted(session, `Thread ${JSON.stringify(threadId)}`);
   return yield* insertThread(session, newThread(session, yield* takeNumber(session), threadId, createdAt));
@@ -147,7 +155,7 @@ export interface Entry {
  *   removed.
  */
 export function* enterThread(session: Session, threadId: string, createdAt: string, entry: Entry): Program<ThreadState> {
-  const key = yield* threadKey(session, threadId);
+  const key = yield* threadToCreate(session, threadId);
   const grave = key === undefined ? yield* tombstoneOf(session, threadId) : yield* deletionKnown(session, key);
   if (grave !== undefined && (grave.final || (yield* isLate(key, entry, grave.deletedAt)))) {
     throw threadDeleted(threadId, grave.deletedAt, grave.final);
@@ -206,6 +214,8 @@ export function* allowAgain(session: Session, threadId: string): Program<void> {
 
 /** @returns whether there was a tombstone */
 export function* removeTombstone(session: Session, threadId: string): Program<boolean> {
+  yield* session.lock(threadId);
+  yield* showInThread(session, threadId);
   session.threads.delete(threadId);
   return (yield* session.changes(REMOVE_TOMBSTONE, threadId, tagOf(session, threadId))) > 0;
 }
@@ -243,7 +253,8 @@ function threadDeleted(threadId: string, deletedAt: number, final: boolean): Tur
 }
 
 /**
- * The fence: checked in the transaction of every commit of a run. A run's row is removed only when the run releases it, or when
+ * The fence: checked in the transaction of every commit of a run. What is remembered of the lease holds as long as the thread's
+ * row is as it's remembered. A run's row is removed only when the run releases it, or when
  * somebody took the run for dead. An id is never used again.
  *
  * @throws {TurnsError} LEASE_LOST
@@ -251,17 +262,32 @@ function threadDeleted(threadId: string, deletedAt: number, final: boolean): Tur
 export function* checkLease(session: Session, lease: Lease | undefined): Program<void> {
   if (lease === undefined) return;
   const { runId, threadId } = lease;
-  if (session.leases.get(runId) === threadId) return;
-  if ((yield* session.get(HOLDS, runId, threadId)) !== undefined) return void session.leases.set(runId, threadId);
+  const isSure = session.engine.dialect.guards === undefined || (yield* session.known(threadId)) !== undefined;
+  if (isSure && session.leases.get(runId) === threadId) return;
+  if ((yield* session.get(session.sharing(HOLDS), runId, threadId)) !== undefined)
+    return void session.leases.set(runId, threadId);
   throw leaseLost(lease, (yield* listRuns(session, lease.threadId))[0]);
 }
 
 export function* listRuns(session: Session, threadId: string): Program<RunRow[]> {
-  return (yield* session.all<RawRun>(RUNS_OF, threadId)).map(toRun);
+  return yield* toRuns(session, yield* session.all<RawRun>(RUNS_OF, threadId));
 }
 
-export function toRun(row: RawRun): RunRow {
-  return RUN_ROWS.parse(plainSealing, row.thread_id, row);
+export function* toRuns(session: Session, rows: readonly RawRun[]): Program<RunRow[]> {
+  const { clock } = session.engine.dialect;
+  const now = clock === undefined || rows.length === 0 ? undefined : (yield* session.get<{ now: number }>(clock))?.now;
+  return rows.map((row) => {
+    const run = RUN_ROWS.parse(plainSealing, row.thread_id, row);
+    return now === undefined ? run : { ...run, quietMs: now - row.beat_at };
+  });
+}
+
+/**
+ * Something of a thread changes that isn't in its rows, but that others remember with them. Where its own row tells whether
+ * anything has changed, that has to change too.
+ */
+export function* showInThread(session: Session, threadId: string): Program {
+  if (session.engine.dialect.guards !== undefined) (yield* threadKey(session, threadId))?.touch();
 }
 
 const COUNTED_TABLES: readonly Table[] = [...THREAD_TABLES, REWINDS];

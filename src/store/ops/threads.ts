@@ -70,6 +70,7 @@ export function* deleteThread(
   final: boolean,
   isAlive: (run: RunRow) => boolean,
 ): Program<void> {
+  yield* session.lock(threadId);
   const dead = (yield* listRuns(session, threadId)).filter((run) => !isAlive(run));
   yield* clearRuns(session, dead);
   yield* removeThread(session, threadId);

@@ -51,8 +51,8 @@ export type Answer = { rows: unknown[][]; names: readonly string[]; count: numbe
 const later = setTimeout;
 const never = clearTimeout;
 
-/** For tests: called whenever a connection sends statements, with how many. */
-let onRoundTrip: ((statements: number) => void) | undefined;
+/** For tests: called whenever a connection sends statements. */
+let onRoundTrip: ((texts: readonly string[]) => void) | undefined;
 
 /** For tests: counts round trips. */
 export function setRoundTripHook(hook: typeof onRoundTrip): void {
@@ -104,7 +104,7 @@ export class Connection {
 
   /** Sends statements together. It never rejects: each has its own answer. A lost connection is a {@link ConnectionLost}. */
   async send(queries: readonly Query[]): Promise<Answer[]> {
-    onRoundTrip?.(queries.length);
+    onRoundTrip?.(queries.map(({ text }) => text));
     const { connection } = this.#open;
     const timer = later(
       () => connection?.stream?.destroy?.(new Error("the server didn't answer in time")),
