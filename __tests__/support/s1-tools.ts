@@ -1,4 +1,4 @@
-import { copyFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Logger } from "../../src/index";
 import { ON_POSTGRES } from "./open-saver";
@@ -35,6 +35,11 @@ export function dump(path: string): Record<string, unknown[]> {
   } finally {
     db.close();
   }
+}
+
+/** What a store consists of, as text that a secret can be looked for in. */
+export function everythingIn(path: string): string {
+  return ON_POSTGRES ? JSON.stringify(dump(path)) : readFileSync(path, "latin1");
 }
 
 /** The number under which most tables have a thread's rows. */

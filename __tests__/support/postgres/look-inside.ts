@@ -75,23 +75,33 @@ class Statement {
 }
 
 const RAISING =
-  /CREATE TRIGGER (\w+) (BEFORE|AFTER) (INSERT|UPDATE|DELETE) ON (\w+)(?: WHEN (.*?))? BEGIN SELECT RAISE\(\w+, '([^']*)'\); END/g;
+  /CREATE TRIGGER (\w+) (BEFORE|AFTER) (INSERT|UPDATE|DELETE) ON (\w+)(?: WHEN (.*?))? BEGIN SELECT RAISE\(\w+, '([^']*)'\); END/gs;
+
+/** A trigger that refuses. Its condition is in the function, where it may have a subquery. */
+function raising(
+  _: string,
+  name: string,
+  time: string,
+  what: string,
+  table: string,
+  when: string | undefined,
+  message: string,
+): string {
+  const refuse = `IF ${when ?? "true"} THEN RAISE EXCEPTION '${message}'; END IF; RETURN ${what === "DELETE" ? "OLD" : "NEW"};`;
+  const head = `CREATE OR REPLACE FUNCTION "${name}"() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT`;
+  return `${head} AS $body$ BEGIN ${refuse} END $body$;
+    CREATE TRIGGER "${name}" ${time} ${what} ON ${table} FOR EACH ROW EXECUTE FUNCTION "${name}"()`;
+}
 
 /** What tests say to SQLite in words of its own. */
 function inPostgres(text: string): string {
   return (
     text
-      .replace(
-        RAISING,
-        (_, name: string, time: string, what: string, table: string, when: string | undefined, message: string) => {
-          const refuse = `CREATE OR REPLACE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''${message}''; END'`;
-          const condition = when === undefined ? "" : ` WHEN (${when})`;
-          return `${refuse}; CREATE TRIGGER ${name} ${time} ${what} ON ${table} FOR EACH ROW${condition} EXECUTE FUNCTION ${name}()`;
-        },
-      )
+      .replace(RAISING, raising)
+      .replace(/json_extract\((\w+), '\$\.(\w+)'\)/g, "(($1::json)->>'$2')::bigint")
       // Readers aren't held up, writers are.
       .replace("BEGIN IMMEDIATE", "BEGIN; LOCK TABLE langgraph_threads IN EXCLUSIVE MODE")
-      .replace(/DROP TRIGGER (\w+)/g, "DROP FUNCTION $1 CASCADE")
+      .replace(/DROP TRIGGER (\w+)/g, 'DROP FUNCTION "$1" CASCADE')
       .replace(
         /\bsqlite_schema\b/g,
         "(SELECT 'table' AS type, table_name::text COLLATE \"C\" AS name FROM information_schema.tables WHERE table_schema = current_schema()) AS tables",
