@@ -1,4 +1,4 @@
-import { copyFileSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { SystemMessage } from "@langchain/core/messages";
 import Database from "better-sqlite3";
@@ -7,7 +7,7 @@ import { openSqliteStore } from "../../src/testing-internal";
 import { columnsOf, type Flip } from "../../torture/corruption/damage";
 import { SECRET } from "../support/enc-graph";
 import { at, input, Shop, THREAD } from "../support/ret-world";
-import { quiet } from "../support/s1-tools";
+import { copyStore, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
 
@@ -99,7 +99,7 @@ function withPersister(path: string): void {
 
 export function copyOf(path: string): string {
   const copy = tempFile();
-  copyFileSync(path, copy);
+  copyStore(path, copy);
   return copy;
 }
 

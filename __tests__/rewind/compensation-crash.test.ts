@@ -1,9 +1,8 @@
 import { spawn } from "node:child_process";
-import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { CHILD_ENV, childProgram } from "../support/child-program";
 import { closeAll, Deeds, fresh, quietLogger, refusal, thread } from "../support/eff-world";
-import { dump } from "../support/s1-tools";
+import { copyStore, dump } from "../support/s1-tools";
 import { crashUndos, type Kind } from "./undo-crash";
 import { choresOn, config, stateRows, treeOn } from "../support/undo-world";
 import { points, runs } from "../support/lane";
@@ -48,7 +47,7 @@ let after: unknown;
 
 function another(): string {
   const path = fresh();
-  copyFileSync(template, path);
+  copyStore(template, path);
   return path;
 }
 

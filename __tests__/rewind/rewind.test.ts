@@ -1,4 +1,3 @@
-import { copyFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { effect, GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
@@ -6,7 +5,7 @@ import { type RewindParts, rewindThread } from "../../src/testing-internal";
 import { type Act, REWOUND, seen, THREAD, type View, withoutIds, World } from "./rewind-world";
 import { chain } from "../support/s1-graph";
 import { runProgram, startProgram } from "../support/s1-programs";
-import { dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
+import { copyStore, dump, quiet, rowsOfThread, sqlOn } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { points, runs } from "../support/lane";
 import { openSaver } from "../support/open-saver";
@@ -33,7 +32,7 @@ function expectSame(actual: unknown, expected: unknown): void {
 
 function fileLike(path: string): string {
   const copy = tempFile();
-  copyFileSync(path, copy);
+  copyStore(path, copy);
   return copy;
 }
 

@@ -6,6 +6,7 @@ import { Annotation, MessagesAnnotation, START, StateGraph } from "@langchain/la
 import { GraphRunner, type Logger, type TurnSaver } from "langgraph-checkpoint-turns";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
+import { testOfFiles } from "../support/test-of-files";
 
 const config = { configurable: { thread_id: "t" } };
 const State = Annotation.Root({
@@ -59,7 +60,7 @@ test("S2.3 a save that fails is an event and a warning that the run cannot be re
   saver.close();
 });
 
-test("S2.2 a checkpoint of a state with 1,000 finished tasks stays far below 100 KB", async () => {
+testOfFiles("S2.2 a checkpoint of a state with 1,000 finished tasks stays far below 100 KB", async () => {
   const file = tempFile();
   const saver = openSaver(file);
   const task = (index: number): string => JSON.stringify({ id: `task-${index}`, status: "completed", result: "x".repeat(200) });

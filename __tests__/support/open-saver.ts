@@ -14,7 +14,7 @@ export function openSaver(path: string, options: TurnSaverOptions = {}): TurnSav
   if (!ON_POSTGRES) return TurnSaver.fromPath(path, options);
   const { driver: _, synchronous: __, ...rest } = options;
   const schema = schemaAt(path === ":memory:" ? randomUUID() : path);
-  return PostgresTurnSaver.fromConnString(process.env["TURNS_PG_URL"] ?? "", { ...rest, schema }) as unknown as TurnSaver;
+  return PostgresTurnSaver.fromConnString(process.env["TURNS_PG_URL"] ?? "", { ...rest, schema });
 }
 
 /** The schema that stands for a path. */
