@@ -325,8 +325,8 @@ describe("S2.1 what always stays", () => {
     expect(await shop.saver.names.delete(THREAD, "start")).toBe(false);
     await shop.saver.prune({ keepLast: 1 });
     expect(await shop.roots()).toEqual([roots[0]]);
+    await expect(shop.saver.names.set({ threadId: "no" }, "x")).rejects.toMatchObject({ code: "THREAD_NOT_FOUND" });
     for (const request of [
-      { threadId: "no" },
       { threadId: THREAD, checkpointId: first },
       { threadId: THREAD, checkpointNs: "no" },
     ]) {
