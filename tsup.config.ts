@@ -7,6 +7,7 @@ const entries = {
   import: "src/import/index.ts",
   maintenance: "src/maintenance/index.ts",
   testing: "src/testing/index.ts",
+  transactions: "src/transactions/index.ts",
 };
 
 export default defineConfig({
