@@ -119,7 +119,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
     } catch (error) {
       // Before its end, a transaction can't have been committed.
       if (!isFinished) throw error;
-      return await this.#committed(effect, error);
+      return this.#committed(effect, error);
     }
   }
 
