@@ -2,6 +2,8 @@
 export default {
   testEnvironment: "node",
   testMatch: ["<rootDir>/__tests__/**/*.test.ts"],
+  // jest.postgres.config.mjs has these.
+  testPathIgnorePatterns: ["/node_modules/", "/__tests__/postgres/"],
   modulePathIgnorePatterns: ["<rootDir>/dist/", "<rootDir>/.tmp/"],
   setupFilesAfterEnv: ["<rootDir>/__tests__/setup/expect-soft.ts", "<rootDir>/__tests__/setup/seed.ts"],
   testTimeout: 30_000,

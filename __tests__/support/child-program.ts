@@ -33,13 +33,14 @@ export function childProgram(source: string): string[] {
     platform: "node",
     target: "node20",
     // One file with LangGraph in it starts in a third of the time. What is external has a binary, or may be missing.
-    external: ["better-sqlite3", "@opentelemetry/api"],
+    external: ["better-sqlite3", "@opentelemetry/api", "pg-native"],
     banner: { js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);' },
     alias: {
       "langgraph-checkpoint-turns": join(ROOT, "src", "index.ts"),
       "langgraph-checkpoint-turns/checkpoint-file": join(ROOT, "src", "report", "index.ts"),
       "langgraph-checkpoint-turns/import": join(ROOT, "src", "import", "index.ts"),
       "langgraph-checkpoint-turns/maintenance": join(ROOT, "src", "maintenance", "index.ts"),
+      "langgraph-checkpoint-turns/transactions": join(ROOT, "src", "transactions", "index.ts"),
     },
     keepNames: true,
     logOverride: { "empty-import-meta": "silent" },
