@@ -5,7 +5,12 @@ import { fileURLToPath } from "node:url";
 export const LONG_ONLY = ["crash/long-life", "docs/examples", "docs/nextjs", "docs/package", "docs/testing"];
 
 /** Suites that run on PostgreSQL too: what they prove is no matter of a file. Those in `postgres/` run there alone. */
-export const POSTGRES_SUITES = ["postgres/*", "langgraph/conformance"];
+export const POSTGRES_SUITES = [
+  "postgres/*",
+  "langgraph/conformance",
+  "transactions/transactions",
+  "transactions/transactions-crash",
+];
 
 const folder = new URL("./__tests__/", import.meta.url);
 const tests = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));

@@ -35,7 +35,6 @@ export type { Validation, Validator } from "./guards/gates";
 export { effect } from "./effects/effect";
 export { defineEffect, type DefinedEffect, type EffectDefinition, type UndoCall } from "./effects/define";
 export type { EffectOptions } from "./effects/options";
-export type { Transactions } from "./effects/transactional";
 export type { Effect } from "./effects/types";
 export type { EffectDetails, EffectResolution } from "./effects/effects";
 export type { Undos } from "./rewind/undos";

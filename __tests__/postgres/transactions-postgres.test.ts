@@ -1,109 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { eq } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/node-postgres";
-import { integer, pgTable, text } from "drizzle-orm/pg-core";
-import knexBy from "knex";
-import { Kysely, PostgresDialect } from "kysely";
-import {
-  type DialectOptions,
-  drizzleTransactions,
-  knexTransactions,
-  kyselyTransactions,
-  pgTransactions,
-} from "langgraph-checkpoint-turns/transactions";
-import { Pool, type PoolClient } from "pg";
+import { pgTransactions } from "langgraph-checkpoint-turns/transactions";
+import type { PoolClient } from "pg";
 import { refusal } from "../support/eff-world";
 import { isCommit, isCommitAnswer } from "../support/postgres/messages";
 import { nth, PostgresProxy } from "../support/postgres/proxy";
-import { killsHold } from "../transactions/tx-kills";
-import { transactionsHold } from "../transactions/tx-contract";
-import { type Bank, CHARGES, type Library, type Tables } from "../transactions/tx-world";
-
-/** Transactional effects on a real PostgreSQL server, by each library, and over a network that breaks. */
-const URL_OF_TESTS = process.env["TURNS_PG_URL"] ?? "";
-
-/** A pool whose connections have a schema of their own as their default. */
-async function schemaOfOwn(name = `tx_${randomUUID().replaceAll("-", "").slice(0, 20)}`) {
-  const pool = poolOn(URL_OF_TESTS, name);
-  await pool.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
-  await pool.query(CHARGES.replace("TABLE", "TABLE IF NOT EXISTS"));
-  return { name, pool };
-}
-
-function poolOn(url: string, schema: string): Pool {
-  const pool = new Pool({ connectionString: url, options: `-c search_path=${schema}`, max: 8 });
-  pool.on("error", () => undefined);
-  return pool;
-}
-
-type Own = { pool: Pool; name: string };
-function onPostgres({ pool, name }: Own, rest: Pick<Bank, "charge" | "refund" | "adapter"> & { close?: () => unknown }): Bank {
-  const adapter = (options?: DialectOptions) => rest.adapter({ schema: name, ...options });
-  const sql = async (statement: string) => (await pool.query(statement)).rows as any[];
-  return {
-    ...rest,
-    adapter,
-    tx: adapter(),
-    sql,
-    charges: () => sql("SELECT key, cents FROM charges ORDER BY ctid"),
-    close: async () => {
-      await pool.query(`DROP SCHEMA ${name} CASCADE`);
-      await rest.close?.();
-      if (!pool.ended) await pool.end();
-    },
-  };
-}
-
-const byPg = (own: Own): Bank =>
-  onPostgres(own, {
-    adapter: (options) => pgTransactions(own.pool, options),
-    charge: (db: PoolClient, key, cents) => db.query("INSERT INTO charges VALUES ($1, $2)", [key, cents]),
-    refund: (db: PoolClient, key) => db.query("DELETE FROM charges WHERE key = $1", [key]),
-  });
-
-const charges = pgTable("charges", { key: text().notNull(), cents: integer().notNull() });
-const LIBRARIES: readonly Library[] = [
-  { name: "pg", open: async () => byPg(await schemaOfOwn()) },
-  {
-    name: "Kysely on PostgreSQL",
-    open: async () => {
-      const own = await schemaOfOwn();
-      const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: own.pool }) });
-      return onPostgres(own, {
-        adapter: (options) => kyselyTransactions(db, options),
-        charge: (tx: typeof db, key, cents) => tx.insertInto("charges").values({ key, cents }).execute(),
-        refund: (tx: typeof db, key) => tx.deleteFrom("charges").where("key", "=", key).execute(),
-      });
-    },
-  },
-  {
-    name: "Drizzle on node-postgres",
-    open: async () => {
-      const own = await schemaOfOwn();
-      const db = drizzle({ client: own.pool });
-      return onPostgres(own, {
-        adapter: (options) => drizzleTransactions(db, options),
-        charge: (tx: typeof db, key, cents) => tx.insert(charges).values({ key, cents }),
-        refund: (tx: typeof db, key) => tx.delete(charges).where(eq(charges.key, key)),
-      });
-    },
-  },
-  {
-    name: "Knex on pg",
-    open: async () => {
-      const own = await schemaOfOwn();
-      const db = knexBy({ client: "pg", connection: URL_OF_TESTS, searchPath: [own.name] });
-      return onPostgres(own, {
-        adapter: (options) => knexTransactions(db, options),
-        charge: (tx: typeof db, key, cents) => tx("charges").insert({ key, cents }),
-        refund: (tx: typeof db, key) => tx("charges").where({ key }).del(),
-        close: () => db.destroy(),
-      });
-    },
-  },
-];
-
-describe.each(LIBRARIES)("transactional effects by $name", transactionsHold);
+import { byPg, type Own, poolOn, schemaOfOwn, URL_OF_TESTS } from "../transactions/tx-postgres";
+import type { Bank } from "../transactions/tx-world";
 
 describe("a network that breaks, and a server that ends connections", () => {
   let own: Own;
@@ -148,24 +50,24 @@ describe("a network that breaks, and a server that ends connections", () => {
     return { ended, seen, runs };
   }
 
-  test("S9.6 S9.3 COMMIT is carried out, its answer lost: the key is found, and it is done", async () => {
+  test("S9.6 COMMIT is carried out, its answer lost: the key is found, and it is done", async () => {
     expect(await charged(() => (proxy.fate = nth(1, isCommitAnswer, "cut")))).toEqual({ ended: "text", seen: 1, runs: 1 });
   });
 
-  test("S9.6 S9.3 COMMIT never arrives: it surely didn't happen, and the next run does it", async () => {
+  test("S9.6 COMMIT never arrives: it surely didn't happen, and the next run does it", async () => {
     const { ended, seen, runs } = await charged(() => (proxy.fate = nth(1, isCommit, "cut")));
     expect(ended).toBeInstanceOf(Error);
     expect((ended as { code?: string }).code).not.toBe("EFFECT_IN_DOUBT");
     expect([seen, runs]).toEqual([0, 2]);
   });
 
-  test("S9.6 S9.3 COMMIT arrives late, when its sender has already been told that the connection is lost: once", async () => {
+  test("S9.6 COMMIT arrives late, when its sender has already been told that the connection is lost: once", async () => {
     const { ended, runs } = await charged(() => (proxy.fate = nth(1, isCommit, { lateBy: 400 })));
     // A claim waits for the open transaction.
     expect([ended, runs]).toEqual(["text", 1]);
   });
 
-  test("S9.6 S9.3 COMMIT is carried out, and the server can't be reached then: in doubt, and settled by the next run", async () => {
+  test("S9.6 COMMIT is carried out, and the server can't be reached then: in doubt, and settled by the next run", async () => {
     const { ended, seen, runs } = await charged(() => {
       const lost = nth(1, isCommitAnswer, "cut");
       proxy.fate = (message) => {
@@ -178,7 +80,7 @@ describe("a network that breaks, and a server that ends connections", () => {
     expect([seen, runs]).toEqual([1, 1]);
   });
 
-  test("S9.6 S9.3 the connection ends between two statements: rolled back, and nothing unhandled", async () => {
+  test("S9.6 the connection ends between two statements: rolled back, and nothing unhandled", async () => {
     const terminated = async (db: PoolClient): Promise<void> => {
       if (isFirst) {
         isFirst = false;
@@ -193,7 +95,7 @@ describe("a network that breaks, and a server that ends connections", () => {
     expect([seen, runs]).toEqual([0, 2]);
   });
 
-  test.each([1, 2, 3, 4, 5, 6, 7, 8])("S9.6 S9.3 message %i of the client is lost: it happens once", async (number) => {
+  test.each([1, 2, 3, 4, 5, 6, 7, 8])("S9.6 message %i of the client is lost: it happens once", async (number) => {
     const asks = ({ from, type }: { from: string; type: string }): boolean => from === "client" && "QPBES".includes(type);
     await charged(() => (proxy.fate = nth(number, asks as never, "cut")));
     await charged(() => (proxy.fate = nth(number, asks as never, "cut-after")));
@@ -273,15 +175,4 @@ describe("a network that breaks, and a server that ends connections", () => {
       await own.pool.query(`GRANT CREATE ON SCHEMA ${own.name} TO CURRENT_USER`);
     }
   });
-});
-
-describe("SIGKILL", () => {
-  let own: Own;
-  let bank: Bank;
-  beforeAll(async () => {
-    own = await schemaOfOwn();
-    bank = byPg(own);
-  });
-  afterAll(() => bank.close());
-  killsHold(() => ({ bank, env: { BANK: URL_OF_TESTS, BANK_SCHEMA: own.name } }));
 });

@@ -9,6 +9,7 @@ import {
   knexTransactions,
   kyselyTransactions,
   pgTransactions,
+  prismaTransactions,
   sqliteTransactions,
 } from "langgraph-checkpoint-turns/transactions";
 import type { Pool, PoolClient } from "pg";
@@ -19,6 +20,15 @@ interface Tables {
 interface Receipt {
   id: number;
 }
+/** A client as Prisma generates it. */
+interface PrismaClient {
+  $queryRawUnsafe<T = unknown>(sql: string, ...values: any[]): Promise<T>;
+  $executeRawUnsafe(sql: string, ...values: any[]): Promise<number>;
+  $transaction<P extends Promise<any>[]>(arg: [...P], options?: { isolationLevel?: string }): Promise<unknown>;
+  $transaction<R>(work: (tx: Omit<PrismaClient, "$transaction">) => Promise<R>, options?: { timeout?: number }): Promise<R>;
+  charge: { create(args: { data: { key: string; cents: number } }): Promise<{ key: string; cents: number }> };
+}
+
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <A, B>(_: Same<A, B>): void => undefined;
 
@@ -30,6 +40,7 @@ export function types(
   drizzlePg: NodePgDatabase,
   drizzleSqlite: BetterSQLite3Database,
   knex: Knex,
+  prisma: PrismaClient,
 ): unknown {
   const charge = defineEffect("types", {
     tx: pgTransactions(pool),
@@ -50,8 +61,12 @@ export function types(
   // @ts-expect-error -- another input
   void charge({ cent: 5 });
 
-  const none = defineEffect("types", { tx: pgTransactions(pool), run: async (_, { key }) => key.length, undo: false });
-  same<typeof none, DefinedEffect<void, number>>(true);
+  const none: DefinedEffect<void, number> = defineEffect("types", {
+    tx: pgTransactions(pool),
+    run: async (_, { key }) => key.length,
+    undo: false,
+  });
+  void none();
   const detailed = defineEffect("types", {
     tx: pgTransactions(pool),
     run: async (input: { a: 1 }) => ({ b: 2, input }),
@@ -105,6 +120,12 @@ export function types(
     undo: ({ db, key }) => db("charges").where({ key }).del(),
   });
   same<typeof byKnex, DefinedEffect<number, void>>(true);
+  const byPrisma = defineEffect("types", {
+    tx: prismaTransactions(prisma),
+    run: async (cents: number, { db, key }) => db.charge.create({ data: { key, cents } }),
+    undo: ({ db, result }) => db.charge.create({ data: { ...result, cents: -result.cents } }),
+  });
+  same<typeof byPrisma, DefinedEffect<number, Tables["charges"]>>(true);
 
   // @ts-expect-error -- not a pool
   pgTransactions(sqlite);
@@ -122,10 +143,10 @@ export function types(
   defineEffect("types", { tx: pgTransactions(pool), run: async () => 5, undo: ({ result }) => result.length });
   // @ts-expect-error -- a plain effect has no transaction
   defineEffect("types", { run: (_: void, { db }) => db });
-  const undos: readonly DefinedEffect[] = [charge, counted, byKysely, byDrizzle, byDrizzleSqlite, byKnex];
+  const undos: readonly DefinedEffect[] = [charge, counted, byKysely, byDrizzle, byDrizzleSqlite, byKnex, byPrisma];
   return [receipt, detailed, undos];
 }
 
 test("S9.6 the types of db, input, result and undo follow from the adapter and run, without a cast", () => {
-  expect(types).toHaveLength(6);
+  expect(types).toHaveLength(7);
 });

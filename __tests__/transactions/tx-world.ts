@@ -17,8 +17,8 @@ import { tempFile } from "../support/temp";
 
 /** A user's database with a table of charges, reached by a library. */
 export interface Bank {
-  /** Of the file, if it is one. */
-  path?: string;
+  /** How a process finds it. */
+  env: Record<string, string>;
   tx: Transactions<any, boolean>;
   /** Another adapter on the same database. */
   adapter(options?: DialectOptions): Transactions<any, boolean>;
@@ -52,7 +52,7 @@ function onSqlite<T>(path: string, rest: Pick<Bank, "adapter" | "charge" | "refu
   };
   return {
     ...rest,
-    path,
+    env: { BANK: path },
     tx: rest.adapter(),
     sql,
     charges: () => sql("SELECT key, cents FROM charges ORDER BY rowid"),

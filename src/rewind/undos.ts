@@ -32,7 +32,7 @@ export interface KnownUndo {
 export interface KnownEffect {
   /** `false`: there is nothing to undo. Undefined: the definition doesn't say. */
   undo: KnownUndo | false | undefined;
-  /** Finds out whether one in doubt happened. `isFinal`: what is told stays so, whoever may still be running it. */
+  /** Finds out whether one in doubt happened. `isFinal`: the answer stays true, even if a process is still running it. */
   find: ((effect: EffectRow, input: unknown, isFinal: boolean) => Promise<Answer>) | undefined;
 }
 

@@ -293,7 +293,7 @@ export function withLiterals(sql: string, values: readonly Value[], dialect: Dia
   return sql.replaceAll("?", () => literal(values[next++] as Value, dialect));
 }
 
-/** On PostgreSQL as `E'…'`, which means the same whatever `standard_conforming_strings` is. */
+/** On PostgreSQL as `E'…'`, which doesn't depend on `standard_conforming_strings`. */
 function literal(value: Value, dialect: Dialect): string {
   if (typeof value === "number") return String(value);
   const text = value.replaceAll("'", "''");
