@@ -196,7 +196,10 @@ module.exports = {
       name: "transactions-know-their-interface",
       severity: "error",
       from: { path: "^src/transactions/" },
-      to: { path: ".", pathNot: "^src/(transactions/|effects/transactional\\.ts$|errors\\.ts$|options\\.ts$)|node_modules/zod/" },
+      to: {
+        path: ".",
+        pathNot: "^src/(transactions/|effects/(transactional|types)\\.ts$|errors\\.ts$|options\\.ts$)|node_modules/zod/",
+      },
     },
     {
       name: "verification-is-loaded-when-asked-for",

@@ -5,16 +5,8 @@ import { isId, ID_RULE } from "../system";
 import { journaled } from "./effect";
 import type { Doing } from "./journal";
 import { type CheckedEffect, type EffectOptions, effectOptions, type ErrorOutcome } from "./options";
-import {
-  type AnyTransactions,
-  type EffectTry,
-  isAsyncFunction,
-  isTransactions,
-  lookedUp,
-  performed,
-  type Transactions,
-} from "./transactional";
-import type { Effect } from "./types";
+import { type AnyTransactions, isAsyncFunction, isTransactions, lookedUp, performed, type Transactions } from "./transactional";
+import type { Effect, EffectTry } from "./types";
 
 /** What an undo is told about the effect it undoes. */
 export interface UndoCall<Input = unknown, Result = unknown> {

@@ -7,10 +7,9 @@ import { type EffectRow, runOf, spotOf } from "../store/effects";
 import type { EffectBeginning, NewEffect, PackedText, Store } from "../store/store";
 import type { TaskNames } from "../run-config";
 import type { Attempt } from "../turns/node-task";
-import { holderOf, isHeldElsewhere, runningHere, toPublicEffect } from "./types";
+import { type EffectTry, holderOf, isHeldElsewhere, runningHere, toPublicEffect, tryOf } from "./types";
 import type { EffectContent } from "./content";
 import { answerOf, type CheckedEffect, type EffectPlace, type ErrorOutcome, type Found } from "./options";
-import { type EffectTry, tryOf } from "./transactional";
 import {
   changed,
   deletedMeanwhile,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { ID_RULE, isId } from "../system";
-import type { EffectTry } from "./transactional";
+import type { EffectTry } from "./types";
 import { checkedOptions, functionSchema, idSchema, isFunction } from "../options";
 
 /** What an error of an effect's function says about the side effect. */

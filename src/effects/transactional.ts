@@ -2,16 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { decode, encode, type EncodeOptions } from "../codec";
 import { TurnsError } from "../errors";
 import { reasonOf } from "./failures";
-
-/** The try of an effect that a completion row belongs to. */
-export interface EffectTry {
-  /** Stays the same over all tries of one effect, and is never used for another one. */
-  key: string;
-  threadId: string;
-  name: string;
-  /** Counts the effect's tries. A canceled try can't commit any more; a later one can. */
-  tries: number;
-}
+import type { EffectTry } from "./types";
 
 /**
  * Where a transactional effect does its work: your database, with a small table of completed effects in it. The functions of
@@ -49,10 +40,6 @@ export interface Transactions<Db, Sync extends boolean = false> {
   cancel(effect: EffectTry): Promise<string | undefined>;
   /** Runs `work` in one transaction with the mark that the effect is undone. If it is undone already, `work` isn't called. */
   undo(effect: EffectTry, work: (db: Db) => unknown): Promise<void>;
-}
-
-export function tryOf({ key, threadId, name, tries }: EffectTry): EffectTry {
-  return { key, threadId, name, tries };
 }
 
 const MEMBERS = ["setup", "prune", "complete", "find", "cancel", "undo"] as const;

@@ -7,8 +7,8 @@ import {
   type UndoCall,
 } from "../effects/define";
 import { answerOf, type Found as Answer } from "../effects/options";
-import { lookedUp, tryOf, undoneIn } from "../effects/transactional";
-import { toPublicEffect } from "../effects/types";
+import { lookedUp, undoneIn } from "../effects/transactional";
+import { toPublicEffect, tryOf } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import type { EffectRow } from "../store/effects";
 import { inDoubtBehind, runningBehind, uncompensated, undoInDoubt } from "./failures";

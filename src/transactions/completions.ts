@@ -1,4 +1,5 @@
-import type { EffectTry, Transactions } from "../effects/transactional";
+import type { Transactions } from "../effects/transactional";
+import type { EffectTry } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
 import { z } from "zod";

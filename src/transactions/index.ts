@@ -7,4 +7,5 @@ export { pgTransactions } from "./pg";
 export { prismaTransactions } from "./prisma";
 export { sqliteTransactions } from "./sqlite";
 export type { DialectOptions, TransactionsOptions } from "./completions";
-export type { EffectTry, Transactions } from "../effects/transactional";
+export type { Transactions } from "../effects/transactional";
+export type { EffectTry } from "../effects/types";
