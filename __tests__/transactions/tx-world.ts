@@ -5,13 +5,14 @@ import { drizzle as drizzleSqlite } from "drizzle-orm/better-sqlite3";
 import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import knexBy from "knex";
 import { Kysely, SqliteDialect } from "kysely";
-import type { Transactions } from "langgraph-checkpoint-turns";
+
 import {
   type DialectOptions,
   drizzleTransactions,
   knexTransactions,
   kyselyTransactions,
   sqliteTransactions,
+  type Transactions,
 } from "langgraph-checkpoint-turns/transactions";
 import { tempFile } from "../support/temp";
 
