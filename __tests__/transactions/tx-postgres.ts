@@ -39,7 +39,7 @@ export function poolOn(url: string, schema: string): Pool {
 export type Own = { pool: Pool; name: string };
 function onPostgres({ pool, name }: Own, rest: Pick<Bank, "charge" | "refund" | "adapter"> & { close?: () => unknown }): Bank {
   const adapter = (options?: DialectOptions) => rest.adapter({ schema: name, ...options });
-  const sql = async (statement: string) => (await pool.query(statement)).rows as any[];
+  const sql = async (statement: string) => (await pool.query(statement)).rows;
   return {
     ...rest,
     adapter,

@@ -108,8 +108,8 @@ type AnyTransactional = TransactionalDefinition<unknown, unknown, unknown, boole
 
 /** @returns undefined for an effect that isn't transactional */
 export function transactionalOf(definition: AnyDefinition): AnyTransactional | undefined {
-  const given = definition as unknown as AnyTransactional;
-  return given.tx === undefined ? undefined : given;
+  const given = definition as unknown as AnyTransactional | undefined;
+  return given?.tx === undefined ? undefined : given;
 }
 
 /** The property under which a defined effect carries its definition. The ESM and the CommonJS build share the symbol. */
