@@ -12,6 +12,7 @@ export default {
   ...base,
   testMatch: POSTGRES_SUITES.map((name) => `<rootDir>/__tests__/${name}.test.ts`),
   testPathIgnorePatterns: ["/node_modules/"],
+  resolver: "<rootDir>/__tests__/support/postgres/resolver.cjs",
   globalSetup: "<rootDir>/__tests__/setup/postgres-server.ts",
   globalTeardown: "<rootDir>/__tests__/setup/postgres-teardown.ts",
   setupFilesAfterEnv: [...base.setupFilesAfterEnv, "<rootDir>/__tests__/setup/postgres.ts"],

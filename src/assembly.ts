@@ -15,12 +15,12 @@ import { type RewindParts, Rewinds, rewound } from "./rewind/rewinds";
 import { checkedId } from "./run-config";
 import { Saving } from "./saving";
 import { UserSerde } from "./serde";
-import { type DatabaseHandle, openSqliteStore } from "./store/sqlite";
 import type { Store } from "./store/store";
 import { attachedGraph } from "./turns/attach";
 import { recordedGraphsOf } from "./turns/attached-graph";
 import { Draining } from "./turns/draining";
 import { isAlive } from "./turns/process-identity";
+import { FailureLog } from "./turns/failure-log";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
 import { SeenCheckpoints } from "./turns/seen-checkpoints";
@@ -29,8 +29,6 @@ import { RunRegistry } from "./turns/run-registry";
 import { TurnLog } from "./turns/turn-log";
 import { Turns } from "./turns/turns";
 import { Values } from "./values";
-
-export type { DatabaseHandle, NodeSqliteDatabase, NodeSqliteStatement, SqliteDatabase } from "./store/sqlite";
 
 /** What a saver is made of. */
 export interface Assembly {
@@ -56,12 +54,11 @@ export interface Assembly {
   draining: Draining;
 }
 
-/** Opens the database and assembles a saver. @throws what opening throws */
-export function assembled(source: DatabaseHandle | string, options: ResolvedOptions): Assembly {
+/** Assembles a saver on a store. */
+export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const { logger, createId, clock } = options;
   const serde = options.serde && new UserSerde(options.serde);
   const events = new SaverEmitter(logger);
-  const store = openSqliteStore(source, options);
   const values = new Values(options, store);
   const draining = new Draining();
   const runs = new RunRegistry({ store, log: logger, createId, clock, draining });
@@ -76,7 +73,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
   const runNames = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
-  const common = { store, options, events, runs, failures, redaction, seen };
+  const common = { store, options, events, runs, failures, failureLog: new FailureLog(logger), redaction, seen };
   const recorder = new TurnRecorder(new TurnLog({ ...common, names: runNames }), runs.bodies, draining);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
@@ -101,6 +98,7 @@ export function assembled(source: DatabaseHandle | string, options: ResolvedOpti
     now: () => clock().toISOString(),
     isAlive: (run) => isAlive(run),
     hold: (threadId, within) => runs.hold(threadId, within),
+    keepOpen: (threadId) => draining.keepOpen(threadId),
   };
   const pruning: PruneParts = { store, now, isAlive: (run) => isAlive(run) };
   return {
@@ -138,7 +136,7 @@ export function internalsFrom(
     store,
     logger,
     encrypted: encryption !== undefined,
-    documentOf: (graph) => attachedGraph(graph, recorder).document,
+    documentOf: (graph) => attachedGraph(graph, recorder).document(),
     async recordedGraphs(threadId, turns) {
       const id = checkedId(threadId, "thread_id", "recordedGraphs");
       const ids = turns.map((turn) => checkedId(turn.id, "id", "recordedGraphs"));
@@ -146,6 +144,7 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
+    leftRunsStopped: async (threadId) => recorder.left.endOf(threadId),
     keepOpen: () => draining.keepOpen(),
     holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
     rewindToCheckpoint: async (request, undos) =>

@@ -1,11 +1,11 @@
 import { Client, type ClientConfig } from "pg";
 import { isCommit, isCommitAnswer, type Message } from "../support/postgres/messages";
 import { type Fate, nth, PostgresProxy } from "../support/postgres/proxy";
-import { addressOf, newPlace } from "../support/places";
+import { schemaAt } from "../support/open-saver";
 
 /** The proxy that makes the network bad, tried with nothing but `pg`. */
 const direct = process.env["TURNS_PG_DIRECT_URL"]!;
-const { schema } = addressOf(newPlace());
+const schema = schemaAt("proxy");
 const STEP = ["BEGIN", `INSERT INTO ${schema}.kept VALUES (1)`, "COMMIT"];
 const clients: Client[] = [];
 let proxy: PostgresProxy;

@@ -1,6 +1,2 @@
-/** Stands in until the saver is written. */
-export class PostgresTurnSaver {
-  static fromConnString(url: string, options: object): object {
-    throw new Error(`no saver on ${url} yet (${Object.keys(options).join()})`);
-  }
-}
+export { PostgresTurnSaver, type PostgresTurnSaverOptions } from "./saver";
+export { migrationSql, type PgClient, type PgPool } from "../store/postgres";

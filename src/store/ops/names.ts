@@ -9,7 +9,7 @@ import { unknownThread } from "../refusals";
 import { threadKey } from "./thread-rows";
 
 const FIND = `SELECT checkpoint_id FROM langgraph_snapshots
-  WHERE thread = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
+  WHERE thread = ?1 AND checkpoint_ns = ?2 AND (CAST(?3 AS TEXT) IS NULL OR checkpoint_id = ?3) AND superseded_by IS NULL
   ORDER BY position DESC LIMIT 1`;
 const IS_GIVEN = "SELECT 1 FROM langgraph_names WHERE thread = ? AND name = ?";
 const LIST = NAME_ROWS.select("WHERE thread = ? ORDER BY name");
@@ -17,7 +17,7 @@ const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
 
 /**
  * Names a checkpoint. The name is taken from the checkpoint that had it.
- * @throws {TurnsError} CHECKPOINT_NOT_FOUND
+ * @throws {TurnsError} THREAD_NOT_FOUND, CHECKPOINT_NOT_FOUND
  */
 export function* nameCheckpoint(
   session: Session,
@@ -26,8 +26,9 @@ export function* nameCheckpoint(
   createdAt: string,
 ): Program<CheckpointName> {
   const key = yield* threadKey(session, at.threadId);
-  const found = key && (yield* session.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null));
-  if (key === undefined || found === undefined) throw unknownCheckpoint(at);
+  if (key === undefined) throw unknownThread(at.threadId);
+  const found = yield* session.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null);
+  if (found === undefined) throw unknownCheckpoint(at);
   return yield* saveName(session, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
 }
 
@@ -54,7 +55,7 @@ export function* namesOf(session: Session, key: ThreadState): Program<Checkpoint
 /** @returns whether there was such a name */
 export function* unnameCheckpoint(session: Session, threadId: string, name: string): Program<boolean> {
   const key = yield* threadKey(session, threadId);
-  if (key === undefined || (yield* session.run(UNNAME, key.thread, name)) === 0) return false;
+  if (key === undefined || (yield* session.changes(UNNAME, key.thread, name)) === 0) return false;
   key.count("others", -1);
   return true;
 }

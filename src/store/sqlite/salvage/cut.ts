@@ -22,7 +22,8 @@ import { changeRewind } from "../../ops/rewind-records";
 import type { Program } from "../../program";
 import type { Session } from "../../session";
 import { threadIdOf, threadKey } from "../../ops/thread-rows";
-import { startVerify } from "../verify";
+import { startVerify } from "../../ops/verify";
+import { filePhases } from "../verify-file";
 import type { IsGraph } from "../../ops/verify-rows";
 
 type Where = IntegrityProblem["where"];
@@ -34,6 +35,19 @@ const REMOVABLE: readonly Table[] = [...THREAD_TABLES, REWINDS, SETTINGS, TOMBST
 const IS_THERE = "SELECT 1 FROM langgraph_snapshots WHERE seq = ?";
 const IS_ARCHIVED = "SELECT 1 FROM langgraph_rewinds WHERE id = ? AND (archived = 1 OR entries > 0)";
 const FIRST_TURN = "SELECT task_id, graph_id, created_at FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq LIMIT 1";
+/** Turns that no task of theirs precedes. They would be found by their thread, but not by their task. */
+const ORPHANED = `SELECT c.* FROM (SELECT thread, task_id AS taskId, graph_id AS graphId, min(seq) AS first, created_at AS createdAt
+    FROM langgraph_checkpoints WHERE thread IS NOT NULL AND seq IS NOT NULL GROUP BY thread, task_id) AS c
+  LEFT JOIN (SELECT thread, task_id AS taskId, min(seq) AS began FROM langgraph_tasks GROUP BY thread, task_id) AS t
+    ON t.thread = c.thread AND t.taskId = c.taskId
+  WHERE t.began IS NULL OR t.began > c.first ORDER BY c.first`;
+const BEFORE = `SELECT max(seq) AS seq FROM (
+  SELECT max(seq) AS seq FROM langgraph_checkpoints WHERE thread = ?1 AND seq < ?2 AND task_id <> ?3
+  UNION ALL SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND seq < ?2)`;
+const TAKEN = THREAD_TABLES.filter((table: Table) => table.columns["seq"] !== undefined)
+  .map(({ name }) => `SELECT seq FROM ${name} WHERE seq > ?1 AND seq < ?2`)
+  .join(" UNION ");
+const INPUT = `SELECT max(seq) AS seq FROM langgraph_snapshots WHERE seq > ?1 AND seq < ?2 AND checkpoint_ns = '' AND source = 'input'`;
 const DELTAS = `SELECT seq, thread, checkpoint_ns AS ns, checkpoint_id AS checkpointId, delta FROM langgraph_snapshots
   WHERE delta IS NOT NULL AND superseded_by IS NULL ORDER BY seq`;
 const NEXT = ({ name, versionsOf = [] }: Table): string =>
@@ -64,10 +78,10 @@ export async function cutToWhole(session: SqliteSession, isGraph: IsGraph): Prom
 
 /** All problems of a file. Between its steps the event loop runs. */
 async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Judged> {
-  const step = session.now(startVerify(session, undefined, isGraph));
+  const step = session.now(startVerify(session, undefined, isGraph, filePhases));
   const judged: Judged = { problems: [], checked: {}, threads: 0 };
   for (;;) {
-    const { table, problems, threads, checked } = lookedAt(session, step);
+    const { table, problems, threads, checked } = lookedAt(session, () => step(session));
     judged.problems.push(...problems);
     judged.threads += threads;
     for (const [name, count] of Object.entries(checked)) {
@@ -82,7 +96,41 @@ async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Jud
 function* hasCut(session: Session, problems: readonly IntegrityProblem[], cuts: Cuts): Program<boolean> {
   let count = 0;
   for (const problem of problems) if (yield* settled(session, problem, cuts)) count += 1;
-  return count > 0 || (yield* withoutBrokenDeltas(session, cuts));
+  return count > 0 || (yield* withoutBrokenDeltas(session, cuts)) || (yield* tasksAgain(session, cuts));
+}
+
+interface OrphanedTask {
+  thread: number;
+  taskId: string;
+  graphId: string;
+  first: number;
+  createdAt: string;
+}
+
+/**
+ * Makes the lost row of a task again from its turns, which name it. It gets the free number before its input, which the lost row
+ * had, or else the last one before its first turn.
+ *
+ * @returns whether a row was made
+ */
+function* tasksAgain(session: Session, cuts: Cuts): Program<boolean> {
+  let isMade = false;
+  for (const { thread, taskId, graphId, first, createdAt } of yield* session.all<OrphanedTask>(ORPHANED)) {
+    const threadId = yield* threadIdOf(session, thread);
+    const key = yield* threadKey(session, threadId);
+    if (key === undefined) continue;
+    const before = (yield* session.get<{ seq: number | null }>(BEFORE, thread, first, taskId))?.seq ?? firstSeq(thread);
+    const taken = new Set((yield* session.rows<[number]>(TAKEN, before, first)).map(([seq]) => seq));
+    const input = (yield* session.get<{ seq: number | null }>(INPUT, before, first))?.seq ?? first;
+    let seq = input - 1;
+    while (seq > before && taken.has(seq)) seq -= 1;
+    if (seq <= before) continue;
+    yield* session.insert(key, TASK_ROWS, { taskId, graphId, seq, kind: "run", createdAt, prunedTokens: undefined });
+    const why = "the row of this task is lost; it is made again from the task's turns";
+    cuts.lost.push({ table: TASKS.name, threadId, where: { seq, taskId }, why });
+    isMade = true;
+  }
+  return isMade;
 }
 
 /** @returns whether something was done about it */
@@ -110,7 +158,7 @@ function* removeRow(session: Session, { table, where, threadId }: IntegrityProbl
   const named: Where = { ...where, ...(described === TOMBSTONES ? { thread_id: threadId ?? "" } : {}) };
   if (described === undefined || keys.some((key) => named[key] === undefined)) return false;
   const text = `DELETE FROM ${described.name} WHERE ${keys.map((key) => `${key} IS ?`).join(" AND ")}`;
-  return (yield* session.run(text, ...keys.map((key) => named[key] ?? null))) > 0;
+  return (yield* session.changes(text, ...keys.map((key) => named[key] ?? null))) > 0;
 }
 
 /** Keeps the checkpoint, but nothing can go back behind it. */
@@ -145,7 +193,7 @@ function* ownedAgain(session: Session, { where, threadId = "" }: IntegrityProble
 
 /** Removes the archive: it is only useful as a whole. */
 function* withoutArchive(session: Session, problem: IntegrityProblem, rewindId: string, cuts: Cuts): Program<boolean> {
-  const isRemoved = (yield* session.run(DELETE_ARCHIVE, rewindId)) > 0;
+  const isRemoved = (yield* session.changes(DELETE_ARCHIVE, rewindId)) > 0;
   const isThere = (yield* session.get(IS_ARCHIVED, rewindId)) !== undefined;
   if (isThere && !(yield* succeeds(changeRewind(session, rewindId, { archived: false, entries: 0 })))) return isRemoved;
   if (!isRemoved && !isThere) return false;

@@ -6,7 +6,7 @@ import { rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
 import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "../../salvage";
 import { openFile } from "../connection";
 import type { SqliteDatabase } from "../driver";
-import { translated } from "../failures";
+import { directoryGiven, translated } from "../failures";
 import { tooNew } from "../migrate";
 import { sqliteMigrations } from "../migrations.generated";
 import { unlockDatabase } from "../unlock-file";
@@ -111,7 +111,7 @@ function* removeNameless(session: Session, { nameless }: RepairedThreads): Progr
   const lost: LostItem[] = [];
   for (const thread of nameless) {
     for (const { table, which } of REMOVALS) {
-      const rows = yield* session.run(`DELETE FROM ${table} WHERE ${which}`, thread);
+      const rows = yield* session.changes(`DELETE FROM ${table} WHERE ${which}`, thread);
       const why = "nothing tells which thread the rows belong to";
       if (rows > 0) lost.push({ table, threadId: undefined, where: { thread, rows }, why });
     }
@@ -195,6 +195,8 @@ function reserve(target: string): void {
 }
 
 function openPages(source: string, ignoreLog: boolean): Pages {
+  const directory = directoryGiven(source, undefined);
+  if (directory !== undefined) throw directory;
   let pages: Pages;
   try {
     pages = new Pages(source, ignoreLog);
