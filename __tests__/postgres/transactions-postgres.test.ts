@@ -57,7 +57,7 @@ describe("a network that breaks, and a server that ends connections", () => {
   test("S9.6 COMMIT never arrives: it surely didn't happen, and the next run does it", async () => {
     const { ended, seen, runs } = await charged(() => (proxy.fate = nth(1, isCommit, "cut")));
     expect(ended).toBeInstanceOf(Error);
-    expect((ended as { code?: string }).code).not.toBe("EFFECT_IN_DOUBT");
+    expect((ended as { code?: string }).code).not.toBe("COMMIT_IN_DOUBT");
     expect([seen, runs]).toEqual([0, 2]);
   });
 
@@ -76,7 +76,7 @@ describe("a network that breaks, and a server that ends connections", () => {
         return fate;
       };
     });
-    expect(ended).toMatchObject({ code: "EFFECT_IN_DOUBT" });
+    expect(ended).toMatchObject({ code: "COMMIT_IN_DOUBT" });
     expect([seen, runs]).toEqual([1, 1]);
   });
 

@@ -272,7 +272,7 @@ function calledInTransaction(name: string, definition: AnyTransactional): (input
 }
 
 /** Errors of a transactional effect after which nobody knows whether it was committed. */
-const DOUBTFUL = ["EFFECT_IN_DOUBT", "STATE_INVARIANT_VIOLATED"] as const;
+const DOUBTFUL = ["COMMIT_IN_DOUBT", "STATE_INVARIANT_VIOLATED"] as const;
 
 /** This process's definition of the effects with this name. */
 export function definitionNamed(name: string): AnyDefinition | undefined {

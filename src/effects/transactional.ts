@@ -30,7 +30,7 @@ export interface Transactions<Db, Sync extends boolean = false> {
    * complete already, `work` isn't called.
    *
    * @returns the text that the completion row holds
-   * @throws {TurnsError} EFFECT_FENCED if this try was canceled, or the effect undone; EFFECT_IN_DOUBT if nobody answered whether
+   * @throws {TurnsError} EFFECT_FENCED if this try was canceled, or the effect undone; COMMIT_IN_DOUBT if nobody answered whether
    *   the transaction was committed; COMPLETIONS_UNAVAILABLE. All other errors mean that it was rolled back
    */
   complete(effect: EffectTry, work: (db: Db) => string | Promise<string>): Promise<string>;

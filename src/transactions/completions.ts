@@ -173,7 +173,7 @@ export class Completions<Db, Sync extends boolean = false> implements Transactio
       return await this.#inTransaction(() => this.#looking(effect));
     } catch (cause) {
       if (cause === NOT_COMPLETE) throw failure;
-      throw new TurnsError("EFFECT_IN_DOUBT", {
+      throw new TurnsError("COMMIT_IN_DOUBT", {
         problem: `Nobody answered whether the transaction of effect ${JSON.stringify(name)} was committed.`,
         remedy: `Resume when its database can be reached: the effect's key (${key}) is looked up there.`,
         data: { name, key },
