@@ -186,6 +186,22 @@ module.exports = {
       to: { path: "^src/maintenance/" },
     },
     {
+      name: "nobody-knows-transactions",
+      severity: "error",
+      comment: "src/transactions/ is an entry of its own: it knows what an adapter is, and no database library.",
+      from: { path: "^src/", pathNot: "^src/transactions/" },
+      to: { path: "^src/transactions/" },
+    },
+    {
+      name: "transactions-know-their-interface",
+      severity: "error",
+      from: { path: "^src/transactions/" },
+      to: {
+        path: ".",
+        pathNot: "^src/(transactions/|effects/(transactional|types)\\.ts$|errors\\.ts$|options\\.ts$)|node_modules/zod/",
+      },
+    },
+    {
       name: "verification-is-loaded-when-asked-for",
       severity: "error",
       comment: 'Verifying and rotating keys are rare: the core loads their code by `await import("…")`.',

@@ -23,7 +23,7 @@ export default {
   moduleNameMapper: {
     "^langgraph-checkpoint-turns$": "<rootDir>/src/index.ts",
     "^langgraph-checkpoint-turns/checkpoint-file$": "<rootDir>/src/report/index.ts",
-    "^langgraph-checkpoint-turns/(import|maintenance|postgres|testing)$": "<rootDir>/src/$1/index.ts",
+    "^langgraph-checkpoint-turns/(import|maintenance|postgres|testing|transactions)$": "<rootDir>/src/$1/index.ts",
     // `./x.js` may name the source file `./x.ts`; a file that is really called `.js` comes first.
     "^(\\.{1,2}/.*)\\.js$": ["$1.js", "$1.ts"],
   },

@@ -19,6 +19,7 @@ export const POSTGRES_SUITES = [
   "runner/requirements-*",
   "s1/*",
   "store/threads",
+  "transactions/transactions{,-crash}",
   "turns/*",
 ];
 

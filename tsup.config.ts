@@ -8,6 +8,7 @@ const entries = {
   maintenance: "src/maintenance/index.ts",
   postgres: "src/postgres/index.ts",
   testing: "src/testing/index.ts",
+  transactions: "src/transactions/index.ts",
 };
 
 export default defineConfig({

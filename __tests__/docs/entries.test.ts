@@ -6,6 +6,7 @@ import * as root from "langgraph-checkpoint-turns";
 import * as checkpointFile from "langgraph-checkpoint-turns/checkpoint-file";
 import * as importing from "langgraph-checkpoint-turns/import";
 import * as maintenance from "langgraph-checkpoint-turns/maintenance";
+import * as transactions from "langgraph-checkpoint-turns/transactions";
 import ts from "typescript";
 
 /** The package's entries: what each exports, and which sources are loaded with it. */
@@ -15,6 +16,7 @@ const ENTRIES = {
   "checkpoint-file": "src/report/index.ts",
   import: "src/import/index.ts",
   maintenance: "src/maintenance/index.ts",
+  transactions: "src/transactions/index.ts",
 };
 const IMPORT = /^src\/(import\/|store\/sqlite\/official|codec\/official)/;
 const SALVAGE = /^src\/(maintenance\/|store\/sqlite\/salvage\/)/;
@@ -117,6 +119,13 @@ test("/import and /maintenance load their own code, not the saver's and not each
   expect(of(keeper!, /^src\/import\//, /^src\/saver\.ts$/)).toEqual([]);
 });
 
+test("S9.6 /transactions loads its own code, no database library, and not the saver's", () => {
+  const { atOnce, packages } = loadedWith(ENTRIES.transactions);
+  expect(of(atOnce, /^src\/transactions\//)).not.toEqual([]);
+  expect(of(atOnce, /^src\/(saver|effects\/journal|store\/)/)).toEqual([]);
+  expect(packages.filter((name) => /sqlite|pg|postgres|kysely|drizzle|knex|prisma/.test(name))).toEqual([]);
+});
+
 test("/checkpoint-file loads its own code and not the saver's", () => {
   const { atOnce, packages } = loadedWith(ENTRIES["checkpoint-file"]);
   expect(of(atOnce, REPORT)).not.toEqual([]);
@@ -128,7 +137,10 @@ test("S8.1 each entry exports its own values, and the root none of the others'",
   expect(Object.keys(checkpointFile)).toEqual(["CheckpointFile"]);
   expect(Object.keys(importing)).toEqual(["importOfficial"]);
   expect(Object.keys(maintenance).sort()).toEqual(["rotateKeys", "salvage", "vacuum"]);
-  for (const other of [checkpointFile, importing, maintenance]) {
+  expect(Object.keys(transactions).sort()).toEqual(
+    ["drizzle", "knex", "kysely", "pg", "prisma", "sqlite"].map((library) => `${library}Transactions`),
+  );
+  for (const other of [checkpointFile, importing, maintenance, transactions]) {
     for (const name of Object.keys(other)) expect(root).not.toHaveProperty(name);
   }
 });

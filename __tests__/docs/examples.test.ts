@@ -91,6 +91,13 @@ describe("examples", () => {
     expect(output).toContain("issues that were opened, by all three processes: 1");
   });
 
+  test("S9.6 examples: exactly-once, a charge that a killed process has committed is not repeated, and is undone", async () => {
+    const output = await outputOf("exactly-once.ts");
+    expect(output).toContain("killed: 2 charges, and the journal doesn't know about the second (in-doubt)");
+    expect(output).toContain("resumed: 2 charges");
+    expect(output).toContain("rewound: 1 charge");
+  });
+
   test("S1.9 examples: rewind says what would go, deletes that, refuses an unknown task, and can be taken back", async () => {
     const output = await outputOf("rewind.ts");
     expect(output).toContain("dry run: tasks tuesday, wednesday would go");

@@ -40,6 +40,7 @@ export function childProgram(source: string): string[] {
       "langgraph-checkpoint-turns/checkpoint-file": join(ROOT, "src", "report", "index.ts"),
       "langgraph-checkpoint-turns/import": join(ROOT, "src", "import", "index.ts"),
       "langgraph-checkpoint-turns/maintenance": join(ROOT, "src", "maintenance", "index.ts"),
+      "langgraph-checkpoint-turns/transactions": join(ROOT, "src", "transactions", "index.ts"),
     },
     keepNames: true,
     logOverride: { "empty-import-meta": "silent" },

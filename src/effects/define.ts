@@ -3,8 +3,10 @@ import { describe, TurnsError } from "../errors";
 import { checkedOptions, functionSchema, isFunction } from "../options";
 import { isId, ID_RULE } from "../system";
 import { journaled } from "./effect";
-import { type EffectOptions, effectOptions } from "./options";
-import type { Effect } from "./types";
+import type { Doing } from "./journal";
+import { type CheckedEffect, type EffectOptions, effectOptions, type ErrorOutcome } from "./options";
+import { type AnyTransactions, isAsyncFunction, isTransactions, lookedUp, performed, type Transactions } from "./transactional";
+import type { Effect, EffectTry } from "./types";
 
 /** What an undo is told about the effect it undoes. */
 export interface UndoCall<Input = unknown, Result = unknown> {
@@ -57,6 +59,41 @@ export interface EffectDefinition<Input, Result, InDoubt extends boolean = boole
   undo?: ((call: UndoCall<NoInfer<Input>, NoInfer<Result>>) => unknown) | Undo<NoInfer<Input>, NoInfer<Result>, InDoubt> | false;
 }
 
+/** What a transactional undo is told: the open transaction too. */
+export interface TransactionalUndoCall<Db, Input = unknown, Result = unknown> extends UndoCall<Input, Result> {
+  db: Db;
+}
+
+/**
+ * The argument of {@link defineEffect} for an effect that happens in a transaction of your database, exactly once. See
+ * docs/exactly-once.md.
+ */
+export interface TransactionalDefinition<Db, Input, Result, Sync extends boolean = false> extends Pick<
+  EffectOptions<Result>,
+  "onInputChange"
+> {
+  /** Your database: made by a function of `langgraph-checkpoint-turns/transactions`. */
+  tx: Transactions<Db, Sync>;
+  /**
+   * Performs the effect through `db`, the open transaction. It may be called again after a rollback, and must not touch anything
+   * else. With a synchronous driver it must not be `async`.
+   */
+  run: (input: Input, call: { db: Db; key: string }) => Sync extends true ? Result : Result | Promise<Result>;
+  /**
+   * Undoes the effect; called by a rewind. A function runs in a transaction too, exactly once. An object is an undo outside of
+   * transactions, as other effects have it. `false`: there's nothing to undo.
+   */
+  undo?:
+    | ((call: TransactionalUndoCall<Db, NoInfer<Input>, NoInfer<Result>>) => unknown)
+    | Omit<Undo<NoInfer<Input>, NoInfer<Result>, false>, "whenInDoubt">
+    | false;
+  /**
+   * What it means if `run` throws; its transaction is rolled back. `"retryable"` (default): it may be tried again. `"final"`: the
+   * same error is thrown again.
+   */
+  onError?: "retryable" | "final" | ((error: unknown) => "retryable" | "final");
+}
+
 /** An effect made by {@link defineEffect}. Call it within a node, a tool or a functional task. */
 export interface DefinedEffect<Input = never, Result = unknown> {
   (input: Input, options?: Pick<EffectOptions<Result>, "id" | "config">): Promise<Result>;
@@ -66,6 +103,14 @@ export interface DefinedEffect<Input = never, Result = unknown> {
 
 /** A definition whose types aren't known here. */
 export type AnyDefinition = EffectDefinition<unknown, unknown>;
+
+type AnyTransactional = TransactionalDefinition<unknown, unknown, unknown, boolean>;
+
+/** @returns undefined for an effect that isn't transactional */
+export function transactionalOf(definition: AnyDefinition): AnyTransactional | undefined {
+  const given = definition as unknown as AnyTransactional | undefined;
+  return given?.tx === undefined ? undefined : given;
+}
 
 /** The property under which a defined effect carries its definition. The ESM and the CommonJS build share the symbol. */
 const DEFINITION = Symbol.for("langgraph-checkpoint-turns.effect-definition");
@@ -103,6 +148,24 @@ const schema = () =>
       .optional(),
     ...effectOptions().pick({ idempotent: true, onError: true, onInputChange: true }).shape,
   });
+const transactionalSchema = () =>
+  z.strictObject({
+    tx: z.custom<AnyTransactions>(isTransactions, "must be what pgTransactions(pool) or its siblings in /transactions return"),
+    run: functionSchema("must be a function of the input"),
+    undo: z
+      .custom(
+        (value) => functionOrFalse(value) || undoObject().omit({ whenInDoubt: true }).safeParse(value).success,
+        "must be a function, false, or { run, probe, idempotent } with functions for run and probe",
+      )
+      .optional(),
+    onError: z
+      .custom<ErrorOutcome | ((error: unknown) => ErrorOutcome)>(
+        (value) => isFunction(value) || value === "retryable" || value === "final",
+        'must be "retryable", "final", or a function that gives one of them',
+      )
+      .default("retryable"),
+    ...effectOptions().pick({ onInputChange: true }).shape,
+  });
 const callSchema = () => effectOptions().pick({ id: true, config: true });
 
 /**
@@ -115,16 +178,29 @@ const callSchema = () => effectOptions().pick({ id: true, config: true });
  * `name`. A name belongs to one place in the code. The newest definition counts if the same place defines it again (a hot reload,
  * a function that makes effects), or if a second copy of the same source does (a module in two bundles).
  *
+ * With `tx`, the effect and a row that says so commit in one transaction of your database. Then nobody has to find out whether it
+ * happened, and it needs no probe.
+ *
  * @param name must stay the same for as long as you keep threads with such effects
  * @throws {TurnsError} INVALID_OPTION; EFFECT_DEFINED_TWICE for a name that other code has defined. A call throws what `effect()`
  *   throws
  */
+export function defineEffect<Db, Input = void, Result = unknown>(
+  name: string,
+  definition: TransactionalDefinition<Db, Input, Result, true> &
+    (Result extends PromiseLike<unknown> ? { run: "must not return a promise" } : unknown),
+): DefinedEffect<Input, Result>;
+export function defineEffect<Db, Input = void, Result = unknown>(
+  name: string,
+  definition: TransactionalDefinition<Db, Input, Result>,
+): DefinedEffect<Input, Result>;
 export function defineEffect<Input = void, Result = unknown, InDoubt extends boolean = false>(
   name: string,
   definition: EffectDefinition<Input, Result, InDoubt>,
-): DefinedEffect<Input, Result> {
-  const made = madeEffect(name, definition);
-  const known = { definition: definition as unknown as AnyDefinition, place: placeOfCaller(defineEffect), turn: turnNow() };
+): DefinedEffect<Input, Result>;
+export function defineEffect<Input, Result>(name: string, definition: object): DefinedEffect<Input, Result> {
+  const made = madeEffect(name, definition as EffectDefinition<Input, Result>);
+  const known = { definition: definition as AnyDefinition, place: placeOfCaller(defineEffect), turn: turnNow() };
   const earlier = registry.get(name);
   if (earlier !== undefined && !isSame(earlier, known)) throw definedTwice(name, earlier, known);
   registry.set(name, known);
@@ -137,15 +213,16 @@ export function madeEffect<Input, Result>(
   definition: EffectDefinition<Input, Result>,
 ): DefinedEffect<Input, Result> {
   if (!isId(name)) throw invalidName(name);
-  const { onError, onInputChange, idempotent } = checkedOptions(schema, definition);
-  // Called as methods: a definition may be an instance of a class.
-  const call = async (input: Input, options?: object): Promise<Result> =>
-    journaled<Result>(name, (key) => definition.run(input, { key }), {
+  const called = calledBy(name, definition as AnyDefinition);
+  const call = async (input: Input, options?: object): Promise<Result> => {
+    const { fn, settings } = called(input);
+    return journaled<Result>(name, fn, {
       ...checkedOptions(callSchema, options ?? {}),
-      ...{ onError, onInputChange, idempotent, input },
+      ...settings,
+      input,
       undo: definition.undo === false ? false : name,
-      probe: definition.probe && ((key) => definition.probe?.({ key, input })),
     });
+  };
   Object.defineProperties(call, {
     name: { value: name },
     effectName: { value: name, enumerable: true },
@@ -153,6 +230,49 @@ export function madeEffect<Input, Result>(
   });
   return call as DefinedEffect<Input, Result>;
 }
+
+/** How one call of an effect is performed, and what its definition says about all of them. */
+interface Called {
+  fn: Doing;
+  settings: Pick<CheckedEffect, "onError" | "onInputChange" | "idempotent" | "probe" | "find">;
+}
+
+/** The definition's functions are called as methods: it may be an instance of a class. @throws {TurnsError} INVALID_OPTION */
+function calledBy(name: string, definition: AnyDefinition): (input: unknown) => Called {
+  const transactional = transactionalOf(definition);
+  if (transactional !== undefined) return calledInTransaction(name, transactional);
+  const { onError, onInputChange, idempotent } = checkedOptions(schema, definition);
+  return (input) => ({
+    fn: (key) => definition.run(input, { key }),
+    settings: {
+      ...{ onError, onInputChange, idempotent },
+      probe: definition.probe && ((key) => definition.probe?.({ key, input })),
+    },
+  });
+}
+
+function calledInTransaction(name: string, definition: AnyTransactional): (input: unknown) => Called {
+  const { onError, onInputChange, tx } = checkedOptions(transactionalSchema, definition);
+  const isAsync = [definition.run, definition.undo].some(isAsyncFunction);
+  if (tx.isSync && isAsync) throw asyncOnSync(name);
+  const settings = {
+    onInputChange,
+    idempotent: false,
+    find: (effect: EffectTry) => lookedUp(tx, effect, false),
+    onError: (error: unknown): ErrorOutcome => {
+      // What this package throws isn't the outcome of the user's function.
+      if (TurnsError.is(error)) return DOUBTFUL.some((code) => code === error.code) ? "unknown" : "retryable";
+      return typeof onError === "function" ? onError(error) : onError;
+    },
+  };
+  return (input) => ({
+    fn: (key, effect) => performed(tx, effect, (db) => definition.run(input, { db, key })),
+    settings,
+  });
+}
+
+/** Errors of a transactional effect after which nobody knows whether it was committed. */
+const DOUBTFUL = ["COMMIT_IN_DOUBT", "STATE_INVARIANT_VIOLATED"] as const;
 
 /** This process's definition of the effects with this name. */
 export function definitionNamed(name: string): AnyDefinition | undefined {
@@ -213,6 +333,14 @@ const invalidName = (found: unknown): TurnsError =>
   new TurnsError("INVALID_OPTION", {
     problem: `The name of an effect is ${describe(found)}. It must be ${ID_RULE}.`,
     remedy: 'Call defineEffect("name", { run: (input, { key }) => … }).',
+  });
+
+const asyncOnSync = (name: string): TurnsError =>
+  new TurnsError("INVALID_OPTION", {
+    problem: `Effect ${JSON.stringify(name)} has an async function, and its database is synchronous.`,
+    remedy:
+      "Write run and undo without async and await: between two statements of the transaction nobody else may use the database handle.",
+    data: { name },
   });
 
 function definedTwice(name: string, earlier: Registered, later: Registered): TurnsError {

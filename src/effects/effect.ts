@@ -2,8 +2,9 @@ import { AsyncLocalStorageProviderSingleton } from "@langchain/core/singletons";
 import { TurnsError } from "../errors";
 import { type SpanAttributes, spanned } from "../tracing";
 import { JOURNAL } from "../turns/recorder";
-import type { EffectJournal } from "./journal";
+import type { Doing, EffectJournal } from "./journal";
 import { type CheckedEffect, checkedEffect, type EffectOptions, type EffectPlace } from "./options";
+import { refuseInTransaction } from "./transactional";
 
 /**
  * Performs a side effect from within a node, a tool or a functional task, so that a re-run never silently repeats it.
@@ -17,16 +18,17 @@ import { type CheckedEffect, checkedEffect, type EffectOptions, type EffectPlace
  * @param name what is done; effects of the same name in one node are told apart by their order, or by `options.id`
  * @param fn performs it; its key stays the same for all tries of this effect, and is never used for another one
  * @returns what `fn` returned, now or at an earlier time
- * @throws {TurnsError} EFFECT_IN_DOUBT, EFFECT_CHANGED, EFFECT_NOT_RECORDED, EFFECT_OUTSIDE_NODE, INVALID_OPTION;
+ * @throws {TurnsError} EFFECT_IN_DOUBT, EFFECT_CHANGED, EFFECT_NOT_RECORDED, EFFECT_OUTSIDE_NODE, EFFECT_IN_TRANSACTION, INVALID_OPTION;
  *   UNSERIALIZABLE_VALUE for an input or result that can't be saved; what the store throws if the intent can't be committed, and
  *   then `fn` was not called; and what `fn` throws
  */
 export async function effect<T>(name: string, fn: (key: string) => T | Promise<T>, options: EffectOptions<T> = {}): Promise<T> {
-  return journaled(name, fn, checkedEffect(name, fn, options));
+  return journaled(name, (key) => fn(key), checkedEffect(name, fn, options));
 }
 
 /** @throws as {@link effect} */
-export async function journaled<T>(name: string, fn: (key: string) => T | Promise<T>, checked: CheckedEffect): Promise<T> {
+export async function journaled<T>(name: string, fn: Doing, checked: CheckedEffect): Promise<T> {
+  refuseInTransaction(name);
   const { journal, place } = contextOf<EffectJournal>(name, checked.config);
   // Before the first await: effects that are called side by side are numbered in the order of their calls.
   const call = journal.called(name, checked, place);

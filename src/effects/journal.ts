@@ -1,3 +1,4 @@
+import type { EncodeOptions } from "../codec";
 import { TurnsError } from "../errors";
 import { failpoint, type FailpointDetails } from "../failpoints";
 import type { EffectEvent, SaverEmitter } from "../events";
@@ -6,9 +7,9 @@ import { type EffectRow, runOf, spotOf } from "../store/effects";
 import type { EffectBeginning, NewEffect, PackedText, Store } from "../store/store";
 import type { TaskNames } from "../run-config";
 import type { Attempt } from "../turns/node-task";
-import { holderOf, isHeldElsewhere, runningHere, toPublicEffect } from "./types";
+import { type EffectTry, holderOf, isHeldElsewhere, runningHere, toPublicEffect, tryOf } from "./types";
 import type { EffectContent } from "./content";
-import type { CheckedEffect, EffectPlace, ErrorOutcome } from "./options";
+import { answerOf, type CheckedEffect, type EffectPlace, type ErrorOutcome, type Found } from "./options";
 import {
   changed,
   deletedMeanwhile,
@@ -27,7 +28,7 @@ import {
 export interface JournalParts {
   store: Store;
   content: EffectContent;
-  options: Pick<ResolvedOptions, "createId" | "clock" | "logger">;
+  options: Pick<ResolvedOptions, "createId" | "clock" | "logger" | "classInstances">;
   events: SaverEmitter;
   attemptOf: (runId: string | undefined, nodeTaskId: string) => Attempt | undefined;
   namesOf: (threadId: string) => TaskNames;
@@ -61,7 +62,8 @@ interface Outcome {
   settledBy: string | undefined;
 }
 
-type Doing = (key: string) => unknown;
+/** Performs an effect. Only transactional ones need more than the key. */
+export type Doing = (key: string, effect: EffectTry & EncodeOptions) => unknown;
 
 /** What a call asks for. */
 interface Work {
@@ -221,7 +223,7 @@ export class EffectJournal {
     let result: unknown;
     try {
       failpoint("effect-body.before", details);
-      result = await work.fn(row.key);
+      result = await work.fn(row.key, { ...tryOf(row), classInstances: this.parts.options.classInstances });
       failpoint("effect-body.after", details);
     } catch (error) {
       await this.#failed(row, error, work);
@@ -278,8 +280,8 @@ export class EffectJournal {
   }
 
   /**
-   * Settles an intent without a result. In this order: we know it ourselves; the probe is asked; the receiver knows the key; a
-   * person.
+   * Settles an intent without a result. In this order: we know it ourselves; its completion row or its probe is asked; the
+   * receiver knows the key; a person.
    */
   async #settleDoubt(row: EffectRow, work: Work): Promise<unknown> {
     const { options } = work;
@@ -288,9 +290,11 @@ export class EffectJournal {
     const unsaved = this.#unsaved.get(row.id);
     if (unsaved?.row.tries === row.tries) return this.#saveLate(unsaved.row, unsaved.outcome, work);
     this.#tell(row, "in-doubt");
-    if (isHeldElsewhere(row.process))
-      throw inDoubt(row, `process ${row.process.split(" ", 2).join(" on ")} is running it just now`);
-    if (options.probe !== undefined) return this.#probe(row, work);
+    const { find, probe } = options;
+    // A completion row is the truth while others are running it too.
+    if (isHeldElsewhere(row.process) && find === undefined) throw runningElsewhere(row);
+    if (find !== undefined) return this.#ask(row, work, () => find(tryOf(row)));
+    if (probe !== undefined) return this.#ask(row, work, () => answerOf(probe(row.key)));
     // The earlier try must have carried the key, and this one must too.
     if (options.idempotent && row.idempotent) return this.#again(row, work, false);
     throw inDoubt(row);
@@ -305,18 +309,19 @@ export class EffectJournal {
     return this.#outcomeOf(settled);
   }
 
-  async #probe(row: EffectRow, work: Work): Promise<unknown> {
-    let found: unknown;
+  async #ask(row: EffectRow, work: Work, find: () => Promise<Found>): Promise<unknown> {
+    let found: Found;
     try {
-      found = await work.options.probe?.(row.key);
+      found = await find();
     } catch (error) {
-      throw inDoubt(row, "its probe failed", error);
+      throw inDoubt(row, work.options.find === undefined ? "its probe failed" : "its database didn't answer", error);
     }
+    if (found === undefined && isHeldElsewhere(row.process)) throw runningElsewhere(row);
     if (found === undefined) return this.#again(row, work, true);
     // Many clients say null for "not found", and others have it for a result: acting on either reading could be wrong.
     if (found === null) throw inDoubt(row, "its probe answered null, which is neither a result nor undefined");
-    await this.#done(row, work, found, "probe");
-    return found;
+    await this.#done(row, work, found.result, "probe");
+    return found.result;
   }
 
   /** @param surelyNot whether it is known, beyond what its row says, that it didn't happen */
@@ -333,6 +338,9 @@ export class EffectJournal {
     this.parts.events.emit("effect", { what, effect });
   }
 }
+
+const runningElsewhere = (row: EffectRow): TurnsError =>
+  inDoubt(row, `process ${row.process.split(" ", 2).join(" on ")} is running it just now`);
 
 /** The attempts that contain this one, outermost first, and itself. */
 function attemptsAround(attempt: Attempt): Attempt[] {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
 import { ID_RULE, isId } from "../system";
+import type { EffectTry } from "./types";
 import { checkedOptions, functionSchema, idSchema, isFunction } from "../options";
 
 /** What an error of an effect's function says about the side effect. */
@@ -47,9 +48,20 @@ export interface EffectOptions<T> {
 export type CheckedEffect = Omit<EffectOptions<unknown>, "onInputChange" | "idempotent" | "undo"> & {
   onInputChange: "refuse" | "accept";
   idempotent: boolean;
+  /** For a transactional effect, in place of a probe: looks its key up. */
+  find?: (effect: EffectTry) => Promise<Found>;
   /** The name of the defined effect that has its undo, which is its own. */
   undo?: string | false | undefined;
 };
+
+/** What is known of an effect in doubt: its result, undefined if it didn't happen, or `null` for no answer. */
+export type Found = { result: unknown } | undefined | null;
+
+/** What a probe's answer says. */
+export async function answerOf(probed: unknown): Promise<Found> {
+  const result = await probed;
+  return result === undefined || result === null ? result : { result };
+}
 
 /** Where a call of `effect()` happens, according to LangGraph's config (internals, section 4). */
 export interface EffectPlace {

@@ -39,6 +39,20 @@ export interface Effect {
   inherited: boolean;
 }
 
+/** The try of an effect that a completion row belongs to. */
+export interface EffectTry {
+  /** Stays the same over all tries of one effect, and is never used for another one. */
+  key: string;
+  threadId: string;
+  name: string;
+  /** Counts the effect's tries. A canceled try can't commit any more; a later one can. */
+  tries: number;
+}
+
+export function tryOf({ key, threadId, name, tries }: EffectTry): EffectTry {
+  return { key, threadId, name, tries };
+}
+
 export function toPublicEffect(row: EffectRow, running = isRunning(row)): Effect {
   return {
     id: row.id,

@@ -1,4 +1,5 @@
 import { toPublicEffect } from "../effects/types";
+import type { Found } from "../effects/options";
 import type { EffectRow } from "../store/effects";
 import type { CompensationParts } from "./compensate";
 import type { KnownEffects } from "./undos";
@@ -29,30 +30,35 @@ export async function askProbes(
     const effect = row.undo === undefined || row.undo === "" ? undefined : known(row.undo);
     // For an effect that needs no undo, it doesn't matter. One that was first tried before the target may have happened there.
     const isAsked = effect?.undo !== false && row.seq > targetSeq && row.undoStatus === undefined && !row.inherited;
-    if (effect?.probe === undefined || !isAsked || toPublicEffect(row).status !== "in-doubt") {
+    if (effect?.find === undefined || !isAsked || toPublicEffect(row).status !== "in-doubt") {
       asked.push(row);
       continue;
     }
-    let result: unknown;
+    let found: Found;
     try {
-      result = await effect.probe({ key: row.key, input: await parts.content.inputOf(row) });
-      if (result === null) throw new Error("the probe answered null, which says neither what it came to nor undefined");
+      found = await effect.find(row, await parts.content.inputOf(row), keeps);
+      if (found === null) throw new Error("the probe answered null, which says neither what it came to nor undefined");
     } catch (cause) {
       causes.set(row.id, cause);
       asked.push(row);
       continue;
     }
-    asked.push(await settled(parts, row, result, keeps));
+    asked.push(await settled(parts, row, found, keeps));
   }
   return { rows: asked, causes };
 }
 
-/** @param result undefined if it didn't happen */
-async function settled(parts: AskingParts, row: EffectRow, result: unknown, keeps: boolean): Promise<EffectRow> {
+/** @param found undefined if it didn't happen */
+async function settled(
+  parts: AskingParts,
+  row: EffectRow,
+  found: { result: unknown } | undefined,
+  keeps: boolean,
+): Promise<EffectRow> {
   const { store, content, now, events } = parts;
-  const status = result === undefined ? "failed" : "done";
+  const status = found === undefined ? "failed" : "done";
   if (!keeps) return { ...row, status };
-  const { text } = await content.ofResult(row.threadId, result);
+  const { text } = await content.ofResult(row.threadId, found?.result);
   const outcome = { status, seen: row, outcome: text, endedAt: now(), settledBy: "probe" } as const;
   const kept = await store.settleEffect(row.id, outcome);
   if (kept === undefined) return row;

@@ -1,5 +1,14 @@
-import { type AnyDefinition, type DefinedEffect, definitionNamed, definitionOf, type UndoCall } from "../effects/define";
-import { toPublicEffect } from "../effects/types";
+import {
+  type AnyDefinition,
+  type DefinedEffect,
+  definitionNamed,
+  definitionOf,
+  transactionalOf,
+  type UndoCall,
+} from "../effects/define";
+import { answerOf, type Found as Answer } from "../effects/options";
+import { lookedUp, undoneIn } from "../effects/transactional";
+import { toPublicEffect, tryOf } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import type { EffectRow } from "../store/effects";
 import { inDoubtBehind, runningBehind, uncompensated, undoInDoubt } from "./failures";
@@ -23,7 +32,8 @@ export interface KnownUndo {
 export interface KnownEffect {
   /** `false`: there is nothing to undo. Undefined: the definition doesn't say. */
   undo: KnownUndo | false | undefined;
-  probe: AnyDefinition["probe"];
+  /** Finds out whether one in doubt happened. `isFinal`: the answer stays true, even if a process is still running it. */
+  find: ((effect: EffectRow, input: unknown, isFinal: boolean) => Promise<Answer>) | undefined;
 }
 
 export type KnownEffects = (name: string) => KnownEffect | undefined;
@@ -43,14 +53,27 @@ export function checkedUndos(undos: Undos = []): KnownEffects {
   }
   return (name) => {
     const definition = given.get(name) ?? definitionNamed(name);
-    return definition && { undo: inOneForm(definition), probe: definition.probe?.bind(definition) };
+    return definition && { undo: inOneForm(definition), find: findBy(definition) };
   };
+}
+
+function findBy(definition: AnyDefinition): KnownEffect["find"] {
+  const tx = transactionalOf(definition)?.tx;
+  if (tx !== undefined) return (row, _, isFinal) => lookedUp(tx, tryOf(row), isFinal);
+  return definition.probe && (({ key }, input) => answerOf(definition.probe?.({ key, input })));
 }
 
 /** Its functions are called as methods: a definition and an undo may be instances of classes. */
 function inOneForm(definition: AnyDefinition): KnownEffect["undo"] {
   const { undo } = definition;
   if (undo === undefined || undo === false) return undo;
+  const transactional = transactionalOf(definition);
+  if (transactional !== undefined && typeof transactional.undo === "function") {
+    const { tx, undo: undoIn } = transactional;
+    const run = (call: UndoCall) => undoneIn(tx, tryOf(call.effect), (db) => undoIn.call(definition, { ...call, db }));
+    // Called again, it finds its mark.
+    return { run, probe: undefined, idempotent: true, whenInDoubt: false };
+  }
   if (typeof undo === "function") {
     return { run: (call) => undo.call(definition, call), probe: undefined, idempotent: false, whenInDoubt: false };
   }

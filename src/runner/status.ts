@@ -76,7 +76,7 @@ function settledBy({ name, undo, undoStatus, idempotent }: Effect, known: KnownE
     const isByItself = undoStatus === "failed" || itsUndo?.probe !== undefined || itsUndo?.idempotent === true;
     return isByItself ? "rewind" : "person";
   }
-  if (definition?.probe !== undefined) return "probe";
+  if (definition?.find !== undefined) return "probe";
   if (idempotent) return "key";
   return definition === undefined ? "maybe-probe" : "person";
 }

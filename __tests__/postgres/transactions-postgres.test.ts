@@ -1,0 +1,178 @@
+import { randomUUID } from "node:crypto";
+import { pgTransactions } from "langgraph-checkpoint-turns/transactions";
+import type { PoolClient } from "pg";
+import { refusal } from "../support/eff-world";
+import { isCommit, isCommitAnswer } from "../support/postgres/messages";
+import { nth, PostgresProxy } from "../support/postgres/proxy";
+import { byPg, type Own, poolOn, schemaOfOwn, URL_OF_TESTS } from "../transactions/tx-postgres";
+import type { Bank } from "../transactions/tx-world";
+
+describe("a network that breaks, and a server that ends connections", () => {
+  let own: Own;
+  let bank: Bank;
+  let proxy: PostgresProxy;
+  beforeAll(async () => {
+    own = await schemaOfOwn();
+    bank = byPg(own);
+    proxy = await PostgresProxy.inFrontOf(URL_OF_TESTS);
+    await bank.tx.setup();
+  });
+  afterAll(async () => {
+    await proxy.close();
+    await bank.close();
+  });
+
+  /** Charges once through the proxy; `begins` says what the proxy does from there. */
+  async function charged(begins: () => void, within?: (db: PoolClient) => Promise<unknown>) {
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    const pool = poolOn(proxy.url, own.name);
+    const tx = pgTransactions(pool, { schema: own.name, createTable: false });
+    expect(await tx.find(effect)).toBeUndefined();
+    begins();
+    let runs = 0;
+    const work = async (db: PoolClient): Promise<string> => {
+      runs += 1;
+      await bank.charge(db, effect.key, 7);
+      await within?.(db);
+      return "text";
+    };
+    const ended = await tx.complete(effect, work).catch((error: unknown) => error);
+    proxy.fate = () => "pass";
+    proxy.incoming = "serve";
+    const seen = (await bank.charges()).filter(({ key }) => key === effect.key).length;
+    const again = await tx.complete({ ...effect, tries: 2 }, work);
+    expect(again).toBe("text");
+    expect((await bank.charges()).filter(({ key }) => key === effect.key)).toHaveLength(1);
+    // No connection is lost to the pool.
+    await Promise.all(Array.from({ length: 8 }, () => pool.query("SELECT 1")));
+    expect(pool.totalCount - pool.idleCount).toBe(0);
+    await pool.end();
+    return { ended, seen, runs };
+  }
+
+  test("S9.6 COMMIT is carried out, its answer lost: the key is found, and it is done", async () => {
+    expect(await charged(() => (proxy.fate = nth(1, isCommitAnswer, "cut")))).toEqual({ ended: "text", seen: 1, runs: 1 });
+  });
+
+  test("S9.6 COMMIT never arrives: it surely didn't happen, and the next run does it", async () => {
+    const { ended, seen, runs } = await charged(() => (proxy.fate = nth(1, isCommit, "cut")));
+    expect(ended).toBeInstanceOf(Error);
+    expect((ended as { code?: string }).code).not.toBe("COMMIT_IN_DOUBT");
+    expect([seen, runs]).toEqual([0, 2]);
+  });
+
+  test("S9.6 COMMIT arrives late, when its sender has already been told that the connection is lost: once", async () => {
+    const { ended, runs } = await charged(() => (proxy.fate = nth(1, isCommit, { lateBy: 400 })));
+    // A claim waits for the open transaction.
+    expect([ended, runs]).toEqual(["text", 1]);
+  });
+
+  test("S9.6 COMMIT is carried out, and the server can't be reached then: in doubt, and settled by the next run", async () => {
+    const { ended, seen, runs } = await charged(() => {
+      const lost = nth(1, isCommitAnswer, "cut");
+      proxy.fate = (message) => {
+        const fate = lost(message);
+        if (fate !== "pass") proxy.incoming = "refuse";
+        return fate;
+      };
+    });
+    expect(ended).toMatchObject({ code: "COMMIT_IN_DOUBT" });
+    expect([seen, runs]).toEqual([1, 1]);
+  });
+
+  test("S9.6 the connection ends between two statements: rolled back, and nothing unhandled", async () => {
+    const terminated = async (db: PoolClient): Promise<void> => {
+      if (isFirst) {
+        isFirst = false;
+        const { rows } = await db.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+        await own.pool.query("SELECT pg_terminate_backend($1)", [rows[0]!.pid]);
+        await new Promise((done) => setTimeout(done, 100));
+      }
+    };
+    let isFirst = true;
+    const { ended, seen, runs } = await charged(() => undefined, terminated);
+    expect(ended).toBeInstanceOf(Error);
+    expect([seen, runs]).toEqual([0, 2]);
+  });
+
+  test.each([1, 2, 3, 4, 5, 6, 7, 8])("S9.6 message %i of the client is lost: it happens once", async (number) => {
+    const asks = ({ from, type }: { from: string; type: string }): boolean => from === "client" && "QPBES".includes(type);
+    await charged(() => (proxy.fate = nth(number, asks, "cut")));
+    await charged(() => (proxy.fate = nth(number, asks, "cut-after")));
+  });
+
+  test("S9.6 a statement that failed and was caught: nothing is committed, and that is told", async () => {
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    const caught = await refusal(
+      bank.tx.complete(effect, async (db: PoolClient) => {
+        await bank.charge(db, effect.key, 1);
+        await db.query("SELECT 1 / 0").catch(() => undefined);
+        return "text";
+      }),
+    );
+    expect(caught).toMatchObject({ code: "25P02" });
+    expect(await bank.tx.find(effect)).toBeUndefined();
+  });
+
+  test("S9.6 a statement that fails after the result, awaited by nobody: COMMIT's answer is read", async () => {
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    const caught = await refusal(
+      bank.tx.complete(effect, async (db: PoolClient) => {
+        await bank.charge(db, effect.key, 1);
+        // Sent after the row is complete, and before COMMIT.
+        const query = db.query.bind(db) as (...args: unknown[]) => Promise<unknown>;
+        db.query = ((...args: unknown[]) => {
+          const made = query(...args);
+          if (String(args[0]).includes("'done'")) query("SELECT 1 / 0").catch(() => undefined);
+          return made.finally(() => (db.query = query as never));
+        }) as never;
+        return "text";
+      }),
+    );
+    expect(caught.message).toContain("answered COMMIT with ROLLBACK");
+    expect(await bank.tx.find(effect)).toBeUndefined();
+    expect((await bank.charges()).filter(({ key }) => key === effect.key)).toEqual([]);
+  });
+
+  test("S9.6 a constraint that is checked at COMMIT: rolled back, and its error is told", async () => {
+    await bank.sql("CREATE TABLE deferred (id int PRIMARY KEY, of int REFERENCES deferred DEFERRABLE INITIALLY DEFERRED)");
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    const work = async (db: PoolClient) => (await db.query("INSERT INTO deferred VALUES (1, 2)"), "text");
+    expect(await refusal(bank.tx.complete(effect, work))).toMatchObject({ code: "23503" });
+    expect(await bank.tx.find(effect)).toBeUndefined();
+  });
+
+  test("S9.6 a function that commits by itself is noticed when its key is looked up", async () => {
+    const effect = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    const work = async (db: PoolClient) => {
+      await db.query("COMMIT");
+      throw new Error("killed");
+    };
+    await refusal(bank.tx.complete(effect, work));
+    expect(await refusal(bank.tx.find(effect))).toMatchObject({ code: "STATE_INVARIANT_VIOLATED" });
+  });
+
+  test("S9.6 eight adapters create the table at once, 10 rounds", async () => {
+    for (let round = 0; round < 10; round++) {
+      const table = `race_${round}`;
+      const all = Array.from({ length: 8 }, (_, index) =>
+        bank.adapter({ table }).complete({ key: `k${index}`, threadId: "t", name: "e", tries: 1 }, () => "x"),
+      );
+      expect(await Promise.all(all)).toHaveLength(8);
+    }
+  });
+
+  test("S9.6 a role that may not create tables works with a table that is there, and is told of one that isn't", async () => {
+    const one = { key: randomUUID(), threadId: "t", name: "e", tries: 1 };
+    await own.pool.query(`REVOKE CREATE ON SCHEMA ${own.name} FROM CURRENT_USER`);
+    try {
+      expect(await bank.adapter().complete(one, () => "x")).toBe("x");
+      expect(await refusal(bank.adapter({ table: "missing" }).complete(one, () => "x"))).toMatchObject({
+        code: "COMPLETIONS_UNAVAILABLE",
+        cause: { code: "42501" },
+      });
+    } finally {
+      await own.pool.query(`GRANT CREATE ON SCHEMA ${own.name} TO CURRENT_USER`);
+    }
+  });
+});
