@@ -154,7 +154,7 @@ export class Saving {
       if (ns === "") this.#parts.retention?.saved(threadId, isEnd(checkpoint, metadata));
     } catch (error) {
       if (this.#parts.options.onCheckpointError !== "continue") this.#missing.add(at, error);
-      const held = this.#saveFailed(config, at, error);
+      const held = this.#saveFailed(config, { ...at, parentId }, error);
       settled?.();
       await held;
     }
@@ -334,16 +334,17 @@ export class Saving {
   /** LangGraph's own behaviour is to reject. In an attached run, the rejection waits for somebody who can handle it. */
   async #saveFailed(
     config: RunnableConfig,
-    at: Address & { checkpointId: string; nodeTaskId?: string },
+    at: Address & { checkpointId: string; parentId?: string | undefined; nodeTaskId?: string },
     thrown: unknown,
   ): Promise<void> {
-    const { threadId, ns: checkpointNs, checkpointId, nodeTaskId } = at;
+    const { threadId, ns: checkpointNs, checkpointId, parentId, nodeTaskId } = at;
     const begun = this.#begun(config, at);
     const isRun = begun.sawDeletion !== undefined || this.#isRecorded(config);
     const isClosed = isRun && TurnsError.is(thrown, "STORE_CLOSED");
     const error = isClosed ? closedMeanwhile(threadId, thrown) : thrown;
     this.#parts.events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
-    if (!isClosed) this.#parts.failureLog.saveFailed({ threadId, checkpointId, runId: begun.lease?.runId, nodeTaskId }, error);
+    const runId = begun.lease?.runId;
+    if (!isClosed) this.#parts.failureLog.saveFailed({ threadId, checkpointId, parentId, runId, nodeTaskId }, error);
     else if (this.#parts.draining.tellClosed()) this.#parts.options.logger.error({ threadId }, (error as Error).message);
     // A run whose thread now belongs to somebody else must not continue.
     if (this.#parts.options.onCheckpointError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;

@@ -214,7 +214,7 @@ describe("S8.6 drain", () => {
     expect(ran.toSorted()).toEqual(["p", "q", "r", "s"]);
   });
 
-  test("S8.6 inside a graph of a node it stops before the next node there, regardless of the node around makes of the error", async () => {
+  test("S8.6 inside a graph of a node it stops before the next node there, regardless of what the node around it makes of the error", async () => {
     const at = begun();
     const gate = new Gate();
     const ran: string[] = [];

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { inspect } from "node:util";
 import { GraphRunner, TurnsError, TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { importOfficial } from "langgraph-checkpoint-turns/import";
 import { salvage } from "langgraph-checkpoint-turns/maintenance";
 import { line, lineGraph, world, type World } from "../support/run-world";
@@ -245,6 +246,8 @@ describe("S8.3 S3.8 an unknown thread", () => {
     ["rewinds.unfinished", ({ saver }) => saver.rewinds.unfinished(threadId), undefined],
     ["rewinds.finish", ({ saver }) => saver.rewinds.finish({ threadId }), undefined],
     ["names.delete", ({ saver }) => saver.names.delete(threadId, "name"), false],
+    ["retention.reuseThread", ({ saver }) => saver.retention.reuseThread(threadId), false],
+    ["CheckpointFile.fromThread", async ({ saver }) => (await CheckpointFile.fromThread(saver, threadId)).phases, []],
     ["runner.status", async ({ runner }) => (await runner.status(threadId)).reason?.code, "NOTHING_TO_RESUME"],
     ["runner.inFlight", ({ runner }) => runner.inFlight(threadId), []],
     ["runner.finishRewind", ({ runner }) => runner.finishRewind({ threadId }), undefined],

@@ -174,7 +174,7 @@ describe("S6.4 delta channels over questions, failures, edits and time travel", 
         }
         saver.close();
       }),
-      { numRuns: Number(process.env["RUNS"] ?? runs(5, 100)) },
+      { numRuns: runs(5, 100) },
     );
   }, 600_000);
 });

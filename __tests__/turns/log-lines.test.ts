@@ -83,6 +83,26 @@ describe("S8.3 one failure gives at most one log line", () => {
     saver.close();
   });
 
+  test.each(["throw", "continue"] as const)(
+    "S8.3 a graph that isn't attached, and a failed save: %s. What a node returned is told once, and again when it fails again",
+    async (onCheckpointError) => {
+      const { lines, saver } = world({}, { saving: { onCheckpointError } });
+      const graph = new StateGraph(State)
+        .addNode("n", () => ({ log: [() => 1] }))
+        .addNode("o", () => ({}))
+        .addEdge(START, "n")
+        .addEdge("n", "o")
+        .compile({ checkpointer: saver });
+      const told = (): string[] => lines.filter((text) => text.startsWith("not saved"));
+      for (const times of [1, 2]) {
+        await graph.invoke({ log: [] }, { configurable: { thread_id: "t" } }).catch(() => undefined);
+        await new Promise((resolve) => setTimeout(resolve, 30));
+        expect(told()).toEqual(Array(times).fill("not saved: the run cannot be resumed from here"));
+      }
+      saver.close();
+    },
+  );
+
   test("S8.3 a thread that is running: its caller has the error", async () => {
     const { lines, saver, runner } = world({ n: () => ({}) });
     const release = await internalsOf(saver).reserve("t");

@@ -16,16 +16,33 @@ export class FailureLog {
   constructor(private readonly logger: Logger) {}
 
   /**
-   * @param runId the run's lease; without one, nobody knows which failures belong together
+   * @param parentId for a checkpoint: the one it was made from
+   * @param runId the run's lease; without one, a checkpoint may have failed because of what it was made from, and writes because of their checkpoint
    * @param nodeTaskId for writes: their node task
    */
   saveFailed(
-    at: { threadId: string; checkpointId: string; runId: string | undefined; nodeTaskId: string | undefined },
+    at: {
+      threadId: string;
+      checkpointId: string;
+      parentId: string | undefined;
+      runId: string | undefined;
+      nodeTaskId: string | undefined;
+    },
     error: unknown,
   ): void {
-    const { threadId, checkpointId, runId, nodeTaskId } = at;
+    const { threadId, checkpointId, parentId, runId, nodeTaskId } = at;
     if (nodeTaskId !== undefined) this.#told.set(ofTask(nodeTaskId), uptime());
-    if (runId !== undefined && !this.#isNew(`${runId} ${causeOf(error)}`)) return;
+    const cause = causeOf(error);
+    if (runId === undefined) {
+      const failure = (kind: "checkpoint" | "writes", id: string | undefined): string => `${threadId} ${kind} ${id} ${cause}`;
+      const isPut = nodeTaskId === undefined;
+      const reasons = isPut
+        ? [failure("checkpoint", parentId), failure("writes", parentId)]
+        : [failure("checkpoint", checkpointId)];
+      const isTold = reasons.some((key) => this.#told.get(key) !== undefined);
+      this.#told.set(failure(isPut ? "checkpoint" : "writes", checkpointId), uptime());
+      if (isTold) return;
+    } else if (!this.#isNew(`${runId} ${cause}`)) return;
     const told = { threadId, checkpointId, error: String(error) };
     if (isOver(error)) this.logger.warn(told, "not saved: a node finished after its run was over, and a resume runs it again");
     else this.logger.error(told, "not saved: the run cannot be resumed from here");
