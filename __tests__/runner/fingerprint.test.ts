@@ -5,12 +5,12 @@ import { DynamicStructuredTool, tool } from "@langchain/core/tools";
 import { Annotation, Command, END, entrypoint, MemorySaver, START, StateGraph, task } from "@langchain/langgraph";
 import { createReactAgent, ToolNode } from "@langchain/langgraph/prebuilt";
 import fc from "fast-check";
-import { TurnSaver } from "langgraph-checkpoint-turns";
 import { z } from "zod";
 import { documentText, fingerprintOf, type GraphDocument, parseDocument, internalsOf } from "../../src/testing-internal";
 import { childProgram } from "../support/child-program";
 import { everyKind, State, stateGraph } from "./fp-graphs";
 import { writing } from "./fp-source";
+import { openSaver } from "../support/open-saver";
 
 type Body = (state: typeof State.State) => object;
 const one = (node: unknown) =>
@@ -60,8 +60,8 @@ describe("S3.3 fingerprints: what a document says", () => {
     expect(fingerprintOf(stateGraph(["c", "b", "a"]))).toEqual(fingerprintOf(stateGraph(["a", "b", "c"])));
   });
 
-  test("S3.3 a graph that a saver has attached to gives the document it gave before", () => {
-    const saver = TurnSaver.fromPath(":memory:");
+  test("S3.3 a graph that a saver has attached to gives the document it gave before", async () => {
+    const saver = openSaver(":memory:");
     const inner = new StateGraph(State)
       .addNode("s1", () => ({ log: ["s1"] }))
       .addEdge(START, "s1")
@@ -75,7 +75,7 @@ describe("S3.3 fingerprints: what a document says", () => {
     const before = fingerprintOf(graph);
     saver.attach(graph);
     expect(fingerprintOf(graph)).toEqual(before);
-    expect(internalsOf(saver).documentOf(graph)).toEqual(before);
+    expect(await internalsOf(saver).documentOf(graph)).toEqual(before);
     expect(() => internalsOf(saver).documentOf(one(() => ({})))).toThrow(expect.objectContaining({ code: "INVALID_GRAPH" }));
     saver.close();
   });

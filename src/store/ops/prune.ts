@@ -29,8 +29,8 @@ const DELETE_EFFECTS = `DELETE FROM langgraph_effects WHERE ${ofThread()} AND st
     WHERE s.thread = coalesce((SELECT t.thread FROM langgraph_threads AS t WHERE t.thread_id = langgraph_effects.anchor_thread), ?1)
       AND s.checkpoint_ns = '' AND s.checkpoint_id = langgraph_effects.anchor)`;
 
-const OF_RUN = `SELECT DISTINCT t.thread_id FROM langgraph_snapshots AS s CROSS JOIN langgraph_threads AS t ON t.thread = s.thread
-  WHERE s.run_id = ?`;
+const OF_RUN = `SELECT DISTINCT t.thread_id FROM langgraph_snapshots AS s CROSS JOIN langgraph_threads AS t
+  WHERE s.run_id = ? AND t.thread = s.thread`;
 
 export function* threadsOfRuns(session: Session, runIds: readonly string[]): Program<string[]> {
   const found = yield* mapped(runIds, (runId) => session.rows<[string]>(OF_RUN, runId));

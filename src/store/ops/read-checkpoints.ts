@@ -66,10 +66,10 @@ const pageOfNamespace = (wanted: Parameters<typeof listed>[0]): string =>
  * returned.
  */
 const pageOf = (wanted: Parameters<typeof listed>[0] & { thread: boolean }): string =>
-  `SELECT ${V_COLUMNS}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v ON v.seq = ${NEWEST_VERSION}
+  `SELECT ${V_COLUMNS}, s.seq AS place FROM langgraph_snapshots AS s CROSS JOIN langgraph_snapshots AS v
     ${wanted.before ? "LEFT JOIN langgraph_snapshots AS p ON p.seq = (SELECT min(b.seq) FROM langgraph_snapshots AS b WHERE b.thread = s.thread AND b.checkpoint_id = ?4)" : ""}
     WHERE ${wanted.thread ? ofThread("s.seq") : "CAST(?1 AS BIGINT) IS NULL AND s.thread NOT IN (SELECT thread FROM langgraph_leftovers)"}
-      AND ${listed(wanted)} AND s.seq < ?5 AND s.position = s.seq ORDER BY s.seq DESC LIMIT ?6`;
+      AND v.seq = ${NEWEST_VERSION} AND ${listed(wanted)} AND s.seq < ?5 AND s.position = s.seq ORDER BY s.seq DESC LIMIT ?6`;
 
 /** Newest first. */
 export function* listCheckpoints(session: Session, query: CheckpointQuery): Program<ListedHead[]> {
