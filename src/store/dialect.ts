@@ -34,6 +34,13 @@ export interface Dialect {
   /** SQL, within the manifest of a checkpoint: a channel's version, and its entry if it has a value. */
   readonly version: (manifest: string, channel: string) => string;
   readonly entry: (manifest: string, channel: string) => string;
+  /**
+   * SQL for archived rows, where JavaScript's numbers can't hold all integers: a row as JSON, with bytes as `{"hex": …}`, and the
+   * value of a column in such JSON. Undefined if JavaScript reads and writes the JSON.
+   */
+  readonly json:
+    | { readonly row: (columns: readonly string[]) => string; readonly value: (json: string, column: string) => string }
+    | undefined;
   /** Ends a recursive query after so many rows, where a damaged index may give rows twice. */
   readonly rowsAtMost: (rows: string) => string;
   /** A column of every table with a text as its key by which it is read fastest; undefined if that's the key. */

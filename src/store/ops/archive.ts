@@ -1,5 +1,6 @@
 import { TurnsError } from "../../errors";
 import { corrupted } from "../refusals";
+import type { Dialect } from "../dialect";
 import type { Program } from "../program";
 import { ARCHIVED_ROWS } from "../rows";
 import type { Session } from "../session";
@@ -62,18 +63,27 @@ export function* archiveRows(
   { table, change, which, by, count }: ArchivedRange,
 ): Program<number> {
   // Refuses columns that couldn't be restored.
-  yield* columnsOf(session, table.name);
+  const columns = yield* columnsOf(session, table.name);
+  const { json } = session.engine.dialect;
+  const selected = json === undefined ? "*" : `${json.row(columns)} AS archived, ${by.join(", ")}`;
   const owner = { thread: null, threadId: plan.threadId };
   let ordinal = count;
   for (let after: readonly Key[] | undefined; ;) {
     const behind = after === undefined ? "" : `AND (${by.join(", ")}) > (${by.map((_, at) => `?${at + 3}`).join(", ")})`;
     const rows = yield* session.all<AnyRow>(
-      `SELECT * FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} ${behind} ORDER BY ${by.join(", ")} LIMIT ${PAGE}`,
+      `SELECT ${selected} FROM ${table.name} WHERE ${rowsOfThread(table)} AND ${which} ${behind} ORDER BY ${by.join(", ")} LIMIT ${PAGE}`,
       ...[key.thread, plan.targetSeq, ...(after ?? [])],
     );
     for (const row of rows) {
       ordinal += 1;
-      const archived = { rewindId: plan.id, threadId: plan.threadId, ordinal, tbl: table.name, change, row: archivedText(row) };
+      const archived = {
+        rewindId: plan.id,
+        threadId: plan.threadId,
+        ordinal,
+        tbl: table.name,
+        change,
+        row: json === undefined ? archivedText(row) : String(row["archived"]),
+      };
       yield* session.run(ARCHIVED_ROWS.insert, ...ARCHIVED_ROWS.values(session.sealing, owner, archived));
     }
     const last = rows.at(-1);
@@ -103,17 +113,14 @@ export function verifyArchived(session: Session, archived: ArchivedRow): void {
  */
 export function* restoreArchive(session: Session, rewind: StoredRewind): Program {
   const tables = new Map<string, string[]>();
+  const { json } = session.engine.dialect;
   yield* openArchive(session, rewind, function* ({ tbl, change, row: text }) {
-    const row = archivedRow(text);
-    if (change === "revived")
-      return yield* session.run(
-        `UPDATE ${tbl} SET superseded_by = ? WHERE seq = ?`,
-        row["superseded_by"] ?? null,
-        row["seq"] ?? null,
-      );
     const columns = tables.get(tbl) ?? (yield* columnsOf(session, tbl));
     tables.set(tbl, columns);
-    yield* session.run(insertOf(tbl, columns), ...columns.map((column) => row[column] ?? null));
+    const [statement, named] = change === "revived" ? [reviveIn(tbl, json), REVIVED] : [insertOf(tbl, columns, json), columns];
+    if (json !== undefined) return yield* session.run(statement, text);
+    const row = archivedRow(text);
+    yield* session.run(statement, ...named.map((column) => row[column] ?? null));
   });
   yield* session.run(DELETE_ARCHIVE, rewind.id);
 }
@@ -146,9 +153,17 @@ export function* eachArchived(session: Session, rewindId: string, work: (archive
   );
 }
 
+const REVIVED = ["superseded_by", "seq"];
+
+function reviveIn(table: string, json: Dialect["json"]): string {
+  const [by, seq] = json === undefined ? ["?", "?"] : REVIVED.map((column) => json.value("?1", column));
+  return `UPDATE ${table} SET superseded_by = ${by} WHERE seq = ${seq}`;
+}
+
 /** A name that was given again since the rewind keeps its new checkpoint. */
-function insertOf(table: string, columns: readonly string[]): string {
-  const insert = `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
+function insertOf(table: string, columns: readonly string[], json: Dialect["json"]): string {
+  const values = columns.map((column) => (json === undefined ? "?" : json.value("?1", column))).join(", ");
+  const insert = `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${values})`;
   return table === NAMES.name ? `${insert} ON CONFLICT DO NOTHING` : insert;
 }
 

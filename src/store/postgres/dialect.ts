@@ -22,6 +22,7 @@ export function postgresDialect(schema: string): Dialect {
     version: (manifest, channel) =>
       ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value ->> 0 ELSE m.value #>> '{}' END"),
     entry: (manifest, channel) => ofManifest(manifest, channel, "CASE json_typeof(m.value) WHEN 'array' THEN m.value::text END"),
+    json: undefined,
     rowsAtMost: () => "",
     rowid: undefined,
     texts: (parameter) => `SELECT value FROM json_array_elements_text(${parameter}::json) AS listed(value)`,

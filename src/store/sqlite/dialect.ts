@@ -17,6 +17,17 @@ export const SQLITE: Dialect = {
   version: (manifest, channel) =>
     `(SELECT CASE m.type WHEN 'array' THEN json_extract(m.value, '$[0]') ELSE m.value END FROM json_each(${manifest}) AS m WHERE m.key = ${channel})`,
   entry: (manifest, channel) => `(SELECT m.value FROM json_each(${manifest}) AS m WHERE m.key = ${channel} AND m.type = 'array')`,
+  json: {
+    row: (columns) => {
+      const pairs = columns.map(
+        (column) => `'${column}', CASE typeof(${column}) WHEN 'blob' THEN json_object('hex', hex(${column})) ELSE ${column} END`,
+      );
+      return `json_object(${pairs.join(", ")})`;
+    },
+    value: (json, column) =>
+      `CASE json_type(${json}, '$.${column}') WHEN 'object' THEN unhex(json_extract(${json}, '$.${column}.hex'))
+      ELSE json_extract(${json}, '$.${column}') END`,
+  },
   rowsAtMost: (rows) => `LIMIT ${rows}`,
   rowid: "rowid",
 };
