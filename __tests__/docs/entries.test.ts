@@ -6,6 +6,7 @@ import * as root from "langgraph-checkpoint-turns";
 import * as checkpointFile from "langgraph-checkpoint-turns/checkpoint-file";
 import * as importing from "langgraph-checkpoint-turns/import";
 import * as maintenance from "langgraph-checkpoint-turns/maintenance";
+import * as postgres from "langgraph-checkpoint-turns/postgres";
 import ts from "typescript";
 
 /** The package's entries: what each exports, and which sources are loaded with it. */
@@ -15,11 +16,14 @@ const ENTRIES = {
   "checkpoint-file": "src/report/index.ts",
   import: "src/import/index.ts",
   maintenance: "src/maintenance/index.ts",
+  postgres: "src/postgres/index.ts",
 };
 const IMPORT = /^src\/(import\/|store\/sqlite\/official|codec\/official)/;
 const SALVAGE = /^src\/(maintenance\/|store\/sqlite\/salvage\/)/;
 const VERIFICATION = /^src\/(integrity\/|store\/(sqlite|ops)\/verify)/;
 const ROTATION = /^src\/(store\/ops\/rotate|maintenance\/rotate)/;
+const POSTGRES = /^src\/(postgres|store\/postgres)\//;
+const SQLITE = /^src\/(store\/sqlite\/|saver\.ts)/;
 const REPORT = /^src\/report\//;
 
 const BUILD = {
@@ -115,6 +119,14 @@ test("/import and /maintenance load their own code, not the saver's and not each
   expect(of(keeper!, /^src\/import\//, /^src\/saver\.ts$/)).toEqual([]);
 });
 
+test("S8.1 /postgres loads neither SQLite's code nor `pg`, and the root nothing of PostgreSQL", () => {
+  const { atOnce, everything, packages } = loadedWith(ENTRIES.postgres);
+  expect(of(atOnce, POSTGRES)).not.toEqual([]);
+  expect(of(everything, SQLITE)).toEqual([]);
+  expect(packages).not.toContain("pg");
+  expect(of(loadedWith(ENTRIES.index).everything, POSTGRES)).toEqual([]);
+});
+
 test("/checkpoint-file loads its own code and not the saver's", () => {
   const { atOnce, packages } = loadedWith(ENTRIES["checkpoint-file"]);
   expect(of(atOnce, REPORT)).not.toEqual([]);
@@ -126,7 +138,8 @@ test("S8.1 each entry exports its own values, and the root none of the others'",
   expect(Object.keys(checkpointFile)).toEqual(["CheckpointFile"]);
   expect(Object.keys(importing)).toEqual(["importOfficial"]);
   expect(Object.keys(maintenance).sort()).toEqual(["rotateKeys", "salvage", "vacuum"]);
-  for (const other of [checkpointFile, importing, maintenance]) {
+  expect(Object.keys(postgres).sort()).toEqual(["PostgresTurnSaver", "migrationSql"]);
+  for (const other of [checkpointFile, importing, maintenance, postgres]) {
     for (const name of Object.keys(other)) expect(root).not.toHaveProperty(name);
   }
 });
