@@ -139,9 +139,9 @@ describe("S9.2 few round trips", () => {
       object,
       string
     >;
-    for (let at = 1; at < 8; at += 1) builder = builder.addNode(`n${at}`, node).addEdge(`n${at - 1}`, `n${at}`) as typeof builder;
+    for (let at = 1; at < 8; at += 1) builder = builder.addNode(`n${at}`, node).addEdge(`n${at - 1}`, `n${at}`);
     const runner = new GraphRunner(builder.compile({ checkpointer: saver }));
-    for (const log of [["first"], ["second"]]) await runner.invoke({ log } as never, { threadId: "t" });
+    for (const log of [["first"], ["second"]]) await runner.invoke({ log }, { threadId: "t" });
     const perStep = waits.slice(1).map((count, at) => count - (waits[at] as number));
     // Between two runs, and before the first node of a thread, there is something to ask.
     expect({ first: perStep.slice(1, 7), second: perStep.slice(8) }).toEqual({

@@ -73,15 +73,20 @@ class HostileEngine implements StorageEngine {
       }
       if (fate < STALE + LOST_BEFORE) {
         inflicted.lostBefore += 1;
-        throw new CommitInDoubt(new Error("the connection was lost"));
+        throw this.#inDoubt(false);
       }
       const value = await this.#inner.write(program, durability);
       if (fate < STALE + LOST_BEFORE + LOST_AFTER) {
         inflicted.lostAfter += 1;
-        throw new CommitInDoubt(new Error("the connection was lost"));
+        throw this.#inDoubt(true);
       }
       return value;
     });
+  }
+
+  /** Some databases can say what became of a transaction. */
+  #inDoubt(isCommitted: boolean): CommitInDoubt {
+    return new CommitInDoubt(new Error("the connection was lost"), this.buffers ? () => Promise.resolve(isCommitted) : undefined);
   }
 
   read<T>(program: () => Program<T>): Promise<T> {

@@ -56,7 +56,11 @@ export class StaleFacts extends Error {
 
 /** The connection was lost after a commit had been sent. */
 export class CommitInDoubt extends Error {
-  constructor(override readonly cause: unknown) {
+  /** @param isCommitted asks the database. Needed only for a transaction that wrote no thread's row, which would tell. */
+  constructor(
+    override readonly cause: unknown,
+    readonly isCommitted?: () => Promise<boolean>,
+  ) {
     super("nobody knows whether the commit was carried out", { cause });
   }
 }

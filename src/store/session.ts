@@ -50,6 +50,7 @@ export class Session {
   readonly changed = new Set<ThreadState>();
   /** Threads whose row the current transaction has read or guarded, so that nobody else changes them. */
   readonly #guarded = new Set<ThreadState>();
+  readonly #made = new Map<ThreadState, WrittenThread>();
   /** Whether its transactions only read. Then it starts without facts and has one transaction. */
   readonly isReading: boolean;
   readonly #tags: Map<string, string>;
@@ -124,6 +125,12 @@ export class Session {
     if (guards !== undefined && this.sealing.keyId !== undefined) yield* this.run(guards.setting, `key:${this.sealing.keyId}`);
   }
 
+  /** Remembers a thread whose row the current transaction has written for the first time. */
+  made(key: ThreadState, row: WrittenThread): void {
+    this.#made.set(key, row);
+    this.remember(key);
+  }
+
   /** Remembers a thread that the current transaction has read or made. */
   remember(key: ThreadState): void {
     this.threads.set(key.threadId, key);
@@ -187,6 +194,7 @@ export class Session {
       const result = yield* work;
       yield* this.flush();
       written.length = 0;
+      for (const [key, row] of this.#made) if (!this.changed.has(key)) written.push(row);
       for (const key of this.changed) written.push(yield* this.#writeThread(key));
       if (!this.isReading) this.engine.hasWritten();
       isDone = true;
@@ -194,6 +202,7 @@ export class Session {
     } finally {
       this.changed.clear();
       this.#guarded.clear();
+      this.#made.clear();
       if (!isDone) this.forget();
       else if (this.threads.size > THREADS) this.threads.clear();
       if (this.savedRuns.size > THREADS) this.savedRuns.clear();

@@ -94,9 +94,10 @@ export function newThread(session: Session, thread: number, threadId: string, cr
 }
 
 export function* insertThread(session: Session, row: ThreadFields): Program<ThreadState> {
-  yield* session.run(THREAD_ROWS.insert, ...THREAD_ROWS.values(session.sealing, row, row));
+  const values = THREAD_ROWS.values(session.sealing, row, row);
+  yield* session.run(THREAD_ROWS.insert, ...values);
   const key = new ThreadState(session.changed, row);
-  session.remember(key);
+  session.made(key, { thread: row.thread, checksum: values.at(-1) as string });
   return key;
 }
 
