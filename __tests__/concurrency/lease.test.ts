@@ -209,7 +209,7 @@ describe("the fence", () => {
     let commits = 0;
     let taken: Promise<() => Promise<void>> | undefined;
     let point = "";
-    let before: ReturnType<typeof rowsOf> | undefined;
+    let before: Promise<ReturnType<typeof rowsOf>> | undefined;
     setFailpointHandler((at, { threadId }) => {
       if (!at.endsWith(".before") || at.startsWith("run-mark") || at.startsWith("effect-body")) return;
       commits += 1;
@@ -218,7 +218,8 @@ describe("the fence", () => {
       point = at;
       sqlOn(path, (db) => db.exec("UPDATE langgraph_runs SET host = 'elsewhere', beat_at = 1"));
       taken = internalsOf(other).reserve("t");
-      before = rowsOf(path);
+      // An engine that answers later takes it over a moment later.
+      before = taken.then(() => rowsOf(path));
     });
     try {
       const error =
@@ -230,7 +231,7 @@ describe("the fence", () => {
       await (
         await taken
       )?.();
-      return { path, point, error, before, after, holds, ledger, saver };
+      return { path, point, error, before: await before, after, holds, ledger, saver };
     } finally {
       setFailpointHandler(undefined);
       saver.close();
