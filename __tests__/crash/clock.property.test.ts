@@ -4,6 +4,7 @@ import { type ClockKind, crashMatrix } from "../../torture/crash/matrix";
 import { failureText, inWords } from "../../torture/crash/report";
 import { bundledChild } from "../../torture/crash/workers";
 import { type Durability, expectSameInspiteOf } from "./clock-world";
+import { DURABILITIES } from "../differential/diff-repairs";
 import { graphs, graphsWithMemory, type RandomGraph, runRandom } from "../support/diff-random";
 import { jumps } from "./jumpy-clock";
 import { tempFile } from "../support/temp";
@@ -20,7 +21,7 @@ describe("S6.3 random programs, while the clock jumps between their runs and wit
         arbitrary,
         jumps,
         fc.integer({ min: 1, max: 12 }),
-        fc.constantFrom<Durability>("async", "sync", "exit"),
+        fc.constantFrom<Durability>(...DURABILITIES),
         (plan, offsets, every, durability) =>
           expectSameInspiteOf({ offsets, every, durability, variants }, (lab) => runRandom(lab, plan)),
       ),

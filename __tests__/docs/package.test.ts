@@ -131,7 +131,7 @@ async function main() {
   const resumed = await runInProcess("${module}", { path: killed.path });
   killed.remove();
   const report = await crashMatrix("${module}", { points: ["effect-outcome.within"] });
-  console.log(JSON.stringify([killed.outcome, resumed.outcome, resumed.result, resumed.deeds.length, report.kills, report.ok]));
+  console.log(JSON.stringify([killed.outcome, resumed.outcome, resumed.result, resumed.ledgerEntries.length, report.kills, report.ok]));
 }
 main();
 `;

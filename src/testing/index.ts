@@ -8,7 +8,7 @@ export {
 } from "../failpoints";
 export { type BoundaryName, type FailpointAction, type FailpointMatch, FAILPOINTS, withFailpoint } from "./failpoint-actions";
 export { FakeClock } from "./clocks";
-export { type LedgerEntry as Deed, Ledger } from "./ledger";
+export { Ledger, type LedgerEntry } from "./ledger";
 export type { FinalState, GraphModule, GraphWorld, Step } from "./graph-module";
 export type { KnownEffect, ReachedPoint, Snapshot, ToldError } from "./child-protocol";
 export { type ChildRun, runInProcess, type RunOptions, runUntilKilled } from "./run-until-killed";
