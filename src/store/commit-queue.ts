@@ -253,6 +253,8 @@ export class CommitQueue {
           throw error;
         }
         if (error instanceof StaleFacts || session.engine.isPassing(error)) throw error;
+        // A buffered statement of any job may have failed. Each is tried by itself.
+        if (session.engine.buffers && jobs.length > 1 && session.engine.codeOf(error) !== "") throw error;
         throw new JobFailed(job, session.engine.meaningOf(error), isAtFailpoint);
       }
     }
