@@ -12,6 +12,7 @@ import { firstNode } from "./scenarios/first-node";
 import { floors } from "./scenarios/floors";
 import { forks } from "./scenarios/forks";
 import { graphTurns } from "./scenarios/graph-turns";
+import { importCost } from "./scenarios/import-cost";
 import { longThread } from "./scenarios/long-thread";
 import { memory } from "./scenarios/memory";
 import { openAndRead } from "./scenarios/open-and-read";
@@ -23,7 +24,7 @@ import { weight } from "./scenarios/weight";
 
 /** What child processes measure, and short threads, come before what fills this process; the long thread last, as it takes the longest. */
 const scenarios: Scenario[] = [
-  ...[weight, memory, diskSyncs, statements],
+  ...[weight, importCost, memory, diskSyncs, statements],
   ...[firstNode, floors, superstepShare, openAndRead],
   ...[...threadScenarios, forks, graphTurns, tasks, longThread],
 ];

@@ -43,7 +43,7 @@ const threadId = "trip";
 for (const wanted of ["train", "hotel", "theatre"]) await runner.invoke({ wanted }, { threadId, taskId: wanted });
 console.log(`in the world: ${world()}`);
 
-const report = await runner.compensationReport(threadId, "train");
+const report = await runner.compensationReport({ threadId, toTask: "train" });
 console.log(`covered: ${report.covered}; to undo: ${report.effects.map(({ taskId }) => taskId).join(", ")}`);
 assert.equal(report.coverage, 1);
 

@@ -18,7 +18,7 @@ const KEPT = "importNamedByUser(";
 /**
  * Imports of other built files for nothing but their side effects, of which there are none: bundlers warn of them.
  */
-const IMPORTED_FOR_NOTHING = /(?<=^|[;\n])import"\.\/chunk-[^"]+";/g;
+const IMPORTED_FOR_NOTHING = /(?<=^|[;\n])import(["'])\.\/chunk-[^"']+\1;/g;
 
 const files = await readdir(DIST);
 for (const file of files.filter((name) => name.endsWith(".js"))) {

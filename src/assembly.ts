@@ -20,6 +20,7 @@ import { attachedGraph } from "./turns/attach";
 import { recordedGraphsOf } from "./turns/attached-graph";
 import { Draining } from "./turns/draining";
 import { isAlive } from "./turns/process-identity";
+import { FailureLog } from "./turns/failure-log";
 import { PendingFailures } from "./turns/pending-failures";
 import { JOURNAL, TurnRecorder } from "./turns/recorder";
 import { SeenCheckpoints } from "./turns/seen-checkpoints";
@@ -72,7 +73,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
   const runNames = new RunNames();
   const namesOf = (threadId: string): ReturnType<RunNames["of"]> => runNames.of(threadId);
   const seen = new SeenCheckpoints();
-  const common = { store, options, events, runs, failures, redaction, seen };
+  const common = { store, options, events, runs, failures, failureLog: new FailureLog(logger), redaction, seen };
   const recorder = new TurnRecorder(new TurnLog({ ...common, names: runNames }), runs.bodies, draining);
   const content = new EffectContent(store, values, serde);
   const journaled = { store, content, options, events };
@@ -97,6 +98,7 @@ export function assembled(store: Store, options: ResolvedOptions): Assembly {
     now: () => clock().toISOString(),
     isAlive: (run) => isAlive(run),
     hold: (threadId, within) => runs.hold(threadId, within),
+    keepOpen: (threadId) => draining.keepOpen(threadId),
   };
   const pruning: PruneParts = { store, now, isAlive: (run) => isAlive(run) };
   return {
@@ -134,7 +136,7 @@ export function internalsFrom(
     store,
     logger,
     encrypted: encryption !== undefined,
-    documentOf: (graph) => attachedGraph(graph, recorder).document,
+    documentOf: (graph) => attachedGraph(graph, recorder).document(),
     async recordedGraphs(threadId, turns) {
       const id = checkedId(threadId, "thread_id", "recordedGraphs");
       const ids = turns.map((turn) => checkedId(turn.id, "id", "recordedGraphs"));
@@ -142,6 +144,7 @@ export function internalsFrom(
     },
     lastRun: async (threadId) => store.lastRun(checkedId(threadId, "thread_id", "lastRun")),
     reserve: async (threadId) => runs.reserve(threadId),
+    leftRunsStopped: async (threadId) => recorder.left.endOf(threadId),
     keepOpen: () => draining.keepOpen(),
     holdRetention: (threadId) => retention?.hold(threadId) ?? (() => undefined),
     rewindToCheckpoint: async (request, undos) =>

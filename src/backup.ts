@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { refuseNoFile } from "./file-path";
 import { TurnsError } from "./errors";
 import type { VerifyReport } from "./integrity/verify";
-import { checkedOptions, functionSchema, refuseNoFile, signalSchema } from "./options";
+import { checkedOptions, functionSchema, signalSchema } from "./options";
 import type { UnpublishedBackup } from "./store/backup";
 import type { Store } from "./store/store";
 

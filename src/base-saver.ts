@@ -17,6 +17,7 @@ import type { Beginnings, RunNames } from "./run-starts";
 import { drain, type DrainOptions, type DrainParts, type DrainReport } from "./drain";
 import type { Effects } from "./effects/effects";
 import type { SaverEmitter, SaverEvents } from "./events";
+import { showAs } from "./inspect";
 import { keepInternals } from "./internals";
 import type { VerifyReport, VerifyRequest } from "./integrity/verify";
 import { listTuples } from "./list";
@@ -31,7 +32,7 @@ import type { RewindReport, RewindRequest } from "./rewind/plan";
 import { type RewindParts, type Rewinds, rewound } from "./rewind/rewinds";
 import { rewindThread } from "./rewind/rewind";
 import type { Undos } from "./rewind/undos";
-import { addressOf, checkedId, configurableOf, runAround } from "./run-config";
+import { addressOf, checkedArgument, configurableOf, runAround } from "./run-config";
 import type { Saving } from "./saving";
 import { copyThread } from "./thread-copying";
 import type { Page, PageOptions } from "./page";
@@ -92,6 +93,10 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
     // LangGraph's base class defines it from checkpoint 1.2 on, so that a saver in a config isn't serialised. Older versions
     // don't.
     Object.defineProperty(this.prototype, "toJSON", { value: () => "[TurnSaver]", configurable: true, writable: true });
+    // No options, as one may be a key.
+    showAs(this.prototype, "TurnSaver", (saver) => {
+      return { file: saver.#store.name, open: saver.#store.open, encrypted: saver.#options.encryption !== undefined };
+    });
   }
 
   /** @internal */
@@ -233,7 +238,7 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    */
   override async deleteThread(threadId: string, options: { final?: boolean } = {}): Promise<void> {
     const { final } = checkedOptions(deletion, options);
-    const id = checkedId(threadId, "thread_id", "deleteThread");
+    const id = checkedArgument(threadId, "threadId", "deleteThread");
     if (this.#serde !== undefined) await this.#serde.settled();
     await this.#store.deleteThread(id, this.#options.clock().getTime(), final, isAlive);
     this.#runNames.forget(id);
@@ -267,8 +272,8 @@ export abstract class BaseTurnSaver extends BaseCheckpointSaver {
    * @throws {TurnsError} THREAD_NOT_FOUND, THREAD_EXISTS, REWIND_UNFINISHED; then nothing is left of the copy
    */
   async copyThread(sourceThreadId: string, targetThreadId: string): Promise<void> {
-    const source = checkedId(sourceThreadId, "thread_id", "copyThread");
-    const target = checkedId(targetThreadId, "thread_id", "copyThread");
+    const source = checkedArgument(sourceThreadId, "sourceThreadId", "copyThread");
+    const target = checkedArgument(targetThreadId, "targetThreadId", "copyThread");
     const { clock, createId } = this.#options;
     await copyThread(this.#store, { sourceId: source, targetId: target, createdAt: clock().toISOString(), createId });
   }

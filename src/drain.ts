@@ -3,9 +3,11 @@ import { checkedOptions } from "./options";
 import type { Logger } from "./logger";
 import type { Store } from "./store/store";
 import { uptime } from "./system";
-import type { Draining } from "./turns/draining";
+import type { Draining, RunningThread } from "./turns/draining";
 import type { TurnRecorder } from "./turns/recorder";
 import type { RunRegistry } from "./turns/run-registry";
+
+export type { RunningThread } from "./turns/draining";
 
 /** Taken at load, so that a user's fake timers can't stop a drain. */
 const later = setTimeout;
@@ -24,16 +26,13 @@ export interface DrainOptions {
 
 /** The result of `saver.drain`. */
 export interface DrainReport {
-  /** Whether every node that was running has finished and is saved. */
+  /** Whether everything that was running has finished and is saved: nodes, rewinds and saves. */
   done: boolean;
-  /** What was still running at the timeout. A resume runs these nodes again. */
+  /**
+   * The nodes that were still running at the timeout, and the threads that were still being rewound. That a node started is saved,
+   * and what it returns isn't: a resume runs it again. Repeat a rewind to continue it; an undo that was running is in doubt then.
+   */
   running: readonly RunningThread[];
-}
-
-/** A thread and its running nodes. */
-export interface RunningThread {
-  threadId: string;
-  nodes: readonly string[];
 }
 
 export interface DrainParts {
@@ -48,7 +47,7 @@ export interface DrainParts {
 const schema = z.strictObject({ timeoutMs: z.number().int().min(0).max(86_400_000).default(30_000) });
 
 /**
- * Refuses new runs, waits for running nodes to finish, commits and closes. At the timeout it closes anyway.
+ * Refuses new runs, waits for running nodes and rewinds to finish, commits and closes. At the timeout it closes anyway.
  *
  * @throws {TurnsError} INVALID_OPTION
  */
@@ -62,9 +61,10 @@ export async function drain(parts: DrainParts, options: DrainOptions): Promise<D
       const running = runningThreads(parts);
       log.warn(
         { timeoutMs, running },
-        "drain: the time is up, and the saver closes while nodes are running. What they return isn't saved; a resume runs them again",
+        "drain: the time is up, and the saver closes while nodes are running. It is saved that they started and what finished before; " +
+          "what they return isn't. A resume runs them again. Repeat a rewind that was running to continue it",
       );
-      draining.closedEarly();
+      draining.closedEarly(running);
       parts.close();
       return { done: false, running };
     }
@@ -83,6 +83,7 @@ function isAtWork({ draining, runs }: DrainParts, begun: number): boolean {
   return draining.isUnderWay || runs.atWork(now - begun < QUIET_MS ? 0 : now - QUIET_MS).length > 0;
 }
 
-function runningThreads({ runs, recorder }: DrainParts): RunningThread[] {
-  return runs.atWork(Infinity).map((threadId) => ({ threadId, nodes: recorder.nodesAtWork(threadId) }));
+function runningThreads({ draining, runs, recorder }: DrainParts): RunningThread[] {
+  const threads = new Set([...runs.atWork(Infinity), ...draining.rewinding]);
+  return [...threads].map((threadId) => ({ threadId, nodes: recorder.nodesAtWork(threadId) }));
 }

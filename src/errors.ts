@@ -68,30 +68,69 @@ export type TurnsErrorCode =
   | "CHILD_FAILED"
   | "MATRIX_IMPOSSIBLE";
 
+interface NamedEffect {
+  readonly name: string;
+  readonly label: string;
+  readonly key: string;
+}
+
+/** The `data` of the codes that programs answer most. All other data is for people and logs. */
+interface KnownData {
+  INVALID_OPTION: { option?: string };
+  INVALID_CONFIG: { key: string };
+  THREAD_NOT_FOUND: { threadId: string };
+  THREAD_RUNNING: { threadId: string };
+  NOTHING_TO_RESUME: { threadId: string };
+  UNFINISHED_WORK: { threadId: string; nodes: readonly string[]; waits: boolean };
+  UNKNOWN_INTERRUPT: {
+    threadId: string;
+    waiting: readonly { readonly id: string | undefined; readonly node: string }[];
+    unknown: readonly string[];
+  };
+  UNKNOWN_TASK: { threadId?: string; tasks?: readonly string[] };
+  REWIND_UNFINISHED: { threadId: string; rewindId: string; toTask: string };
+  EFFECT_IN_DOUBT: { threadId: string; effectId: string };
+  EFFECT_UNCOMPENSATED: { threadId: string; effects: readonly { readonly id: string; readonly name: string }[] };
+  GRAPH_CHANGED: {
+    threadId: string;
+    changes: readonly string[];
+    nodes: readonly string[];
+    effects: readonly NamedEffect[];
+  };
+  VALIDATION_FAILED: { threadId: string; nodeName: string; confidence: number; minConfidence: number };
+}
+
+type MustHaveData = Exclude<keyof KnownData, "INVALID_OPTION" | "UNKNOWN_TASK">;
+
+/** Identifiers for programs (thread id, checkpoint id, path to a value). Never payloads. */
+type DataOf<C extends TurnsErrorCode> = Readonly<Record<string, unknown>> &
+  (C extends keyof KnownData ? Readonly<KnownData[C]> : unknown);
+
 /** What a {@link TurnsError} is made of. Its message is the problem, then the remedy. */
-export interface TurnsErrorDetails {
+export type TurnsErrorDetails<C extends TurnsErrorCode = TurnsErrorCode> = {
   /** What is wrong, with the value: one or more whole sentences. */
   problem: string;
   /** What the reader can do about it; a whole sentence. */
   remedy: string;
-  /** Identifiers for programs (thread id, checkpoint id, path to a value). Never payloads. */
-  data?: Readonly<Record<string, unknown>>;
   cause?: unknown;
-}
+} & (C extends MustHaveData ? { data: DataOf<C> } : { data?: DataOf<C> });
 
-export class TurnsError extends Error {
-  readonly code: TurnsErrorCode;
-  readonly data: Readonly<Record<string, unknown>>;
+export class TurnsError<C extends TurnsErrorCode = TurnsErrorCode> extends Error {
+  readonly code: C;
+  readonly data: DataOf<C>;
 
-  constructor(code: TurnsErrorCode, details: TurnsErrorDetails) {
+  constructor(code: C, details: TurnsErrorDetails<C>) {
     super(`${details.problem} ${details.remedy}`, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.name = nameOf(code);
-    this.data = details.data ?? {};
+    this.data = (details.data ?? {}) as DataOf<C>;
   }
 
-  /** Whether this is a `TurnsError`, with that code if you give one. Works across ESM and CJS builds. */
-  static is(error: unknown, code?: TurnsErrorCode): error is TurnsError {
+  /**
+   * Whether this is a `TurnsError`, with that code if you give one. TypeScript then knows the code, and the `data` of the codes
+   * that programs answer most. Works across ESM and CJS builds.
+   */
+  static is<C extends TurnsErrorCode = TurnsErrorCode>(error: unknown, code?: C): error is TurnsError<C> {
     if (!(error instanceof Error) || typeof (error as { code?: unknown }).code !== "string") return false;
     const found = (error as unknown as { code: string }).code;
     if (error.name !== nameOf(found)) return false;
@@ -104,7 +143,12 @@ function nameOf(code: string): string {
   return `${words.join("")}Error`;
 }
 
-/** A short, payload-free description of a value for the *found* part of a message. */
+/** A text as the beginning of a message. */
+export function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}
+
+/** A short description of a value for a message. It shows nothing of what is in an object or a long text. */
 export function describe(value: unknown): string {
   if (value === null) return "null";
   if (typeof value === "string") return value.length > 60 ? `a string of ${value.length} characters` : JSON.stringify(value);

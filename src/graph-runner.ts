@@ -2,6 +2,7 @@ import type { Runnable } from "@langchain/core/runnables";
 import type { StreamEvent } from "@langchain/core/tracers/log_stream";
 import type { IterableReadableStream } from "@langchain/core/utils/stream";
 import type { StreamMode } from "@langchain/langgraph";
+import { showAs } from "./inspect";
 import { internalsOf } from "./internals";
 import type { DrainOptions, DrainReport } from "./drain";
 import { describe, TurnsError } from "./errors";
@@ -15,39 +16,33 @@ import {
   unfinishedRewind,
 } from "./rewind/plan";
 import { refuseUnasked } from "./runner/answers";
-import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions } from "./runner/call";
+import { checkedCall, checkThread, configOf, type ResumeOptions, type RunCall, type RunOptions, stoppedBy } from "./runner/call";
 import type { GraphInput, Result, RunnableGraph, StreamChunk } from "./runner/graph-types";
 import {
   attachOptionsOf,
+  attachShared,
   type CheckedRunnerOptions,
   checkedRunnerOptions,
   type GraphRunnerOptions,
   refuseUnknownNodes,
 } from "./runner/options";
 import { assess, type Assessment, nothingToResume } from "./runner/assess";
+import { checkedUndos } from "./rewind/undos";
 import {
-  inWords,
+  decided,
+  type Policies,
+  repeatsInWords,
   restarted,
-  restartInDoubt,
+  obstacleInWords,
   rollBack,
   rollbackAsked,
   type Start,
-  unreadableAfterEffects,
 } from "./runner/restart";
 import { warnOfRepeats } from "./runner/repeats";
 import { statusOf } from "./runner/status";
-import { readable, stopped } from "./runner/streams";
+import { readable } from "./runner/streams";
 import type { ThreadStatus } from "./runner/thread-status";
-import {
-  didEffects,
-  effectsOfRun,
-  type EffectsOfRun,
-  isResume,
-  repeats,
-  isUnreadable,
-  unfinishedOf,
-  unfinishedWork,
-} from "./runner/last-run";
+import { effectsOfRun, type EffectsOfRun, isResume, repeats, unfinishedOf, unfinishedWork } from "./runner/last-run";
 import { BaseTurnSaver } from "./base-saver";
 import type { RewindCounts } from "./store/store";
 import { pregelOf, type PregelLike } from "./turns/attached-graph";
@@ -72,21 +67,26 @@ export class GraphRunner<G extends RunnableGraph> {
   readonly saver: BaseTurnSaver;
   readonly #pregel: PregelLike;
   readonly #options: CheckedRunnerOptions;
-  /** Streams that are unread, or only partly read. A collected stream frees its thread. */
-  readonly #unread = new FinalizationRegistry<() => Promise<void>>((release) => void release());
+
+  static {
+    showAs(this.prototype, "GraphRunner", (runner) => {
+      const nodes = Object.keys(runner.#pregel.nodes).filter((name) => name !== "__start__");
+      return { graphId: runner.#options.graphId, nodes, saver: runner.saver };
+    });
+  }
 
   /**
    * Creates a runner and attaches the graph's saver to the graph.
    *
    * @throws {TurnsError} INVALID_GRAPH unless the graph was compiled with a TurnSaver; INVALID_OPTION, also if an option names a
-   *   node that the graph doesn't have
+   *   node that the graph doesn't have, or if a runner of this graph has other gates or labels
    */
   constructor(graph: G, options: GraphRunnerOptions = {}) {
     this.#options = checkedRunnerOptions(options);
     this.#pregel = pregelOf(graph);
     this.saver = saverOf(this.#pregel);
     refuseUnknownNodes(this.#pregel, Object.keys(this.#options.nodes));
-    this.graph = this.saver.attach(graph, attachOptionsOf(this.#options));
+    this.graph = attachShared(this.#pregel, attachOptionsOf(this.#options), (settings) => this.saver.attach(graph, settings));
   }
 
   /** The saver's events, including this runner's `drift`. */
@@ -117,6 +117,9 @@ export class GraphRunner<G extends RunnableGraph> {
    * Runs the graph like {@link invoke} and returns LangGraph's stream. Every stream mode works, and chunks have LangGraph's
    * types.
    *
+   * The run goes to its end whether or not you read it, and then its thread is free. To stop it, leave the stream: `break`,
+   * `cancel()`, `return()` or your `signal`. Once that has resolved, the thread is free, unless a node ignores the signal.
+   *
    * With `null` or an answer as input, it streams what {@link resume} would do. After a rollback, the stream continues with the
    * chunks of the new attempt; chunks of the failed attempt were already delivered. With `onUnfinished: "finish"` you get only
    * the chunks of the new input.
@@ -131,18 +134,14 @@ export class GraphRunner<G extends RunnableGraph> {
     input: GraphInput<G>,
     options: RunOptions<G> & { streamMode?: Mode; subgraphs?: Subgraphs; encoding?: Encoding },
   ): Promise<IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>> {
-    const call = checkedCall(options, "runner.stream");
+    const stop = new AbortController();
+    const call = stoppedBy(stop.signal, checkedCall(options, "runner.stream"));
     const release = await this.#taken(call);
     try {
-      let current: AsyncIterable<unknown> | undefined;
       const run = async (start: Start): Promise<AsyncIterable<unknown>> =>
-        (current = (await this.graph.stream(
-          start.input as never,
-          this.#configOf(call, start) as never,
-        )) as AsyncIterable<unknown>);
+        (await this.graph.stream(start.input as never, this.#configOf(call, start) as never)) as AsyncIterable<unknown>;
       const first = await run(await this.#admitted(input, call));
-      const chunks = readable(thenRelease(this.#streamed(first, run), release), () => stopped(current));
-      this.#unread.register(chunks, release);
+      const chunks = readable(this.#streamed(first, call, run, release), stop, "now");
       return chunks as IterableReadableStream<StreamChunk<G, Mode, Subgraphs, Encoding>>;
     } catch (error) {
       await release();
@@ -152,7 +151,7 @@ export class GraphRunner<G extends RunnableGraph> {
 
   /**
    * Runs the graph like {@link invoke} and returns LangChain's events (`version: "v2"`). As in LangGraph, the stream is returned
-   * at once. The run starts when you begin to read, so a refusal is thrown to the reader.
+   * at once. The run starts when you begin to read, so a refusal is thrown to the reader. Leave it as you leave a {@link stream}.
    *
    * @throws as {@link invoke}, when the stream is read
    */
@@ -171,26 +170,27 @@ export class GraphRunner<G extends RunnableGraph> {
     options: RunOptions<G> & { version: "v1" | "v2" },
     streamOptions?: EventStreamOptions,
   ): IterableReadableStream<StreamEvent | Uint8Array> {
-    const call = checkedCall(options, "runner.streamEvents");
+    const stop = new AbortController();
+    const call = stoppedBy(stop.signal, checkedCall(options, "runner.streamEvents"));
     refuseOtherEvents(call.config["version"]);
-    let current: AsyncIterable<StreamEvent> | undefined;
     const run = (start: Start): AsyncIterable<StreamEvent> =>
-      (current = eventSourceOf(this.graph, this.#pregel).streamEvents(
-        start.input,
-        this.#configOf(call, start) as never,
-        streamOptions,
-      ));
-    return readable(this.#events(input, call, run), () => stopped(current));
+      eventSourceOf(this.graph, this.#pregel).streamEvents(start.input, this.#configOf(call, start) as never, streamOptions);
+    return readable(this.#events(input, call, run), stop, "when read");
   }
 
   /** The run starts with the first read of its events. */
   async *#events<T>(input: unknown, call: RunCall, run: (start: Start) => AsyncIterable<T>): AsyncGenerator<T> {
     const release = await this.#taken(call);
+    let first: AsyncIterable<T>;
     try {
-      yield* this.#streamed(run(await this.#admitted(input, call)), run);
-    } finally {
+      const start = await this.#admitted(input, call);
+      call.config.signal?.throwIfAborted();
+      first = run(start);
+    } catch (error) {
       await release();
+      throw error;
     }
+    yield* this.#streamed(first, call, run, release);
   }
 
   /**
@@ -219,22 +219,23 @@ export class GraphRunner<G extends RunnableGraph> {
    */
   async status(threadId: string): Promise<ThreadStatus> {
     checkThread(threadId, "runner.status");
-    return statusOf(this.#assessed({}), threadId);
+    const known = checkedUndos(this.#options.undos);
+    return statusOf({ ...this.#assessed({}), policies: this.#policies({}), known }, threadId);
   }
 
   /** {@link TurnSaver.rewind} with the runner's undos. @throws as there */
   async rewind(request: RewindRequest): Promise<RewindReport> {
-    return this.#shown(await this.saver.rewind(request, this.#options.undos));
+    return this.#shown(() => this.saver.rewind(request, this.#options.undos));
   }
 
   /** `saver.rewinds.finish` with the runner's undos. @throws as there */
   async finishRewind(request: FinishRequest): Promise<RewindReport | undefined> {
-    const report = await this.saver.rewinds.finish(request, this.#options.undos);
-    return report && this.#shown(report);
+    return this.#shown(() => this.saver.rewinds.finish(request, this.#options.undos));
   }
 
   /** `saver.rewinds.takeBack`, which also updates the thread's CHECKPOINT.md. @throws as there */
   async takeBackRewind(rewindId: string, options: { despiteUndone?: boolean } = {}): Promise<RewindCounts> {
+    const written = internalsOf(this.saver).keepOpen();
     let threadId: string | undefined;
     const hear = (report: TakeBackReport): void => {
       if (report.rewindId === rewindId) threadId = report.threadId;
@@ -245,6 +246,7 @@ export class GraphRunner<G extends RunnableGraph> {
     } finally {
       this.events.off("rewind_taken_back", hear);
       if (threadId !== undefined) await this.#refreshFile(threadId, "after a rewind was taken back");
+      written();
     }
   }
 
@@ -253,8 +255,8 @@ export class GraphRunner<G extends RunnableGraph> {
    *
    * @throws as `saver.rewinds.compensationReport`
    */
-  async compensationReport(threadId: string, toTask: string): Promise<CompensationReport> {
-    return this.saver.rewinds.compensationReport(threadId, toTask, this.#options.undos);
+  async compensationReport(request: Pick<RewindRequest, "threadId" | "toTask">): Promise<CompensationReport> {
+    return this.saver.rewinds.compensationReport(request, this.#options.undos);
   }
 
   /**
@@ -281,11 +283,16 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
-  /** @returns a function that frees the thread and finishes its CHECKPOINT.md */
+  /** @returns a function that frees the thread, once LangGraph has stopped its run, and finishes its CHECKPOINT.md */
   async #taken({ threadId }: RunCall): Promise<() => Promise<void>> {
-    const release = await internalsOf(this.saver).reserve(threadId);
+    const internals = internalsOf(this.saver);
+    const free = await internals.reserve(threadId);
+    const release = async (): Promise<void> => {
+      await internals.leftRunsStopped(threadId);
+      await free();
+    };
     if (this.#options.checkpointFile === undefined) return release;
-    const written = internalsOf(this.saver).keepOpen();
+    const written = internals.keepOpen();
     try {
       const path = this.#fileOf(threadId);
       const { CheckpointFile } = await import("./report/checkpoint-file");
@@ -307,9 +314,16 @@ export class GraphRunner<G extends RunnableGraph> {
     return typeof checkpointFile === "string" ? checkpointFile : checkpointFile(threadId);
   }
 
-  async #shown(report: RewindReport): Promise<RewindReport> {
-    if (!report.dryRun) await this.#refreshFile(report.threadId, "after a rewind");
-    return report;
+  /** Rewinds, and updates the thread's CHECKPOINT.md. A drain waits for both. */
+  async #shown<R extends RewindReport | undefined>(rewind: () => Promise<R>): Promise<R> {
+    const written = internalsOf(this.saver).keepOpen();
+    try {
+      const report = await rewind();
+      if (report?.dryRun === false) await this.#refreshFile(report.threadId, "after a rewind");
+      return report;
+    } finally {
+      written();
+    }
   }
 
   /** The rewind has already happened, even if the file can't be written. */
@@ -334,18 +348,26 @@ export class GraphRunner<G extends RunnableGraph> {
     }
   }
 
+  /** The chunks of a run, and of what follows a rollback. Then the thread is released. */
   async *#streamed<T>(
     first: AsyncIterable<T>,
+    { config: { signal } }: RunCall,
     run: (start: Start) => AsyncIterable<T> | Promise<AsyncIterable<T>>,
+    release: () => Promise<void>,
   ): AsyncGenerator<T> {
-    for (let chunks = first; ;) {
-      try {
-        yield* chunks;
-        return;
-      } catch (error) {
-        if (!(await this.#rolledBack(error))) throw error;
-        chunks = await run({ input: null, checkpointId: undefined });
+    try {
+      for (let chunks = first; ;) {
+        try {
+          yield* chunks;
+          return;
+        } catch (error) {
+          if (!(await this.#rolledBack(error))) throw error;
+          signal?.throwIfAborted();
+          chunks = await run({ input: null, checkpointId: undefined });
+        }
       }
+    } finally {
+      await release();
     }
   }
 
@@ -391,12 +413,16 @@ export class GraphRunner<G extends RunnableGraph> {
       if (instead === undefined || instead === null) throw nothingToResume(threadId);
       return { input: instead, checkpointId: undefined };
     }
-    const effects = await effectsOfRun(this.saver, threadId, found.run);
-    const policy = this.#policyFor(obstacle, call, didEffects(effects));
+    const { policy, effects, refusal } = await decided(
+      this.saver,
+      threadId,
+      { ...found, obstacle },
+      this.#policies(call),
+      instead,
+    );
     if (obstacle.code === "GRAPH_CHANGED")
       this.events.emit("drift", { threadId, changes: found.drift, report: found.difference, policy, effects: effects.done });
-    if (policy === "refuse")
-      throw isUnreadable(obstacle) && didEffects(effects) ? unreadableAfterEffects(threadId, obstacle, effects) : obstacle;
+    if (refusal !== undefined) throw refusal;
     if (policy === "continue") {
       const told = { threadId, changes: found.drift };
       internalsOf(this.saver).logger.warn(
@@ -405,7 +431,7 @@ export class GraphRunner<G extends RunnableGraph> {
       );
       return this.#goesOn(call, input, found);
     }
-    return this.#begunAnew(threadId, found, effects, instead);
+    return this.#begunAnew(threadId, found, effects.done, instead);
   }
 
   /** Drops an answer to a question that was already answered before a crash: LangGraph would give it to the next question. */
@@ -430,23 +456,12 @@ export class GraphRunner<G extends RunnableGraph> {
     );
   }
 
-  /** Without a chosen policy, it depends on whether effects would be repeated (S8.4). */
-  #policyFor(obstacle: TurnsError, call: RunCall, didEffects: boolean): "restart" | "refuse" | "continue" {
-    const isDrift = obstacle.code === "GRAPH_CHANGED";
-    if (!isDrift && !isUnreadable(obstacle)) return "refuse";
-    const chosen = isDrift ? (call.drift ?? this.#options.drift) : this.#options.onCorrupted;
-    if (typeof chosen === "string") return chosen;
-    return didEffects ? "refuse" : "restart";
-  }
-
-  async #begunAnew(threadId: string, found: Assessment, { done, open }: EffectsOfRun, instead: unknown): Promise<Start> {
-    const obstacle = found.obstacle as TurnsError;
-    if (open.length > 0) throw restartInDoubt(threadId, open, obstacle);
+  async #begunAnew(threadId: string, found: Assessment, done: EffectsOfRun["done"], instead: unknown): Promise<Start> {
     const start = await restarted({ saver: this.saver, graph: this.#pregel }, threadId, found.run?.inputId, instead);
-    if (start === undefined) throw obstacle;
+    if (start === undefined) throw found.obstacle ?? nothingToResume(threadId);
     internalsOf(this.saver).logger.warn(
-      { threadId, reason: obstacle.code, changes: found.drift, from: start.checkpointId, effects: done },
-      `the run starts again as a new branch of the thread's history, and what its nodes did may happen again: ${obstacle.message}${inWords(done)}`,
+      { threadId, reason: found.obstacle?.code, changes: found.drift, from: start.checkpointId, effects: done },
+      `Thread ${describe(threadId)}: the run starts again as a new branch of its history, as ${obstacleInWords(found)}.${repeatsInWords(done)}`,
     );
     // Otherwise the new branch would be a task of its own, and a rewind to the run's task would delete it.
     return { ...start, taskId: found.run?.taskId };
@@ -457,9 +472,15 @@ export class GraphRunner<G extends RunnableGraph> {
     if (rewind !== undefined) throw unfinishedRewind(rewind, `a run of thread ${describe(threadId)}`);
   }
 
-  #assessed({ graphId, drift = this.#options.drift }: Partial<Pick<RunCall, "graphId" | "drift">>): Parameters<typeof assess>[0] {
+  #policies({ drift = this.#options.drift }: Pick<RunCall, "drift">): Policies {
+    return { drift, onCorrupted: this.#options.onCorrupted };
+  }
+
+  #assessed(call: Partial<Pick<RunCall, "graphId" | "drift">>): Parameters<typeof assess>[0] {
+    const drift = call.drift ?? this.#options.drift;
     const accept = typeof drift === "object" ? drift.accept : [];
-    return { saver: this.saver, graph: this.#pregel, graphId: graphId ?? this.#options.graphId, accept };
+    const graphId = call.graphId ?? this.#options.graphId;
+    return { saver: this.saver, graph: this.#pregel, graphId, accept, isAcceptOfCall: call.drift !== undefined };
   }
 }
 
@@ -469,15 +490,6 @@ function saverOf(pregel: PregelLike): BaseTurnSaver {
     problem: `The graph of a GraphRunner must be compiled with a TurnSaver; its checkpointer is ${describe(pregel.checkpointer)}.`,
     remedy: "Compile it with builder.compile({ checkpointer: TurnSaver.fromPath(path) }).",
   });
-}
-
-/** Frees the thread when the stream has been read to its end, or was broken off and its run has finished in the background. */
-async function* thenRelease<T>(chunks: AsyncIterable<T>, release: () => Promise<void>): AsyncGenerator<T> {
-  try {
-    yield* chunks;
-  } finally {
-    await release();
-  }
 }
 
 interface EventSource {

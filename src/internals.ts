@@ -1,5 +1,5 @@
 import { describe, TurnsError } from "./errors";
-import type { GraphDocument } from "./guards/fingerprint";
+import type { GraphDocument } from "./guards/graph-document";
 import type { Logger } from "./logger";
 import type { CheckpointRewindRequest, RewindReport } from "./rewind/plan";
 import type { Undos } from "./rewind/undos";
@@ -17,7 +17,7 @@ export interface Internals {
    *
    * @throws {TurnsError} INVALID_GRAPH for a graph that the saver isn't attached to
    */
-  documentOf(graph: object): GraphDocument;
+  documentOf(graph: object): Promise<GraphDocument>;
   /**
    * The graphs in which these turns of one thread ran, oldest turn first. Turns recorded without a graph are left out.
    *
@@ -28,6 +28,8 @@ export interface Internals {
   lastRun(threadId: string): Promise<LastRun | undefined>;
   /** Reserves a thread for one run; see `RunRegistry.reserve`. @throws {TurnsError} THREAD_RUNNING */
   reserve(threadId: string): Promise<() => Promise<void>>;
+  /** Resolves when the thread's runs that their readers left have stopped. A node that ignores the abort may still be running. */
+  leftRunsStopped(threadId: string): Promise<void>;
   /** Keeps the database open during a drain until you call the returned function. */
   keepOpen(): () => void;
   /** Suspends the option `retention` for a thread until you call the returned function; see `Retention.hold`. */

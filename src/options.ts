@@ -165,7 +165,7 @@ export function schemaOf<T>(type: Schema<T>): z.ZodType<T> {
   return schema;
 }
 
-/** Parses options and names the first invalid one by its full path. @throws {TurnsError} INVALID_OPTION */
+/** Parses options and names the first unknown or invalid one by its full path. @throws {TurnsError} INVALID_OPTION */
 export function checkedOptions<T>(type: Schema<T>, options: unknown): T {
   let validNames: readonly string[] = [];
   const result = schemaOf(type).safeParse(options, {
@@ -175,7 +175,9 @@ export function checkedOptions<T>(type: Schema<T>, options: unknown): T {
     },
   });
   if (result.success) return result.data;
-  const issue = result.error.issues[0] as z.core.$ZodIssue;
+  const { issues } = result.error;
+  // A misspelt name explains why the right one is missing.
+  const issue = (issues.find(({ code }) => code === "unrecognized_keys") ?? issues[0]) as z.core.$ZodIssue;
   const path = issue.path.join(".");
   if (issue.code === "unrecognized_keys") {
     const option = issue.keys.map((key) => [...issue.path, key].join(".")).join(", ");
@@ -212,7 +214,7 @@ const KINDS: Readonly<Record<string, string>> = {
   date: "a valid date",
 };
 
-/** What follows "expected" in the message about an issue. Zod's own texts are whole sentences, so they would repeat the word. */
+/** What follows "Pass" in the message about an issue. Zod's own texts are whole sentences. */
 export function expectationOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case "invalid_type":
@@ -237,15 +239,6 @@ function bounded(origin: string, limit: string, count: number | bigint): string 
   return origin === "string"
     ? `${kind} of ${limit} ${count} ${count === 1 ? "character" : "characters"}`
     : `${kind} of ${limit} ${count}`;
-}
-
-/** @throws {TurnsError} INVALID_OPTION unless it is the path of a file; an in-memory database has none */
-export function refuseNoFile(what: string, path: unknown, expected: string): void {
-  if (typeof path === "string" && path.trim() !== "" && path !== ":memory:" && !path.includes("\0")) return;
-  throw new TurnsError("INVALID_OPTION", {
-    problem: `${what} is ${describe(path)}.`,
-    remedy: `Pass ${expected}, as a non-empty string without NUL characters.`,
-  });
 }
 
 /** The turn that the option `redact` is called with, before the turn is saved. */

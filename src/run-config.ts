@@ -25,10 +25,10 @@ export interface TaskNames {
 
 const EXAMPLE = '{ configurable: { thread_id: "my-thread" } }';
 
-const invalid = (key: string, what: string, expected: string, found: unknown, remedy: string): TurnsError =>
+const invalid = (key: string, what: string, expected: string, found: unknown, remedy = ""): TurnsError =>
   new TurnsError("INVALID_CONFIG", {
     problem: `${what} is ${found === undefined ? "missing" : describe(found)}.`,
-    remedy: `It must be ${expected}. ${remedy} Nothing was changed.`,
+    remedy: `It must be ${expected}. ${remedy === "" ? "" : `${remedy} `}Nothing was changed.`,
     data: { key },
   });
 
@@ -73,7 +73,13 @@ function optionalId(value: unknown, name: string, doing: string): string | undef
   return value === undefined || value === null ? undefined : checkedId(value, name, doing);
 }
 
-/** @throws {TurnsError} INVALID_CONFIG unless {@link isId} */
+/** An id that is an argument of a method, rather than in a config. @throws {TurnsError} INVALID_CONFIG unless {@link isId} */
+export function checkedArgument(value: unknown, name: string, doing: string): string {
+  if (isId(value)) return value;
+  throw invalid(name, `${name} of ${doing}`, ID_RULE, value);
+}
+
+/** An id in a config. @throws {TurnsError} INVALID_CONFIG unless {@link isId} */
 export function checkedId(value: unknown, name: string, doing: string): string {
   if (isId(value)) return value;
   throw invalid(name, `configurable.${name}, which ${doing} needs,`, ID_RULE, value, `Pass it in the config, e.g. ${EXAMPLE}.`);

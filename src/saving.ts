@@ -51,6 +51,7 @@ import type {
 } from "./store/store";
 import { isDerivedId } from "./system";
 import { closedMeanwhile, type Draining } from "./turns/draining";
+import type { FailureLog } from "./turns/failure-log";
 import type { PendingFailures } from "./turns/pending-failures";
 import { type PlannedTask, plannedTasks } from "./turns/node-task";
 import { isRecorded, type TurnRecorder } from "./turns/recorder";
@@ -67,6 +68,7 @@ export interface SavingParts {
   values: Values;
   serde: UserSerde | undefined;
   runs: RunRegistry;
+  failureLog: FailureLog;
   failures: PendingFailures;
   redaction: Redaction;
   seen: SeenCheckpoints;
@@ -254,7 +256,7 @@ export class Saving {
       if (turn !== undefined) this.#parts.events.emit("turn", toPublicTurn(turn));
       this.#report(at.threadId, lost);
     } catch (error) {
-      const held = this.#saveFailed(config, at, error);
+      const held = this.#saveFailed(config, { ...at, nodeTaskId }, error);
       settled?.();
       await held;
     }
@@ -322,7 +324,7 @@ export class Saving {
   }
 
   #report(threadId: string, lost: readonly LostTurn[]): void {
-    for (const turn of lost) reportLostTurn({ options: this.#parts.options, events: this.#parts.events }, threadId, turn);
+    for (const turn of lost) reportLostTurn(this.#parts, threadId, turn);
   }
 
   #timeOf(config: RunnableConfig): string {
@@ -330,19 +332,19 @@ export class Saving {
   }
 
   /** LangGraph's own behaviour is to reject. In an attached run, the rejection waits for somebody who can handle it. */
-  async #saveFailed(config: RunnableConfig, at: Address & { checkpointId: string }, thrown: unknown): Promise<void> {
-    const { threadId, ns: checkpointNs, checkpointId } = at;
+  async #saveFailed(
+    config: RunnableConfig,
+    at: Address & { checkpointId: string; nodeTaskId?: string },
+    thrown: unknown,
+  ): Promise<void> {
+    const { threadId, ns: checkpointNs, checkpointId, nodeTaskId } = at;
     const begun = this.#begun(config, at);
     const isRun = begun.sawDeletion !== undefined || this.#isRecorded(config);
     const isClosed = isRun && TurnsError.is(thrown, "STORE_CLOSED");
     const error = isClosed ? closedMeanwhile(threadId, thrown) : thrown;
     this.#parts.events.emit("checkpoint_failed", { threadId, checkpointNs, checkpointId, error });
-    if (!isClosed) {
-      this.#parts.options.logger.error(
-        { threadId, checkpointId, error: String(error) },
-        "not saved: the run cannot be resumed from here",
-      );
-    } else if (this.#parts.draining.tellClosed()) this.#parts.options.logger.error({ threadId }, (error as Error).message);
+    if (!isClosed) this.#parts.failureLog.saveFailed({ threadId, checkpointId, runId: begun.lease?.runId, nodeTaskId }, error);
+    else if (this.#parts.draining.tellClosed()) this.#parts.options.logger.error({ threadId }, (error as Error).message);
     // A run whose thread now belongs to somebody else must not continue.
     if (this.#parts.options.onCheckpointError === "continue" && !TurnsError.is(error, "LEASE_LOST")) return;
     if (!this.#isRecorded(config)) throw error;

@@ -34,15 +34,14 @@ export { type Failpoint, type FailpointDetails, setFailpointHandler } from "./fa
 export { canonicalSource } from "./guards/canonical-source";
 export { withoutNames } from "./guards/canonical-values";
 export { compareFingerprints, differenceInWords } from "./guards/compare";
-export { documentText, fingerprintOf, type GraphDocument, parseDocument, type Versions } from "./guards/fingerprint";
+export { fingerprintOf } from "./guards/fingerprint";
 export type { Gate, GateOptions, ValidationContext, Validity } from "./guards/gates";
 export { type GatesOptions, resolveGates } from "./guards/gates";
-export { hashOf } from "./guards/fingerprint";
+export { documentText, type GraphDocument, hashOf, nodePathOf, parseDocument, type Versions } from "./guards/graph-document";
 export { normalised } from "./guards/normalise";
-export { parseScript } from "./guards/parse-javascript";
-export { nodePathOf } from "./guards/fingerprint";
 export { recordedGraph } from "./guards/compare";
 export { validated } from "./guards/gates";
+export { shapeOf } from "./guards/source";
 export { internalsOf } from "./internals";
 export { withFailure } from "./report/phase-changes";
 export { fromInline, fromQuote, toInline, toQuote } from "./report/markdown";

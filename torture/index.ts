@@ -2,7 +2,8 @@ import { type Torture, TORTURES } from "./tortures";
 
 const USAGE = `npm run torture -- [<torture>] [its options]
 
-Without a name the long crash matrix runs. --help behind a name tells its options; runs that draw print their seed, and --seed repeats them.
+Without a name, random programs are killed at random points (crash). --help after a name lists its options. Random runs print their seed; --seed repeats
+them.
 
 `;
 
@@ -27,7 +28,7 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  // An option that is wrong; a run tells what broke by itself.
+  // A wrong option. A run prints what broke by itself.
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 2;
 }

@@ -1,4 +1,4 @@
-/** One way of breaking a promise. `run` tells whether the promise held, and says on screen what it did and saw. */
+/** One way to break a promise. `run` prints what it did and found, and returns whether the promise held. */
 export interface Torture {
   about: string;
   load: () => Promise<{ run: (options: readonly string[]) => Promise<boolean> }>;
@@ -7,18 +7,18 @@ export interface Torture {
 export const TORTURES: Record<string, Torture> = {
   crash: { about: "random programs, killed at random points, again and again", load: () => import("./crash") },
   "power-loss": {
-    about: "power cuts in the midst of real work, of which every disk image is opened",
+    about: "power cuts during real work; every disk image is opened",
     load: () => import("./power-loss"),
   },
   faults: {
-    about: "disks that are full, and calls of the system that fail one after the other",
+    about: "full disks, and system calls that fail one after the other",
     load: () => import("./faults"),
   },
   corruption: {
-    about: "flipped bits, torn pages, lost logs, foreign files, and what is salvaged",
+    about: "flipped bits, torn pages, lost logs, foreign files, and their salvage",
     load: () => import("./corruption"),
   },
   longevity: { about: "100,000 steps in one process, thousands of threads", load: () => import("./longevity") },
   fuzz: { about: "hostile texts, rows, files and Markdown, target by target", load: () => import("./fuzz") },
-  concurrency: { about: "processes by the dozen, threads by the hundred, on one file", load: () => import("./concurrency") },
+  concurrency: { about: "dozens of processes and hundreds of threads on one file", load: () => import("./concurrency") },
 };

@@ -96,7 +96,7 @@ describe("what the crash matrix would say if a promise were broken", () => {
     [
       "one under another key",
       [start, call(), deed, woke("done"), other, { ...deed, key: "other" }],
-      "effects: keys of the deeds",
+      "effects: keys of the effect",
     ],
     ["one in doubt", [start, call(), woke("in-doubt"), start, call(), deed], "doubts: an effect in doubt ran again silently"],
     [

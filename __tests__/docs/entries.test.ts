@@ -25,6 +25,7 @@ const ROTATION = /^src\/(store\/ops\/rotate|maintenance\/rotate)/;
 const POSTGRES = /^src\/(postgres|store\/postgres)\//;
 const SQLITE = /^src\/(store\/sqlite\/|saver\.ts)/;
 const REPORT = /^src\/report\//;
+const FINGERPRINTS = /^src\/guards\/(fingerprint|source|canonical|parse|normalise|resolve|single)/;
 
 const BUILD = {
   absWorkingDir: ROOT,
@@ -86,12 +87,13 @@ function loadedWith(entry: string, built: Record<string, Output> = outputs): Loa
 const of = (files: readonly string[], ...kinds: readonly RegExp[]): string[] =>
   files.filter((file) => kinds.some((kind) => kind.test(file)));
 
-test("S8.1 importing the root loads no code for import, salvage, verification, key rotation or CHECKPOINT.md, and no Markdown parser", () => {
+test("S8.1 importing the root loads no code for import, salvage, verification, key rotation, fingerprints or CHECKPOINT.md, and no parser", () => {
   const { atOnce, packages } = loadedWith(ENTRIES.index);
   expect(of(atOnce, /^src\/saver\.ts$/)).toHaveLength(1);
-  expect(of(atOnce, IMPORT, SALVAGE, VERIFICATION, ROTATION, REPORT)).toEqual([]);
+  expect(of(atOnce, IMPORT, SALVAGE, VERIFICATION, ROTATION, REPORT, FINGERPRINTS)).toEqual([]);
   expect(packages).toContain("@langchain/langgraph-checkpoint");
   expect(packages).not.toContain("markdown-it");
+  expect(packages).not.toContain("acorn");
 });
 
 test.each(["src/saver.ts", "src/graph-runner.ts"])(
@@ -105,10 +107,10 @@ test.each(["src/saver.ts", "src/graph-runner.ts"])(
   },
 );
 
-test("the root reaches verification, key rotation and CHECKPOINT.md when they're called, and never import or salvage", () => {
+test("the root reaches verification, key rotation, fingerprints and CHECKPOINT.md when they're called, and never import or salvage", () => {
   const { everything } = loadedWith(ENTRIES.index);
   expect(of(everything, IMPORT, SALVAGE)).toEqual([]);
-  for (const kind of [VERIFICATION, ROTATION, REPORT]) expect(of(everything, kind)).not.toEqual([]);
+  for (const kind of [VERIFICATION, ROTATION, REPORT, FINGERPRINTS]) expect(of(everything, kind)).not.toEqual([]);
 });
 
 test("/import and /maintenance load their own code, not the saver's and not each other's", () => {
@@ -188,11 +190,12 @@ const MEMBERS: Record<Exclude<keyof root.TurnSaver, keyof BaseCheckpointSaver>, 
 test("S8.1 a TurnSaver has its verbs and groups, and nothing internal can be reached from it", () => {
   const saver = root.TurnSaver.fromPath(":memory:");
   const ofLangGraph = ["constructor", "deleteThread", "getDeltaChannelHistory", "getTuple", "list", "put", "putWrites", "toJSON"];
+  const ofConsole = String(Symbol.for("nodejs.util.inspect.custom"));
   const own = Reflect.ownKeys(saver).filter((name) => name !== "serde");
   // Its own class, and the base of all savers.
   const classes = [root.TurnSaver.prototype, Object.getPrototypeOf(root.TurnSaver.prototype) as object];
   const defined = classes.flatMap((one) => Reflect.ownKeys(one));
-  const found = [...own, ...defined.filter((name) => !ofLangGraph.includes(String(name)))];
+  const found = [...own, ...defined.filter((name) => ![...ofLangGraph, ofConsole].includes(String(name)))];
   expect(new Set(found)).toEqual(new Set(Reflect.ownKeys(MEMBERS)));
   const groups = Object.entries(MEMBERS).filter(([name, kind]) => kind === "group" && name !== "events");
   const members = groups.map(([name]) => {

@@ -140,7 +140,7 @@ const tortureSaw = ["killed", "finished", { receipt: "paid" }, 1, 1, true];
 const BUNDLERS = ["esbuild", "rollup", "webpack"] as const;
 type Bundler = (typeof BUNDLERS)[number];
 const BUNDLE = path.join(__dirname, "bundle.mjs");
-/** A checkpointer by itself, and an attached graph with an effect; `verify` and CHECKPOINT.md are loaded on demand. */
+/** A checkpointer by itself, and an attached graph with an effect; fingerprints, `verify` and CHECKPOINT.md are loaded on demand. */
 const attachedProgram = `
 import { existsSync } from "node:fs";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
@@ -158,15 +158,16 @@ async function main() {
   const runner = new GraphRunner(builder.compile({ checkpointer: saver }), { checkpointFile: "CHECKPOINT.md" });
   const output = await runner.invoke({ count: 1 }, { threadId: "t" });
   const { ok } = await saver.verify();
+  const prints = new Set((await saver.turns.list("t")).map(({ fingerprint }) => fingerprint?.length));
   saver.close();
-  console.log(JSON.stringify({ kept, output, ok, file: existsSync("CHECKPOINT.md") }));
+  console.log(JSON.stringify({ kept, output, ok, prints: [...prints], file: existsSync("CHECKPOINT.md") }));
 }
 main().catch((error) => {
   console.error(error);
   process.exitCode = 1;
 });
 `;
-const attachedExpected = { kept: true, output: { count: 2 }, ok: true, file: true };
+const attachedExpected = { kept: true, output: { count: 2 }, ok: true, prints: [22], file: true };
 
 /** What the compiler says of the program and of our declarations; those of LangChain do not pass every strict setting themselves. */
 function typeErrors(folder: string): string[] {

@@ -66,10 +66,13 @@ const wrongIn = (file: string): string[] =>
   (file.endsWith(".ts") ? proseOf(file) : [{ line: 0, text: read(file) }]).flatMap(({ line, text }) => wrongWords(text, line));
 
 const pages = [
-  ...["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md"],
+  ...["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md", "bench/RESULTS.md"],
   ...filesIn("docs", ".md"),
+  ...filesIn("torture/results", ".md"),
 ];
-const sources = [...filesIn("src", ".ts").filter((file) => !file.endsWith(".generated.ts")), ...filesIn("examples", ".ts")];
+const sources = ["src", "examples", "bench", "torture"].flatMap((folder) =>
+  filesIn(folder, ".ts").filter((file) => !file.endsWith(".generated.ts")),
+);
 
 describe("words", () => {
   test("the style page's own example is found, code and names are not", () => {

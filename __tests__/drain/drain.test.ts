@@ -1,10 +1,12 @@
 import { Annotation, Command, END, entrypoint, interrupt, Send, START, StateGraph, task } from "@langchain/langgraph";
 import Database from "better-sqlite3";
 import type { TurnSaver, TurnsError } from "../../src/index";
+import { madeEffect } from "../../src/testing-internal";
 import { breaks, line, State, world, type World } from "../support/run-world";
 import { listener, quiet } from "../support/s1-tools";
 import { tempFile } from "../support/temp";
 import { openSaver } from "../support/open-saver";
+import { effectUndoneBy } from "../support/undo-world";
 
 const on = (threadId: string) => ({ configurable: { thread_id: threadId } });
 const failure = async (work: Promise<unknown>): Promise<TurnsError> =>
@@ -144,6 +146,39 @@ describe("S8.6 drain", () => {
     const next = begun(at.path);
     expect(await line(next, ["a", "slow"]).resume({ threadId: "t" })).toEqual({ log: ["a", "slow"] });
     expect(next.ledger.all).toEqual(["a", "slow", "slow"]);
+  });
+
+  test("S8.6 when the time is up no error says that all is saved: a node held beside one that still runs names it", async () => {
+    const at = begun();
+    const gate = new Gate();
+    const quick = new Gate();
+    const ran: string[] = [];
+    const make = (saver: TurnSaver, body: (part: string) => Promise<unknown>) =>
+      saver.attach(
+        new StateGraph(State)
+          .addNode("work", async ({ part }: { part: string }) => {
+            ran.push(part);
+            await body(part);
+            return { log: [part] };
+          })
+          .addConditionalEdges(START, () => ["slow", "quick", "held"].map((part) => new Send("work", { part })), ["work"])
+          .compile({ checkpointer: saver }) as never,
+      ) as ReturnType<ReturnType<typeof line>["graph"]["withConfig"]>;
+    const graph = make(at.saver, async (part) => (part === "slow" ? gate.pass() : quick.pass()));
+    const run = failure(graph.invoke({ log: [] }, { ...on("t"), maxConcurrency: 2 }));
+    await Promise.all([gate.isReached, quick.isReached]);
+    const drained = at.saver.drain({ timeoutMs: 200 });
+    quick.open();
+    expect(await drained).toEqual({ done: false, running: [{ threadId: "t", nodes: ["work"] }] });
+    gate.open();
+    const error = await run;
+    expect(error).toMatchObject({ code: "STORE_DRAINING", data: { threadId: "t", node: "work", stillRan: ["work"] } });
+    expect(error.message).toMatch(/time was up while "work" was running: what it returned isn't saved, and it runs again/);
+    expect(error.message).not.toMatch(/all that ran before is saved/i);
+    const next = begun(at.path);
+    const { log } = await make(next.saver, async () => undefined).invoke(null, on("t"));
+    expect(log).toEqual(["slow", "quick", "held"]);
+    expect(ran).toEqual(["slow", "quick", "slow", "held"]);
   });
 
   test("S8.6 nodes side by side all end before the run is stopped, also those that a limit let start later", async () => {
@@ -419,6 +454,77 @@ describe("S8.6 drain", () => {
     expect(at.warnings.filter((text) => text.includes("progress file"))).toEqual([]);
     const { CheckpointFile } = await import("langgraph-checkpoint-turns/checkpoint-file");
     expect((await new CheckpointFile(file).read())?.resume).toMatchObject({ canResume: true });
+  });
+});
+
+describe("S8.6 a drain during a rewind", () => {
+  const send = (gates: { undo?: Gate; probe?: Gate }) =>
+    madeEffect("send", {
+      run: () => "sent",
+      onError: "unknown",
+      probe: async () => {
+        await gates.probe?.pass();
+        return { happened: true, result: "sent" };
+      },
+      undo: { run: async () => void (await gates.undo?.pass()), idempotent: true },
+    } as never);
+
+  async function sent(inDoubt: boolean, gates: { undo?: Gate; probe?: Gate }) {
+    const at = begun();
+    const file = `${at.path}.md`;
+    const effect = send(gates);
+    const body = async (): Promise<undefined> => {
+      await effectUndoneBy("send", "send", () => (inDoubt ? breaks({ log: [] }) : "sent"), {
+        input: 1,
+        onError: inDoubt ? "unknown" : "retryable",
+      } as never);
+      return undefined;
+    };
+    let calls = 0;
+    const runner = line(
+      at,
+      ["a"],
+      { a: async () => (calls++ === 0 ? undefined : body()) },
+      { checkpointFile: file, undos: [effect] as never },
+    );
+    await runner.invoke({ log: [] }, { threadId: "t", taskId: "zero" });
+    await runner.invoke({ log: [] }, { threadId: "t", taskId: "one" }).catch(() => undefined);
+    return { at, file, runner };
+  }
+
+  test.each(["undo", "probe"] as const)("S8.6 S3.5 waits for the %s of a rewind, and for the CHECKPOINT.md", async (kind) => {
+    const gate = new Gate();
+    const { at, file, runner } = await sent(kind === "probe", { [kind]: gate });
+    const rewind = runner.rewind({ threadId: "t", toTask: "zero" });
+    rewind.catch(() => undefined);
+    await gate.isReached;
+    let isClosed = false;
+    const drained = runner.drain().finally(() => (isClosed = true));
+    await pause(700);
+    expect(isClosed).toBe(false);
+    gate.open();
+    expect(await rewind).toMatchObject({ threadId: "t", toTask: "zero", dryRun: false });
+    expect(await drained).toEqual({ done: true, running: [] });
+    expect(at.warnings.filter((text) => text.includes("CHECKPOINT.md"))).toEqual([]);
+    const { CheckpointFile } = await import("langgraph-checkpoint-turns/checkpoint-file");
+    const next = begun(at.path);
+    const shown = await new CheckpointFile(file).read();
+    await new CheckpointFile(file).refresh(next.saver, "t");
+    expect(shown).toEqual(await new CheckpointFile(file).read());
+  });
+
+  test.each(["undo", "probe"] as const)("S8.6 S3.5 whose time is up names the thread whose %s is running", async (kind) => {
+    const gate = new Gate();
+    const { at, runner } = await sent(kind === "probe", { [kind]: gate });
+    const rewind = failure(runner.rewind({ threadId: "t", toTask: "zero" }));
+    await gate.isReached;
+    expect(await runner.drain({ timeoutMs: 50 })).toEqual({ done: false, running: [{ threadId: "t", nodes: [] }] });
+    gate.open();
+    // An undo that ran can't be recorded any more.
+    expect(await rewind).toMatchObject({ code: kind === "undo" ? "EFFECT_NOT_RECORDED" : "STORE_CLOSED" });
+    const next = begun(at.path);
+    const again = line(next, ["a"], {}, { undos: [send({})] as never });
+    expect(await again.rewind({ threadId: "t", toTask: "zero" })).toMatchObject({ toTask: "zero" });
   });
 });
 

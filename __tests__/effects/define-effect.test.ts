@@ -201,7 +201,7 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
     const issue = trackerEffect(tracker);
     const { saver, graph, invoke } = running(async () => ({ log: [(await issue({ title: "x" })).title] }));
     for (const task of ["a", "b", "c"]) await invoke(task);
-    expect(await saver.rewinds.compensationReport("t", "a")).toMatchObject({ covered: true, coverage: 1 });
+    expect(await saver.rewinds.compensationReport({ threadId: "t", toTask: "a" })).toMatchObject({ covered: true, coverage: 1 });
     await saver.rewind({ threadId: "t", toTask: "b" });
     await new GraphRunner(graph).rewind(TO_A);
     expect(tracker.closed).toEqual([3, 2]);
@@ -258,7 +258,10 @@ describe("S8.2 S3.5 a rewind knows it by its name", () => {
     await inDoubt(world, "b");
     const events = told(saver);
     // Who only looks changes nothing.
-    expect(await saver.rewinds.compensationReport("t", "a")).toMatchObject({ covered: true, effects: [{ verdict: "undo" }] });
+    expect(await saver.rewinds.compensationReport({ threadId: "t", toTask: "a" })).toMatchObject({
+      covered: true,
+      effects: [{ verdict: "undo" }],
+    });
     const dry = await saver.rewind({ ...TO_A, dryRun: true });
     expect((await saver.effects.list("t")).map(({ status }) => status)).toEqual(["done", "in-doubt"]);
     expect(events).toEqual([]);

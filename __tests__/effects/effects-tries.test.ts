@@ -58,7 +58,9 @@ describe("S3.5 an effect that is tried again stands where its new try stands", (
     const done = await only();
     expect(done).toMatchObject({ id: failed?.id, taskId: "two", tries: 2, status: "done" });
     expect(done?.seq).toBeGreaterThan(failed?.seq ?? Infinity);
-    expect((await runner.compensationReport("t", "one")).effects).toMatchObject([{ name: "deed", verdict: "undo" }]);
+    expect((await runner.compensationReport({ threadId: "t", toTask: "one" })).effects).toMatchObject([
+      { name: "deed", verdict: "undo" },
+    ]);
     const report = await runner.rewind({ threadId: "t", toTask: "one" });
     expect(report.effects.undone).toMatchObject([{ name: "deed" }]);
     expect(deeds.lines()).toEqual(["do", "undo"]);
@@ -150,7 +152,7 @@ describe("S3.5 a doubt that is repeated with the same key stands before the targ
     const first = await only();
     await refusal(resume("two"));
     expect(await refusal(runner.rewind({ threadId: "t", toTask: "one" }))).toMatchObject({ code: "EFFECT_IN_DOUBT" });
-    expect((await runner.compensationReport("t", "one")).covered).toBe(false);
+    expect((await runner.compensationReport({ threadId: "t", toTask: "one" })).covered).toBe(false);
     // A probe can't tell which of the tries did it, and the first one would stay.
     const found = defineEffect("undo", { run: () => "found", probe: () => "found", undo: () => deeds.do("undo") });
     expect(await refusal(saver.rewind({ threadId: "t", toTask: "one" }, [found]))).toMatchObject({ code: "EFFECT_IN_DOUBT" });

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import fc from "fast-check";
-import { GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
+import { CheckpointPersister, GraphRunner, TurnSaver } from "langgraph-checkpoint-turns";
 import { salvage, type SalvageReport, vacuum } from "langgraph-checkpoint-turns/maintenance";
 import { altered, everything, isFound, resumeAll } from "../../torture/corruption/calls";
 import { BYTE_DAMAGE, randomOf } from "../../torture/corruption/damage";
@@ -11,6 +11,7 @@ import { notOfAnyState, statesOf } from "../../torture/corruption/states";
 import { type Part, sweep, type Tally } from "../../torture/corruption/sweep";
 import { answer, at, build, Folder, graphOn, KEY, quiet } from "../../torture/corruption/world";
 import { runs } from "../support/lane";
+import { line } from "../support/run-world";
 
 const ENCRYPTED = { encryption: { key: KEY } };
 const folder = new Folder();
@@ -286,6 +287,46 @@ describe("salvage", () => {
       const [whole, rescued] = [await statesOf(folder.copy(path), threads, options), await statesOf(target, threads, options)];
       expect(notOfAnyState(whole, rescued, false)).toEqual([]);
       expect(rescued.rows.size).toBe(whole.rows.size);
+    }
+  });
+
+  test("turns whose task's row is lost are still found by their task, and the report says so", async () => {
+    for (const options of [{}, ENCRYPTED]) {
+      const path = folder.file();
+      const saver = TurnSaver.fromPath(path, { logger: quiet, ...options });
+      const runner = line({ saver, ledger: { happen() {} } as never }, ["a", "b"]);
+      for (const taskId of ["one", "two", "three"]) await runner.invoke({ log: [taskId] }, { threadId: "t", taskId });
+      const wanted = (await saver.turns.list("t")).map(({ id, taskId, nodeName }) => ({ id, taskId, nodeName }));
+      saver.close();
+      const db = new Database(path);
+      const rows = db.prepare("SELECT seq, task_id FROM langgraph_tasks ORDER BY seq").all() as {
+        seq: number;
+        task_id: string;
+      }[];
+      db.exec("UPDATE langgraph_tasks SET created_at = 'x' WHERE task_id = 'two'");
+      db.close();
+      const target = folder.file();
+      const report = await salvage(path, target, options);
+      expect(report.lost.map(({ table, threadId, why }) => ({ table, threadId, why }))).toEqual([
+        { table: "langgraph_tasks", threadId: "t", why: expect.stringMatching(/^(checksum|format): /) as string },
+        { table: "langgraph_tasks", threadId: "t", why: "the row of this task is lost; it is made again from the task's turns" },
+      ]);
+      const rescued = TurnSaver.fromPath(target, { logger: quiet, ...options });
+      expect((await rescued.turns.list("t")).map(({ id, taskId, nodeName }) => ({ id, taskId, nodeName }))).toEqual(wanted);
+      const tasks = await rescued.turns.tasks("t");
+      expect(tasks.map(({ taskId, firstSeq }) => ({ task_id: taskId, seq: firstSeq }))).toEqual(
+        rows.map(({ seq, task_id }) => ({ task_id, seq })),
+      );
+      expect((await rescued.verify()).problems).toEqual([]);
+      if (!("encryption" in options)) {
+        const handle = new Database(target);
+        const loaded = new CheckpointPersister(handle).loadForTask("two").map(({ id }) => id);
+        expect(loaded).toEqual(wanted.filter(({ taskId }) => taskId === "two").map(({ id }) => id));
+        handle.close();
+      }
+      await rescued.rewind({ threadId: "t", toTask: "two" });
+      expect((await rescued.turns.tasks("t")).map(({ taskId }) => taskId)).toEqual(["one", "two"]);
+      rescued.close();
     }
   });
 

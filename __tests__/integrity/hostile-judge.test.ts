@@ -146,7 +146,7 @@ describe("hostile input: the judge of the fuzzing", () => {
       const progress = parseProgress(text);
       return { ...progress, phases: progress.phases.map((phase) => ({ ...phase, notes: `${phase.notes}.` })) };
     };
-    expect(await parserTold(wrong)).toContain("a progress that does not come back from its file");
+    expect(await parserTold(wrong)).toContain("a progress that its file does not restore");
   });
 });
 

@@ -171,7 +171,7 @@ describe("S3.5 coverage", () => {
     await task("b", "one", { name: "look", undo: false }, { name: "bare", undo: undefined });
     await task("c", { name: "strange", undo: "unheard of" }, { name: "failed", fails: true }, { name: "doubt", doubt: true });
     const before = rowsOfThread(path, "t");
-    const report = await saver.rewinds.compensationReport("t", "a", undos);
+    const report = await saver.rewinds.compensationReport({ threadId: "t", toTask: "a" }, undos);
     expect(report.effects.map(({ name, verdict }) => [name, verdict])).toEqual([
       ["doubt", "in-doubt"],
       ["failed", "failed"],
@@ -181,8 +181,14 @@ describe("S3.5 coverage", () => {
       ["one", "undo"],
     ]);
     expect(report).toMatchObject({ threadId: "t", toTask: "a", covered: false, coverage: 2 / 5 });
-    expect(await saver.rewinds.compensationReport("t", "c", undos)).toMatchObject({ covered: true, coverage: 1, effects: [] });
-    await expect(saver.rewinds.compensationReport("t", "z", undos)).rejects.toMatchObject({ code: "UNKNOWN_TASK" });
+    expect(await saver.rewinds.compensationReport({ threadId: "t", toTask: "c" }, undos)).toMatchObject({
+      covered: true,
+      coverage: 1,
+      effects: [],
+    });
+    await expect(saver.rewinds.compensationReport({ threadId: "t", toTask: "z" }, undos)).rejects.toMatchObject({
+      code: "UNKNOWN_TASK",
+    });
     expect(rowsOfThread(path, "t")).toEqual(before);
     expect(undone(ledger)).toEqual([]);
   });
@@ -341,7 +347,10 @@ describe("S3.5 effects in doubt", () => {
       message: expect.stringMatching(/^Process \d+ on .+ is still running effect "slow"/) as string,
     });
     expect(await refusal(saver.rewind({ ...TO_A, dryRun: true }, undos))).toMatchObject({ code: "THREAD_RUNNING" });
-    expect(await saver.rewinds.compensationReport("t", "a", undos)).toMatchObject({ covered: false, coverage: 0.5 });
+    expect(await saver.rewinds.compensationReport({ threadId: "t", toTask: "a" }, undos)).toMatchObject({
+      covered: false,
+      coverage: 0.5,
+    });
     expect(stateRows(path)).toEqual(before);
     expect(ledger.lines()).toEqual(["do one"]);
     end();
@@ -476,7 +485,7 @@ describe("S3.5 an undo that fails", () => {
       setFailpointHandler(undefined);
     }
     const before = stateRows(path);
-    const report = await saver.rewinds.compensationReport("t", "a", undos);
+    const report = await saver.rewinds.compensationReport({ threadId: "t", toTask: "a" }, undos);
     expect(report.effects.map(({ name, verdict }) => [name, verdict])).toEqual([
       ["two", "undo-in-doubt"],
       ["one", "undo"],

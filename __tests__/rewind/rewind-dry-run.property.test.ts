@@ -123,7 +123,7 @@ test("S3.5 property: a dry run is refused exactly where the real rewind is, with
         const before = dump(path);
         const dry = await answerOf(saver.rewind({ ...asked, dryRun: true }, undosNamed(undos)));
         const report = await saver.rewinds
-          .compensationReport(asked.threadId, asked.toTask, undosNamed(undos))
+          .compensationReport({ threadId: asked.threadId, toTask: asked.toTask }, undosNamed(undos))
           .catch((error: TurnsError) => error);
         expect(dump(path)).toEqual(before);
         const real = await answerOf(saver.rewind(asked, undosNamed(undos)));

@@ -327,7 +327,7 @@ describe("S1.9 a rewind that is refused changes nothing", () => {
       for (const ask of [
         () => saver.rewind({ threadId, toTask: "one" }),
         () => saver.rewind({ threadId, toTask: "one", dryRun: true }),
-        () => saver.rewinds.compensationReport(threadId, "one"),
+        () => saver.rewinds.compensationReport({ threadId, toTask: "one" }),
         () => saver.rewinds.toCheckpoint({ threadId, checkpointId: "c", reason: "r" }),
         () => saver.copyThread(threadId, "copy"),
       ]) {

@@ -175,13 +175,36 @@ describe("S8.4 a changed graph repeats no effect by default", () => {
       { ...changedA, state: 2 },
       { ...changedA, nodes: [{ ...changedA.nodes[0]!, name: "aa" }, broken.nodes[1]!] },
     ])
-      await expect(runnerOf(at, changed, -1, { drift: { accept: ["c"] } }).resume({ threadId: "t" })).rejects.toMatchObject({
+      await expect(runnerOf(at, changed, -1, { drift: { accept: ["b"] } }).resume({ threadId: "t" })).rejects.toMatchObject({
         code: "GRAPH_CHANGED",
       });
     await expect(
       runnerOf(at, { ...changedA, state: 2 }, -1, { drift: { accept: ["a"] } }).resume({ threadId: "t" }),
     ).rejects.toThrow(/channel "log"/);
     expect(at.ledger.all).toEqual(["a-0"]);
+    at.saver.close();
+  });
+
+  test("S8.4 a name in accept that no node has is refused with the nearest one; the name of a removed node isn't", async () => {
+    const at = world();
+    await expect(runnerOf(at, broken, 2).invoke({ log: [] }, { threadId: "t" })).rejects.toThrow("broken");
+    const typo = { drift: { accept: ["bb"] } };
+    const refusal = {
+      code: "INVALID_OPTION",
+      message: expect.stringMatching(
+        /"drift.accept" names "bb", but neither .* Did you mean "b"\? Its nodes: a, b\. Nothing was/s,
+      ),
+      data: { option: "drift.accept", nearest: "b", nodes: ["a", "b"] },
+    };
+    await expect(runnerOf(at, broken, -1).resume({ threadId: "t", ...typo })).rejects.toMatchObject(refusal);
+    await expect(runnerOf(at, changedA, -1, typo).resume({ threadId: "t" })).rejects.toMatchObject(refusal);
+    expect((await runnerOf(at, changedA, -1, typo).status("t")).reason).toMatchObject({ code: "INVALID_OPTION" });
+    expect(at.ledger.all).toEqual(["a-0"]);
+    const renamed = { ...broken, nodes: [{ ...broken.nodes[0]!, name: "other" }, broken.nodes[1]!] };
+    await runnerOf(at, renamed, -1).resume({ threadId: "t", drift: { accept: ["a"] } });
+    // A runner resumes many threads: one that never had the node is no mistake.
+    await expect(runnerOf(at, broken, 2).invoke({ log: [] }, { threadId: "u" })).rejects.toThrow("broken");
+    await runnerOf(at, broken, -1, { drift: { accept: ["a", "removed"] } }).resume({ threadId: "u" });
     at.saver.close();
   });
 
@@ -215,7 +238,9 @@ describe("S8.4 a changed graph repeats no effect by default", () => {
     await expect(runnerOf(at, without, 1).invoke({ log: [] }, { threadId: "t" })).rejects.toThrow("broken");
     const changed = { ...without, nodes: without.nodes.map((node) => ({ ...node, version: 2 })) };
     expect(await runnerOf(at, changed, -1).resume({ threadId: "t" })).toEqual({ log: ["a", "b"] });
-    expect(at.warnings.join()).toMatch(/the run starts again as a new branch .* The graph changed since thread "t" ran/);
+    expect(at.warnings.join()).toMatch(
+      /Thread "t": the run starts again as a new branch of its history, as node "a", .* changed: its version, from 1 to 2/,
+    );
     at.saver.close();
   });
 

@@ -1,5 +1,6 @@
-import { canonicalSource, normalised, withoutNames } from "../../src/testing-internal";
-import { builtCorpus, type Format, type Target, TOOLS } from "./builds/build";
+import { RunnableLambda } from "@langchain/core/runnables";
+import { canonicalSource, compareFingerprints, normalised, shapeOf, withoutNames } from "../../src/testing-internal";
+import { builtCorpus, bundledGraph, type Format, type Target, TOOLS } from "./builds/build";
 
 type Build = [tool: string, target: Target, format: Format];
 const BUILDS: Build[] = [
@@ -90,5 +91,34 @@ describe("S8.5 one source, many builds: what a node's fingerprint is made of", (
       const { method: _, property: __, respond: ___, ...different } = built;
       expect(new Set(Object.values(different).map((source) => text(source, true))).size).toBe(NAMES.length - 3);
     }
+  });
+});
+
+describe("S8.5 a bundle that has LangGraph and LangChain in it", () => {
+  test("S8.5 fully minified it is the same graph: library classes are known by what no minifier changes", () => {
+    const [plain, minified] = [bundledGraph({ packages: "external" }), bundledGraph({ minify: true })];
+    expect(minified.channels).toEqual(plain.channels);
+    const completed = Object.keys(plain.nodes);
+    expect(completed.sort()).toEqual(
+      ["__start__", "branch", "chain", "lambda", "own", "parallel", "plain", "retry", "sequence", "tools"].sort(),
+    );
+    // A class of the user extends a name from outside.
+    expect(compareFingerprints(plain, minified, { completed })).toMatchObject({
+      changed: [{ node: "own", what: ["source"], onlyNames: true }],
+      channels: { added: [], removed: [], changed: [] },
+    });
+  });
+
+  test("S8.5 a user's subclass of a library class counts, even if its lc_name returns that class's name", () => {
+    class Own extends RunnableLambda<object, object> {
+      static override lc_name() {
+        return "RunnableLambda";
+      }
+      override async invoke() {
+        return { own: true };
+      }
+    }
+    expect(shapeOf(new Own({ func: () => ({}) })).shape).toMatchObject({ kind: "RunnableLambda", classes: [{}] });
+    expect(shapeOf(new RunnableLambda({ func: () => ({}) })).shape).not.toHaveProperty("classes");
   });
 });

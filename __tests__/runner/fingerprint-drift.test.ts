@@ -164,7 +164,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const saver = openSaver(path);
     const graph = saver.attach(chain({ a: "a", sub: nested("s1"), b: "b" }).compile({ checkpointer: saver }));
     for (const thread of ["t", "t", "u"]) await graph.invoke({ log: [] }, config(thread));
-    const expected = internalsOf(saver).documentOf(graph);
+    const expected = await internalsOf(saver).documentOf(graph);
     const turns = await saver.turns.list("t");
     expect(turns).toHaveLength(20);
     const byPath = Object.fromEntries(Object.entries(expected.nodes).map(([node, { fingerprint }]) => [node, fingerprint]));
@@ -189,7 +189,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     saver.attach(outer);
     await outer.invoke({ log: [] }, config("outer"));
     await inner.invoke({ log: [] }, config("inner"));
-    const [found, alone] = [internalsOf(saver).documentOf(outer), internalsOf(saver).documentOf(inner)];
+    const [found, alone] = [await internalsOf(saver).documentOf(outer), await internalsOf(saver).documentOf(inner)];
     const turns = await saver.turns.list("outer");
     expect(turns).toHaveLength(6);
     expect(fingerprintsOf(turns)).toEqual({
@@ -206,20 +206,20 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const saver = openSaver(":memory:");
     const graph = saver.attach(chain({ a: "a" }).compile({ checkpointer: saver }));
     await graph.invoke({ log: [] }, config("t"));
-    const before = internalsOf(saver).documentOf(graph);
+    const before = await internalsOf(saver).documentOf(graph);
     saver.attach(graph, { versions: { a: "2" } });
     saver.attach(graph);
     await graph.invoke({ log: [] }, config("t"));
     const turns = await saver.turns.list("t");
     expect(turns.map((turn) => turn.fingerprint)).toEqual([
       ...Array<string>(2).fill(before.nodes["a"]?.fingerprint ?? ""),
-      ...Array<string>(2).fill(internalsOf(saver).documentOf(graph).nodes["a"]?.fingerprint ?? ""),
+      ...Array<string>(2).fill((await internalsOf(saver).documentOf(graph)).nodes["a"]?.fingerprint ?? ""),
     ]);
     expect((await internalsOf(saver).recordedGraphs("t", turns)).map(({ document: found }) => found.nodes["a"]?.label)).toEqual([
       undefined,
       "2",
     ]);
-    expect(await ended(saver, "t")).toEqual(internalsOf(saver).documentOf(graph));
+    expect(await ended(saver, "t")).toEqual(await internalsOf(saver).documentOf(graph));
     saver.close();
   });
 
@@ -243,7 +243,7 @@ describe("S3.3 fingerprints are stored with each turn", () => {
     const run = async (text: string, taskId: string) => {
       const graph = saver.attach(chain({ a: text }).compile({ checkpointer: saver }));
       await graph.invoke({ log: [] }, config("t", { task_id: taskId }));
-      return internalsOf(saver).documentOf(graph).digest;
+      return (await internalsOf(saver).documentOf(graph)).digest;
     };
     const digestsOf = async (threadId: string) =>
       (await internalsOf(saver).recordedGraphs(threadId, await saver.turns.list(threadId))).map(

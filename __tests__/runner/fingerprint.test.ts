@@ -60,7 +60,7 @@ describe("S3.3 fingerprints: what a document says", () => {
     expect(fingerprintOf(stateGraph(["c", "b", "a"]))).toEqual(fingerprintOf(stateGraph(["a", "b", "c"])));
   });
 
-  test("S3.3 a graph that a saver has attached to gives the document it gave before", () => {
+  test("S3.3 a graph that a saver has attached to gives the document it gave before", async () => {
     const saver = openSaver(":memory:");
     const inner = new StateGraph(State)
       .addNode("s1", () => ({ log: ["s1"] }))
@@ -75,7 +75,7 @@ describe("S3.3 fingerprints: what a document says", () => {
     const before = fingerprintOf(graph);
     saver.attach(graph);
     expect(fingerprintOf(graph)).toEqual(before);
-    expect(internalsOf(saver).documentOf(graph)).toEqual(before);
+    expect(await internalsOf(saver).documentOf(graph)).toEqual(before);
     expect(() => internalsOf(saver).documentOf(one(() => ({})))).toThrow(expect.objectContaining({ code: "INVALID_GRAPH" }));
     saver.close();
   });

@@ -70,6 +70,58 @@ describe("runner: construction", () => {
   });
 });
 
+describe("S8.3 S3.4 two runners on one graph", () => {
+  const confident = () => ({ confidence: 1 });
+
+  test.each([
+    ["gates", { nodes: { a: { validate: confident } } }, { nodes: { a: { validate: () => ({ confidence: 1 }) } } }],
+    ["gates", { nodes: { a: { validate: confident, minConfidence: 0.5 } } }, { nodes: { a: { validate: confident } } }],
+    ["gates", {}, { nodes: { a: { validate: confident } } }],
+    ["versions", { nodes: { a: { version: "1" } } }, { nodes: { a: { version: "2" } } }],
+    ["stateVersion", { stateVersion: "1" }, { stateVersion: "2" }],
+  ] as const)("S8.3 S3.4 the second one doesn't change the first one's %s (%#)", async (option, first, second) => {
+    const { saver } = setup();
+    const builder = new StateGraph(State).addNode("a", () => ({ log: ["a"] })).addEdge(START, "a");
+    const graph = builder.compile({ checkpointer: saver });
+    const runner = new GraphRunner(graph, first);
+    const document = await internalsOf(saver).documentOf(graph);
+    expect(() => new GraphRunner(graph, second)).toThrow(
+      expect.objectContaining({
+        code: "INVALID_OPTION",
+        data: { option },
+        message: expect.stringMatching(/^This graph has a GraphRunner with other .*compile the graph once more/) as string,
+      }),
+    );
+    expect(await internalsOf(saver).documentOf(graph)).toEqual(document);
+    expect(await runner.invoke({ log: [] }, { threadId: "t" })).toEqual({ log: ["a"] });
+    const other = new GraphRunner(builder.compile({ checkpointer: saver }), second);
+    expect(await other.invoke({ log: [] }, { threadId: "u" })).toEqual({ log: ["a"] });
+    saver.close();
+  });
+
+  test("S8.3 with the same gates and labels, or none, it shares them; everything else is its own", async () => {
+    const { saver } = setup();
+    const graph = fragileGraph(saver, { now: false });
+    // A runner that was refused settles nothing.
+    expect(() => new GraphRunner(graph, { gates: { minConfidence: 5 }, stateVersion: "0" })).toThrow(/minConfidence/);
+    let gated = 0;
+    const shared = {
+      nodes: { a: { version: "1", validate: () => ((gated += 1), { confidence: 1 }) } },
+      gates: { minConfidence: 0.5 },
+      stateVersion: "1",
+    };
+    new GraphRunner(graph, shared);
+    const same = new GraphRunner(graph, { ...shared, nodes: { ...shared.nodes }, onUnfinished: "abandon", graphId: "own" });
+    const none = new GraphRunner(graph, { onUnfinished: "finish" });
+    await same.invoke({ log: [] }, { threadId: "t" });
+    await none.invoke({ log: [] }, { threadId: "u" });
+    expect(gated).toBe(2);
+    expect((await saver.turns.tasks("t"))[0]?.graphId).toBe("own");
+    expect((await saver.turns.tasks("u"))[0]?.graphId).toBe("u");
+    saver.close();
+  });
+});
+
 describe("runner: answers", () => {
   test("hundreds of unused answers are found in no time", async () => {
     const { saver } = setup();

@@ -85,6 +85,31 @@ describe("S8.3 a call names its thread as the runner does, or as LangGraph does"
   });
 });
 
+test("S8.3 an option of another call is refused: onUnfinished of a resume, an answer or an input of the others", async () => {
+  const at = world();
+  const runner = line(at, ["a"]);
+  const refused = (option: string, call: string, own: string): object => ({
+    code: "INVALID_OPTION",
+    data: { option },
+    message: `Unknown option "${option}" of ${call}. Its options: threadId, taskId, graphId, ${own}, and those of LangGraph's config.`,
+  });
+  await expect(runner.resume({ threadId: "t", input: { log: [] }, onUnfinished: "finish" } as object)).rejects.toMatchObject(
+    refused("onUnfinished", "runner.resume", "drift, command, input"),
+  );
+  for (const option of ["command", "input"]) {
+    const options = { threadId: "t", [option]: new Command({ resume: "yes" }) };
+    await expect(runner.invoke({ log: [] }, options)).rejects.toMatchObject(
+      refused(option, "runner.invoke", "onUnfinished, drift"),
+    );
+    await expect(runner.stream({ log: [] }, options)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    expect(() => runner.streamEvents({ log: [] }, { ...options, version: "v2" })).toThrow(
+      expect.objectContaining({ code: "INVALID_OPTION" }),
+    );
+  }
+  expect(at.ledger.all).toEqual([]);
+  at.saver.close();
+});
+
 describe("S8.3 what LangGraph takes reaches the graph", () => {
   test("S8.3 configurable, context, tags, metadata, callbacks, store, signal, run name, limits, breakpoints", async () => {
     const at = world();

@@ -383,7 +383,7 @@ describe("S8.3 status: the questions that wait, and how it reads", () => {
     await expect(runner.resume({ threadId: "t" })).rejects.toThrow();
     const effectId = (await runner.status("t")).inDoubt[0]!.id;
     expect((await lines("t")).at(-1)).toBe(
-      `Tokens: 0 in, 0 out. Effects in doubt: "mail" of z. Settle: await runner.effects.resolve("${effectId}", { outcome: "done", result })`,
+      `Tokens: 0 in, 0 out. Effects in doubt: "mail" of z. Unless it has a probe, settle it: await runner.effects.resolve("${effectId}", { outcome: "done", result })`,
     );
     await runner.effects.resolve(effectId, { outcome: "done", result: "sent" });
     await runner.resume({ threadId: "t" });

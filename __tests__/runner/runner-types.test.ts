@@ -166,6 +166,10 @@ describe("S8.3 the runner's types are those of the graph", () => {
       void runner.resume({ threadId, input: { log: [] } });
       // @ts-expect-error -- there is no such channel
       void runner.invoke({ logs: [] }, { threadId });
+      // @ts-expect-error -- a resume brings no new input that unfinished work could be in the way of
+      void runner.resume({ threadId, onUnfinished: "finish" });
+      // @ts-expect-error -- an answer is the input
+      void runner.invoke(null, { threadId, command: new Command({ resume: "yes" }) });
       // @ts-expect-error -- a Command is made with `new Command`
       void runner.resume({ threadId, command: { resume: "yes" } });
       // @ts-expect-error -- there is no such channel

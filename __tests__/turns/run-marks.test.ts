@@ -1,6 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { START, StateGraph } from "@langchain/langgraph";
 import { GraphRunner, type TurnSaver } from "langgraph-checkpoint-turns";
 import { internalsOf, openSqliteStore, RunRegistry } from "../../src/testing-internal";
@@ -111,21 +109,21 @@ describe("a run keeps its thread while it is quiet", () => {
     });
   }
 
-  test("a stream that nobody reads gives the thread back when nobody can read it any more", async () => {
-    setFlagsFromString("--expose-gc");
-    const collect = runInNewContext("gc") as () => void;
+  test("S3.2 a stream that nobody reads or keeps: its run ends by itself, and then the thread is free", async () => {
     const at = world();
+    let open = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (open = resolve));
     const graph = new StateGraph(State)
-      .addNode("a", () => ({ log: ["a"] }))
+      .addNode("a", async () => (await gate, { log: ["a"] }))
       .addEdge(START, "a")
       .compile({ checkpointer: at.saver });
     const runner = new GraphRunner(graph);
-    await (async () => void (await runner.stream({ log: [] }, { threadId: "t" })))();
+    await (async () => void (await runner.stream({ log: [] }, { threadId: "t", streamMode: "values" })))();
     expect(await at.saver.turns.isRunning("t")).toBe(true);
-    await until(async () => {
-      collect();
-      return !(await at.saver.turns.isRunning("t"));
-    });
+    expect(await refusal(runner.resume({ threadId: "t" }))).toMatchObject({ code: "THREAD_RUNNING" });
+    open();
+    await until(async () => !(await at.saver.turns.isRunning("t")));
+    expect(await runner.status("t")).toMatchObject({ finished: true });
     expect(await runner.resume({ threadId: "t" })).toEqual({ log: ["a"] });
     at.saver.close();
   });

@@ -3,7 +3,7 @@ import type { Contender } from "./contenders";
 
 type PostgresSaver = BaseCheckpointSaver & { setup(): Promise<void>; end(): Promise<void> };
 
-// No dependency of this package: whoever has it installed beside it, and a server, may measure it too.
+// Not a dependency of this package: if you have installed it, and run a server, you can measure it too.
 const PACKAGE = "@langchain/langgraph-checkpoint-postgres";
 
 /** The official PostgresSaver, or the reason why it does not take part. */

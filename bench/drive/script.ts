@@ -25,7 +25,7 @@ export interface Step {
 }
 
 /**
- * The steps of a thread, made as LangGraph makes them for a graph of one node that goes on to itself: integer versions, one higher with
+ * The steps of a thread, made as LangGraph makes them for a graph of one node that leads to itself: integer versions, one higher with
  * every step; `newVersions` with the changed channels only; task ids that derive from the checkpoint. Each saver gets a script of its
  * own, made from the same seed: what one of them remembers about a message must not help another.
  */

@@ -17,7 +17,7 @@ export interface StepTimes {
   step: number;
 }
 
-/** A node at work: what it will write, and the run by which its recorder knows it. */
+/** A running node: what it will write, and the run by which its recorder knows it. */
 interface Running {
   step: Step;
   run: string | undefined;
@@ -25,8 +25,8 @@ interface Running {
 
 /**
  * One thread of one saver, driven boundary by boundary as LangGraph drives it with durability "async": the end of a node, its writes, the next
- * checkpoint and the start of the next node are handed in together. LangGraph waits for the start alone; a step waits for all of them, so
- * that its time has all of their work. Between two steps a node is at work.
+ * checkpoint and the start of the next node are handed in together. LangGraph waits only for the start; a step waits for all of them, so
+ * that its time has all of their work. Between two steps a node is running.
  */
 export class Thread {
   readonly id: string;
@@ -55,7 +55,7 @@ export class Thread {
     await this.save(this.script.begin());
   }
 
-  /** Instead of {@link begin}: goes on with a thread that another process has begun. */
+  /** Instead of {@link begin}: continues a thread that another process has begun. */
   async goOn(): Promise<void> {
     this.#isResumed = true;
     await this.#runs?.graphStarts(false);

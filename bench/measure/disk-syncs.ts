@@ -19,6 +19,6 @@ export function tracedSyncs(script: URL, given: readonly string[], folder: strin
   const command = [process.execPath, ...process.execArgv, fileURLToPath(script), ...given];
   const { status, signal, stderr } = spawnSync("strace", [...how, ...command], { encoding: "utf8" });
   if (status !== 0)
-    throw new Error(`${command.slice(2).join(" ")} ended with ${status ?? signal}: ${stderr.slice(-CHILD_FAILED)}`);
+    throw new Error(`${command.slice(2).join(" ")} exited with ${status ?? signal}: ${stderr.slice(-CHILD_FAILED)}`);
   return syncsIn(readFileSync(log, "utf8"), realpathSync(folder));
 }

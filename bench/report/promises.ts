@@ -1,6 +1,7 @@
 import { IMMUTABLE, MEMORY, OFFICIAL, OURS, OURS_FULL } from "../drive/contenders";
 import { quantile } from "../measure/samples";
 import { SYNCS } from "../scenarios/disk-syncs";
+import { IMPORT, LANGGRAPH } from "../scenarios/import-cost";
 import { ALONE_EARLY, ALONE_LATE } from "../scenarios/long-thread";
 import { OPEN_AND_READ } from "../scenarios/open-and-read";
 import type { Result } from "../scenarios/scenario";
@@ -55,7 +56,7 @@ const noMoreThan = (what: string, limit: number, count: number | undefined): Pro
 
 type Find = (name: string) => Result | undefined;
 
-/** What a save costs whatever the machine: syncs, statements, pages, code. */
+/** What a save costs on any machine: syncs, statements, pages, code. */
 function light(of: Find): Promised[] {
   const count = (name: string, measured: string, id = OURS) => of(name)?.samples.median(measured, id);
   return [
@@ -63,6 +64,7 @@ function light(of: Find): Promised[] {
     noMoreThan("SQL statements per step of a thread of ten messages", 15, count("statements", STATEMENTS)),
     noMoreThan("pages written per step of a thread of ten messages", 15, count("statements", PAGES)),
     noMoreThan("source files that a put runs through", 30, count("weight", FILES_OF_PUT)),
+    atMost("importing the root: ours ÷ importing LangGraph", 0.1, of("import-cost")?.samples.ratio(IMPORT, OURS, LANGGRAPH)),
     noMoreThan("lines in src", 27_500, count("weight", LINES)),
   ];
 }

@@ -29,7 +29,7 @@ export const diskSyncs: Scenario = {
       facts: {},
       notes: [
         `\`fsync\` and \`fdatasync\` on the saver's files, counted by \`strace\` in a process that runs a real graph, with SQLite's \`synchronous\` = FULL.`,
-        `A run of ${lengths[1]} supersteps minus one of ${lengths[0]}: opening and closing are in neither. Syncs of SQLite's automatic checkpoints are in it.`,
+        `A run of ${lengths[1]} supersteps minus one of ${lengths[0]}, so that opening and closing don't count. Syncs of SQLite's automatic checkpoints do count.`,
       ],
       ...(why === undefined ? {} : { absent: [`the disk syncs: ${why}`] }),
     };

@@ -37,7 +37,7 @@ export const firstNode: Scenario = {
       contenders,
       samples,
       facts: {},
-      notes: ["LangGraph's own work is part of these times; MemorySaver's are nearly all of it."],
+      notes: ["LangGraph's own work is part of these times. It is nearly all of MemorySaver's."],
     };
   },
 };

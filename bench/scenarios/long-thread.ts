@@ -41,7 +41,7 @@ export const longThread: Scenario = {
         const path = join(folder, `${contender.id}-${name}.db`);
         return new Thread({ contender, path, saver: await contender.open(path), script: new Script(conversation(SEED)) });
       };
-      // The history is written once, by the one of ours that is quickest at it, and each goes on with a copy of the file.
+      // Our quickest saver writes the history once, and each saver continues with a copy of the file.
       const builder = contenders.find(({ id }) => id === IMMUTABLE) ?? contenders.find(({ id }) => id === OURS)!;
       const built = await open(builder, "built");
       const stopped = await buildAll(built, facts);
@@ -103,7 +103,7 @@ function add(facts: Record<string, number>, name: string, value: number): void {
   facts[name] = (facts[name] ?? 0) + value;
 }
 
-/** A process that resumes at the end of the history. Its messages are made anew: it has none of the builder's objects in hand. */
+/** A process that resumes at the end of the history. Its messages are created again: it has none of the builder's objects. */
 async function copyOf(built: Thread, contender: Contender): Promise<Thread> {
   const path = `${built.path}-${contender.id}`;
   copyFileSync(built.path, path);

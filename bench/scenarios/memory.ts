@@ -28,7 +28,7 @@ export const memory: Scenario = {
       }
     }
     const notes = [
-      '"No saver" is what Node, LangGraph and the conversation take by themselves. MemorySaver keeps its bytes outside the heap.',
+      '"No saver" shows what Node, LangGraph and the conversation use by themselves. MemorySaver keeps its bytes outside the heap.',
     ];
     return { name: "memory", title: `Memory with a thread of ${messages} messages`, contenders, samples, facts: {}, notes };
   },
@@ -43,7 +43,7 @@ function measured(contenderId: string, messages: number): Promise<Used> {
     child.on("error", reject);
     child.on("exit", (code) => {
       if (code === 0 && used !== undefined) resolve(used);
-      else reject(new Error(`the process of ${contenderId} ended with ${code}`));
+      else reject(new Error(`the process of ${contenderId} exited with ${code}`));
     });
   });
 }

@@ -113,12 +113,13 @@ async function read(thread: Thread, measured: string, samples: Samples, limit?: 
 
 function notesOf({ steps, measured, threads, seeds, history }: Race): string[] {
   const notes = [
-    `${threads} × ${steps} steps, ${measured} timed at the end of each; then as many more, with a getTuple after each.`,
+    `${threads} × ${steps} steps; in each thread the last ${measured} are timed. Then as many more, with a getTuple after each.`,
   ];
   if (seeds)
     notes.push(
-      "The official savers' earlier checkpoints were laid down as rows (the bytes they write themselves), the timed steps are real.",
+      "The official savers' earlier checkpoints were inserted as rows, with the bytes that these savers write. The timed steps are real.",
     );
-  if (history === "ours") notes.push("Full history only of ours: the official savers decode the whole state of all checkpoints.");
+  if (history === "ours")
+    notes.push("The full history is read only with ours: the official savers decode the whole state of every checkpoint.");
   return notes;
 }

@@ -32,8 +32,8 @@ export const statements: Scenario = {
       facts: {},
       notes: [
         `A real graph, counted from one node's body to the next, from message ${FROM} to message ${TO}: Action, writes, checkpoint, Thought.`,
-        "Statements are those that better-sqlite3's `verbose` tells: each execution counts once, with BEGIN, COMMIT and pragmas; " +
-          "what a trigger runs counts with its statement.",
+        "Statements are counted by better-sqlite3's `verbose`: each execution counts once, with BEGIN, COMMIT and pragmas. " +
+          "A trigger counts with the statement that fires it.",
         "Pages are frames of the write-ahead log: a page that two transactions write counts twice. Automatic checkpoints are off.",
       ],
     };

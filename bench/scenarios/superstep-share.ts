@@ -67,11 +67,11 @@ export const superstepShare: Scenario = {
       facts: {},
       notes: [
         `${runs} runs of one compiled graph per saver, each on a new thread: a chain of one node that adds a message of 1 KB per superstep.`,
-        "A share is a run's time minus the median run of the same graph without a saver, divided by its supersteps. It holds all that comes with " +
-          "the saver: LangGraph's own calls and copies, and, where turns are recorded, LangChain's callback manager.",
-        "An empty handler is waited for at each node's start and end, and does nothing: the difference between the rows with and without it is " +
-          "what the callback manager costs by being there. No saver that records turns by callbacks can do without it.",
-        "Processor time is that of the whole process, V8's own threads included. Other work on the machine hardly changes it; waiting for the disk isn't in it.",
+        "A share is a run's time minus the median run of the same graph without a saver, divided by its supersteps. It includes all that comes with " +
+          "the saver: LangGraph's own calls and copies, and LangChain's callback manager if turns are recorded.",
+        "The rows \"empty handler\" have a callback handler that does nothing. Their difference to the saver's own row is what LangChain's callback manager " +
+          "costs. Every saver that records turns by callbacks pays that.",
+        "Processor time is that of the whole process, with V8's own threads. Other work on the machine hardly changes it. Waiting for the disk doesn't count.",
       ],
     };
   },

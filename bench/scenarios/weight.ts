@@ -34,8 +34,8 @@ export const weight: Scenario = {
       samples,
       facts: {},
       notes: [
-        "Files of `src/` in which V8 saw a function called, on the eleventh checkpoint of a thread that records turns. A whole step is `put`, Thought, Action and `putWrites`.",
-        "Lines are those of all TypeScript files in `src/`, comments and empty lines included.",
+        "Files of `src/` with a function that V8 saw called, on the eleventh checkpoint of a thread that records turns. A whole step is `put`, Thought, Action and `putWrites`.",
+        "Lines count all TypeScript files in `src/`, with comments and empty lines.",
       ],
     };
   },
@@ -51,7 +51,7 @@ function filesRun(): Promise<FilesRun> {
     child.on("error", reject);
     child.on("exit", (code) => {
       if (code === 0 && found !== undefined) resolve(found);
-      else reject(new Error(`the process that weighs ended with ${code}`));
+      else reject(new Error(`the process that weighs exited with ${code}`));
     });
   });
 }

@@ -3,7 +3,7 @@ import { TurnsError } from "../errors";
 import type { SaverEmitter } from "../events";
 import { checkedOptions, idSchema, type ResolvedOptions } from "../options";
 import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
-import { checkedId } from "../run-config";
+import { checkedArgument } from "../run-config";
 import { type EffectRow, SETTLED_AS_HISTORY } from "../store/effects";
 import type { Store } from "../store/store";
 import type { EffectContent } from "./content";
@@ -43,6 +43,7 @@ const listSchema = () =>
     status: z.enum(["done", "failed", "failed-for-good", "running", "in-doubt"]).optional(),
   });
 
+const named = () => z.strictObject({ effectId: idSchema });
 const resolution = () =>
   z.union(
     [
@@ -70,7 +71,7 @@ export class Effects {
    */
   async list(threadId: string, options: PageOptions & { status?: Effect["status"] } = {}): Promise<Page<Effect>> {
     const { status, after, limit } = checkedOptions(listSchema, options);
-    const id = checkedId(threadId, "thread_id", "effects.list");
+    const id = checkedArgument(threadId, "threadId", "effects.list");
     const wanted = rowsFor(limit) ?? Infinity;
     const effects: Effect[] = [];
     let [last, isDone] = [after, false];
@@ -131,7 +132,7 @@ export class Effects {
   }
 
   async #row(effectId: string): Promise<EffectRow> {
-    checkedOptions(idSchema, effectId);
+    checkedOptions(named, { effectId });
     const row = await this.#parts.store.getEffect(effectId);
     if (row === undefined) throw unknownEffect(effectId);
     return row;

@@ -1,5 +1,5 @@
 import { Unserializable } from "../codec/failures";
-import { TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "../errors";
+import { sentence, TurnsError, type TurnsErrorCode, type TurnsErrorDetails } from "../errors";
 import type { EffectRow } from "../store/effects";
 import type { NewEffect } from "../store/store";
 import type { EffectPlace } from "./options";
@@ -34,7 +34,7 @@ export const lostRun = (row: EffectRow): TurnsError =>
 
 export const changed = (row: EffectRow): TurnsError =>
   failure("EFFECT_CHANGED", row, {
-    problem: `${capitalised(nameOf(row))} was called with another input than the one on record.`,
+    problem: `${sentence(nameOf(row))} was called with another input than the one on record.`,
     remedy:
       'It was not run. Give effects whose order can change an `id`; get an input that a model makes from an effect of its own; or pass onInputChange: "accept" to take the recorded effect for this one.',
   });
@@ -47,7 +47,7 @@ export const unclear = (row: EffectRow): TurnsError =>
 
 export const notRecorded = (row: EffectRow, cause: unknown): TurnsError =>
   failure("EFFECT_NOT_RECORDED", row, {
-    problem: `${capitalised(nameOf(row))} is done, but its outcome could not be saved; the reason is the cause.`,
+    problem: `${sentence(nameOf(row))} is done, but its outcome could not be saved; the reason is the cause.`,
     remedy: `A retry in this process records it; otherwise it is in doubt: ${SETTLE(row)}.`,
     cause,
   });
@@ -57,7 +57,7 @@ export function overruled(row: EffectRow, now: EffectRow): TurnsError {
   const state =
     now.undoStatus !== row.undoStatus ? "being undone, or undone" : now.tries !== row.tries ? "tried again" : now.status;
   return failure("EFFECT_NOT_RECORDED", row, {
-    problem: `${capitalised(nameOf(row))} has finished, but its outcome could not be saved: another run or a person didn't wait for it, and it is ${state} by now.`,
+    problem: `${sentence(nameOf(row))} has finished, but its outcome could not be saved: another run or a person didn't wait for it, and it is ${state} by now.`,
     remedy: `What stands in the journal was left as it is. Look whether both happened (key ${now.key}): saver.effects.get(${JSON.stringify(row.id)}) shows it.`,
     data: dataOf(now),
   });
@@ -67,7 +67,7 @@ export function overruled(row: EffectRow, now: EffectRow): TurnsError {
 export function resultNotSaved(row: EffectRow, reason: string, cause?: unknown): TurnsError {
   const resolve = `saver.effects.resolve(${JSON.stringify(row.id)}, { outcome: "done", result })`;
   return new TurnsError("UNSERIALIZABLE_VALUE", {
-    problem: `${capitalised(nameOf(row))} is done, but its result can't be saved: ${reason}.`,
+    problem: `${sentence(nameOf(row))} is done, but its result can't be saved: ${reason}.`,
     remedy: `It won't run again. Return plain data from its function (or nothing), and give this effect a result: ${resolve}. Then resume.`,
     data: dataOf(row),
     cause,
@@ -114,10 +114,6 @@ export function reasonOf(error: Error, holder = ""): string {
 
 function within(holder: string, path: string): string {
   return holder === "" || path === "" || /^[[<]/.test(path) ? `${holder}${path}` : `${holder}.${path}`;
-}
-
-function capitalised(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
 /** A rewind to a point before the effect removed its intent. */

@@ -1,4 +1,5 @@
-import type { GraphDocument, NodeFingerprint } from "./fingerprint";
+import type { GraphDocument, NodeFingerprint } from "./graph-document";
+import { isUsers } from "./graph-nodes";
 
 /** What changed about a node: its version label, its source, the edges that leave it, or it was removed. */
 export type NodeChange = "label" | "source" | "edges" | "removed";
@@ -139,7 +140,7 @@ function channelChanges(before: GraphDocument, now: GraphDocument): GraphDiffere
 
 /** The nodes users know: without the entry point of the input. */
 function nodesOf(document: GraphDocument): string[] {
-  return Object.keys(document.nodes).filter((path) => path.slice(path.lastIndexOf("|") + 1) !== "__start__");
+  return Object.keys(document.nodes).filter(isUsers);
 }
 
 /**

@@ -115,8 +115,6 @@ function visit(node: Syntax, scope: Outer): void {
     case "MethodDefinition":
     case "PropertyDefinition":
       if (node["computed"] === true) visit(node["key"] as Syntax, scope);
-      // A shorthand's key and value are one object.
-      if (node["shorthand"] === true) node["value"] = structuredClone(node["value"]);
       if (node["value"] !== null) visit(node["value"] as Syntax, scope);
       return;
     case "LabeledStatement":
@@ -256,10 +254,7 @@ function visitPattern(pattern: Syntax, scope: Outer, as: "writes" | "declaration
       return;
     case "ObjectPattern":
       for (const property of pattern["properties"] as Syntax[]) {
-        if (property.type === "Property") {
-          if (property["computed"] === true) visit(property["key"] as Syntax, scope);
-          if (property["shorthand"] === true) property["value"] = structuredClone(property["value"]);
-        }
+        if (property.type === "Property" && property["computed"] === true) visit(property["key"] as Syntax, scope);
         visitPattern((property.type === "Property" ? property["value"] : property) as Syntax, scope, as);
       }
       return;

@@ -1,10 +1,27 @@
-import { types } from "node:util";
-import { tool } from "@langchain/core/tools";
+import {
+  RouterRunnable,
+  Runnable,
+  RunnableAssign,
+  RunnableBinding,
+  RunnableBranch,
+  RunnableEach,
+  RunnableLambda,
+  RunnableMap,
+  RunnableParallel,
+  RunnablePassthrough,
+  RunnablePick,
+  RunnableRetry,
+  RunnableSequence,
+  RunnableToolLike,
+  RunnableWithFallbacks,
+  RunnableWithMessageHistory,
+} from "@langchain/core/runnables";
+import { DynamicStructuredTool, DynamicTool, StructuredTool, Tool, tool } from "@langchain/core/tools";
 import { entrypoint, messagesStateReducer } from "@langchain/langgraph";
-import { z } from "zod";
 import { sha256 } from "../sealing/sealing";
 import { canonicalSource } from "./canonical-source";
 import { type Canonical, withoutNames } from "./canonical-values";
+import { field, isProxy, originalOf } from "./graph-nodes";
 import { normalised } from "./normalise";
 
 /** The structure of a value, as JSON. `blind` says that a part of it can't be seen. */
@@ -22,8 +39,6 @@ const PARTS = [
   ...["tools", "keys", "kwargs", "condition", "description", "schema", "returnDirect", "responseFormat"],
   ...["promptMessages", "prompt", "template", "templateFormat", "variableName"],
 ] as const;
-/** Marks a runnable that this package put around another. */
-const ORIGINAL = Symbol.for("langgraph-checkpoint-turns.original");
 const MAX_VALUES = 10_000;
 
 /**
@@ -40,17 +55,6 @@ export function shapeOf(value: unknown, anyNames = false): Shape {
   } catch {
     return { shape: { kind: typeof value }, blind: true };
   }
-}
-
-/** The runnable inside this package's wrapper, or the runnable itself. */
-export function originalOf(runnable: unknown): unknown {
-  let found = runnable;
-  while (typeof found === "object" && found !== null && !isProxy(found)) {
-    const inner: unknown = Object.getOwnPropertyDescriptor(found, ORIGINAL)?.value;
-    if (inner === undefined) break;
-    found = inner;
-  }
-  return found;
 }
 
 interface SourceHashes {
@@ -102,7 +106,7 @@ class Walk {
     if (value === messagesStateReducer) return { library: "messagesStateReducer" };
     const name = field(value, "name");
     const source = isProxy(value) ? "" : Function.prototype.toString.call(value);
-    if (hidesFunction(source)) return this.#unseen("wrapped function");
+    if (library().wrappers.has(source)) return this.#unseen("wrapped function");
     // Bound and native functions have no source. A bound one still has its name.
     if (source === "" || /\{\s*\[native code\]\s*\}\s*$/.test(source))
       return this.#unseen(`function ${typeof name === "string" ? name : ""}`);
@@ -118,11 +122,12 @@ class Walk {
     if (isPlain(target)) return this.#parts(target, Object.keys(target));
     if (isModel(target, classes))
       return { model: classes[0]?.name, name: field(target, "model") ?? field(target, "modelName") ?? null };
-    const library = classes.findIndex(({ name }) => LIBRARY_CLASSES.has(name));
-    const own = classes.slice(0, Math.max(0, library));
+    const ofLibrary = classes.findIndex(({ name }) => LIBRARY_CLASSES.has(name));
+    const own = classes.slice(0, Math.max(0, ofLibrary));
     const isTool = field(target, "description") !== undefined || field(target, "schema") !== undefined;
     return {
-      kind: classes[0]?.name,
+      // The name of a user's class doesn't count, like the name of a variable. What the class does is in its source.
+      kind: classes[ofLibrary]?.name ?? classes[0]?.name,
       ...(own.length === 0 ? {} : { classes: own.map(({ constructor }) => this.of(constructor)) }),
       ...this.#parts(target, isTool ? ["name", ...PARTS] : PARTS),
     };
@@ -169,26 +174,63 @@ const LIBRARY_CLASSES: ReadonlySet<string> = new Set([
   ...["DynamicStructuredTool", "BasePromptTemplate", "BaseStringPromptTemplate", "PromptTemplate", "BaseChatPromptTemplate"],
   ...["ChatPromptTemplate", "BaseMessagePromptTemplate", "HumanMessagePromptTemplate", "AIMessagePromptTemplate"],
   ...["SystemMessagePromptTemplate", "ChatMessagePromptTemplate", "MessagesPlaceholder", "BaseOutputParser"],
-  ...["BaseTransformOutputParser", "StringOutputParser", "BaseLLMOutputParser"],
+  ...["BaseTransformOutputParser", "StringOutputParser", "StrOutputParser", "BaseLLMOutputParser"],
 ]);
 
-let wrappers: ReadonlySet<unknown> | undefined;
+interface Library {
+  /** Names of classes by identity, because a minifier renames classes. */
+  names: ReadonlyMap<unknown, string>;
+  /** Sources of functions in which a library hides a user's: `tool(fn)` and `entrypoint(fn)` keep it in an invisible closure. */
+  wrappers: ReadonlySet<unknown>;
+}
+
+let loaded: Library | undefined;
+
+/** What the libraries that are loaded here look like. Found out by making things with them, so it works for every version. */
+function library(): Library {
+  if (loaded !== undefined) return loaded;
+  const structured = tool(() => "", { name: "x", description: "x", schema: { type: "object", properties: {} } });
+  const plain = tool(() => "", { name: "x", description: "x" });
+  const task = field(entrypoint({ name: "x" }, () => Promise.resolve()).nodes["x"], "bound");
+  const functions = [structured, plain, task].map((wrapper) => field(wrapper, "func"));
+  const classes = {
+    ...{ Runnable, RunnableAssign, RunnableBinding, RunnableBranch, RunnableEach, RunnableLambda, RunnableMap, RunnableParallel },
+    ...{ RunnablePassthrough, RunnablePick, RunnableRetry, RunnableSequence, RunnableToolLike, RunnableWithFallbacks },
+    ...{ RunnableWithMessageHistory, RouterRunnable, StructuredTool, Tool, DynamicTool, DynamicStructuredTool },
+    ...{ Serializable: above(Runnable), BaseLangChain: above(StructuredTool), RunnableCallable: classOf(task) },
+  };
+  const names = new Map<unknown, string>(Object.entries(classes).map(([name, constructor]) => [constructor, name]));
+  const sources = functions.map((each) => (typeof each === "function" ? Function.prototype.toString.call(each) : undefined));
+  return (loaded = { names, wrappers: new Set(sources) });
+}
+
+const LITERAL = /\breturn\s*["'`](\w+)["'`]/;
 
 /**
- * Whether this is the source of a function in which a library hides a user's: `tool(fn)` and `entrypoint(fn)` keep it in an
- * invisible closure. Found out by making one of each, so it works for every version of the libraries.
+ * A class's name that no minifier changes. LangChain's classes are known by identity, or say their name in `lc_name`, which is
+ * read and not called. LangGraph's ToolNode is known by its method.
  */
-function hidesFunction(source: string): boolean {
-  if (wrappers === undefined) {
-    const structured = tool(() => "", { name: "x", description: "x", schema: z.object({ x: z.string() }) });
-    const plain = tool(() => "", { name: "x", description: "x" });
-    const task = field(entrypoint({ name: "x" }, () => Promise.resolve()).nodes["x"], "bound");
-    const functions = [structured, plain, task].map((wrapper) => field(wrapper, "func"));
-    wrappers = new Set(
-      functions.map((each) => (typeof each === "function" ? Function.prototype.toString.call(each) : undefined)),
-    );
-  }
-  return wrappers.has(source);
+function stableName(constructor: unknown): string {
+  const { names } = library();
+  const known = names.get(constructor);
+  if (known !== undefined) return known;
+  const lcName = field(constructor, "lc_name");
+  const literal = typeof lcName === "function" ? LITERAL.exec(Function.prototype.toString.call(lcName))?.[1] : undefined;
+  // A user's subclass may return the name of the class that it extends.
+  if (literal !== undefined && stableName(above(constructor)) !== literal) return literal;
+  const isToolNode =
+    names.get(above(constructor)) === "RunnableCallable" && field(field(constructor, "prototype"), "runTool") !== undefined;
+  if (isToolNode) return "ToolNode";
+  const name = field(constructor, "name");
+  return typeof name === "string" ? name : "";
+}
+
+function above(constructor: unknown): unknown {
+  return typeof constructor === "function" && !isProxy(constructor) ? Object.getPrototypeOf(constructor) : undefined;
+}
+
+function classOf(value: unknown): unknown {
+  return typeof value === "object" && value !== null ? field(Object.getPrototypeOf(value), "constructor") : undefined;
 }
 
 /** Texts for refused values, and Zod's own functions. */
@@ -227,16 +269,6 @@ function fieldsOf(definition: { shape: unknown }): unknown {
   return typeof made === "object" && made !== null && !isProxy(made) && isPlain(made) ? made : undefined;
 }
 
-/** The value of a property, read without running anything: accessors, inherited properties and proxies give undefined. */
-export function field(target: unknown, key: string): unknown {
-  if ((typeof target !== "object" && typeof target !== "function") || target === null || types.isProxy(target)) return undefined;
-  return Object.getOwnPropertyDescriptor(target, key)?.value;
-}
-
-export function isProxy(value: unknown): boolean {
-  return types.isProxy(value);
-}
-
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
@@ -245,10 +277,9 @@ function isPlain(value: object): boolean {
 /** The names of an object's classes from its own upwards, with the classes. */
 export function classesOf(value: object): { name: string; constructor: unknown }[] {
   const classes: { name: string; constructor: unknown }[] = [];
-  for (let at: unknown = Object.getPrototypeOf(value); at !== null && !types.isProxy(at); at = Object.getPrototypeOf(at)) {
+  for (let at: unknown = Object.getPrototypeOf(value); at !== null && !isProxy(at); at = Object.getPrototypeOf(at)) {
     const constructor = field(at, "constructor");
-    const name = field(constructor, "name");
-    classes.push({ name: typeof name === "string" ? name : "", constructor });
+    classes.push({ name: stableName(constructor), constructor });
   }
   return classes;
 }

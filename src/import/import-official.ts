@@ -1,8 +1,9 @@
 import { z } from "zod";
+import { refuseNoFile } from "../file-path";
 import { describe, TurnsError } from "../errors";
 import { isSaver } from "../internals";
 import { isId } from "../system";
-import { checkedOptions, functionSchema, refuseNoFile } from "../options";
+import { checkedOptions, functionSchema } from "../options";
 import type { TurnSaver } from "../saver";
 import type { OfficialSource } from "../store/official-source";
 import { openOfficialFile } from "../store/sqlite/official-file";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseDocument } from "../guards/fingerprint";
+import { parseDocument } from "../guards/graph-document";
 import { checkedOptions, functionSchema, idSchema, signalSchema } from "../options";
 import type { IntegrityProblem, VerifyCounts } from "../store/integrity";
 import type { Store } from "../store/store";

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { parseDocument } from "../guards/fingerprint";
-import { checkedOptions, refuseNoFile } from "../options";
+import { refuseNoFile } from "../file-path";
+import { parseDocument } from "../guards/graph-document";
+import { checkedOptions } from "../options";
 import { type EncryptionOption, encryptionSchema } from "../sealing";
 import type { DamagedThread, LostItem, SalvagedFile } from "../store/salvage";
 import { salvageFile } from "../store/sqlite/salvage";

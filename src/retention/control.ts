@@ -1,5 +1,5 @@
 import type { SaverEmitter } from "../events";
-import { checkedId } from "../run-config";
+import { checkedArgument } from "../run-config";
 import { deleteForRuns, type PruneParts, type RunDeletionReport } from "./prune";
 
 /**
@@ -35,6 +35,6 @@ export class RetentionControl {
    * @returns whether the thread had been deleted
    */
   async reuseThread(threadId: string): Promise<boolean> {
-    return this.#parts.store.reuseThread(checkedId(threadId, "thread_id", "retention.reuseThread"));
+    return this.#parts.store.reuseThread(checkedArgument(threadId, "threadId", "retention.reuseThread"));
   }
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { isId } from "../system";
 import { checkedOptions, idSchema } from "../options";
 import { type Page, pageOf, type PageOptions, textPage } from "../page";
-import { checkedId } from "../run-config";
+import { checkedArgument } from "../run-config";
 import type { CheckpointName, Store } from "../store/store";
 
 /** The checkpoint to name. Without an id, it is the newest of the namespace; the default namespace is the root. */
@@ -44,7 +44,7 @@ export class Names {
    * Names a checkpoint, so that it is never pruned. A name is unique in its thread: if you set it again, it moves.
    *
    * @param request without `checkpointId`, the newest checkpoint is meant
-   * @throws {TurnsError} INVALID_OPTION, CHECKPOINT_NOT_FOUND
+   * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, CHECKPOINT_NOT_FOUND
    */
   async set(request: NameRequest, name: string): Promise<NamedCheckpoint> {
     const { threadId, checkpointNs: ns, checkpointId, name: checked } = checkedOptions(schema, { ...request, name });
@@ -54,15 +54,15 @@ export class Names {
   /** Lists the names of a thread's checkpoints in alphabetical order. @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND */
   async list(threadId: string, options: PageOptions<string> = {}): Promise<Page<NamedCheckpoint, string>> {
     const { after, limit } = checkedOptions(textPage, options);
-    const rows = await this.#store.listNames(checkedId(threadId, "thread_id", "names.list"));
+    const rows = await this.#store.listNames(checkedArgument(threadId, "threadId", "names.list"));
     const behind = after === undefined ? rows : rows.filter(({ name }) => isBehind(name, after));
     return pageOf(behind.map(toNamed), limit, ({ name }) => name);
   }
 
   /** Removes a name. The checkpoint stays until something prunes it. @returns whether the name existed */
   async delete(threadId: string, name: string): Promise<boolean> {
-    const id = checkedId(threadId, "thread_id", "names.delete");
-    return this.#store.unnameCheckpoint(id, checkedId(name, "name", "names.delete"));
+    const id = checkedArgument(threadId, "threadId", "names.delete");
+    return this.#store.unnameCheckpoint(id, checkedArgument(name, "name", "names.delete"));
   }
 }
 

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Effect } from "../effects/types";
 import { describe, TurnsError } from "../errors";
 import { idSchema } from "../options";
+import { nearestName } from "../unknown-option";
 import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { RewindCounts, RunRow, TaskRow } from "../store/store";
 
@@ -79,6 +80,7 @@ export const checkpointSchema = () =>
   requestSchema()
     .pick({ threadId: true, archive: true, allowUncompensated: true })
     .extend({ checkpointNs: z.string().optional(), checkpointId: idSchema, reason: idSchema });
+export const reportSchema = () => requestSchema().pick({ threadId: true, toTask: true });
 export const finishSchema = () => requestSchema().pick({ threadId: true, allowUncompensated: true });
 
 /**
@@ -102,7 +104,12 @@ export function planToPoint(threadId: string, targetSeq: number, intervals: read
 export function planRewind(request: RewindRequest, intervals: readonly TaskRow[]): RewindPlan {
   const spans = taskSpans(intervals);
   const target = spans.find((span) => span.taskId === request.toTask);
-  if (target === undefined) throw unknownTask(request, `one of its ${spans.length} tasks`, spans);
+  if (target === undefined)
+    throw unknownTask(
+      request,
+      undefined,
+      spans.map(({ taskId }) => taskId),
+    );
   const goes = [...new Set(intervals.filter((interval) => interval.seq > target.endSeq).map((interval) => interval.taskId))];
   if (request.tasks !== undefined) checkAgainstList(request, request.tasks, { spans, goes });
   return { targetSeq: target.endSeq, toTask: request.toTask, tasks: goes };
@@ -115,7 +122,12 @@ function checkAgainstList(
   stored: { spans: readonly TaskSpan[]; goes: readonly string[] },
 ): void {
   const position = listed.lastIndexOf(request.toTask);
-  if (position === -1) throw unknownTask(request, `one of the ${listed.length} tasks in the list`, []);
+  if (position === -1)
+    throw unknownTask(
+      request,
+      listed,
+      stored.spans.map(({ taskId }) => taskId),
+    );
   const goes = new Set(stored.goes);
   const stays = new Set(stored.spans.map((span) => span.taskId).filter((taskId) => !goes.has(taskId)));
   const late = listed.slice(0, position).find((taskId) => goes.has(taskId));
@@ -131,12 +143,29 @@ const contradiction = (request: RewindRequest, task: string, sides: { listed: st
     data: { threadId: request.threadId, toTask: request.toTask, task },
   });
 
-const unknownTask = (request: RewindRequest, among: string, spans: readonly TaskSpan[]): TurnsError =>
-  new TurnsError("UNKNOWN_TASK", {
-    problem: `Thread ${describe(request.threadId)} can't be rewound to task ${describe(request.toTask)}, which is not ${among}.`,
-    remedy: "saver.turns.tasks(threadId) shows which there are. Nothing was deleted.",
-    data: { threadId: request.threadId, toTask: request.toTask, tasks: spans.map((span) => span.taskId) },
+/** How many tasks a message names. */
+const NAMED = 5;
+
+/** @param listed the caller's list, if that lacks the task */
+function unknownTask(
+  { threadId, toTask }: RewindRequest,
+  listed: readonly string[] | undefined,
+  tasks: readonly string[],
+): TurnsError {
+  const known = listed ?? tasks;
+  const named = known.slice(0, NAMED).map((task) => describe(task));
+  const more = known.length > NAMED ? ` and ${known.length - NAMED} more` : "";
+  const nearest = nearestName(toTask, known);
+  return new TurnsError("UNKNOWN_TASK", {
+    problem: `Thread ${describe(threadId)} can't be rewound to task ${describe(toTask)}, which is not one of ${listed === undefined ? "its" : "the"} ${known.length} tasks${listed === undefined ? "" : " in the list"}.`,
+    remedy:
+      (nearest === undefined ? "" : `Did you mean ${describe(nearest)}? `) +
+      (known.length === 0 ? "" : `${listed === undefined ? "Its tasks" : "The list"}: ${named.join(", ")}${more}`) +
+      (listed === undefined && more !== "" ? `; saver.turns.tasks(${JSON.stringify(threadId)}) lists them all` : "") +
+      `${known.length === 0 ? "" : ". "}Nothing was deleted.`,
+    data: { threadId, toTask, tasks },
   });
+}
 
 const beforeBeginning = (threadId: string, targetSeq: number): TurnsError =>
   new TurnsError("UNKNOWN_TASK", {

@@ -26,6 +26,7 @@ import {
   planToPoint,
   pointOf,
   refuseWhileRunning,
+  reportSchema,
   requestSchema,
   type RewindPlan,
   type RewindReport,
@@ -144,7 +145,7 @@ export async function compensationReport(
   undos?: Undos,
 ): Promise<CompensationReport> {
   const { store } = parts;
-  const { threadId, toTask } = checkedOptions(requestSchema, request);
+  const { threadId, toTask } = checkedOptions(reportSchema, request);
   const known = checkedUndos(undos);
   const plan = await planned(store, { threadId, plan: (intervals) => planRewind({ threadId, toTask }, intervals) });
   await refuseBehindPruned(store, threadId, plan);

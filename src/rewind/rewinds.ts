@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { checkedOptions } from "../options";
 import { type Page, pageOf, type PageOptions, seqPage } from "../page";
-import { checkedId } from "../run-config";
+import { checkedArgument } from "../run-config";
 import type { RewindCounts, RewindRow } from "../store/store";
 import { rewindAttributes, storeSpan } from "../tracing";
-import type { CheckpointRewindRequest, CompensationReport, FinishRequest, RewindReport } from "./plan";
+import type { CheckpointRewindRequest, CompensationReport, FinishRequest, RewindReport, RewindRequest } from "./plan";
 import {
   abandonRewind,
   compensationReport,
@@ -39,6 +39,8 @@ export interface Rewind {
 export interface RewindParts extends Parts {
   /** Returns the space of deleted rows, in the background. */
   space: { later(): void };
+  /** Keeps the database open during a drain until the returned function is called. */
+  keepOpen: (threadId: string | undefined) => () => void;
 }
 
 const rewindToTakeBack = () => z.strictObject({ rewindId: z.string(), despiteUndone: z.boolean().optional() });
@@ -55,13 +57,13 @@ export class Rewinds {
   /** Lists the rewinds of a thread, oldest first, including those taken back. @throws {TurnsError} INVALID_OPTION */
   async list(threadId: string, options: PageOptions = {}): Promise<Page<Rewind>> {
     const { after = -1, limit } = checkedOptions(seqPage, options);
-    const rows = await this.#parts.store.listRewinds(checkedId(threadId, "thread_id", "rewinds.list"));
+    const rows = await this.#parts.store.listRewinds(checkedArgument(threadId, "threadId", "rewinds.list"));
     return pageOf(rows.filter(({ seq }) => seq > after).map(toRewind), limit, ({ seq }) => seq);
   }
 
   /** Returns the unfinished rewind of a thread. The thread doesn't run until the rewind is finished or abandoned. */
   async unfinished(threadId: string): Promise<Rewind | undefined> {
-    const row = await this.#parts.store.unfinishedRewind(checkedId(threadId, "thread_id", "rewinds.unfinished"));
+    const row = await this.#parts.store.unfinishedRewind(checkedArgument(threadId, "threadId", "rewinds.unfinished"));
     return row && toRewind(row);
   }
 
@@ -102,8 +104,8 @@ export class Rewinds {
    * @throws {TurnsError} INVALID_OPTION, THREAD_NOT_FOUND, UNKNOWN_TASK; CHECKPOINT_NOT_FOUND for a task whose checkpoints were
    *   pruned
    */
-  async compensationReport(threadId: string, toTask: string, undos?: Undos): Promise<CompensationReport> {
-    return compensationReport(this.#parts, { threadId, toTask }, undos);
+  async compensationReport(request: Pick<RewindRequest, "threadId" | "toTask">, undos?: Undos): Promise<CompensationReport> {
+    return compensationReport(this.#parts, request, undos);
   }
 
   /**
@@ -119,11 +121,12 @@ export class Rewinds {
 
 /** Runs a rewind within a span and reports it. @internal */
 export async function rewound<R extends RewindReport | undefined>(
-  { events, space }: RewindParts,
-  request: object,
+  { events, space, keepOpen }: RewindParts,
+  request: { threadId?: string },
   work: () => Promise<R>,
 ): Promise<R> {
-  const report = await storeSpan("rewind", "langgraph_checkpoints", () => rewindAttributes(request), work);
+  const finished = keepOpen((request as { threadId?: string } | undefined)?.threadId);
+  const report = await storeSpan("rewind", "langgraph_checkpoints", () => rewindAttributes(request), work).finally(finished);
   if (report?.rewindId !== undefined) events.emit("rewind", report);
   if (report?.rewindId !== undefined && !report.archived) space.later();
   return report;

@@ -6,15 +6,18 @@ import type { LastRun } from "../store/store";
 import { plannedTasks } from "../turns/node-task";
 import type { PregelLike } from "../turns/attached-graph";
 import {
+  allOf,
   didEffects,
-  effectList,
+  effectsInWords,
   type EffectsOfRun,
   effectsOfRun,
   isUnreadable,
   lastRunOf,
+  settleFirst,
   type Unfinished,
   unfinishedOf,
 } from "./last-run";
+import { unknownAccepted } from "./options";
 import { type RunNodes, runNodesOf } from "./run-nodes";
 
 /** The newest LangGraph checkpoint format that this package was tested with. */
@@ -42,13 +45,18 @@ export interface AssessParts {
   graphId: string | undefined;
   /** Completed nodes, by name or path, whose results are used although the nodes changed. */
   accept: readonly string[];
+  /** Whether this call names them. The runner's own option is for many threads, and some never had such a node. */
+  isAcceptOfCall: boolean;
 }
 
 /**
  * Examines a thread as a resume does (S3.2, S4.2, S4.3): is there anything to resume, can it be read, does it belong to this
  * graph, did the graph change. It changes nothing and throws only what the database throws.
  */
-export async function assess({ saver, graph, graphId, accept }: AssessParts, threadId: string): Promise<Assessment> {
+export async function assess(
+  { saver, graph, graphId, accept, isAcceptOfCall }: AssessParts,
+  threadId: string,
+): Promise<Assessment> {
   const run = await lastRunOf(saver, threadId);
   const nodes = await runNodesOf(saver, threadId, run);
   const none = { nodes, run, unfinished: undefined, difference: undefined, drift: [], accepted: [] };
@@ -84,10 +92,18 @@ export async function assess({ saver, graph, graphId, accept }: AssessParts, thr
   // A finished run builds on nothing any more.
   const isOver = unfinished === undefined;
   const changed = open?.changed.map(({ node }) => node) ?? [];
-  const obstacle = drift.length > 0 && !isOver ? await graphChanged({ saver, threadId, run, drift, changed, accept }) : undefined;
+  const isAsked = difference !== undefined && (isAcceptOfCall || drift.length > 0);
+  const unknown = isAsked && !isOver ? unknownAccepted(graph, accept, removedOf(difference)) : undefined;
+  const hasChanged = drift.length > 0 && !isOver;
+  const obstacle = unknown ?? (hasChanged ? await graphChanged({ saver, threadId, run, drift, changed, accept }) : undefined);
   const accepted =
     isOver || difference === undefined || difference.changed.length === open?.changed.length ? [] : differenceInWords(difference);
   return { nodes, run, unfinished, difference, drift: isOver ? [] : drift, accepted, obstacle };
+}
+
+/** The nodes that the run had and the graph no longer has. */
+function removedOf({ changed, removed }: GraphDifference): string[] {
+  return [...changed.filter(({ what }) => what.includes("removed")).map(({ node }) => node), ...removed];
 }
 
 /** Nodes that are due from the newest checkpoint but were removed from the graph. */
@@ -128,31 +144,30 @@ interface Changed {
 /** Says what changed, what a restart would repeat, and which calls continue from here. */
 async function graphChanged({ saver, threadId, run, drift, changed, accept: accepted }: Changed): Promise<TurnsError> {
   const did = await effectsOfRun(saver, threadId, run);
-  const effects = [...did.done, ...did.open.map(({ name, label, key }) => ({ name, label, key }))];
   const call = (drift: string): string => `runner.resume({ threadId: ${JSON.stringify(threadId)}${drift} })`;
   const accept =
     changed.length === 0 ? "" : ` For these nodes alone: drift: { accept: ${JSON.stringify([...accepted, ...changed])} }.`;
   return new TurnsError("GRAPH_CHANGED", {
-    problem:
-      `The graph changed since thread ${describe(threadId)} ran: ${drift.join("; ")}.` +
-      (didEffects(did) ? ` The run did effects: ${effectList(effects)}.` : ""),
+    problem: `The graph changed since thread ${describe(threadId)} ran: ${drift.join("; ")}.${effectsInWords(did)}`,
     remedy:
       `Nothing was changed. Choose one. 1. Repair: put the graph back as it was, or give the changed nodes the version label they had, and call ${call("")}. ` +
       `2. Continue with what the completed nodes did: ${call(', drift: "continue"')}.${accept} ` +
-      `3. Start again: ${await startAgain(saver, threadId, run, did, call)}`,
-    data: { threadId, changes: drift, nodes: changed, effects },
+      `3. Start again: ${await startAgain(saver, threadId, run, did, call(', drift: "restart"'))}`,
+    data: { threadId, changes: drift, nodes: changed, effects: allOf(did) },
   });
 }
 
-/** Without effects a restart is harmless. With effects, a rewind undoes them first. */
+/**
+ * Without effects a restart is harmless. With effects, a rewind undoes them first. With effects in doubt, it is refused until
+ * somebody has settled them.
+ */
 async function startAgain(
   saver: TurnSaver,
   threadId: string,
   run: LastRun | undefined,
   did: EffectsOfRun,
-  call: (drift: string) => string,
+  restart: string,
 ): Promise<string> {
-  const restart = call(', drift: "restart"');
   if (!didEffects(did)) return `${restart}.`;
   const tasks = (await saver.turns.tasks(threadId)).map(({ taskId }) => taskId);
   const before = tasks[tasks.indexOf(run?.taskId ?? "") - 1];
@@ -160,7 +175,10 @@ async function startAgain(
     before === undefined
       ? "run it on a new thread, as there is no earlier task to rewind to"
       : `undo them with runner.rewind({ threadId: ${JSON.stringify(threadId)}, toTask: ${JSON.stringify(before)} }) and invoke it again`;
-  return `${undo}; or repeat them with ${restart}.`;
+  const again = `${undo}; or repeat them with ${restart}.`;
+  if (did.open.length === 0) return again;
+  const none = did.done.length === 0 ? `If none happened, call ${restart}; otherwise ` : "Then ";
+  return `${settleFirst(did)} ${none}${again}`;
 }
 
 const wrongGraph = (threadId: string, why: string): TurnsError =>
@@ -193,7 +211,7 @@ async function driftOf(
   const byTurn = new Map(graphs.flatMap(({ turnIds, document }) => turnIds.map((id) => [id, document] as const)));
   const recorded = recordedGraph(known.map(({ turnId, path }) => ({ path, graph: byTurn.get(turnId) })));
   if (recorded === undefined) return undefined;
-  return compareFingerprints(recorded, internalsOf(saver).documentOf(graph), {
+  return compareFingerprints(recorded, await internalsOf(saver).documentOf(graph), {
     completed: nodes.completed.map(({ path }) => path),
     failed: again.map(({ path }) => path),
   });

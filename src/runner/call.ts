@@ -46,14 +46,14 @@ export interface RunCall {
   graphId: string | undefined;
   onUnfinished?: GraphRunnerOptions["onUnfinished"];
   drift?: GraphRunnerOptions["drift"];
-  config: Readonly<Record<string, unknown>> & { configurable: Readonly<Record<string, unknown>> };
+  config: Readonly<Record<string, unknown>> & { configurable: Readonly<Record<string, unknown>>; signal?: AbortSignal };
 }
 
 /** The runner's names and LangGraph's for the same. */
 const NAMES = { threadId: "thread_id", taskId: "task_id", graphId: "graph_id" } as const;
 const POLICIES = () => z.object({ onUnfinished: onUnfinished().optional(), drift: drift().optional() });
 const OWN: readonly string[] = [...Object.keys(NAMES), "onUnfinished", "drift"];
-const OWN_OF_RESUME: readonly string[] = [...OWN, "command", "input"];
+const OWN_OF_RESUME: readonly string[] = [...Object.keys(NAMES), "drift", "command", "input"];
 /** Keys of LangGraph's config, so that none of them is taken for a misspelt option of ours. */
 const LANGGRAPHS: ReadonlySet<string> = new Set(
   (
@@ -66,11 +66,11 @@ const LANGGRAPHS: ReadonlySet<string> = new Set(
 /**
  * @param doing the call's name in error messages: `runner.invoke`
  * @throws {TurnsError} INVALID_CONFIG for a missing or invalid thread id, and if the two forms contradict each other;
- *   INVALID_OPTION for a misspelt option, and for an invalid policy, which must not be replaced by another one
+ *   INVALID_OPTION for a misspelt option or one of another call, and for an invalid policy, which must not be replaced
  */
 export function checkedCall(options: unknown, doing: string): RunCall {
   const given = isRecord(options) ? options : {};
-  refuseMisspelt(given, doing === "runner.resume" ? OWN_OF_RESUME : OWN, doing);
+  refuseUnknown(given, doing === "runner.resume" ? OWN_OF_RESUME : OWN, doing);
   const configurable = isRecord(given["configurable"]) ? given["configurable"] : {};
   const threadId = one("threadId", given, configurable, doing);
   checkThread(threadId, doing);
@@ -81,6 +81,25 @@ export function checkedCall(options: unknown, doing: string): RunCall {
     ...checkedOptions(POLICIES, { onUnfinished: given["onUnfinished"], drift: given["drift"] }),
     config: { ...without(given, OWN), configurable: without(configurable, Object.values(NAMES)) },
   };
+}
+
+/** The same call, whose runs a further signal can stop. */
+export function stoppedBy(signal: AbortSignal, { config, ...call }: RunCall): RunCall {
+  return { ...call, config: { ...config, signal: config.signal ? either(config.signal, signal) : signal } };
+}
+
+/** Aborts with the first of both. Before Node 20.3, which has `AbortSignal.any`, the user's signal keeps a listener. */
+function either(...signals: readonly AbortSignal[]): AbortSignal {
+  if ("any" in AbortSignal) return AbortSignal.any([...signals]);
+  const controller = new AbortController();
+  for (const signal of signals) {
+    const abort = (): void => {
+      controller.abort(signal.reason);
+    };
+    if (signal.aborted) abort();
+    else signal.addEventListener("abort", abort, { once: true });
+  }
+  return controller.signal;
 }
 
 /** The id that a call gives in either form. */
@@ -127,15 +146,17 @@ const noId = (key: string, found: unknown, doing: string): TurnsError =>
     data: { key },
   });
 
-/** LangGraph ignores unknown keys, so a misspelt name would be dropped silently. */
-function refuseMisspelt(given: Record<string, unknown>, own: readonly string[], doing: string): void {
+/** LangGraph ignores unknown keys, so a misspelt name, or an option of another call, would be dropped silently. */
+function refuseUnknown(given: Record<string, unknown>, own: readonly string[], doing: string): void {
   for (const name of Object.keys(given)) {
     if (own.includes(name) || LANGGRAPHS.has(name)) continue;
-    const nearest = nearestName(name, own);
-    if (nearest === undefined) continue;
+    const isOfAnother = OWN.includes(name) || OWN_OF_RESUME.includes(name);
+    const nearest = isOfAnother ? undefined : nearestName(name, own);
+    if (nearest === undefined && !isOfAnother) continue;
+    const question = nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `;
     throw new TurnsError("INVALID_OPTION", {
       problem: `Unknown option ${JSON.stringify(name)} of ${doing}.`,
-      remedy: `Did you mean ${JSON.stringify(nearest)}? Its options: ${own.join(", ")}, and those of LangGraph's config.`,
+      remedy: `${question}Its options: ${own.join(", ")}, and those of LangGraph's config.`,
       data: { option: name, nearest },
     });
   }

@@ -76,6 +76,25 @@ export function effectList(effects: EffectsOfRun["done"]): string {
   return effects.map(({ name, label, key }) => `${describe(name)} (${label}, key ${key})`).join(", ");
 }
 
+/** The effects of a run, each as its name, label and key. */
+export function allOf({ done, open }: EffectsOfRun): EffectsOfRun["done"] {
+  return [...done, ...open.map(({ name, label, key }) => ({ name, label, key }))];
+}
+
+/** What the run did, and what it may have done; empty if nothing. */
+export function effectsInWords({ done, open }: EffectsOfRun): string {
+  return (
+    (done.length === 0 ? "" : ` The run did effects: ${effectList(done)}.`) +
+    (open.length === 0 ? "" : ` It isn't known whether these effects happened: ${effectList(open)}.`)
+  );
+}
+
+/** What has to be done about effects in doubt before a run can start again. */
+export function settleFirst({ open: [first] }: EffectsOfRun): string {
+  if (first === undefined) return "";
+  return `first find out whether ${describe(first.name)} happened, and settle it: runner.effects.resolve(${JSON.stringify(first.id)}, { outcome: "done", result }) or { outcome: "not-done" }.`;
+}
+
 /** A question that a node asked with `interrupt()`, as the outermost graph sees it. */
 export interface Question {
   /** Undefined only for questions of an older LangGraph. */

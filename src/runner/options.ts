@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import { nearestName } from "../unknown-option";
 import { z } from "zod";
 import { TurnsError } from "../errors";
-import { fingerprintOf } from "../guards/fingerprint";
+import { nodePathsOf } from "../guards/graph-nodes";
 import { gateDefaultFields, type GateDefaults, type GatesOptions, type Validator, validatorSchema } from "../guards/gates";
 import { checkedOptions, idSchema, isFunction } from "../options";
 import { checkedUndos, type Undos } from "../rewind/undos";
@@ -51,6 +52,7 @@ export interface GraphRunnerOptions {
    * - `"refuse"`: GRAPH_CHANGED.
    * - `"continue"`: warns and builds on what the completed nodes did.
    * - `{ accept: ["fetch"] }`: accepts what these completed nodes did, by name or path; any other change follows the default.
+   *   A name that no node has is refused with INVALID_OPTION.
    */
   drift?: "restart" | "refuse" | "continue" | { accept: readonly string[] };
   /**
@@ -122,12 +124,43 @@ export function attachOptionsOf({ nodes, stateVersion, gates }: CheckedRunnerOpt
     if (version !== undefined) versions[name] = version;
     if (validate !== undefined) (gated as Record<string, unknown>)[name] = { ...gate, validate };
   }
-  // Options that aren't given leave the settings of another runner of the same graph alone.
+  // Options that aren't given leave the settings that the graph has alone.
   return {
     versions: Object.keys(versions).length === 0 ? undefined : versions,
     stateVersion,
     gates: Object.keys(gated).length === 0 && gates === undefined ? undefined : { nodes: gated, defaults: gates },
   };
+}
+
+/** What these settings are called in an error. */
+const SETTINGS = { versions: "version labels of nodes", stateVersion: "stateVersion", gates: "gates" } as const;
+/** The settings of the first runner of each graph. */
+const settingsOf = new WeakMap<object, AttachOptions>();
+
+/**
+ * Attaches a graph for a runner. Gates and labels belong to the graph, so a later runner mustn't change them under an earlier one.
+ *
+ * @throws {TurnsError} INVALID_OPTION if a runner of this graph has other gates or labels; and what attaching throws
+ */
+export function attachShared<G>(graph: object, settings: AttachOptions, attach: (settings: AttachOptions) => G): G {
+  const first = settingsOf.get(graph);
+  if (first !== undefined) refuseOthers(settings, first);
+  const attached = attach(settings);
+  if (first === undefined) settingsOf.set(graph, settings);
+  return attached;
+}
+
+function refuseOthers(settings: AttachOptions, first: AttachOptions): void {
+  for (const name of Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]) {
+    if (settings[name] === undefined || isDeepStrictEqual(settings[name], first[name])) continue;
+    throw new TurnsError("INVALID_OPTION", {
+      problem: `This graph has a GraphRunner with other ${SETTINGS[name]}, and all runners of a graph share them.`,
+      remedy:
+        "Use that runner, give both the same, or compile the graph once more for this one: builder.compile({ checkpointer: saver }). " +
+        "Functions are the same only if they are one object.",
+      data: { option: name },
+    });
+  }
 }
 
 const NAMES_MAX = 30;
@@ -140,8 +173,47 @@ const NAMES_MAX = 30;
  * @throws {TurnsError} INVALID_OPTION with the nearest name and the valid ones
  */
 export function refuseUnknownNodes(graph: object, names: readonly string[]): void {
-  if (names.length === 0 || !("builder" in graph)) return;
-  const paths = Object.keys(fingerprintOf(graph).nodes).filter((path) => !/(^|\|)__start__$/.test(path));
+  const found = unknownNode(graph, names);
+  if (found === undefined) return;
+  const { unknown, nearest, paths, remedy } = found;
+  throw new TurnsError("INVALID_OPTION", {
+    problem: `Option "nodes" names ${JSON.stringify(unknown)}, but the graph has no such node.`,
+    remedy:
+      `${remedy} Name a node of a graph that a node calls by itself by its path, e.g. ` +
+      `nodes: { ${JSON.stringify(`${paths[0] ?? "caller"}|${unknown}`)}: … }.`,
+    data: { option: `nodes.${unknown}`, nearest, nodes: paths },
+  });
+}
+
+/**
+ * The error for a name in `drift.accept` that no node has, in the graph or in what the thread ran with.
+ *
+ * @param gone paths of nodes that the thread ran with and the graph no longer has
+ */
+export function unknownAccepted(graph: object, accept: readonly string[], gone: readonly string[]): TurnsError | undefined {
+  const found = unknownNode(graph, accept, gone);
+  if (found === undefined) return undefined;
+  const { unknown, nearest, paths, remedy } = found;
+  return new TurnsError("INVALID_OPTION", {
+    problem: `Option "drift.accept" names ${JSON.stringify(unknown)}, but neither the graph nor what the thread ran with has such a node.`,
+    remedy: `${remedy} Nothing was changed.`,
+    data: { option: "drift.accept", nearest, nodes: paths },
+  });
+}
+
+interface UnknownNode {
+  unknown: string;
+  nearest: string | undefined;
+  /** Of the nodes that there are. */
+  paths: readonly string[];
+  /** The nearest name as a question, and the names that there are. */
+  remedy: string;
+}
+
+/** The first of these names that no node can have. */
+function unknownNode(graph: object, names: readonly string[], gone: readonly string[] = []): UnknownNode | undefined {
+  if (names.length === 0 || !("builder" in graph)) return undefined;
+  const paths = [...nodePathsOf(graph), ...gone].sort();
   const shown = new Set(paths.flatMap((path) => [path, path.slice(path.lastIndexOf("|") + 1)]));
   const isKnown = (name: string): boolean => {
     if (shown.has(name)) return true;
@@ -151,16 +223,9 @@ export function refuseUnknownNodes(graph: object, names: readonly string[]): voi
     return caller !== undefined && !paths.some((path) => path.startsWith(`${caller}|`));
   };
   const unknown = names.find((name) => !isKnown(name));
-  if (unknown === undefined) return;
+  if (unknown === undefined) return undefined;
   const nearest = nearestName(unknown, [...shown]);
-  const listed = paths.slice(0, NAMES_MAX).join(", ");
   const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : "";
-  throw new TurnsError("INVALID_OPTION", {
-    problem: `Option "nodes" names ${JSON.stringify(unknown)}, but the graph has no such node.`,
-    remedy:
-      `${nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `}Its nodes: ${listed}${more}. ` +
-      "Name a node of a graph that a node calls by itself by its path, e.g. " +
-      `nodes: { ${JSON.stringify(`${paths[0] ?? "caller"}|${unknown}`)}: … }.`,
-    data: { option: `nodes.${unknown}`, nearest, nodes: paths },
-  });
+  const question = nearest === undefined ? "" : `Did you mean ${JSON.stringify(nearest)}? `;
+  return { unknown, nearest, paths, remedy: `${question}Its nodes: ${paths.slice(0, NAMES_MAX).join(", ")}${more}.` };
 }

@@ -1,6 +1,6 @@
 import { internalsOf } from "../internals";
-import { nodePathOf, ofNode } from "../guards/fingerprint";
-import { originalOf } from "../guards/source";
+import { nodePathOf, ofNode } from "../guards/graph-document";
+import { originalOf } from "../guards/graph-nodes";
 import type { TurnSaver } from "../saver";
 import { isPregel, type PregelLike } from "../turns/attached-graph";
 import type { Turn } from "../turns/turn";

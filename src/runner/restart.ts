@@ -5,8 +5,20 @@ import { describe, TurnsError } from "../errors";
 import type { Gate, Validation, validationFailed } from "../guards/gates";
 import type { Undos } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
-import type { AssessParts } from "./assess";
-import { effectList, type EffectsOfRun, readTuple, UNREADABLE } from "./last-run";
+import type { Assessment, AssessParts } from "./assess";
+import {
+  allOf,
+  didEffects,
+  effectList,
+  effectsInWords,
+  type EffectsOfRun,
+  effectsOfRun,
+  isUnreadable,
+  readTuple,
+  settleFirst,
+  UNREADABLE,
+} from "./last-run";
+import type { GraphRunnerOptions } from "./options";
 
 export interface Start {
   input: unknown;
@@ -66,19 +78,66 @@ async function readable(
   return found === UNREADABLE ? undefined : found;
 }
 
+/** The options that choose. */
+export interface Policies {
+  drift: GraphRunnerOptions["drift"] | undefined;
+  onCorrupted: GraphRunnerOptions["onCorrupted"] | undefined;
+}
+
+/** Refused by the policy, or because a restart isn't possible. */
+export type Decision = { effects: EffectsOfRun } & (
+  { policy: "restart" | "continue"; refusal: undefined } | { policy: "restart" | "refuse"; refusal: TurnsError }
+);
+
+/**
+ * What a resume does with a run that can't simply continue. Without a chosen policy, it depends on whether effects would be
+ * repeated (S8.4).
+ *
+ * @param instead the input that a restart would take instead of the run's own
+ */
+export async function decided(
+  saver: TurnSaver,
+  threadId: string,
+  { obstacle, run }: Pick<Assessment, "run"> & { obstacle: TurnsError },
+  { drift, onCorrupted }: Policies,
+  instead?: unknown,
+): Promise<Decision> {
+  const effects = await effectsOfRun(saver, threadId, run);
+  const isDrift = obstacle.code === "GRAPH_CHANGED";
+  if (!isDrift && !isUnreadable(obstacle)) return { policy: "refuse", effects, refusal: obstacle };
+  const chosen = isDrift ? drift : onCorrupted;
+  const policy = typeof chosen === "string" ? chosen : didEffects(effects) ? "refuse" : "restart";
+  if (policy === "refuse") {
+    const isAfterEffects = !isDrift && didEffects(effects);
+    return { policy, effects, refusal: isAfterEffects ? unreadableAfterEffects(threadId, obstacle, effects) : obstacle };
+  }
+  if (policy === "continue") return { policy, effects, refusal: undefined };
+  if (effects.open.length > 0) return { policy, effects, refusal: restartInDoubt(threadId, effects.open, obstacle) };
+  const hasInput = (instead ?? undefined) !== undefined || (await readable(saver, threadId, run?.inputId)) !== undefined;
+  return hasInput ? { policy, effects, refusal: undefined } : { policy, effects, refusal: obstacle };
+}
+
+/** What stands in the way of a run that simply continues, for the end of a sentence. */
+export function obstacleInWords({ obstacle, drift }: Pick<Assessment, "obstacle" | "drift">): string {
+  return obstacle?.code === "GRAPH_CHANGED" ? drift.join("; ") : `the thread can't be read (${obstacle?.code ?? ""})`;
+}
+
 /** Refuses an unreadable checkpoint when its run did effects: a restart would repeat them (S8.4). */
-export function unreadableAfterEffects(threadId: string, obstacle: TurnsError, { done, open }: EffectsOfRun): TurnsError {
-  const effects = [...done, ...open.map(({ name, label, key }) => ({ name, label, key }))];
+function unreadableAfterEffects(threadId: string, obstacle: TurnsError, did: EffectsOfRun): TurnsError {
+  const restart = `new GraphRunner(graph, { onCorrupted: "restart" }).resume({ threadId: ${JSON.stringify(threadId)} })`;
   return new TurnsError(obstacle.code, {
-    problem: `${obstacle.message} The run did effects, so it doesn't start again by itself: ${effectList(effects)}.`,
-    remedy: `Restore a backup, or choose to repeat them: new GraphRunner(graph, { onCorrupted: "restart" }).resume({ threadId: ${JSON.stringify(threadId)} }).`,
-    data: { ...obstacle.data, effects },
+    problem: `${obstacle.message} The run doesn't start again by itself.${effectsInWords(did)}`,
+    remedy:
+      did.open.length === 0
+        ? `Restore a backup, or choose to repeat them: ${restart}.`
+        : `Restore a backup, or ${settleFirst(did)} Then ${restart} starts again${did.done.length === 0 ? "" : ", and repeats those that are done"}.`,
+    data: { ...obstacle.data, effects: allOf(did) },
     cause: obstacle,
   });
 }
 
 /** On a new branch an effect gets another key, so not even a probe could tell that it is the same side effect. */
-export function restartInDoubt(threadId: string, open: readonly Effect[], obstacle: TurnsError): TurnsError {
+function restartInDoubt(threadId: string, open: readonly Effect[], obstacle: TurnsError): TurnsError {
   const [first] = open as readonly [Effect, ...Effect[]];
   const effects = open.map(({ id: effectId, name, label, key, nodeName, status }) => {
     return { effectId, name, label, key, nodeName, status };
@@ -93,7 +152,7 @@ export function restartInDoubt(threadId: string, open: readonly Effect[], obstac
   });
 }
 
-export function inWords(done: EffectsOfRun["done"]): string {
+export function repeatsInWords(done: EffectsOfRun["done"]): string {
   return done.length === 0 ? "" : ` Effects that were done, and happen again when their nodes run: ${effectList(done)}.`;
 }
 

@@ -1,4 +1,4 @@
-import { nodePathOf } from "../guards/fingerprint";
+import { nodePathOf } from "../guards/graph-document";
 import type { Validation } from "../guards/gates";
 import type { TurnSaver } from "../saver";
 import type { LastRun, TokenCounts, TurnStatus } from "../store/store";

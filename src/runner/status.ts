@@ -1,27 +1,35 @@
 import { inspect } from "node:util";
 import type { Effect } from "../effects/types";
+import type { KnownEffects } from "../rewind/undos";
 import type { TurnSaver } from "../saver";
 import type { LastRun } from "../store/store";
 import type { Turn } from "../turns/turn";
-import { assess, type AssessParts } from "./assess";
+import { assess, type Assessment, type AssessParts } from "./assess";
 import type { Question } from "./last-run";
+import { decided, type Policies, obstacleInWords } from "./restart";
 import { outcomeOf, type RunNodes } from "./run-nodes";
-import { statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
+import { type SettledBy, type StatusHints, statusInWords, type ThreadStatus, type WaitingInterrupt } from "./thread-status";
 
-export async function statusOf(parts: AssessParts, threadId: string): Promise<ThreadStatus> {
+interface StatusParts extends AssessParts {
+  policies: Policies;
+  known: KnownEffects;
+}
+
+export async function statusOf(parts: StatusParts, threadId: string): Promise<ThreadStatus> {
   const { saver } = parts;
   const running = await saver.turns.isRunning(threadId);
-  const { nodes, run, unfinished, difference, drift, obstacle } = await assess(parts, threadId);
+  const found = await assess(parts, threadId);
+  const { nodes, run, unfinished, difference, drift } = found;
   const rewind = await saver.rewinds.unfinished(threadId);
-  const finished = !running && obstacle === undefined && unfinished === undefined;
-  const stops = running
+  const busy = running
     ? { code: "THREAD_RUNNING", message: "a live process is running it" }
-    : rewind !== undefined
-      ? { code: "REWIND_UNFINISHED", message: `rewind ${rewind.id} began and hasn't finished` }
-      : obstacle && { code: obstacle.code, message: obstacle.message };
-  const reason = stops ?? (finished ? { code: "FINISHED", message: "nothing is left to do" } : undefined);
+    : rewind && { code: "REWIND_UNFINISHED", message: `rewind ${rewind.id} began and hasn't finished` };
+  const { didEffects, ...ahead } = await aheadOf(parts, threadId, found);
+  const { onResume, reason } = busy === undefined ? ahead : ({ onResume: "refuse", reason: busy } as const);
+  const finished = !running && found.obstacle === undefined && unfinished === undefined;
   const { completed, failed, inFlight, tokens } = nodes;
-  return forPeople({
+  const hints = { didEffects, settledBy: (effect: Effect) => settledBy(effect, parts.known) };
+  return forPeople(hints, {
     threadId,
     graphId: run?.graphId,
     taskId: run?.taskId,
@@ -32,7 +40,8 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
     inFlight,
     next: unfinished?.nodes ?? [],
     waiting: await waitingIn(saver, nodes, run, unfinished?.questions ?? []),
-    resumable: reason === undefined,
+    resumable: onResume === "continue",
+    onResume,
     reason,
     drift: difference === undefined ? undefined : { changes: drift, report: difference },
     inDoubt: run === undefined ? [] : await inDoubt(saver, threadId, Math.min(run.sinceSeq - 1, rewind?.targetSeq ?? Infinity)),
@@ -40,9 +49,41 @@ export async function statusOf(parts: AssessParts, threadId: string): Promise<Th
   });
 }
 
+/** What a resume would do if nobody else were busy with the thread. */
+async function aheadOf(
+  { saver, policies }: StatusParts,
+  threadId: string,
+  found: Assessment,
+): Promise<Pick<ThreadStatus, "onResume" | "reason"> & { didEffects: boolean }> {
+  const { obstacle, unfinished } = found;
+  const none = { didEffects: false, reason: undefined };
+  if (obstacle === undefined) {
+    if (unfinished !== undefined) return { ...none, onResume: "continue" };
+    return { ...none, onResume: "return", reason: { code: "FINISHED", message: "nothing is left to do" } };
+  }
+  const { policy, effects, refusal } = await decided(saver, threadId, { ...found, obstacle }, policies);
+  if (refusal !== undefined) return { ...none, onResume: "refuse", reason: { code: refusal.code, message: refusal.message } };
+  const does = policy === "continue" ? "continues, although" : "starts the run again, as";
+  const reason = { code: obstacle.code, message: `a resume ${does} ${obstacleInWords(found)}` };
+  return { onResume: policy, reason, didEffects: effects.done.length > 0 };
+}
+
+function settledBy({ name, undo, undoStatus, idempotent }: Effect, known: KnownEffects): SettledBy {
+  // A definition that needs no undo is recorded without its name.
+  const definition = undo === undefined ? undefined : known(undo === false ? name : undo);
+  if (undoStatus === "begun" || undoStatus === "failed") {
+    const itsUndo = definition?.undo || undefined;
+    const isByItself = undoStatus === "failed" || itsUndo?.probe !== undefined || itsUndo?.idempotent === true;
+    return isByItself ? "rewind" : "person";
+  }
+  if (definition?.probe !== undefined) return "probe";
+  if (idempotent) return "key";
+  return definition === undefined ? "maybe-probe" : "person";
+}
+
 /** Adds how the status prints itself, without making that part of the data. */
-function forPeople(status: ThreadStatus): ThreadStatus {
-  const words = (): string => statusInWords(status);
+function forPeople(hints: StatusHints, status: ThreadStatus): ThreadStatus {
+  const words = (): string => statusInWords(status, hints);
   return Object.defineProperties(status, {
     toString: { value: words },
     [inspect.custom]: { value: words },

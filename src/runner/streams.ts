@@ -2,29 +2,39 @@ import type { ReadableStreamDefaultController } from "node:stream/web";
 import { IterableReadableStream } from "@langchain/core/utils/stream";
 
 /**
- * A stream of the chunks as LangGraph returns them: you can iterate it or pass it to a `Response`. Nothing is read before you
- * read. If you stop, the source is stopped at once, even while it has nothing to deliver.
+ * A stream of the chunks as LangGraph returns them: you can iterate it or pass it to a `Response`. LangGraph runs a graph whether
+ * or not anybody reads its stream, and keeps what isn't read. So does this one: an unread stream comes to its end.
  *
- * @param stop stops the source of the chunks
+ * @param stop is aborted when the reader leaves; that has to end the chunks. The reader then waits for their end
+ * @param starts whether the chunks are begun now or when somebody reads
  */
-export function readable<T>(chunks: AsyncGenerator<T>, stop: () => unknown): IterableReadableStream<T> {
+export function readable<T>(
+  chunks: AsyncIterable<T>,
+  stop: AbortController,
+  starts: "now" | "when read",
+): IterableReadableStream<T> {
+  let end: Promise<void> | undefined;
+  const deliver = async (controller: ReadableStreamDefaultController<T>): Promise<void> => {
+    try {
+      for await (const chunk of chunks) if (!stop.signal.aborted) controller.enqueue(chunk);
+      if (!stop.signal.aborted) controller.close();
+    } catch (error) {
+      controller.error(error);
+    }
+  };
   return new IterableReadableStream<T>(
     {
+      start(controller: ReadableStreamDefaultController<T>) {
+        if (starts === "now") end = deliver(controller);
+      },
       async pull(controller: ReadableStreamDefaultController<T>) {
-        const next = await chunks.next();
-        if (next.done === true) controller.close();
-        else controller.enqueue(next.value);
+        await (end ??= deliver(controller));
       },
       async cancel(reason: unknown) {
-        await stop();
-        await chunks.return(reason);
+        stop.abort(reason);
+        await end;
       },
     },
     { highWaterMark: 0 },
   );
-}
-
-/** Stops a LangGraph stream, even while somebody else is reading it. */
-export async function stopped(stream: AsyncIterable<unknown> | undefined): Promise<void> {
-  await (stream as Partial<AsyncIterator<unknown>> | undefined)?.return?.();
 }

@@ -43,7 +43,12 @@ export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "i
   waiting: readonly WaitingInterrupt[];
   /** Whether `resume` would continue where the run stopped. */
   resumable: boolean;
-  /** Why not: a code from docs/errors.md, or `FINISHED`. */
+  /**
+   * What `resume` would do now, by the runner's own options: continue where the run stopped, start it again from its input,
+   * return the result of a finished run, or refuse.
+   */
+  onResume: "continue" | "restart" | "return" | "refuse";
+  /** Why it wouldn't simply continue: a code from docs/errors.md, or `FINISHED`. */
   reason: { code: string; message: string } | undefined;
   /**
    * Why the run must not simply continue (`changes`, in words), and all differences. Undefined if the run's graph isn't known.
@@ -60,13 +65,29 @@ export interface ThreadStatus extends Pick<RunNodes, "completed" | "failed" | "i
   toString(): string;
 }
 
-/** How many names of a kind are listed, and how long a line may be. */
+/** Who settles an effect in doubt. `maybe-probe`: its code may have a probe, which only its node knows. */
+export type SettledBy = "probe" | "key" | "rewind" | "maybe-probe" | "person";
+
+/** What the text needs beyond the status. */
+export interface StatusHints {
+  settledBy: (effect: Effect) => SettledBy;
+  /** Whether effects of the run are done, so that a restart repeats them. */
+  didEffects: boolean;
+}
+
+/** How many names are listed, and how many answers. */
 const NAMED_MAX = 5;
-const LINE_MAX = 600;
+const ANSWERS_MAX = 3;
+/** How many characters a value, a list of names, a list of what is open, and a line may have. */
+const VALUE_MAX = 100;
+const LIST_MAX = 120;
+const COURSE_MAX = 200;
+const LINE_MAX = 300;
 
 /** The state of a thread, in five lines. */
-export function statusInWords(status: ThreadStatus): string {
-  return [first(status), nodes(status), course(status), wayOn(status), effects(status)].map(oneLine).join("\n");
+export function statusInWords(status: ThreadStatus, hints: StatusHints): string {
+  const lines = [first(status), nodes(status), course(status), wayOn(status, hints), effects(status, hints)];
+  return lines.map((line) => cut(line.replace(/\s+/g, " "), LINE_MAX)).join("\n");
 }
 
 function first(status: ThreadStatus): string {
@@ -99,15 +120,21 @@ function course({ waiting, failed, inFlight, running }: ThreadStatus): string {
   });
   const open = inFlight.map(({ path, attempt, at }) => `${path}, attempt ${attempt}, since ${at.toISOString()}`);
   const parts = Object.entries({ Waiting: asks, Failed: broken, [running ? "Running" : "In flight"]: open });
-  const told = parts.filter(([, those]) => those.length > 0).map(([kind, those]) => `${kind}: ${list(those)}`);
+  const told = parts.filter(([, those]) => those.length > 0).map(([kind, those]) => `${kind}: ${list(those, COURSE_MAX)}`);
   return told.length === 0 ? "Waiting: nothing. In flight: nothing." : told.join(". ");
 }
 
-/** The call that continues the thread. */
-function wayOn({ threadId, resumable, waiting, reason }: ThreadStatus): string {
+/** The call that continues the thread, or why none does. */
+function wayOn({ threadId, onResume, waiting, reason, drift }: ThreadStatus, { didEffects }: StatusHints): string {
   const thread = JSON.stringify(threadId);
-  if (resumable)
-    return `Resume: await runner.resume({ threadId: ${thread}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answers(waiting)} })`} })`;
+  const resume = `await runner.resume({ threadId: ${thread}`;
+  const isDrift = reason?.code === "GRAPH_CHANGED";
+  if (onResume === "continue")
+    return `Resume: ${resume}${waiting.length === 0 ? "" : `, command: new Command({ resume: ${answers(waiting)} })`} })`;
+  if (onResume === "restart") {
+    const why = isDrift ? list(drift?.changes ?? []) : "the thread can't be read";
+    return `Resume starts the run again${didEffects ? ", and its effects happen again" : ""}: ${resume} }), as ${why}`;
+  }
   switch (reason?.code) {
     case "FINISHED":
     case "NOTHING_TO_RESUME":
@@ -116,8 +143,10 @@ function wayOn({ threadId, resumable, waiting, reason }: ThreadStatus): string {
       return "Not now: a live process is running the thread.";
     case "REWIND_UNFINISHED":
       return `Not yet: finish the rewind first, await runner.finishRewind({ threadId: ${thread} })`;
-    default:
-      return `Not resumable: ${reason?.code ?? ""}. ${reason?.message ?? ""}`;
+    default: {
+      const why = isDrift ? list(drift?.changes ?? []) : cut(reason?.message.split(/\.(?= |$)/, 1)[0] ?? "", LIST_MAX);
+      return `Resume is refused (${reason?.code ?? ""}): ${why}. Ways on: status.reason.message`;
+    }
   }
 }
 
@@ -125,20 +154,38 @@ function wayOn({ threadId, resumable, waiting, reason }: ThreadStatus): string {
 function answers(waiting: ThreadStatus["waiting"]): string {
   const ids = waiting.flatMap(({ id }) => id ?? []);
   if (ids.length < waiting.length) return "answer";
-  const more = ids.length > NAMED_MAX ? ", …" : "";
+  const more = ids.length > ANSWERS_MAX ? ", …" : "";
   return `{ ${ids
-    .slice(0, NAMED_MAX)
+    .slice(0, ANSWERS_MAX)
     .map((id) => `${quoted(id)}: answer`)
     .join(", ")}${more} }`;
 }
 
-function effects({ inDoubt, tokens }: ThreadStatus): string {
+function effects({ inDoubt, tokens }: ThreadStatus, hints: StatusHints): string {
   const used = `Tokens: ${tokens.input} in, ${tokens.output} out.`;
-  const [one] = inDoubt;
-  if (one === undefined) return `${used} Effects in doubt: none.`;
+  if (inDoubt.length === 0) return `${used} Effects in doubt: none.`;
   const names = list(counted(inDoubt.map(({ name, nodeName }) => `${quoted(name)} of ${nodeName}`)));
-  const outcome = one.undoStatus === undefined || one.undoStatus === "done" ? '{ outcome: "done", result }' : '{ undo: "done" }';
-  return `${used} Effects in doubt: ${names}. Settle: await runner.effects.resolve(${quoted(one.id)}, ${outcome})`;
+  return `${used} Effects in doubt: ${names}. ${settling(inDoubt, hints)}`;
+}
+
+const BY_ITSELF: Readonly<Record<SettledBy, string>> = {
+  probe: "Resume asks its probe.",
+  key: "Resume calls it again with the same key.",
+  rewind: "A rewind settles it.",
+  "maybe-probe": "",
+  person: "",
+};
+
+/** The call for the first effect that a person must settle, or what happens by itself. */
+function settling(inDoubt: ThreadStatus["inDoubt"], { settledBy }: StatusHints): string {
+  const found = inDoubt.map((effect) => ({ effect, by: settledBy(effect) }));
+  const byHand = found.find(({ by }) => by === "person") ?? found.find(({ by }) => by === "maybe-probe");
+  if (byHand === undefined) return found.length === 1 ? found.map(({ by }) => BY_ITSELF[by]).join("") : "Each settles by itself.";
+  const { id, name, undoStatus } = byHand.effect;
+  const one = found.length === 1 ? "it" : cut(quoted(name), LIST_MAX / 2);
+  const outcome = undoStatus === undefined || undoStatus === "done" ? '{ outcome: "done", result }' : '{ undo: "done" }';
+  const call = `await runner.effects.resolve(${quoted(id)}, ${outcome})`;
+  return byHand.by === "person" ? `Settle ${one}: ${call}` : `Unless ${one} has a probe, settle it: ${call}`;
 }
 
 const named = (outcomes: readonly NodeOutcome[]): string => list(counted(outcomes.map(({ path }) => quoted(path))));
@@ -151,17 +198,22 @@ function counted(names: readonly string[]): string[] {
   return [...counts].map(([name, count]) => (count === 1 ? name : `${name} (${count})`));
 }
 
-function list(parts: readonly string[]): string {
-  const more = parts.length - NAMED_MAX;
-  return parts.slice(0, NAMED_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
+/** The first parts, as many as a line has room for; at least one. */
+function list(parts: readonly string[], max = LIST_MAX): string {
+  let text = "";
+  let count = 0;
+  for (const part of parts.slice(0, NAMED_MAX)) {
+    const longer = count === 0 ? cut(part, max) : `${text}, ${part}`;
+    if (longer.length > max) break;
+    text = longer;
+    count += 1;
+  }
+  return count === parts.length ? text : `${text} and ${parts.length - count} more`;
 }
 
-function shown(value: unknown): string {
-  const text = inspect(value, { depth: 3, breakLength: Infinity, maxStringLength: 100 });
-  return text.length > 100 ? `${text.slice(0, 99)}…` : text;
-}
+const shown = (value: unknown): string =>
+  cut(inspect(value, { depth: 3, breakLength: Infinity, maxStringLength: 100 }), VALUE_MAX);
 
-function oneLine(text: string): string {
-  const line = text.replace(/\s+/g, " ");
-  return line.length > LINE_MAX ? `${line.slice(0, LINE_MAX - 1)}…` : line;
+function cut(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }

@@ -1,4 +1,4 @@
-import { TurnsError, describe } from "../errors";
+import { describe, sentence, TurnsError } from "../errors";
 import { SALVAGED } from "./salvage";
 import type { RewindRow, Lease, RunRow } from "./store";
 
@@ -17,9 +17,6 @@ export function corrupted(what: string, expected: string, found: string, data: R
     data,
   });
 }
-
-/** Capitalises the first letter of a message. */
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 export function unknownThread(threadId: string): TurnsError {
   return new TurnsError("THREAD_NOT_FOUND", {
@@ -55,6 +52,15 @@ function salvaged({ id: rewindId, threadId, targetTaskId: toTask, targetSeq, rea
     problem: `${sentence(what)} is refused: the thread was rescued from a damaged file, where ${reason.slice(SALVAGED.length)}.`,
     remedy: `What had been done there may be done again. If that is right, saver.rewinds.abandon(${JSON.stringify(rewindId)}) lets the thread continue with what is there.`,
     data: { threadId, rewindId, toTask, targetSeq, reason },
+  });
+}
+
+/** For a node that finishes after LangGraph has given its run up, because a node beside it failed or the run was aborted. */
+export function runOver(threadId: string): TurnsError {
+  return new TurnsError("LEASE_LOST", {
+    problem: `The run of thread ${describe(threadId)} was over before this node finished: it had failed, or was aborted.`,
+    remedy: "Nothing of the node was saved. A resume runs it again.",
+    data: { threadId, over: true },
   });
 }
 

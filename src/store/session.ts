@@ -3,13 +3,15 @@ import type { Engine } from "./engine";
 import type { Bound, Execute, Program } from "./program";
 import { type Rows, THREAD_ROWS, TURN_ROWS } from "./rows";
 import type { RowOf, Table } from "./tables";
-import type { ThreadState } from "./thread-state";
+import { Recent, type ThreadState } from "./thread-state";
 import { turnValues } from "./turn-rows";
 
 export type { Program } from "./program";
 
 /** How many thread tags are remembered. */
 const TAGS_MAX = 1_000;
+/** How many runs that are over are remembered. */
+const ENDED = 1_000;
 /** How many threads' facts are remembered. */
 const THREADS = 256;
 
@@ -38,6 +40,8 @@ export class Session {
   readonly threads = new Map<string, ThreadState>();
   /** The thread of each run that is known to hold it. */
   readonly leases = new Map<string, string>();
+  /** Runs that have released their lease. It only decides what a late save is told. */
+  readonly ended = new Recent<string, true>(ENDED);
   /** Whether it's known that the sealing key isn't retired. */
   isKeyCurrent = false;
   /** Graph runs that are known to have no effects of which nothing else is saved. Only the process of a run records its effects. */

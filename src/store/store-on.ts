@@ -10,8 +10,6 @@ import { beginEffect, effectsBehind, getEffect, listEffects, retryEffect, settle
 import { graphsOfTurns } from "./ops/graphs";
 import { hasLeftovers, removeLeftovers } from "./ops/leftovers";
 import { listNames, nameCheckpoint, unnameCheckpoint } from "./ops/names";
-import { deleteIdleThread, idleThread, pruneBatch, prunePlan, threadsOfRuns } from "./ops/prune";
-import { pagesToSweep, sweepBatch, sweepPlan, unswept } from "./ops/prune-sweep";
 import { countRewinds, publicRewind, rewindsOf, unfinishedRewind } from "./ops/rewind-records";
 import { abandonRewind, beginRewind, countBehind, prunedSeq, rewind, seqBeforeDeeds, takeBack } from "./ops/rewinds";
 import { beatRuns, beginRun, endRun } from "./ops/runs";
@@ -70,7 +68,9 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       queue.read((on) => work(on, ...args));
   const tokens = { ...operation(addTokens, "tokens"), isLight: true };
   const lease = { ...operation(checkLease), isLight: true };
+  // What few processes do, or seldom, is loaded when it is asked for.
   return {
+    name: session.engine.name,
     address: (threadId, text) => session.sealing.address(threadId, text),
     get awaitsKeys() {
       return !session.isUnlocked;
@@ -116,15 +116,15 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
       await queue.now({ program: copyAtOnce }, order);
       return true;
     },
-    prunePlan: read(prunePlan),
-    pruneBatch: write(pruneBatch, "prune"),
-    sweepPlan: read(sweepPlan),
-    unswept: read(unswept),
-    pagesToSweep: read(pagesToSweep),
-    sweepBatch: write(sweepBatch),
-    idleThread: read(idleThread),
-    deleteIdleThread: write(deleteIdleThread),
-    threadsOfRuns: read(threadsOfRuns),
+    prunePlan: async (...args) => read((await import("./ops/prune")).prunePlan)(...args),
+    pruneBatch: async (...args) => write((await import("./ops/prune")).pruneBatch, "prune")(...args),
+    sweepPlan: async (...args) => read((await import("./ops/prune-sweep")).sweepPlan)(...args),
+    unswept: async (...args) => read((await import("./ops/prune-sweep")).unswept)(...args),
+    pagesToSweep: async (...args) => read((await import("./ops/prune-sweep")).pagesToSweep)(...args),
+    sweepBatch: async (...args) => write((await import("./ops/prune-sweep")).sweepBatch)(...args),
+    idleThread: async (...args) => read((await import("./ops/prune")).idleThread)(...args),
+    deleteIdleThread: async (...args) => write((await import("./ops/prune")).deleteIdleThread)(...args),
+    threadsOfRuns: async (...args) => read((await import("./ops/prune")).threadsOfRuns)(...args),
     nameCheckpoint: write(nameCheckpoint),
     listNames: read(listNames),
     unnameCheckpoint: write(unnameCheckpoint),
@@ -147,7 +147,6 @@ export function storeOn(session: Session, queue: CommitQueue, { effectToTell, ..
     countRewinds: read(countRewinds),
     seqBeforeDeeds: read(seqBeforeDeeds),
     takeBack: write(takeBack, "take-back"),
-    // Few processes rotate keys or verify, so that code is loaded on demand.
     reseal: async (after) => write((await import("./ops/rotate")).reseal)(after),
     retireKeys: async () => write((await import("./ops/rotate")).retireKeys)(),
     startVerify: async (threadId, isGraph) => {

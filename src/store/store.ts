@@ -880,4 +880,6 @@ export interface Store {
   committed(): Awaitable<void>;
   close(): void;
   readonly open: boolean;
+  /** For people: the file, or where the database is. */
+  readonly name: string;
 }

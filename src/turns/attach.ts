@@ -1,7 +1,7 @@
 import { mergeConfigs, type RunnableConfig } from "@langchain/core/runnables";
 import { z } from "zod";
 import { describe, TurnsError } from "../errors";
-import type { Versions } from "../guards/fingerprint";
+import type { Versions } from "../guards/graph-document";
 import { type GatesOptions, resolveGates } from "../guards/gates";
 import type { Logger } from "../logger";
 import { checkedOptions } from "../options";
@@ -64,6 +64,8 @@ export function attachRecorder(
     watchRuns(pregel, face, saver);
   }
   repairNestedResume(pregel);
+  // Usually done before the first run begins. If it fails, the first node's start says so.
+  face.graph.describe()?.catch(() => undefined);
   const unknown = face.graph.unknown(Object.keys({ ...versions, ...resolved.gates }));
   if (unknown.length === 0) return;
   logger.warn(
@@ -98,7 +100,7 @@ interface RunOptions extends RunnableConfig {
 /** The part of a compiled graph that every kind of run passes through: invoke, stream, streamEvents and batch. */
 interface RunningGraph extends PregelLike {
   streamMode?: string[];
-  _streamIterator: (input: unknown, options?: RunOptions) => AsyncIterable<unknown>;
+  _streamIterator: (input: unknown, options?: RunOptions) => AsyncGenerator<unknown>;
   /** The settings a run is made with: the fifth is its config, the eighth its checkpointer. */
   _defaults: (config: RunnableConfig) => unknown[];
   withConfig: (config: RunnableConfig) => RunningGraph;
@@ -130,7 +132,10 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
   replace("_streamIterator", (input: unknown, options?: RunOptions) => {
     const chunks = run.call(pregel, input, options);
     const shown = checkpointsIn(options, pregel.streamMode);
-    return shown === undefined ? chunks : withoutRecorder(chunks, shown, face);
+    const threadId = String(options?.configurable?.["thread_id"]);
+    return toTheEnd(shown === undefined ? chunks : withoutRecorder(chunks, shown, face), options?.signal, () =>
+      face.recorder.left.began(threadId),
+    );
   });
   replace("getState", async (config: RunnableConfig, stateOptions?: unknown) => {
     const state = await getState.call(pregel, config, stateOptions);
@@ -142,6 +147,58 @@ export function watchRuns(graph: PregelLike, face: RecorderFace, saver: unknown)
     watchRuns(copy, face, saver);
     return copy;
   });
+}
+
+/**
+ * Reads a run to its end if its reader leaves before, because the run was aborted or the stream was closed. LangGraph reports the
+ * end of a run only to somebody who reads that far, and until it is reported the run keeps its thread.
+ *
+ * @param left is called when the reader leaves, and what it returns when the run has stopped
+ */
+function toTheEnd(
+  chunks: AsyncGenerator<unknown>,
+  signal: AbortSignal | undefined,
+  left: () => () => void,
+): AsyncGenerator<unknown> {
+  let end: Promise<void> | undefined;
+  let isBegun = false;
+  const readOn = (): Promise<void> => (end ??= readToEnd(chunks).finally(left()));
+  const isAborted = (): void => void (isBegun && readOn());
+  const isOver = (): void => signal?.removeEventListener("abort", isAborted);
+  signal?.addEventListener("abort", isAborted, { once: true });
+  const read: AsyncGenerator<unknown> = {
+    async next() {
+      isBegun = true;
+      try {
+        const next = chunks.next();
+        if (signal?.aborted === true) void readOn();
+        const result = await next;
+        if (result.done === true) isOver();
+        return result;
+      } catch (error) {
+        isOver();
+        throw error;
+      }
+    },
+    async return(value: unknown) {
+      isOver();
+      if (!isBegun) return chunks.return(value);
+      await readOn();
+      return { done: true, value };
+    },
+    throw: async (error: unknown) => chunks.throw(error),
+    [Symbol.asyncIterator]: () => read,
+    [Symbol.asyncDispose]: async () => void (await read.return(undefined)),
+  };
+  return read;
+}
+
+async function readToEnd(chunks: AsyncGenerator<unknown>): Promise<void> {
+  try {
+    while ((await chunks.next()).done !== true);
+  } catch {
+    // LangGraph has reported it to the callbacks, and nobody waits for it any more.
+  }
 }
 
 /** For this run only: the config is the run's own, but its callbacks may be the graph's. */

@@ -1,14 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { describe, TurnsError } from "../errors";
-import {
-  documentText,
-  fingerprintOf,
-  type GraphDocument,
-  ofNode,
-  parseDocument,
-  type Versions,
-  nodePathOf,
-} from "../guards/fingerprint";
+import { documentText, type GraphDocument, nodePathOf, ofNode, parseDocument, type Versions } from "../guards/graph-document";
+import { nodePathsOf } from "../guards/graph-nodes";
 import type { Gate, Gates } from "../guards/gates";
 import { corrupted } from "../store/refusals";
 import type { GraphReference, GraphRow } from "../store/store";
@@ -48,27 +41,57 @@ interface Configuration {
   gates: Gates | undefined;
 }
 
+type Fingerprints = typeof import("../guards/fingerprint");
+
+let fingerprints: Fingerprints | undefined;
+let loading: Promise<void> | undefined;
+
+/** Loads the code that describes graphs, with its parser. Processes that attach no graph don't need it. */
+function loadFingerprints(): Promise<void> {
+  loading ??= import("../guards/fingerprint").then(
+    (loaded) => {
+      fingerprints = loaded;
+    },
+    (error: unknown) => {
+      loading = undefined;
+      throw error;
+    },
+  );
+  return loading;
+}
+
 /** What is known of an attached graph: its structure, and which of its nodes have gates. */
 export class AttachedGraph {
   readonly #graph: object;
-  #document: GraphDocument;
-  #reference: GraphReference;
+  #document: GraphDocument | undefined;
+  #reference: GraphReference | undefined;
   #gates: Gates = {};
   #versions: Versions = {};
   #stateVersion: string | undefined;
 
   constructor(graph: object) {
     this.#graph = graph;
-    this.#document = fingerprintOf(graph);
+  }
+
+  /**
+   * Describes the graph, so that its turns can refer to it. Does so at once, except for the first graph of a process: for that the
+   * code has to be loaded.
+   */
+  describe(): Promise<void> | undefined {
+    if (this.#document !== undefined) return undefined;
+    if (fingerprints === undefined) return loadFingerprints().then(() => this.describe());
+    this.#document = fingerprints.fingerprintOf(this.#graph, this.#versions, this.#stateVersion);
     this.#reference = referenceTo(this.#document);
+    return undefined;
   }
 
-  get document(): GraphDocument {
-    return this.#document;
+  async document(): Promise<GraphDocument> {
+    await this.describe();
+    return this.#document as GraphDocument;
   }
 
-  /** How a turn refers to the graph. */
-  get reference(): GraphReference {
+  /** How a turn refers to the graph. Undefined before it is described. */
+  get reference(): GraphReference | undefined {
     return this.#reference;
   }
 
@@ -77,22 +100,21 @@ export class AttachedGraph {
     if (versions !== undefined || stateVersion !== undefined) {
       this.#versions = versions ?? this.#versions;
       this.#stateVersion = stateVersion ?? this.#stateVersion;
-      this.#document = fingerprintOf(this.#graph, this.#versions, this.#stateVersion);
-      this.#reference = referenceTo(this.#document);
+      this.#document = undefined;
     }
     if (gates !== undefined) this.#gates = gates;
   }
 
   /** Which of these names no node of the graph has. A functional graph doesn't show its tasks. */
   unknown(names: readonly string[]): string[] {
-    if (!("builder" in this.#graph)) return [];
-    const known = Object.keys(this.#document.nodes);
+    if (names.length === 0 || !("builder" in this.#graph)) return [];
+    const known = nodePathsOf(this.#graph);
     return names.filter((name) => !known.some((path) => path === name || path.endsWith(`|${name}`)));
   }
 
   /** Undefined for nodes that the document doesn't show: functional tasks, and graphs that a node calls by itself. */
   fingerprintAt(nodeNs: string): string | undefined {
-    return ofPath(this.#document, nodePathOf(nodeNs))?.fingerprint;
+    return this.#document && ofPath(this.#document, nodePathOf(nodeNs))?.fingerprint;
   }
 
   gateAt(nodeNs: string): Gate | undefined {

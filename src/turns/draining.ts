@@ -6,6 +6,12 @@ const atEndOfMacrotask = setImmediate;
 /** How many macrotasks LangGraph needs to hand in what a node has returned. */
 const TURNS_TO_COMMIT = 2;
 
+/** A thread and its running nodes: none while a rewind of it probes or undoes effects. */
+export interface RunningThread {
+  threadId: string;
+  nodes: readonly string[];
+}
+
 interface Held {
   run: OuterRun;
   refuse: () => void;
@@ -14,9 +20,11 @@ interface Held {
 /** Stops the runs of a saver at their node boundaries. Once it has begun, no run and no node starts, and running nodes finish. */
 export class Draining {
   #begun = false;
-  /** How many saves, and follow-ups of runs, are in progress. */
-  #underWay = 0;
+  /** Saves, rewinds and follow-ups of runs that are in progress, each with the thread of a rewind. */
+  readonly #underWay = new Set<{ rewinds: string | undefined }>();
   #toldClosed = false;
+  /** What was still running when the time was up. */
+  #running: readonly RunningThread[] = [];
   /** Nodes whose start is refused as soon as nothing else of their run is running. */
   readonly #held = new Map<Attempt, Held>();
   readonly #refusals = new WeakMap<OuterRun, TurnsError>();
@@ -34,19 +42,21 @@ export class Draining {
     if (this.#begun) throw runRefused(threadId);
   }
 
-  /** The database stays open until you call the returned function. */
-  keepOpen(): () => void {
-    this.#underWay += 1;
-    let isOver = false;
-    return () => {
-      if (!isOver) this.#underWay -= 1;
-      isOver = true;
-    };
+  /**
+   * The database stays open until you call the returned function.
+   *
+   * @param rewinds the thread that a rewind works on: a drain whose time is up names it
+   */
+  keepOpen(rewinds?: string): () => void {
+    const work = { rewinds };
+    this.#underWay.add(work);
+    return () => void this.#underWay.delete(work);
   }
 
   /** The drain has reported that it closes while nodes are running, so nobody else needs to. */
-  closedEarly(): void {
+  closedEarly(running: readonly RunningThread[]): void {
     this.#toldClosed = true;
+    this.#running = running;
   }
 
   /** @returns whether to log that the saver was closed while runs were active; true once */
@@ -57,7 +67,12 @@ export class Draining {
   }
 
   get isUnderWay(): boolean {
-    return this.#underWay > 0;
+    return this.#underWay.size > 0;
+  }
+
+  /** The threads that are being rewound. */
+  get rewinding(): string[] {
+    return [...this.#underWay].flatMap(({ rewinds }) => rewinds ?? []);
   }
 
   /**
@@ -77,7 +92,8 @@ export class Draining {
 
   /** One error per run: LangGraph would combine several different ones into one. */
   #refusalOf(run: OuterRun, attempt: Attempt): TurnsError {
-    const refusal = this.#refusals.get(run) ?? nodeRefused(attempt);
+    const stillRan = this.#running.find(({ threadId }) => threadId === attempt.threadId)?.nodes ?? [];
+    const refusal = this.#refusals.get(run) ?? nodeRefused(attempt, stillRan);
     this.#refusals.set(run, refusal);
     return refusal;
   }
@@ -136,12 +152,20 @@ function runRefused(threadId: string): TurnsError {
   });
 }
 
-/** LangGraph's default retry policy doesn't retry errors whose message begins with "Cancel". */
-function nodeRefused({ name, threadId }: Attempt): TurnsError {
+/**
+ * LangGraph's default retry policy doesn't retry errors whose message begins with "Cancel".
+ *
+ * @param stillRan the nodes of the thread that were running when the drain's time was up
+ */
+function nodeRefused({ name, threadId }: Attempt, stillRan: readonly string[]): TurnsError {
+  const saved =
+    stillRan.length === 0
+      ? "All that ran before is saved."
+      : `The drain's time was up while ${stillRan.map((node) => describe(node)).join(", ")} was running: what it returned isn't saved, and it runs again. ` +
+        "What finished before is saved.";
   return new TurnsError("STORE_DRAINING", {
     problem: `Cancelled before node ${describe(name)} of thread ${describe(threadId)}: the saver is draining, because its process is about to stop.`,
-    remedy:
-      "All that ran before is saved. Continue in the next process: runner.resume({ threadId }), or graph.invoke(null, config) without a runner.",
-    data: { threadId, node: name },
+    remedy: `${saved} Continue in the next process: runner.resume({ threadId }), or graph.invoke(null, config) without a runner.`,
+    data: { threadId, node: name, ...(stillRan.length > 0 && { stillRan }) },
   });
 }

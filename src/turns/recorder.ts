@@ -7,7 +7,7 @@ import { TurnsError } from "../errors";
 import type { Lease, TurnStatus } from "../store/store";
 import type { AttachedGraph } from "./attached-graph";
 import { around, Draining } from "./draining";
-import type { OpenWork } from "./seen-checkpoints";
+import { OpenWork } from "./seen-checkpoints";
 import {
   type Attempt,
   type Elsewhere,
@@ -54,6 +54,8 @@ export class TurnRecorder {
   [JOURNAL]: { swallowed(attempt: Attempt): Error | undefined } | undefined;
 
   readonly bodies: OpenWork;
+  /** Runs whose reader has left, until LangGraph has stopped them. */
+  readonly left = new OpenWork();
   readonly #log: TurnLog;
   readonly #attempts = new Map<string, Attempt>();
   readonly #lineage = new Lineage();
@@ -327,7 +329,7 @@ class Lineage {
   }
 
   /**
-   * Removes a run. With the outermost run, everything in it is removed: a broken-off stream never reports its end.
+   * Removes a run. With the outermost run, everything in it is removed: an aborted branch never reports its end.
    *
    * @returns the removed graphs, the outermost last
    */

@@ -9,8 +9,8 @@ import { OpenWork } from "./seen-checkpoints";
 import { BEAT_EXPIRY_MS, isAlive, runsOfThisProcess, thisProcess } from "./process-identity";
 
 /**
- * A broken-off stream never reports its end. So a run without a reservation counts as over when it was quiet for this long: no
- * node running, no commit. How long depends on what it may be waiting for.
+ * A run may never report its end, as a broken-off stream of LangGraph 1.4 doesn't. So a run without a reservation counts as over
+ * when it was quiet for this long: no node running, no commit. How long depends on what it may be waiting for.
  */
 const LINGER_MS = {
   /** Nobody reads it any more, or no graph run is known at all. */

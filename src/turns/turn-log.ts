@@ -20,6 +20,7 @@ import type {
   TurnType,
 } from "../store/store";
 import type { Attempt, Elsewhere } from "./node-task";
+import type { FailureLog } from "./failure-log";
 import type { PendingFailures } from "./pending-failures";
 import type { Redaction, UnsavedTurn } from "./redaction";
 import type { RunRegistry } from "./run-registry";
@@ -35,6 +36,7 @@ export interface TurnLogParts {
   failures: PendingFailures;
   redaction: Redaction;
   seen: SeenCheckpoints;
+  failureLog: FailureLog;
   /** The task names that runs gave. */
   names: RunNames;
 }
@@ -103,6 +105,8 @@ export class TurnLog {
     const started = runs.nodeStarted(threadId, namespaceAbove(nodeNs), run.runId, run.isLate);
     if (started instanceof Promise) await started;
     try {
+      const described = run.graph?.describe();
+      if (described !== undefined) await described;
       const coming = seen.startOf(attempt, threadId, (on) => failures.saves.endOf(on));
       const start = coming instanceof Promise ? await coming : coming;
       if (start !== undefined && start.threadId !== threadId) await this.#moveTo(start.threadId, attempt);
@@ -236,7 +240,8 @@ export class TurnLog {
     const stops = validation.verdict === "failed" && gate.onFailure !== "record";
     if (action !== undefined) await this.#saveValidation(attempt, action.id, validation, stops);
     const { confidence, verdict } = validation;
-    if (verdict !== "passed") {
+    // A GraphRunner tells of the rollback.
+    if (verdict !== "passed" && !(stops && gate.onFailure === "rollback")) {
       this.#parts.options.logger.warn(
         { threadId, node: nodeName, nodeTaskId, turnId: action?.id, confidence, verdict, onFailure: gate.onFailure },
         `the output of node ${JSON.stringify(nodeName)} ${verdict === "failed" ? "failed its validation" : "passed its validation with a warning"}`,
@@ -317,8 +322,8 @@ export class TurnLog {
     return { ...names, kind: "begin", name: run.runId };
   }
 
-  #lost({ threadId, name: nodeName }: Attempt, turnType: TurnType, error: unknown): void {
-    reportLostTurn(this.#parts, threadId, { nodeName, turnType, error });
+  #lost({ threadId, name: nodeName, nodeTaskId }: Attempt, turnType: TurnType, error: unknown): void {
+    reportLostTurn(this.#parts, threadId, { nodeName, turnType, error }, nodeTaskId);
   }
 }
 
@@ -329,11 +334,14 @@ function className(value: unknown): string {
 }
 
 /** A turn that couldn't be saved is logged and reported, and the graph continues (S1.9). */
-export function reportLostTurn(to: Pick<TurnLogParts, "options" | "events">, threadId: string, lost: LostTurn): void {
+export function reportLostTurn(
+  to: Pick<TurnLogParts, "failureLog" | "events">,
+  threadId: string,
+  lost: LostTurn,
+  nodeTaskId?: string,
+): void {
   const { nodeName, turnType, error } = lost;
   // The run's checkpoints can't be saved either, and that error says why.
-  if (!TurnsError.is(error, "STORE_CLOSED")) {
-    to.options.logger.error({ threadId, nodeName, turnType, error: String(error) }, "a turn could not be saved");
-  }
+  if (!TurnsError.is(error, "STORE_CLOSED")) to.failureLog.turnLost({ threadId, nodeName, turnType }, error, nodeTaskId);
   to.events.emit("turn_failed", { threadId, ...lost });
 }

@@ -2,7 +2,7 @@ import { chunkAddresses } from "../codec";
 import { describe, TurnsError } from "../errors";
 import { checkedOptions } from "../options";
 import { type Page, pageOf, type PageOptions, rowsFor, seqPage } from "../page";
-import { checkedId } from "../run-config";
+import { checkedArgument } from "../run-config";
 import { loaded, loadedRecord, type UserSerde } from "../serde";
 import { type TaskSpan, taskSpans } from "../store/ownership";
 import type { NodeTokens } from "../store/token-sums";
@@ -57,7 +57,7 @@ export class Turns {
    */
   async list(threadId: string, options: PageOptions = {}): Promise<Page<Turn>> {
     const { after: afterSeq, limit } = checkedOptions(seqPage, options);
-    const id = checkedId(threadId, "thread_id", "turns.list");
+    const id = checkedArgument(threadId, "threadId", "turns.list");
     const rows = await this.#parts.store.listTurns({ threadId: id, afterSeq, limit: rowsFor(limit) });
     return pageOf(rows.map(toPublicTurn), limit, ({ seq }) => seq);
   }
@@ -88,7 +88,7 @@ export class Turns {
   /** Lists the turns that a crash interrupted: those at the head of a thread whose node had started and not durably completed. */
   async inFlight(threadId: string): Promise<Turn[]> {
     const { store } = this.#parts;
-    const open = (await store.openThoughts(checkedId(threadId, "thread_id", "turns.inFlight"))).map(toPublicTurn);
+    const open = (await store.openThoughts(checkedArgument(threadId, "threadId", "turns.inFlight"))).map(toPublicTurn);
     return inFlight(open, new Set(await store.knownNodeTasks(threadId, surroundings(open))));
   }
 
@@ -99,7 +99,7 @@ export class Turns {
    */
   async tasks(threadId: string, options: PageOptions = {}): Promise<Page<Task>> {
     const { after = -1, limit } = checkedOptions(seqPage, options);
-    const spans = taskSpans(await this.#parts.store.listTasks(checkedId(threadId, "thread_id", "turns.tasks")));
+    const spans = taskSpans(await this.#parts.store.listTasks(checkedArgument(threadId, "threadId", "turns.tasks")));
     const behind = spans.filter(({ endSeq }) => endSeq > after).map(toTask);
     return pageOf(behind, limit, ({ endSeq }) => endSeq ?? Number.MAX_SAFE_INTEGER);
   }
@@ -109,7 +109,7 @@ export class Turns {
    * are committed as they are reported, so a crash keeps them. Pruned turns are included.
    */
   async tokenUsage(threadId: string): Promise<TokenUsage> {
-    return tokenUsageOf(await this.#parts.store.tokenUsage(checkedId(threadId, "thread_id", "turns.tokenUsage")));
+    return tokenUsageOf(await this.#parts.store.tokenUsage(checkedArgument(threadId, "threadId", "turns.tokenUsage")));
   }
 
   /** Whether a live process is running the thread. */
@@ -123,7 +123,7 @@ export class Turns {
   }
 
   async #alive(threadId: string, doing: string): Promise<RunRow[]> {
-    const runs = await this.#parts.store.listRuns(checkedId(threadId, "thread_id", doing));
+    const runs = await this.#parts.store.listRuns(checkedArgument(threadId, "threadId", doing));
     return runs.filter((run) => isAlive(run));
   }
 }

@@ -25,7 +25,7 @@ export interface Outcome {
 
 const ROOT = process.cwd();
 
-/** Lets the processes at one file, and a reader that never ends for a third of the time, and then looks at what is there. */
+/** Runs all processes on one file, with a read without end for a third of the time, and then checks the file. */
 export async function turmoil(plan: Plan): Promise<Outcome> {
   const { path, processes, threads, seconds, seed } = plan;
   TurnSaver.fromPath(path).close();
@@ -60,7 +60,7 @@ export async function turmoil(plan: Plan): Promise<Outcome> {
 }
 
 function child(task: Task): Promise<Report> {
-  // Helper threads that get no processor would let the collector's pauses look like sleep.
+  // If helper threads got no processor, the collector's pauses would look like sleep.
   const script = join(ROOT, "torture/concurrency/worker.ts");
   return new Promise((resolve, reject) => {
     const running = spawn(process.execPath, ["--single-threaded-gc", "--import", "tsx", script, JSON.stringify(task)], {
@@ -74,7 +74,7 @@ function child(task: Task): Promise<Report> {
     running.on("error", reject);
     running.on("close", (code) => {
       if (code === 0) resolve(JSON.parse(out) as Report);
-      else reject(new Error(`${task.name} ended with ${code}: ${err.slice(0, 2_000)}`));
+      else reject(new Error(`${task.name} exited with ${code}: ${err.slice(0, 2_000)}`));
     });
   });
 }
@@ -120,9 +120,9 @@ async function judged(path: string, reports: readonly Report[]): Promise<string[
     if (found.some((value, at) => found.slice(0, at).some((one) => sameWriter(one, value) && one >= value)))
       failures.push(`${threadId} is out of order: ${found.join()}`);
   }
-  for (const [value, times] of written) if (times !== 1) failures.push(`the deed ${value} was done ${times} times`);
+  for (const [value, times] of written) if (times !== 1) failures.push(`the side effect ${value} was done ${times} times`);
   const kept = reports.flatMap(({ expected, shared }) => [...Object.values(expected), ...Object.values(shared)].flat());
-  for (const value of kept) if (!written.has(value)) failures.push(`the deed ${value} is missing`);
+  for (const value of kept) if (!written.has(value)) failures.push(`the side effect ${value} is missing`);
   const { ok, problems } = await saver.verify();
   if (!ok) failures.push(...problems.map((problem) => JSON.stringify(problem)));
   saver.close();

@@ -25,5 +25,5 @@ export const undos = (ledger: string) => ({
   forget: ({ input }: { input: unknown }): void => appendFileSync(ledger, `-${String(input)}\n`),
 });
 
-/** Values tell whose they are: `<thread>#<number>`. */
+/** A value names its thread: `<thread>#<number>`. */
 export const valueOf = (threadId: string, number: number): string => `${threadId}#${String(number).padStart(6, "0")}`;

@@ -8,12 +8,12 @@ import type { Spread } from "./measured";
 
 const USAGE = `npm run torture -- concurrency [--seconds 60] [--processes 8] [--threads 50] [--seed n]
 
-So many processes run so many threads each on one file, and five threads that all of them want; two more read, verify and open it, one
-prunes; for a third of the time somebody reads without end.`;
+Each process runs its own threads on one file, and five threads that all of them want. Two more processes read, verify and open the file, one prunes. For a
+third of the time, one reads in a transaction that it doesn't finish.`;
 
 /** How long the event loop may sleep for a lock. */
 const LONGEST_LOCK_MS = 50;
-/** What the write-ahead log may be when nobody reads without end: what SQLite cuts it down to, and what comes on top in between. */
+/** How large the write-ahead log may be without an endless read: SQLite's limit, and what is added between two resets. */
 const LONGEST_LOG = 64 * 2 ** 20 + 16 * 2 ** 20;
 
 export async function run(options: readonly string[]): Promise<boolean> {
@@ -71,7 +71,7 @@ function tell(outcome: Outcome): void {
   const sum = (key: "runs" | "rewinds" | "refused" | "looks"): number =>
     reports.reduce((total, report) => total + report[key], 0);
   console.log(
-    `${sum("runs")} runs, ${sum("rewinds")} rewinds, ${sum("refused")} refused (THREAD_RUNNING), ${sum("looks")} looks and prunes`,
+    `${sum("runs")} runs, ${sum("rewinds")} rewinds, ${sum("refused")} refused (THREAD_RUNNING), ${sum("looks")} reads and prunes`,
   );
   const row = (name: string, { count, p50, p99, max }: Spread): void =>
     console.log(
@@ -86,9 +86,9 @@ function tell(outcome: Outcome): void {
   row("COMMIT, its fsync included", worst(outcome, "committing"));
   row("a writer's commit, from first try to done", worst(outcome, "waiting", "writer"));
   const delays = reports.map(({ longestLoopDelay }) => longestLoopDelay);
-  console.log(`longest delay of an event loop, whatever the cause: ${Math.max(...delays).toFixed(0)} ms`);
+  console.log(`longest delay of an event loop, for any reason: ${Math.max(...delays).toFixed(0)} ms`);
   console.log(
-    `write-ahead log: ${megabytes(log.beforeReader)}; while somebody reads without end ${megabytes(log.withReader)}; behind that ${megabytes(log.afterReader)}`,
+    `write-ahead log: ${megabytes(log.beforeReader)}; during a read without end ${megabytes(log.withReader)}; after it ${megabytes(log.afterReader)}`,
   );
 }
 

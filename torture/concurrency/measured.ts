@@ -6,19 +6,19 @@ import type Database from "better-sqlite3";
 export interface Figures {
   /** How long the event loop slept in SQLite for the write lock, one attempt of a transaction. */
   locked: number[];
-  /** The same for reads as a whole. */
+  /** The same for whole reads. */
   reading: number[];
-  /** How long COMMIT took, with its fsync and, now and then, the write-ahead log's way into the file. */
+  /** How long COMMIT took, with its fsync and, now and then, moving the write-ahead log into the file. */
   committing: number[];
   /** From the first attempt of a transaction to its commit, with all the waiting in between, which blocks nobody. */
   waiting: number[];
-  /** Opening a saver on the file while all are at work. */
+  /** Opening a saver on the file while all others run. */
   opening: number[];
 }
 
 export const noFigures = (): Figures => ({ locked: [], reading: [], committing: [], waiting: [], opening: [] });
 
-/** Kept by the kernel for the main thread: nanoseconds at work, nanoseconds in wait for a processor. */
+/** The kernel's counts for the main thread: nanoseconds running, nanoseconds waiting for a processor. */
 const SCHEDULE = openSync("/proc/self/schedstat", "r");
 const buffer = Buffer.alloc(128);
 
@@ -31,8 +31,8 @@ function offTheProcessor(): number {
 }
 
 /**
- * How long a piece of synchronous work slept: its time less what it computed and less what it had to wait for a processor, which other
- * busy processes took from it.
+ * How long a piece of synchronous work slept: its time minus its computing time, and minus its waiting for a processor that other
+ * processes used.
  */
 export class Nap {
   readonly #begun = performance.now();
@@ -43,10 +43,10 @@ export class Nap {
   }
 }
 
-/** The same database, which takes down how long its transactions wait and sleep. */
+/** The same database, with a record of how long its transactions wait and sleep. */
 export function measured(db: Database.Database, figures: Figures): Database.Database {
   type Work = (...args: unknown[]) => unknown;
-  /** When the work was first tried: a transaction may be made once for all, and gets the work as its argument. */
+  /** When the work was first tried. A transaction may be created once and get the work as its argument. */
   const since = new WeakMap<object, number>();
   const transaction = (run: Work): unknown => {
     const immediate = (...args: unknown[]): unknown => {

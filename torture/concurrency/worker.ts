@@ -8,7 +8,7 @@ import { noting, undos, valueOf } from "./graph";
 import { measured, Nap, noFigures, type Spread, spread } from "./measured";
 import { undosNamed } from "../../__tests__/support/undo-world";
 
-/** What one process is told, and what it reports: a line of JSON. */
+/** One process's orders and its report: a line of JSON. */
 export interface Task {
   role: "writer" | "reader" | "pruner";
   name: string;
@@ -17,7 +17,7 @@ export interface Task {
   threadIds: string[];
   /** Threads that every writer wants to run. */
   shared: string[];
-  /** How long to work from the moment on when the file `go` is beside the database. */
+  /** How long to work, from the moment when the file `go` appears beside the database. */
   seconds: number;
   seed: number;
 }
@@ -25,7 +25,7 @@ export interface Task {
 export interface Report {
   name: string;
   role: Task["role"];
-  /** What nobody may ever get to see. */
+  /** Broken promises. */
   errors: string[];
   runs: number;
   rewinds: number;
@@ -63,7 +63,7 @@ async function noted(work: () => Promise<void>, allowed: readonly string[] = [])
   }
 }
 
-/** One thread, run again and again, each time with a value of its own; rewound now and then, and gone on with. */
+/** One thread, run again and again, each time with a value of its own; rewound now and then, and continued. */
 async function keepsWriting(saver: TurnSaver, threadId: string, attached: boolean): Promise<void> {
   const graph = noting(saver, ledger);
   const runner = new GraphRunner(graph, { undos: undosNamed(undos(ledger)) });
@@ -89,7 +89,7 @@ async function keepsWriting(saver: TurnSaver, threadId: string, attached: boolea
   }
 }
 
-/** Threads that all writers want: who comes second is told so. */
+/** Threads that all writers want: the second one is refused. */
 async function wantsShared(saver: TurnSaver): Promise<void> {
   const runner = new GraphRunner(noting(saver, ledger), { undos: undosNamed(undos(ledger)) });
   for (let number = 1; !isOver(); number += 1) {
@@ -111,7 +111,7 @@ function opened(): TurnSaver {
   return saver;
 }
 
-/** What is read is whole: only the thread's own values, each once, in the order in which they were written. */
+/** What is read is complete: only the thread's own values, each once, in the order in which they were written. */
 function refuseMixed(threadId: string, log: readonly string[] = []): void {
   const sorted = [...new Set(log)].sort();
   if (log.some((value) => !value.startsWith(`${threadId}#`)) || sorted.join() !== log.join())

@@ -4,11 +4,11 @@ import { CheckpointFile } from "langgraph-checkpoint-turns/checkpoint-file";
 import { isLacking } from "./lacking";
 import { answer, at, type Folder, graphOn, quiet } from "./world";
 
-/** What a call gave: a value, or how it refused. */
+/** The outcome of a call: a value, or its error. */
 export type Outcome = { value: unknown } | { refused: string } | { broken: string };
 export type Outcomes = Map<string, Outcome>;
 
-/** A status tells what is wrong instead of throwing it. */
+/** A status reports what is wrong instead of throwing it. */
 const REFUSALS = [
   "CHECKPOINT_CORRUPTED",
   "UNDECODABLE_VALUE",
@@ -62,7 +62,7 @@ export async function readAll(path: string, threads: readonly string[], options:
   });
 }
 
-/** What a resume ends in, and what it did outside. */
+/** The result of a resume, and its side effects. */
 export async function resumeAll(path: string, threads: readonly string[], options: TurnSaverOptions): Promise<Outcomes> {
   const ledger: string[] = ["mended"];
   return withSaver(path, options, async (saver, told) => {
@@ -104,7 +104,7 @@ export async function isFound(path: string, options: TurnSaverOptions): Promise<
   }
 }
 
-/** Calls of one saver, each with what it gave. */
+/** Calls of one saver, each with its outcome. */
 export async function withSaver(
   path: string,
   options: TurnSaverOptions,
@@ -139,7 +139,7 @@ export async function withSaver(
 /**
  * Calls whose outcome is neither that of the undamaged file nor a named refusal.
  *
- * @param isTold whether `verify` tells of the damage. Then rows may be missing from an answer; none may be another than was saved.
+ * @param isTold whether `verify` reports the damage. Then rows may be missing from an answer, but none may differ from what was saved.
  */
 export function altered(wanted: Outcomes, found: Outcomes, isTold = false): string[] {
   return [...found].flatMap(([name, outcome]) => {

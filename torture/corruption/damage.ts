@@ -48,7 +48,7 @@ export function columnsOf(db: Database.Database, table: string): Column[] {
   return db.prepare("SELECT * FROM pragma_table_info(?)").all(table) as Column[];
 }
 
-/** Changes one value of one row behind everybody's back. @returns false if there is none that the table allows to change so */
+/** Changes one value of one row with plain SQL. @returns false if the table allows no such change */
 export function flip(path: string, { table, column, how }: Flip, random: (below: number) => number): boolean {
   const db = new Database(path);
   try {
@@ -91,7 +91,7 @@ function others(value: any, type: string, random: (below: number) => number): un
   return [bytes];
 }
 
-/** Ways of damaging the bytes of a file, and of what stands beside it. */
+/** Ways of damaging the bytes of a file, and of its log. */
 export const BYTE_DAMAGE: Record<string, (path: string, random: (below: number) => number) => void> = {
   "one bit": (path, random) => bits(path, random, 1),
   "a few bits": (path, random) => bits(path, random, 2 + random(6)),

@@ -5,7 +5,7 @@ import { salvage } from "../../src/maintenance/index";
 import type { Ground, Tally } from "./sweep";
 import { quiet } from "./world";
 
-/** Files that are none of ours, or not ours to read, by the codes they are refused with when they are opened, and when they are salvaged. */
+/** Files of other programs or newer versions, with the codes that opening and salvaging them are refused with. */
 const FILES: Record<string, { make: (ground: Ground, path: string) => void; opened: string; salvaged: string }> = {
   "a text": {
     make: (_, path) => writeFileSync(path, "Dear diary, this is no database.\n".repeat(400)),
@@ -43,7 +43,7 @@ const FILES: Record<string, { make: (ground: Ground, path: string) => void; open
   },
 };
 
-/** What is refused is not changed, and the refusal has the name that its cause has. */
+/** A refused file isn't changed, and the error's code says why. */
 export async function foreignFiles(ground: Ground, tally: Tally): Promise<void> {
   for (const [name, { make, opened, salvaged }] of Object.entries(FILES)) {
     const path = ground.folder.file();
@@ -58,7 +58,7 @@ export async function foreignFiles(ground: Ground, tally: Tally): Promise<void> 
     rmSync(`${path}-shm`, { force: true });
     const target = ground.folder.file();
     const rescue = await codeOf(() => salvage(path, target, ground.options));
-    // The keys of an encrypted file stand behind its first page.
+    // The keys of an encrypted file are after its first page.
     const expected = salvaged === "" && ground.plan.kind === "encrypted" ? "UNKNOWN_KEY" : salvaged;
     if (rescue === expected) tally.refused += expected === "" ? 0 : 1;
     else tally.wrong.push(`${name}: salvaged with ${rescue || "no error"}`);

@@ -4,13 +4,13 @@ import { type Part, PARTS, sweep } from "./sweep";
 
 const USAGE = `npm run torture -- corruption [--part <name>] [--rounds N] [--seed S] [--plain | --encrypted]
 
-Damages copies of a busy file and holds everything that can be read, resumed, rewound and salvaged against what had been saved.
+Damages copies of a file, reads, resumes, rewinds and salvages everything, and compares it with what had been saved.
 
   columns   every column of every table, one value changed, emptied or filled
   bytes     bits, pages, halves of pages, pages exchanged, the end cut off: each N times (default 20)
   log       the write-ahead log: bits, cut off, lost, and bits of the file below it
-  foreign   files that are none of ours, or newer than us
-  salvage   all damage of bytes and log again, and what is salvaged from it
+  foreign   files of other programs, or of a newer version
+  salvage   all damage of bytes and log again, then salvage
 
 `;
 

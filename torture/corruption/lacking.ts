@@ -4,8 +4,8 @@ import type { Outcomes } from "./calls";
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Whether an answer is what the undamaged file gives, but for rows that weren't found: because they are gone, or because the columns they
- * are looked up by, or the index, were changed. Every row that it shows is as it was saved. The rows of one thread stay in their order.
+ * Whether an answer is what the undamaged file gives, except for rows that weren't found: they are gone, or their lookup columns or the
+ * index were changed. Every row in the answer is as it was saved. The rows of one thread stay in their order.
  */
 export function isLacking(name: string, found: unknown, wanted: Outcomes): boolean {
   const [, call = name, id = ""] = /^(.+?)(?: of (.+))?$/.exec(name) ?? [];
@@ -24,7 +24,7 @@ export function isLacking(name: string, found: unknown, wanted: Outcomes): boole
     case "listRewinds":
     case "effects.list":
       return isPart(found, of(call), isDeepStrictEqual);
-    // A task ends where the next one begins.
+    // A task lasts until the next one begins.
     case "listTasks":
       return isPart(found, of(call), isSameBut("endSeq"));
     // Counts of what is there.
@@ -56,7 +56,7 @@ function rowsOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Each is one of the whole, in its order, and none comes twice. */
+/** Each is an element of the full list, in its order, and none comes twice. */
 function isPart(found: unknown, whole: unknown, same: (one: unknown, other: unknown) => boolean): boolean {
   const rest = [...rowsOf(whole)];
   return (

@@ -7,7 +7,7 @@ import { notOfAnyState, statesOf } from "./states";
 import { type Ground, statesOfAll, type Tally } from "./sweep";
 import { answer, at, graphOn, quiet } from "./world";
 
-/** Salvages a damaged file, and tells in what way the new file, or the report, is not as promised. @param source the same file, undamaged */
+/** Salvages a damaged file, and returns what is wrong with the new file or the report. @param source the same file, undamaged */
 export async function wrongWithSalvage(ground: Ground, path: string, source: string, tally: Tally): Promise<string[]> {
   const { folder, options, threads } = ground;
   const before = contents(path);
@@ -38,7 +38,7 @@ export async function wrongWithSalvage(ground: Ground, path: string, source: str
     tally.calls += outcomes.size;
     wrong.push(...altered(ground.wanted, outcomes).map((what) => `nothing was lost, it says, and ${what}`));
   }
-  // A log that is cut off leaves an older state of the file, which was whole.
+  // A log that is cut off leaves an older, intact state of the file.
   if (source === ground.path) wrong.push(...missingUntold(report, threads, whole.rows, rescued.rows));
   wrong.push(...(await wrongWithResuming(ground, target, report, source === ground.path)));
   folder.forget(target);
@@ -49,7 +49,7 @@ function contents(path: string): (Buffer | undefined)[] {
   return [path, `${path}-wal`].map((file) => (existsSync(file) ? readFileSync(file) : undefined));
 }
 
-/** A thread that has less than it had is told of, by name where its name is known. */
+/** A thread that lost rows is reported, by its id if that is known. */
 function missingUntold(
   { damaged, lost }: SalvageReport,
   threads: readonly string[],
@@ -64,11 +64,11 @@ function missingUntold(
     const isNameless = ![...rescued.keys()].some(isOf) && lost.length > 0;
     return missing.length === 0 || told.has(id) || isNameless
       ? []
-      : [`${missing.length} rows of ${id} are missing, of which nothing is told`];
+      : [`${missing.length} rows of ${id} are missing and not reported`];
   });
 }
 
-/** Threads that lost nothing go on as they would have; others are refused until somebody says that they may go on. */
+/** Threads that lost nothing continue as if nothing had happened; others are refused until somebody acknowledges the loss. */
 async function wrongWithResuming(ground: Ground, target: string, report: SalvageReport, isWhole: boolean): Promise<string[]> {
   const { folder, options, threads, wanted } = ground;
   const wrong: string[] = [];
@@ -82,7 +82,7 @@ async function wrongWithResuming(ground: Ground, target: string, report: Salvage
       if (isWhole && !isLost && !isDeepStrictEqual(outcome, wanted.get(name)))
         wrong.push(`${name}: not what the undamaged thread gives`);
     } else if (damaged.get(id)?.acknowledge !== undefined && !(outcome !== undefined && "refused" in outcome)) {
-      wrong.push(`${name}: went on although something that was done may be lost`);
+      wrong.push(`${name}: continued although something that was done may be lost`);
     }
   }
   const again = folder.copy(target);
@@ -98,16 +98,16 @@ async function wrongWithResuming(ground: Ground, target: string, report: Salvage
       await graph.invoke(answer, at(id));
       await graph.invoke({ log: ["a new task"] }, at(id, { task_id: "after" }));
     } catch (error) {
-      // The graph's own failure, if the deed in front of it was lost and is done again.
+      // The graph's own failure, if the side effect before it was lost and is done again.
       if ((error as Error).message === "the connection broke") continue;
-      if (!TurnsError.is(error)) wrong.push(`going on with ${id}: ${String(error).slice(0, 300)}`);
+      if (!TurnsError.is(error)) wrong.push(`continuing ${id}: ${String(error).slice(0, 300)}`);
       else if (error.code !== "EFFECT_IN_DOUBT" && error.code !== "NOTHING_TO_RESUME")
-        wrong.push(`going on with ${id}: ${error.code}`);
+        wrong.push(`continuing ${id}: ${error.code}`);
     }
   }
   saver.close();
   const found = await isFound(again, options);
-  if (found.found) wrong.push(`after going on it does not verify: ${found.why}`);
+  if (found.found) wrong.push(`after continuing it doesn't verify: ${found.why}`);
   return wrong;
 }
 

@@ -4,7 +4,7 @@ import type { TurnSaverOptions } from "../../src/index";
 import { type Outcomes, withSaver } from "./calls";
 import { at } from "./world";
 
-/** All that a file says of its threads, row by row, so that a part of it can be held against the whole. */
+/** All that a file holds of its threads, row by row, so that a part of it can be compared with the whole. */
 export interface States {
   outcomes: Outcomes;
   /** By thread, namespace and id; turns and effects by theirs. */
@@ -39,7 +39,7 @@ export async function statesOf(path: string, threads: readonly string[], options
   return { outcomes, rows, writes };
 }
 
-/** The later one's rows where both have them. */
+/** Rows of both; if both have one, the later one's. */
 export function merged(states: readonly States[]): States {
   const writes = new Map<string, readonly unknown[]>();
   for (const each of states) for (const [key, entries] of each.writes) writes.set(key, [...(writes.get(key) ?? []), ...entries]);
@@ -56,7 +56,7 @@ function keyOf(threadId: string, { config }: CheckpointTuple): string {
 }
 
 /**
- * What was read and is not, as it was read, in the whole.
+ * What was read from the part and isn't the same in the whole.
  *
  * @param isOlder the part may be an older state, in which effects and turns were not yet settled
  */

@@ -9,7 +9,7 @@ export interface Plan {
   seed: number;
   kind: "plain" | "encrypted";
   parts: readonly Part[];
-  /** Flips: every n-th column; each way of damaging bytes: so often. */
+  /** For columns: every n-th one. For bytes: how often each kind of damage is made. */
   every: number;
   rounds: number;
   /** Whether every damaged file is also resumed and rewound; otherwise every fourth is. */
@@ -20,18 +20,18 @@ export type Part = (typeof PARTS)[number];
 
 export interface Tally {
   damaged: number;
-  /** Told by `verify`, or when the file was opened. */
+  /** Reported by `verify`, or when the file was opened. */
   found: number;
   /** Calls made on damaged files, and how many of them were refused by name. */
   calls: number;
   refused: number;
   /** Answers in which rows are missing that `verify` misses too; each row they show is as it was saved. */
   lacking: number;
-  /** What must not be, one line each. */
+  /** Broken promises, one line each. */
   wrong: string[];
 }
 
-/** Damages copies of one busy file in all ways of a part, and holds what then is read against what was saved. */
+/** Damages copies of one file in all ways of a part, and compares what is read then with what was saved. */
 export async function sweep(plan: Plan, said: (part: Part, tally: Tally) => void): Promise<boolean> {
   const options = plan.kind === "encrypted" ? { encryption: { key: KEY } } : {};
   const folder = new Folder();
@@ -76,7 +76,7 @@ const SWEEPS: Record<Part, (ground: Ground, tally: Tally) => Promise<void>> = {
   bytes: async (ground, tally) => {
     for (let round = 0; round < ground.plan.rounds; round += 1) {
       for (const [name, damage] of Object.entries(BYTE_DAMAGE)) {
-        // A page may be free, and a byte unused: then nothing is to be found.
+        // A page may be free, or a byte unused: then there is nothing to find.
         await damaged(ground, tally, `${name} (round ${round})`, (copy) => (damage(copy, ground.random), true), false);
       }
     }
@@ -117,7 +117,7 @@ const SWEEPS: Record<Part, (ground: Ground, tally: Tally) => Promise<void>> = {
   },
 };
 
-/** What the file said at any time: with a part of its log it says that again. */
+/** Everything that the file once held: with only a part of its log, it is an older state. */
 export async function statesOfAll({ folder, opens, threads, options }: Ground): Promise<States> {
   const states: States[] = [];
   for (const open of opens) states.push(await statesOf(folder.copy(open), threads, options));

@@ -8,7 +8,7 @@ import { effect, TurnSaver, type TurnSaverOptions } from "../../src/index";
 export const KEY = Buffer.from("6b1f0c93d2a4e58717c90ab3fe5d62480199aabbccddeeff1122334455667788", "hex").toString("base64");
 export const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** What was done outside, by effect key: a deed done twice under one key, or under two keys, shows. */
+/** What was done outside, by effect key. It shows a side effect that was done twice, under one key or two. */
 export type Ledger = string[];
 
 const State = Annotation.Root({
@@ -19,7 +19,7 @@ const State = Annotation.Root({
 });
 const long = (text: string): string => `${text} ${"· ".repeat(300)}`;
 
-/** plan → (pay ∥ look) → ask, if it is to, or done. `pay` does a deed, and then fails if it is to. */
+/** plan → (pay ∥ look) → ask, if it should, or done. `pay` has a side effect, and then fails if it should. */
 export function graphOn(saver: TurnSaver, ledger: Ledger): any {
   let looked = (): void => undefined;
   const hasLooked = new Promise<void>((resolve) => (looked = resolve));
@@ -43,7 +43,7 @@ export function graphOn(saver: TurnSaver, ledger: Ledger): any {
         input: { amount: state.log.length, note: long("for") },
         undo: false,
       });
-      // Behind the deed, and not until the node beside it has ended.
+      // After the side effect, and not before the node beside it has finished.
       if (state.fail === true && ledger.at(-1) !== "mended") {
         await Promise.race([hasLooked, new Promise((resolve) => setTimeout(resolve, 300))]);
         await new Promise((resolve) => setTimeout(resolve, 30));
@@ -64,7 +64,7 @@ export function graphOn(saver: TurnSaver, ledger: Ledger): any {
 }
 
 export const at = (threadId: string, more: object = {}): any => ({ configurable: { thread_id: threadId, ...more } });
-export const answer = new Command({ resume: "go on" });
+export const answer = new Command({ resume: "continue" });
 
 /** A folder of copies, so that one call removes them. */
 export class Folder {
@@ -95,7 +95,7 @@ export class Folder {
 }
 
 /**
- * Threads in every state a run leaves: ended, waiting for a person, failed behind a deed, rewound, copied, named.
+ * Threads in every state a run leaves: finished, waiting for a person, failed after a side effect, rewound, copied, named.
  *
  * @param onState is called before something is rewound, and at the end, while the file is still open and much of it is in the log alone
  */

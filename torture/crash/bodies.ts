@@ -3,7 +3,7 @@ import { effect, type EffectOptions } from "langgraph-checkpoint-turns";
 import type { Ledger } from "./ledger";
 import type { BodyPlan, EffectPlan, GraphPlan, StepPlan } from "./plan";
 
-/** What bodies reach outside of the graph, and a way to call graphs from their closures. */
+/** What bodies can reach outside the graph, and how they call graphs from their closures. */
 export interface World {
   ledger: Ledger;
   /** A place where the process may die. */
@@ -17,7 +17,7 @@ export type Callees = ReadonlyMap<GraphPlan, Callee>;
 export interface BodyParts {
   world: World;
   callees: Callees;
-  /** Inside of a graph without a checkpointer: nothing of it is durable. */
+  /** Inside a graph without a checkpointer: nothing of it is durable. */
   unsaved: boolean;
 }
 
@@ -49,7 +49,7 @@ function visitOf(name: string, input: string): Visit {
   return { id: segments.at(-1)?.split(":").at(-1) ?? "", l: `${path || name}@${step}(${input})` };
 }
 
-/** Everything a body does follows from its name and its input, so that every run comes to the same. @returns a digest of all results */
+/** Everything a body does follows from its name and its input, so that every run has the same result. @returns a digest of all results */
 export async function bodyWork(parts: BodyParts, name: string, plan: BodyPlan, input: string): Promise<number> {
   const { world, unsaved } = parts;
   const { ledger, point } = world;
@@ -105,7 +105,7 @@ function effectWork({ ledger, point }: World, e: string, plan: EffectPlan): Prom
       throw new TryAgain(`${e} throws on its first try`);
     }
     ledger.add({ t: "deed", e, key, value });
-    point(`deed ${name}`);
+    point(`done ${name}`);
     return value;
   };
   const probe = (key: string): string | undefined => {

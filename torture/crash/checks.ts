@@ -4,7 +4,7 @@ import type { Line } from "./ledger";
 import type { Plan } from "./plan";
 import type { Course } from "./trial";
 
-/** What the matrix is about. `state`: all that can be seen of a run is as without a crash, and it comes to an end. */
+/** The promises that the matrix checks. `state`: the run finishes, and everything visible of it is as without a crash. */
 export const PROMISES = {
   tasks: "completed node tasks repeated",
   effects: "completed effects repeated",
@@ -18,7 +18,7 @@ export interface Fault {
   text: string;
 }
 
-/** Whatever a killed run did that it should not have. */
+/** Everything that a killed run did and shouldn't have done. */
 export function faultsOf(plan: Plan, whole: Course, course: Course): Fault[] {
   // LangGraph keeps nothing of a run that is lost: there only effects and the result count.
   const isKept = plan.durability !== "exit";
@@ -45,7 +45,7 @@ function differences(wanted: Finish, found: Finish, isKept: boolean): Fault[] {
   return faults.map((text) => ({ promise: "state", text }));
 }
 
-/** Bodies that began again although their Action was durable when a process had died, or went on. */
+/** Bodies that began again although their Action was durable when a process had died, or continued. */
 function repeatedBodies(lines: readonly Line[]): Fault[] {
   const durable = new Set<string>();
   const faults: Fault[] = [];
@@ -57,7 +57,7 @@ function repeatedBodies(lines: readonly Line[]): Fault[] {
   return faults;
 }
 
-/** Each visit is the same node task, however often it is begun: under another id nothing would know that it had ended. */
+/** Each visit is the same node task, however often it is begun: under another id nothing would know that it had finished. */
 function otherVisits(wanted: readonly Line[], found: readonly Line[]): Fault[] {
   return unequal("tasks", idsByVisit(wanted), idsByVisit(found), "node tasks of the visit");
 }
@@ -69,7 +69,7 @@ function idsByVisit(lines: readonly Line[]): Map<string, number> {
 /** How many keys an effect had. */
 function otherEffects(wanted: readonly Line[], found: readonly Line[]): Fault[] {
   const keys = (lines: readonly Line[]) => countedBy(lines, (line) => (line.t === "deed" ? [line.e, line.key] : undefined));
-  return unequal("effects", keys(wanted), keys(found), "keys of the deeds of the effect");
+  return unequal("effects", keys(wanted), keys(found), "keys of the effect");
 }
 
 function countedBy(lines: readonly Line[], of: (line: Line) => [string, string] | undefined): Map<string, number> {
@@ -81,7 +81,7 @@ function countedBy(lines: readonly Line[], of: (line: Line) => [string, string] 
   return new Map([...sets].map(([name, ids]) => [name, ids.size]));
 }
 
-/** @param promise what is broken where there are more; less is lost */
+/** @param promise the promise that is broken if there are more; if there are fewer, something is lost */
 function unequal(promise: Promised, wanted: Map<string, number>, found: Map<string, number>, what: string): Fault[] {
   return [...new Set([...wanted.keys(), ...found.keys()])].flatMap((name) => {
     const [should, is] = [wanted.get(name) ?? 0, found.get(name) ?? 0];

@@ -14,7 +14,7 @@ export interface Finish {
   tasks: unknown;
   next: unknown;
   inFlight: string[];
-  /** The ended nodes, by their paths. */
+  /** The finished nodes, by their paths. */
   ended: string[];
   effects: string[];
   problems: unknown[];
@@ -23,17 +23,17 @@ export interface Finish {
 
 const THREAD = "t";
 const ROUNDS_MAX = 100;
-/** A graph that was broken off never tells its end, and counts as over after two seconds of silence. */
+/** An aborted graph never reports its end, and counts as over after two seconds of silence. */
 const PATIENCE_MS = 20_000;
 const here = { configurable: { thread_id: THREAD } };
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A plan's program on a file, run as a supervisor would run it: start it, go on with it, answer it, settle what is in doubt. */
+/** A plan's program on a file, run as a supervisor would run it: start it, continue it, answer it, settle what is in doubt. */
 export class Drive {
   readonly #saver: TurnSaver;
   readonly #runner: GraphRunner<any>;
   readonly #options;
-  /** A run has broken off: the question on record may have been answered since. LangGraph takes its id for the body's next one too. */
+  /** A run was interrupted: the recorded question may have been answered since. LangGraph uses its id for the body's next one too. */
   #isBrokenOff = false;
 
   constructor(
@@ -51,7 +51,7 @@ export class Drive {
     this.#options = { threadId: THREAD, durability: plan.durability, recursionLimit: 300 };
   }
 
-  /** Tells the ledger what the process before left, before anything goes on. */
+  /** Notes in the ledger what the last process left, before anything continues. */
   async wake(): Promise<void> {
     this.#isBrokenOff = true;
     const effects = await this.#saver.effects.list(THREAD);
@@ -76,14 +76,14 @@ export class Drive {
         await this.#dealtWith(error);
       }
     }
-    throw new Error(`it goes on failing or asking after ${ROUNDS_MAX} rounds`, { cause: last });
+    throw new Error(`it still fails or asks after ${ROUNDS_MAX} rounds`, { cause: last });
   }
 
   close(): void {
     this.#saver.close();
   }
 
-  /** What LangGraph aborted beside a failed node works on, and until it has ended the run has not. */
+  /** Nodes that LangGraph aborted beside a failed one keep running, and the run isn't over before they have finished. */
   async #goOn(): Promise<unknown> {
     for (const since = performance.now(); ;) {
       try {
@@ -105,7 +105,7 @@ export class Drive {
         .flatMap(({ interrupts }: any) => interrupts.map(({ id }: any) => id)),
     );
     const asked = listed.filter(({ id }) => !finished.has(id));
-    // By their ids: LangGraph gives an answer without one to whoever asks next, which may be a node that had not come to ask yet.
+    // By their ids: LangGraph gives an answer without one to the next question, perhaps of a node that hasn't asked yet.
     const replies = Object.fromEntries(asked.map(({ id, value }) => [id, `re ${String(value)}`]));
     const command = asked.length > 0 && !this.#isBrokenOff ? { command: new Command({ resume: replies }) } : {};
     this.#isBrokenOff = false;
@@ -117,9 +117,9 @@ export class Drive {
     }
   }
 
-  /** @throws what nobody expects */
+  /** @throws unexpected errors */
   async #dealtWith(error: unknown): Promise<void> {
-    // LangGraph aborts what runs beside a node that failed, and may give that for the run's error.
+    // LangGraph aborts what runs beside a failed node, and may report that as the run's error.
     if (error instanceof TryAgain || (error instanceof Error && error.name === "AbortError")) return;
     // Of several nodes that failed in one superstep.
     if (error instanceof AggregateError) {
@@ -174,7 +174,7 @@ const pathOf = (ns: string): string =>
     .map((segment) => segment.split(":")[0])
     .join("|");
 
-/** A checkpoint of the history without ids and times. Whether a task failed before it ended is the crash's affair. */
+/** A checkpoint of the history without ids and times. Whether a task failed before it finished depends on the crash. */
 function shapeOf({ values, next, metadata, tasks }: any): unknown {
   const asked = tasks.map(({ name, interrupts }: any) => [name, interrupts.map(({ value }: any) => value)]);
   return { step: metadata.step, source: metadata.source, next: [...next].sort(), values, asked };

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import type { BodyPlan, EffectPlan, GraphPlan, Kill, LayerPlan, NodePlan, Plan, StagePlan, StepPlan } from "./plan";
 
-/** Where a process dies: a part of the way, in ten-thousandths, of its points or of its time. */
+/** Where a process dies: at this many ten-thousandths of its points, or of its time. */
 export interface Aim {
   part: number;
   by: "point" | "clock";
@@ -15,9 +15,9 @@ export interface Draw {
 
 /** What a graph may hold, by where it is. */
 interface Place {
-  /** Whether a person can be asked: not without a checkpointer. */
+  /** Whether bodies can ask a person: not without a checkpointer. */
   asks: boolean;
-  /** Whether inputs have to tell effects apart: nothing else does where no checkpoint is kept. */
+  /** Whether inputs have to tell effects apart: without a checkpoint, nothing else does. */
   inputs: boolean;
   /** Whether a graph may keep its state from visit to visit. */
   stable: boolean;
@@ -26,7 +26,7 @@ interface Place {
   askingCalls: boolean;
   /** How deep graphs may be nested as nodes. */
   depth: number;
-  /** Whether bodies call graphs: not those of called graphs, since what is nested deeper may repeat what ended (README, Limits). */
+  /** Whether bodies call graphs: not those of called graphs, since deeper graphs may repeat what finished (docs/guarantees.md). */
   calls: boolean;
 }
 
@@ -116,12 +116,12 @@ function graphs(place: Place, layersMax: number, nodesMax: number): fc.Arbitrary
 
 const kept: Place = { asks: true, inputs: false, stable: true, keeping: true, askingCalls: true, depth: 2, calls: true };
 /**
- * With "exit" a lost run begins anew, and inputs alone tell its deeds apart (docs/effects.md). A node that calls graphs which ask never
- * ends there, with whichever checkpointer: LangGraph forgets the answer to the first when the second asks.
+ * With "exit" a lost run starts from scratch, and only inputs tell its side effects apart (docs/effects.md). A node that calls graphs which ask never
+ * ends there, with any checkpointer: LangGraph forgets the answer to the first when the second asks.
  */
 const lost: Place = { ...kept, inputs: true, stable: false, askingCalls: false };
 
-/** LangGraph repeats what ended in a graph that a functional task calls (README, Limits): there tasks call only graphs that keep nothing. */
+/** LangGraph repeats what finished in a graph that a functional task calls, so tasks call only graphs without checkpoints. */
 const stages = (place: Place): fc.Arbitrary<StagePlan> =>
   fc.oneof(
     often(2, fc.record({ tasks: fc.array(bodies({ ...place, asks: false, keeping: false }), { minLength: 1, maxLength: 3 }) })),
@@ -141,7 +141,7 @@ const plans: fc.Arbitrary<Plan> = fc.oneof(
 
 const aim: fc.Arbitrary<Aim> = fc.record({ part: fc.nat(9_999), by: fc.constantFrom("point", "point", "clock") });
 
-/** Half of the trials kill the process that resumes too, and a few that one's successor. */
+/** Half of the trials also kill the resuming process, and a few the one after it. */
 const trial = fc.oneof(
   often(4, fc.array(aim, { minLength: 1, maxLength: 1 })),
   often(3, fc.array(aim, { minLength: 2, maxLength: 2 })),
@@ -162,7 +162,7 @@ export function drawn(seed: number, count: number): Draw[] {
  * @param tookMs how long it took
  */
 export function killsOf(trial: readonly Aim[], points: number, tookMs: number): Kill[] {
-  // A resumed process passes a few points that had been passed, and its Thoughts anew.
+  // A resumed process passes a few points again, and new Thoughts.
   const BEGINNING = 12;
   let left = 1;
   return trial.map(({ part, by }, index) => {

@@ -14,14 +14,21 @@ import { bundledChild, Worker } from "./workers";
 const HELP = `npm run torture -- crash [--kills n] [--seed n] [--jobs n] [--trials n] [--only n] [--shrink n] [--deaths n]
                          [--clock right|back|jumps] [--repeat json]
 
-Draws programs (graphs and functional entrypoints), runs each without a crash, then kills its processes with SIGKILL at random points, those
-that resume included, and compares. --kills: when enough processes have died (1000). --jobs: processes at a time (2). --trials: of each
-program (4). --only: one program of the seed. --shrink: how many trials to look for a smaller case of the first failure (40).
---clock: the processes' wall clock, in all but the runs to compare with: right, an hour back in each process that resumes, or jumping both
-ways between and within processes (jumps). --deaths: how many processes die in each trial (as many as are drawn). --repeat: one case, as a failure prints it.
+Draws programs (graphs and functional entrypoints) and runs each without a crash. Then kills its processes with SIGKILL at random points, also those
+that resume, and compares.
+
+  --kills    stop after this many kills (1000)
+  --jobs     processes at a time (2)
+  --trials   trials of each program (4)
+  --only     run one program of the seed
+  --shrink   trials to look for a smaller case of the first failure (40)
+  --clock    the wall clock of the killed and resuming processes: right, back (an hour back in each process that resumes), or jumps (both ways,
+             between and within processes)
+  --deaths   how many processes die in each trial (drawn at random)
+  --repeat   one case, as a failure prints it
 `;
 
-/** @returns whether every killed run came to what the uncrashed one came to, and repeated nothing that had ended */
+/** @returns whether every killed run reached the state of the uncrashed one, and repeated nothing that had finished */
 export async function run(options: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...options],
@@ -82,7 +89,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
     const [first] = failures;
     if (first !== undefined && shrink > 0) {
       const least = await shrunk(worker, first.case, first.result, shrink);
-      console.log(`\nThe first failure, as small as it could be made:\n${caseText(least.case, least.result)}`);
+      console.log(`\nThe smallest case of the first failure:\n${caseText(least.case, least.result)}`);
     }
     worker.close();
     console.log(`\n${inWords(tally)}\n${Math.round((Date.now() - since) / 1_000)} s`);

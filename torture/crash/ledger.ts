@@ -2,7 +2,7 @@ import { closeSync, existsSync, openSync, readFileSync, writeSync } from "node:f
 import type { EffectKind } from "./plan";
 
 /**
- * What happened outside of the database. `l` names a visit of a body, the same in every run; `id` is its node task; `e` names an effect, the
+ * What happened outside the database. `l` names a visit of a body, the same in every run; `id` is its node task; `e` names an effect, the
  * same in every run; `key` is what its function was given.
  */
 export type Line =
@@ -17,12 +17,12 @@ export type Line =
   | { t: "settled"; key: string; outcome: "done" | "not-done" }
   /** At its n-th point, or after n milliseconds wherever it was. */
   | { t: "die"; n: number; point: string }
-  /** Node tasks whose Action is durable when a process goes on after an interrupt or an error. */
+  /** Node tasks whose Action is durable when a process continues after an interrupt or an error. */
   | { t: "round"; durable: string[] }
-  /** What the next process found: node tasks whose Action is durable, and how each effect stands. */
+  /** What the next process found: node tasks whose Action is durable, and the status of each effect. */
   | { t: "woke"; durable: string[]; effects: Record<string, string> };
 
-/** A file that only grows; each line is in it before the next thing happens, and what is in a file no SIGKILL takes away. */
+/** A file that only grows. Each line is written before the next thing happens, and a SIGKILL can't remove it. */
 export class Ledger {
   constructor(readonly path: string) {}
 
@@ -38,7 +38,7 @@ export class Ledger {
     return texts.map((text) => JSON.parse(text) as Line);
   }
 
-  /** What the deed of this key came to, if it was done. */
+  /** The result of the side effect with this key, if it was done. */
   deed(key: string): string | undefined {
     const found = this.lines().find((line) => line.t === "deed" && line.key === key);
     return found?.t === "deed" ? found.value : undefined;

@@ -5,14 +5,14 @@ import type { Case, ClockPlan, Plan } from "./plan";
 import { crashed, type Course, type Result, uncrashed } from "./trial";
 import { Worker } from "./workers";
 
-/** What a run of many trials came to. */
+/** The counts of many trials. */
 export interface Tally {
   plans: number;
   /** Plans that pass more points than a trial has time for. */
   tooLong: number;
   trials: number;
   kills: number;
-  /** Trials in which a process that went on was killed too. */
+  /** Trials in which a resuming process was killed too. */
   compound: number;
   /** What was counted in the runs that were killed: bodies and effects begun, doubts settled by probe, by key, by a person. */
   bodies: number;
@@ -22,9 +22,9 @@ export interface Tally {
   settled: number;
   /** By the name of the commit or place. */
   killedAt: Map<string, number>;
-  /** In how many kills the program had what. */
+  /** The number of kills in programs with each feature. */
   features: Map<string, number>;
-  /** What speaks against each promise. */
+  /** How often each promise was broken. */
   broken: Record<Promised, number>;
   failures: Failure[];
 }
@@ -70,7 +70,7 @@ function clockPlan(kind: ClockKind | undefined, draw: number): ClockPlan | undef
   return undefined;
 }
 
-/** As they were drawn, or each with as many kills as asked for. */
+/** As they were drawn, or each with the given number of kills. */
 function trialsOf<T>(trials: readonly (readonly T[])[], { deaths, trialsPerPlan }: MatrixOptions): (readonly T[])[] {
   if (deaths === undefined) return trials.slice(0, trialsPerPlan);
   const all = trials.flat();
@@ -78,10 +78,10 @@ function trialsOf<T>(trials: readonly (readonly T[])[], { deaths, trialsPerPlan 
   return Array.from({ length: count }, (_, at) => all.slice(at * deaths, (at + 1) * deaths));
 }
 
-/** A plan beyond this takes seconds for each trial and tells nothing that smaller ones do not. */
+/** A plan beyond this takes seconds for each trial, and finds nothing that smaller ones don't. */
 const POINTS_MAX = 600;
 const PLANS_MAX = 2_000;
-/** After so many everything may be broken, and the rest would say the same. */
+/** After this many failures, the rest would say the same. */
 const FAILURES_MAX = 20;
 
 /** Plans of a seed, one after the other, each killed in several trials, until enough processes have died. */

@@ -1,4 +1,4 @@
-// What a program is, as plain data: it goes to other processes, into reports, and back through `--repeat`.
+// What a program is, as plain data: it is sent to other processes, printed in reports, and passed to `--repeat`.
 
 /** How an effect whose outcome is unknown is settled: the ledger is asked, it runs again with its key, or a person looks. */
 export type EffectKind = "probe" | "idempotent" | "bare";
@@ -7,7 +7,7 @@ export interface EffectPlan {
   /** Effects share names, so that their order has to tell them apart. */
   name: "pay" | "mail";
   kind: EffectKind;
-  /** Its function throws the first time it is called, before the deed. */
+  /** Its function throws the first time it is called, before the side effect. */
   throws: boolean;
   told: "input" | "id" | "nothing";
   slow: boolean;
@@ -23,14 +23,14 @@ export type StepPlan =
 
 export interface BodyPlan {
   steps: readonly StepPlan[];
-  /** Whether it throws the first time it is run, behind its steps, and what comes of it: its retry policy, or an error of the run. */
+  /** Whether it throws the first time it is run, after its steps, and what handles that: its retry policy, or an error of the run. */
   fails: "no" | "retried" | "stops";
 }
 
 export type NodePlan =
   | { is: "body"; body: BodyPlan }
   | { is: "sends"; body: BodyPlan; packets: number; worker: BodyPlan }
-  /** `always`: compiled with `checkpointer: true`, its state goes on from visit to visit. */
+  /** `always`: compiled with `checkpointer: true`, its state is kept from visit to visit. */
   | { is: "graph"; graph: GraphPlan; keeps: "task" | "always" };
 
 export interface LayerPlan {
@@ -59,14 +59,14 @@ export interface Plan {
   program: { graph: GraphPlan } | { flow: FlowPlan };
 }
 
-/** When a process dies: after so many points, each a named place, or wherever it is after so long. */
+/** When a process dies: after this many points, each a named place, or after this time, at any place. */
 export type Kill = number | { afterMs: number };
 
 /** By how much the wall clock of each process is wrong, in milliseconds. */
 export interface ClockPlan {
   /** The first process begins with the first of them, the second with the second, … */
   offsets: readonly number[];
-  /** Within a process it shows the next of them whenever it was asked for the time so often; 0: it stays. */
+  /** Within a process, the clock changes to the next offset after this many readings; 0: it keeps its offset. */
   every: number;
 }
 

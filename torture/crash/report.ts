@@ -7,8 +7,8 @@ export function inWords(tally: Tally): string {
   const { plans, tooLong, trials, kills, compound, bodies, effects, probed, repeatedByKey, settled, broken, failures } = tally;
   const counts = Object.entries(PROMISES).map(([promise, words]) => `${broken[promise as Promised]} ${words}`);
   return [
-    `${kills} kills in ${trials} trials of ${plans} programs (${tooLong} more were too long); in ${compound} trials a process that went on was killed too.`,
-    `${bodies} bodies began, ${effects} effects were done. In doubt: ${probed} times a probe was asked, ${repeatedByKey} effects were repeated with their key as declared, ${settled} were settled by hand.`,
+    `${kills} kills in ${trials} trials of ${plans} programs (and ${tooLong} that were too long); in ${compound} trials a resuming process was killed too.`,
+    `${bodies} node bodies started, ${effects} effects were done. In doubt: ${probed} were settled by a probe, ${repeatedByKey} were repeated with their key as declared, ${settled} were settled by hand.`,
     `Killed at: ${listed(tally.killedAt)}.`,
     `Kills in programs with: ${listed(tally.features)}.`,
     `${counts.join(", ")}.${failures.length === 0 ? "" : ` ${failures.length} trials FAILED.`}`,
@@ -22,7 +22,7 @@ const listed = (counts: Map<string, number>): string =>
     .join(", ");
 
 export function failureText(seed: number, { index, case: one, result }: Failure): string {
-  return `FAILED: program ${index} of seed ${seed}\n${caseText(one, result)}\nall of it: npm run torture -- crash --seed ${seed} --only ${index}`;
+  return `FAILED: program ${index} of seed ${seed}\n${caseText(one, result)}\nto repeat the program: npm run torture -- crash --seed ${seed} --only ${index}`;
 }
 
 export function caseText(one: Case, { deaths, faults }: Result): string {
@@ -31,6 +31,6 @@ export function caseText(one: Case, { deaths, faults }: Result): string {
   return [
     ...faults.map(({ promise, text }) => `  [${PROMISES[promise]}] ${text.slice(0, 1_000)}`),
     `  killed at ${killed || "no point"}`,
-    `  again: ${again}`,
+    `  to repeat the case: ${again}`,
   ].join("\n");
 }

@@ -7,7 +7,7 @@ import { Ledger, type Line } from "./ledger";
 import type { Case, ClockPlan, Plan } from "./plan";
 import type { Worker } from "./workers";
 
-/** A run to its end, over as many processes as it took. */
+/** A run to its end, by as many processes as needed. */
 export interface Course {
   answer: Exclude<Answer, { error: string }>;
   lines: Line[];
@@ -16,7 +16,7 @@ export interface Course {
 export interface Result {
   /** The points at which processes died. */
   deaths: { n: number; point: string }[];
-  /** What speaks against the promises; none if they held. */
+  /** Broken promises; empty if all held. */
   faults: Fault[];
   lines: Line[];
 }
@@ -32,7 +32,7 @@ function folderOfTrial(): string {
   }
 }
 
-/** That of the process with this number. */
+/** The clock of the process with this number. */
 function clockOf(clock: ClockPlan | undefined, process: number): ClockPlan | undefined {
   if (clock === undefined) return undefined;
   const { offsets, every } = clock;
@@ -40,7 +40,7 @@ function clockOf(clock: ClockPlan | undefined, process: number): ClockPlan | und
   return { offsets: [...offsets.slice(first), ...offsets.slice(0, first)], every };
 }
 
-/** Each kill ends a process, unless it was done before; the last is left alone. */
+/** Each kill stops a process, unless that has finished before. The last process isn't killed. */
 async function courseOf(worker: Worker, { plan, kills, clock }: Case): Promise<Course | { fault: string; lines: Line[] }> {
   const folder = folderOfTrial();
   const ledger = new Ledger(join(folder, "ledger"));
@@ -63,7 +63,7 @@ async function courseOf(worker: Worker, { plan, kills, clock }: Case): Promise<C
   }
 }
 
-/** The same program without a crash: what everything is compared with. @throws if it does not even end */
+/** The same program without a crash: what everything is compared with. @throws if it doesn't finish */
 export async function uncrashed(worker: Worker, plan: Plan): Promise<Course> {
   const course = await courseOf(worker, { plan, kills: [] });
   if ("fault" in course) throw new Error(course.fault);

@@ -37,7 +37,7 @@ export class Worker {
     return new Promise((resolve) => {
       let isHung = false;
       let clock: NodeJS.Timeout | undefined;
-      // Whoever is being killed gets no further job.
+      // A process that is being killed gets no further job.
       const killed = (): void => {
         this.#process = undefined;
         process.kill("SIGKILL");
@@ -60,7 +60,7 @@ export class Worker {
         if (this.#process === process) this.#process = undefined;
         if (isHung) end({ error: `it did not end within ${SECONDS_MAX} s` });
         else if (signal === "SIGKILL" && kill !== undefined) end("killed");
-        else end({ error: `the process ended with ${code ?? signal}: ${this.#stderr}` });
+        else end({ error: `the process exited with ${code ?? signal}: ${this.#stderr}` });
       });
       process.send({ ...work, killAt: typeof kill === "number" ? kill : undefined } satisfies Job);
     });

@@ -6,13 +6,13 @@ import type { Order, Told } from "./run-child";
 import { type Line, Scribe } from "./scribe";
 import { optionsOf } from "./workloads";
 
-/** What is wrong after a run of a child: each sentence is a promise that did not hold. */
+/** What is wrong after a run of a child: one sentence per broken promise. */
 export async function faultsAfter(order: Order, told: Told): Promise<string[]> {
   const wrong = told.lines.flatMap((line) => (line.kind === "wrong" ? [line.what] : []));
   const asWanted = order.tries === 0 && told.died?.startsWith("SIGKILL") === true;
   if (told.died !== undefined && !asWanted) wrong.push(`the process died: ${told.died}`);
   if (told.died === undefined && !told.lines.some(({ kind }) => kind === "end"))
-    wrong.push("the process ended before its work did");
+    wrong.push("the process exited before its work was done");
   const acked = told.lines.filter((line): line is Extract<Line, { kind: "ack" }> => line.kind === "ack");
   try {
     wrong.push(...(await (order.workload === "turns" ? turnFaults(order, acked) : saverFaults(order, acked))));
@@ -33,13 +33,13 @@ async function saverFaults(order: Order, acked: Acked): Promise<string[]> {
     for (const index of indexes("checkpoint"))
       note(wrong, `acknowledged checkpoint ${index}`, await checkpointFault(saver, index));
     for (const index of indexes("writes")) note(wrong, `acknowledged writes ${index}`, await writesFault(saver, index));
-    // What was not acknowledged may be there; then it is whole.
+    // What wasn't acknowledged may be there; then it must be complete.
     if (order.workload === "saves" || order.workload === "sealed") {
       for (let index = 0; index < order.rounds; index += 1) {
         const found = await checkpointFault(saver, index);
         if (found !== "absent") note(wrong, `checkpoint ${index}`, found);
       }
-      // What was refused is done now: a checkpoint rests on the one before it.
+      // What was refused is done now: a checkpoint builds on the one before it.
       for (let index = 0; index <= order.rounds; index += 1) {
         if ((await checkpointFault(saver, index)) === "absent") await save(saver, index);
         note(wrong, `checkpoint ${index}, afterwards`, await checkpointFault(saver, index));
@@ -75,7 +75,7 @@ async function graphFaults(saver: TurnSaver, { deeds: path }: Order): Promise<st
   return wrong;
 }
 
-/** Each step has happened wholly or not at all, and those that were acknowledged have. */
+/** Each step has happened completely or not at all, and every acknowledged one has happened. */
 async function upkeepFaults(saver: TurnSaver, { deeds: path }: Order, acked: Acked): Promise<string[]> {
   const wrong: string[] = [];
   const has = (what: string) => acked.some((line) => line.what === what);
@@ -120,7 +120,7 @@ async function turnFaults({ file, rounds }: Order, acked: Acked): Promise<string
   db.close();
   return wrong;
 
-  /** The deletion of T1 may have been refused, and have happened all the same: its commit is unknown. */
+  /** The deletion of T1 may have been refused although it happened: its commit is unknown. */
   function mayBeGone(index: number): boolean {
     return Math.floor(index / 4) === 1 && [4, 5, 6, 7].every((each) => of(each) === null);
   }
@@ -140,7 +140,7 @@ function note(wrong: string[], what: string, fault: string | undefined): void {
   if (fault !== undefined) wrong.push(`${what}: ${fault}`);
 }
 
-/** Of what is done in this process nothing is told. */
+/** Nothing of this process's work is printed. */
 class Collector extends Scribe {
   readonly refusals: string[] = [];
   readonly #wrong: string[];

@@ -8,13 +8,13 @@ const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
 });
 
-/** What a run of the errands comes to, whatever happened on the way. */
+/** The result of a run of the errands, no matter what happened on the way. */
 export const OUTCOME = ["in", "charge", "s1", "sms", "mail", "end"];
 export const TASKS = ["T1", "T2", "T3"];
 
 const FREE_WITHIN_MS = 10_000;
 
-/** What was really done, by name and key; it lies where no fault is injected. */
+/** What was really done, by name and key. It is stored where no fault is injected. */
 export class Deeds {
   readonly #path: string;
 
@@ -37,8 +37,8 @@ export class Deeds {
 }
 
 /**
- * A node with an effect that nobody can be asked about, then in parallel one that can be probed and a graph of two nodes whose effect's
- * receiver honours the key, then a last node.
+ * First a node with an effect without a probe. Then in parallel a node with a probed effect, and a graph of two nodes whose effect's
+ * receiver honours the key. Then a last node.
  */
 export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => void = () => undefined) {
   const inner = new StateGraph(State)
@@ -77,11 +77,11 @@ export function errands(saver: TurnSaver, deeds: Deeds, at: (place: string) => v
     .addEdge("last", END)
     .compile({ checkpointer: saver });
   const back = ({ effect: { name }, key }: { effect: { name: string }; key: string }) => deeds.do(`undo-${name}`, key);
-  // A bundled child and whoever looks after it have the same graph in other words.
+  // A bundled child and the process that checks it have the same graph, compiled differently.
   return new GraphRunner(graph, { undos: undosNamed({ back: back as never }), drift: "continue" });
 }
 
-/** Runs a task to its end, as a program does that goes on after every refusal. @returns whether it ended */
+/** Runs a task to its end, as a program that continues after every refusal. @returns whether it finished */
 export async function runTask(
   scribe: Scribe,
   runner: ReturnType<typeof errands>,
@@ -97,7 +97,7 @@ export async function runTask(
   const attempt = async (): Promise<unknown> => {
     failedSaves = 0;
     const state = await runner.resume({ threadId, taskId, input: { log: ["in"] } });
-    if (failedSaves > 0) scribe.wrong(`${taskId}: a checkpoint was not saved, and the run ended as if it had been`);
+    if (failedSaves > 0) scribe.wrong(`${taskId}: a checkpoint was not saved, and the run finished as if it had been`);
     return state;
   };
   for (let tries = 0, doubts = 0; tries < scribe.tries; tries += 1) {
@@ -108,7 +108,7 @@ export async function runTask(
     } catch (error) {
       scribe.refused(`run ${taskId}`, error);
       if (!(await isFree(scribe, saver, threadId))) scribe.wrong(`${threadId} is left locked`);
-      // A person looks at the world, and tells.
+      // A person looks into the world, and settles it.
       if (doubts < 6 && TurnsError.is(error, "EFFECT_IN_DOUBT") && (await settled(scribe, saver, deeds, error)) !== GAVE_UP) {
         doubts += 1;
         tries -= 1;
@@ -118,7 +118,7 @@ export async function runTask(
   return false;
 }
 
-/** A run ends with its first error; its other branches may be at work for a moment. */
+/** A run fails with its first error; its other branches may run for a moment longer. */
 async function isFree(scribe: Scribe, saver: TurnSaver, threadId: string): Promise<boolean> {
   for (const deadline = Date.now() + FREE_WITHIN_MS; Date.now() < deadline;) {
     if ((await scribe.step("isRunning", () => saver.turns.isRunning(threadId))) !== true) return true;

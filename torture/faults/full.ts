@@ -6,12 +6,12 @@ import { type Order, withLimit, withoutFault } from "./run-child";
 import { SmallDisk } from "./small-disk";
 import { add, newTally, type Tally, whatIsMissing } from "./sweep";
 
-/** The log of a short run takes more than a megabyte before it is brought into the file. */
+/** The log of a short run takes more than a megabyte before it is moved into the file. */
 const DISK_KB = 8_192;
-/** What one is given that its saver shall fill by itself. */
+/** The size of a disk that the saver fills by itself. */
 const SMALL_KB = 1_024;
 
-/** A workload on a disk that others have filled but for so much; they make room again when somebody is refused. */
+/** A workload on a disk that another program has nearly filled. It frees room again at the first refusal. */
 export async function onFullDisk(
   child: string,
   grounds: Grounds,
@@ -25,7 +25,7 @@ export async function onFullDisk(
     const whole = await withoutFault(child, { ...away, workload, tries: 1, rounds });
     away.remove();
     const place = await grounds.laid(ground, join(disk.folder, "db"));
-    // What was done is not written down on the disk that is full.
+    // The record of side effects is on another disk than the full one.
     const deeds = join(folder, "deeds");
     rmSync(deeds, { force: true });
     if (existsSync(place.deeds)) cpSync(place.deeds, deeds);
@@ -38,7 +38,7 @@ export async function onFullDisk(
   return tally;
 }
 
-/** A disk that the saver's own work fills, to the end of the work: nothing is lost, and a larger disk takes what comes then. */
+/** The saver's own work fills the disk: nothing is lost, and the work finishes on a larger disk. */
 export async function filledByItself(
   child: string,
   grounds: Grounds,

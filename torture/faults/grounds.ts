@@ -14,9 +14,9 @@ const DEEDS = "deeds";
 /** How many checkpoints the threads of a history have together. */
 const HISTORY = 12;
 
-/** Builds each ground once, and lays copies of it out. */
+/** Builds each ground once, and makes copies of it. */
 export class Grounds {
-  /** What the workloads tell where nothing fails, by their names. */
+  /** The output of each workload if nothing fails, by name. */
   readonly untroubled = new Map<string, Told>();
   readonly #child: string;
   readonly #folder: string;
@@ -28,7 +28,7 @@ export class Grounds {
     this.#folder = folder;
   }
 
-  /** A fresh copy: what a workload needs to begin, and what takes it away again. */
+  /** A fresh copy: what a workload needs to begin, and a function that removes it. */
   async laid(ground: Ground, into = join(this.#folder, `run-${(this.#count += 1)}`)): Promise<Place> {
     mkdirSync(into, { recursive: true });
     if (ground !== "nothing") cpSync(await this.#template(ground), into, { recursive: true });

@@ -2,7 +2,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { type Checkpoint, type CheckpointMetadata, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { LangGraphCheckpoint, TurnSaver } from "langgraph-checkpoint-turns";
 
-/** Two threads in turn, so that what is remembered of one is not all that is remembered. */
+/** Two threads in turn, so that a connection has more than one of them in memory. */
 export function threadOf(index: number): string {
   return `t${index % 2}`;
 }
@@ -11,7 +11,7 @@ export function idOf(index: number): string {
   return `1f0${String(index).padStart(5, "0")}-0000-6000-8000-000000000000`;
 }
 
-/** What the index-th checkpoint holds: a list that grows, one that changes in its midst, a record with large texts, small values. */
+/** What the index-th checkpoint holds: a list that grows, one that changes in its middle, a record with large texts, small values. */
 export function stateOf(index: number): Record<string, unknown> {
   const own = Math.floor(index / 2) + 1;
   const log = Array.from({ length: own }, (_, at) => `${threadOf(index)} entry ${at} ${"x".repeat(300 + ((at * 37) % 500))}`);
@@ -68,7 +68,7 @@ export function turnOf(index: number): LangGraphCheckpoint {
   };
 }
 
-/** What is wrong about a checkpoint as it is read; "absent" if it is not there, undefined if nothing is wrong. */
+/** What is wrong with a checkpoint that was read; "absent" if it is not there, undefined if nothing is wrong. */
 export async function checkpointFault(saver: TurnSaver, index: number): Promise<string | undefined> {
   const tuple = await saver.getTuple(atOf(index));
   if (tuple === undefined) return "absent";

@@ -11,8 +11,8 @@ import { nameOf, newTally, type Scenario, sweep, type Tally } from "./sweep";
 
 const HELP = `npm run torture -- faults [--seed n] [--stride n] [--rounds n] [--only text]
 
-Makes calls of the system fail (strace), fills disks, and limits files, while a saver works; see torture/faults/workloads.ts.
-The place of a fault moves call by call to the end of the workload; --stride n moves it n calls at a time (fewer where calls are rare), beginning at --seed.
+Makes system calls fail (strace), fills disks, and limits file sizes, while a saver works; see torture/faults/workloads.ts.
+The place of the fault moves call by call through the workload. --stride n moves it n calls at a time (fewer where calls are rare), starting at --seed.
 Needs strace, and the right to mount.
 `;
 
@@ -33,9 +33,9 @@ const FAULTS: readonly Pick<Scenario, "calls" | "error">[] = [
   { calls: "ftruncate", error: "EIO" },
   { calls: "pread64", error: "EIO" },
 ];
-/** How many times rarer calls are than those that write: of the rare ones none is to be skipped. */
+/** How many times rarer calls are than those that write. Of rare calls, none may be skipped. */
 const RARER: Record<Scenario["calls"], number> = { pwrite64: 1, pread64: 2, "fsync,fdatasync": 20, ftruncate: 200 };
-/** strace counts no further. */
+/** strace can't count further. */
 const LAST_PLACE = 65_535;
 const LASTS = ["once", "a while", "for good", "to the death"] as const;
 
@@ -47,7 +47,7 @@ function scenarios(): Scenario[] {
   return [...all, ...reads];
 }
 
-/** @returns whether every fault ended in a named error or in success, and nothing acknowledged was lost */
+/** @returns whether every fault gave a named error or a success, and no acknowledged save was lost */
 export async function run(options: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...options],
@@ -116,7 +116,7 @@ function inWords({ runs, injected, unnoticed, refused, lostTurns, acknowledged, 
     `${injected} calls failed`,
     `${named} named errors`,
     `${lostTurns} turns reported lost`,
-    `${unnoticed} runs went on as if nothing had been`,
+    `${unnoticed} runs that didn't notice`,
     `${acknowledged} answers`,
     `${wrong.length} wrong`,
   ].join(", ");

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Line } from "./scribe";
 
-/** A call of the system that fails: the `first`-th of the file's own calls, and, if `last` is given, those up to it. */
+/** A system call that fails: the `first`-th call on the file, and all up to `last` if that is given. */
 export interface Fault {
   calls: "pwrite64" | "pread64" | "ftruncate" | "fsync,fdatasync";
   error: "EIO" | "ENOSPC";
@@ -26,15 +26,15 @@ export interface Told {
   lines: Line[];
   /** How many calls failed. */
   injected: number;
-  /** How the process ended, if not by itself. */
+  /** How the process died, if it didn't exit by itself. */
   died: string | undefined;
 }
 
-/** Nothing here takes a tenth of it: who takes longer hangs. */
+/** Nothing here takes a tenth of it, so a process that takes longer hangs. */
 const PATIENCE_MS = 120_000;
 const ROOT = process.cwd();
 
-/** Bundles the child, since hundreds of it are started. @returns its path */
+/** Bundles the child, because hundreds of them are started. @returns its path */
 export function bundled(folder: string): string {
   const tsup = join(ROOT, "node_modules", "tsup", "dist", "cli-default.js");
   const options = [
@@ -81,7 +81,7 @@ export function withoutFault(child: string, order: Order): Promise<Told> {
   return run([process.execPath, ...argumentsOf(child, order)]);
 }
 
-/** Files of the process may not grow beyond so many blocks of 1,024 bytes. */
+/** The process's files may not grow beyond this many blocks of 1,024 bytes. */
 export function withLimit(child: string, order: Order, kilobytes: number): Promise<Told> {
   return run(["bash", "-c", `ulimit -S -f ${kilobytes}; exec "$@"`, "bash", process.execPath, ...argumentsOf(child, order)]);
 }

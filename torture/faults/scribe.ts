@@ -1,7 +1,7 @@
 import { existsSync, rmSync, writeSync } from "node:fs";
 import { TurnsError } from "langgraph-checkpoint-turns";
 
-/** What a child tells, one line of JSON each. */
+/** What a child prints: one line of JSON each. */
 export type Line =
   | { kind: "ack"; what: string; value?: unknown }
   | { kind: "refused"; at: string; code: string; sqlite: string | undefined }
@@ -15,14 +15,14 @@ const FORM = /^\S.+\. \S.+\.$/s;
 
 export const GAVE_UP = Symbol("gave up");
 
-/** Does the steps of a workload, and tells what became of each on standard output, at once. */
+/** Does the steps of a workload, and prints the outcome of each at once. */
 export class Scribe {
   readonly #tries: number;
   readonly #filler: string | undefined;
 
   /**
-   * @param tries how often a step that was refused is done in all; 0 kills the process as soon as one is
-   * @param filler a file that fills the disk: it goes when a step is refused, so that there is room again
+   * @param tries how often a refused step is tried in all; 0 kills the process at the first refusal
+   * @param filler a file that fills the disk: it is removed when a step is refused, so that there is room again
    */
   constructor(tries: number, filler?: string) {
     this.#tries = tries;
@@ -45,7 +45,7 @@ export class Scribe {
     this.say({ kind: "wrong", what });
   }
 
-  /** An error that somebody met: it must be one of ours, and say what to do. */
+  /** An error that a caller got: it must be one of ours, and say what to do. */
   refused(at: string, error: unknown): void {
     if (!TurnsError.is(error) || !FORM.test(error.message)) return this.wrong(`${at}: ${unnamed(error)}`);
     const { sqlite } = error.data as { sqlite?: string };
@@ -54,7 +54,7 @@ export class Scribe {
     if (this.#filler !== undefined && existsSync(this.#filler)) rmSync(this.#filler);
   }
 
-  /** @param between looks at what a refusal has left, before the step is done again */
+  /** @param between checks what a refusal has left, before the step is tried again */
   async step<T>(at: string, work: () => T | Promise<T>, between?: () => Promise<void>): Promise<T | typeof GAVE_UP> {
     for (let tries = 0; tries < this.tries; tries += 1) {
       try {

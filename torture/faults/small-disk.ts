@@ -2,10 +2,10 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Set where mounting is impossible, and the tests that need it are to be left out knowingly. */
+/** Set it where mounting is impossible, to leave out the tests that need it. */
 export const WITHOUT_MOUNT = process.env["TURNS_WITHOUT_MOUNT"] === "1";
 
-/** A file system of its own, as small as it is said to be. */
+/** A file system of its own, with the given size. */
 export class SmallDisk {
   readonly folder: string;
 
@@ -20,7 +20,7 @@ export class SmallDisk {
     );
   }
 
-  /** Leaves so much room, by a file that somebody else fills the disk with. @returns that file */
+  /** Leaves this much room, by a file that fills the rest. @returns that file */
   leave(kilobytes: number): string {
     const filler = join(this.folder, "filler");
     rmSync(filler, { force: true });

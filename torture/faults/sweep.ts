@@ -2,20 +2,20 @@ import { faultsAfter } from "./check";
 import type { Ground, Grounds } from "./grounds";
 import { type Fault, type Order, type Told, withFault, withoutFault } from "./run-child";
 
-/** One workload under one kind of fault, the place of the fault moved call by call until the workload passes without meeting it. */
+/** One workload under one kind of fault. The place of the fault moves call by call, until the workload no longer reaches it. */
 export interface Scenario {
   workload: string;
   ground: Ground;
   calls: Fault["calls"];
   error: Fault["error"];
-  /** How long the fault lasts: one call, a few calls, for ever. Or the process dies of the first refusal: was that commit made? */
+  /** How long the fault lasts: one call, a few calls, for ever. Or the process dies at the first refusal, to see whether that commit was made. */
   lasts: "once" | "a while" | "for good" | "to the death";
 }
 
 export interface Tally {
   runs: number;
   injected: number;
-  /** Runs that met a fault and told nobody, since nothing was lost by it. */
+  /** Runs that met a fault and didn't report it, because nothing was lost by it. */
   unnoticed: number;
   refused: Map<string, number>;
   lostTurns: number;
@@ -39,7 +39,7 @@ export function newTally(): Tally {
   return { runs: 0, injected: 0, unnoticed: 0, refused: new Map(), lostTurns: 0, acknowledged: 0, wrong: [] };
 }
 
-/** @returns what all its runs came to */
+/** @returns the sum of all its runs */
 export async function sweep(child: string, grounds: Grounds, scenario: Scenario, options: SweepOptions): Promise<Tally> {
   const tally = newTally();
   const whole = await untroubled(child, grounds, scenario, options.rounds);
@@ -95,7 +95,7 @@ async function untroubled(child: string, grounds: Grounds, { workload, ground }:
   const wrong = await faultsAfter(order, told);
   place.remove();
   const refused = told.lines.filter(({ kind }) => kind === "refused" || kind === "lost-turn");
-  // A run that a dead one left may meet doubts.
+  // A run that continues a killed one may have effects in doubt.
   if (wrong.length > 0 || (refused.length > 0 && !ground.startsWith("dead"))) {
     throw new Error(
       `${workload} fails without a fault: ${[...wrong, ...refused.map((line) => JSON.stringify(line))].join("; ")}`,
@@ -104,14 +104,14 @@ async function untroubled(child: string, grounds: Grounds, { workload, ground }:
   return told;
 }
 
-/** Once the fault is over, the same saver does all that it was asked for. */
+/** Once the fault is over, the same saver does everything it is asked for. */
 export function whatIsMissing(whole: Told, told: Told): string[] {
   const done = new Set(told.lines.filter(({ kind }) => kind === "ack").map((line) => JSON.stringify(line)));
   const wanted = whole.lines.filter(({ kind }) => kind === "ack").map((line) => JSON.stringify(line));
   return wanted.filter((line) => !done.has(line)).map((line) => `never done, though the fault was over: ${line}`);
 }
 
-/** What could be read is what is read without a fault. */
+/** Everything that could be read is the same as without a fault. */
 function whatIsAltered(whole: Told, told: Told): string[] {
   const right = new Map(whole.lines.flatMap((line) => (line.kind === "saw" ? [[line.what, line.value] as const] : [])));
   return told.lines.flatMap((line) =>

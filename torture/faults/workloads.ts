@@ -28,13 +28,13 @@ export function optionsOf(name: string): TurnSaverOptions {
   return { logger: quiet, ...(name === "sealed" ? { encryption: ENCRYPTION } : {}) };
 }
 
-/** Opens, does its work, and closes. What was acknowledged is told at once. */
+/** Opens, does its work, and closes. Acknowledgements are printed at once. */
 export const WORKLOADS: Record<string, (given: Given) => Promise<void>> = {
   saves: (given) => withSaver(given, optionsOf("saves"), (saver) => saves(given, saver)),
   sealed: (given) => withSaver(given, optionsOf("sealed"), (saver) => saves(given, saver)),
   turns,
   graph: (given) => withSaver(given, optionsOf("graph"), (saver) => graph(given, saver)),
-  // Dies in the midst of the work, and leaves a log that nobody has brought into the file.
+  // Dies during the work, and leaves a log that hasn't been moved into the file.
   dying: (given) => withSaver(given, optionsOf("graph"), (saver) => graph(given, saver, "charged")),
   "dying later": (given) => withSaver(given, optionsOf("graph"), (saver) => graph(given, saver, "mailed")),
   upkeep: (given) => withSaver(given, optionsOf("upkeep"), (saver) => upkeep(given, saver)),
@@ -50,7 +50,7 @@ async function withSaver({ scribe, file }: Given, options: TurnSaverOptions, wor
   await scribe.step("close", () => saver.close());
 }
 
-/** Checkpoints and writes on two threads, with the log brought into the file now and then. */
+/** Checkpoints and writes on two threads; the log is moved into the file now and then. */
 async function saves({ scribe, rounds }: Given, saver: TurnSaver): Promise<void> {
   for (let index = 0; index < rounds; index += 1) {
     const look = (fault: typeof checkpointFault, missing: boolean) => async () => {
@@ -58,7 +58,7 @@ async function saves({ scribe, rounds }: Given, saver: TurnSaver): Promise<void>
       if (found === GAVE_UP || found === undefined || (missing && found === "absent")) return;
       scribe.wrong(`${fault.name} ${index}: ${found}`);
     };
-    // Refused and there all the same would be fine; there in part, or altered, would not.
+    // Refused although it is there would be fine. There in part, or altered, would not.
     const saved = await scribe.step(`put ${index}`, () => save(saver, index), look(checkpointFault, true));
     if (saved === GAVE_UP) continue;
     scribe.ack("checkpoint", index);
@@ -72,7 +72,7 @@ async function saves({ scribe, rounds }: Given, saver: TurnSaver): Promise<void>
 }
 
 /** The turn log by itself, on a handle of the user's own, without a write-ahead log. */
-/** The handle is the user's own, who tries again if his driver says no: it is not what is tried here. */
+/** The handle is the user's own. Retrying its errors is up to the user, and isn't tested here. */
 function handleOf(file: string): Database.Database {
   for (let left = 9; ; left -= 1) {
     try {
@@ -90,7 +90,7 @@ async function turns({ scribe, file, rounds }: Given): Promise<void> {
   for (let index = 0; index < rounds; index += 1) {
     const saved = await scribe.step(
       `save ${index}`,
-      // Saved after all, it may not be saved once more.
+      // If it was saved after all, it may not be saved again.
       () => (persister.load(`turn-${index}`) === null ? persister.save(turnOf(index)) : undefined),
       async () => {
         if (db.inTransaction) scribe.wrong("a transaction is left open");
@@ -103,7 +103,7 @@ async function turns({ scribe, file, rounds }: Given): Promise<void> {
   db.close();
 }
 
-/** Somebody who may read the file, and then may write it: a file, then a folder, that are closed to him, and a file that he may open. */
+/** A user who may not open a file, then not its folder, and then may open a file. */
 async function forbidden({ scribe, file }: Given): Promise<void> {
   const index = 12;
   const saving = async (): Promise<void> => {
@@ -150,7 +150,7 @@ async function graph({ scribe, deeds }: Given, saver: TurnSaver, diesAt?: string
   await runTask(scribe, errands(saver, deeds, at), deeds, ["g", "T1"]);
 }
 
-/** All that works on what is there: on a file with thread g of three tasks, and threads t0 and t1 with histories. */
+/** Everything that works on saved data: on a file with thread g of three tasks, and threads t0 and t1 with histories. */
 async function upkeep({ scribe, deeds }: Given, saver: TurnSaver): Promise<void> {
   const runner = errands(saver, deeds);
   await verified(scribe, saver);
@@ -193,7 +193,7 @@ async function hasThread(saver: TurnSaver, threadId: string): Promise<boolean> {
 
 const UNREAD = /SQLITE_(IOERR\w*|FULL|CANTOPEN\w*|CORRUPT)|error code[ =]\d+|Failed to read ptrmap/;
 
-/** A page that could not be read is on the report's list, by the name that SQLite has for that. */
+/** A page that couldn't be read is in the report, with SQLite's name for the error. */
 async function verified(scribe: Scribe, saver: TurnSaver): Promise<VerifyReport | typeof GAVE_UP> {
   const report = await scribe.step("verify", () => saver.verify());
   if (report === GAVE_UP || report.ok) return report;
@@ -205,7 +205,7 @@ async function verified(scribe: Scribe, saver: TurnSaver): Promise<VerifyReport 
   return report;
 }
 
-/** Everything that can be read of the file of {@link upkeep}, told answer by answer. */
+/** Reads everything from the file of {@link upkeep}, and prints each answer. */
 async function reads({ scribe }: Given, saver: TurnSaver): Promise<void> {
   const told = async (what: string, read: () => Promise<unknown>): Promise<void> => {
     const value = await scribe.step(what, read);

@@ -7,8 +7,8 @@ import { TARGETS } from "./targets";
 
 const USAGE = `npm run torture -- fuzz [--target <name>] [--seconds N | --minutes N | --inputs N] [--seed S] [--keep <folder>]
 
-Feeds each target with mutated valid inputs, for N seconds or minutes or so many inputs (default 60 seconds), in a process of its own, whose
-death, silence or thirst for memory is a finding like any other. What is found is shown, and kept in the folder if one is given.
+Feeds each target with mutated valid inputs, for N seconds, minutes or inputs (default 60 seconds). Each target runs in a process of its own. If that dies,
+stops answering or takes too much memory, that is a finding too. Findings are printed, and kept in the folder if you give one.
 
 `;
 

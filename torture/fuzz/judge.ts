@@ -1,10 +1,10 @@
 import { types } from "node:util";
 import { TurnsError } from "../../src/testing-internal";
 
-/** Stands in every value that the seeds hold, and in no id: no message may ever tell it. */
+/** It is in every value of the seeds, and in no id: no message may ever quote it. */
 export const CANARY = "Canary7Zq";
 
-/** What a payload may not do, whatever it says. Kept as it was when this file was loaded. */
+/** What a payload may never do. Kept as it was when this file was loaded. */
 const PROTOTYPES: readonly [string, object][] = [
   ["Object", Object.prototype],
   ["Array", Array.prototype],
@@ -35,13 +35,13 @@ export function wrongAfter(): string | undefined {
   return index === -1 ? undefined : `the prototype of ${PROTOTYPES[index]?.[0]} was changed`;
 }
 
-/** What is wrong with an error that was thrown; undefined for a named error that tells nothing. */
+/** What is wrong with an error that was thrown; undefined for a named error that quotes no value. */
 export function wrongWith(error: unknown): string | undefined {
   if (!TurnsError.is(error)) return `an error outside the family: ${nameOf(error)}`;
   return tells(error) ? `${error.code} tells what a value holds: ${error.message}` : undefined;
 }
 
-/** What came of an input in few words: inputs with other words than all before are worth keeping. */
+/** The outcome of an input in few words. Inputs with new words are worth keeping. */
 export function wordsFor(error: unknown): string {
   return TurnsError.is(error)
     ? `${error.code} ${error.message.replace(/[0-9A-Za-z_-]{12,}|"[^"]*"|\d+/g, "#").slice(0, 160)}`
@@ -73,7 +73,7 @@ const BUILT_INS: ReadonlySet<unknown> = new Set<unknown>([
   null,
 ]);
 
-/** A decoded value holds data and known classes only. @param known further prototypes that may be there */
+/** A decoded value holds only data and known classes. @param known further prototypes that may be there */
 export function wrongInValue(root: unknown, known: ReadonlySet<unknown>): string | undefined {
   const seen = new Set<unknown>();
   const waiting: unknown[] = [root];

@@ -1,7 +1,7 @@
 import { nastyKey, nastyText, nastyValue, Raw, TAGS } from "./nasty";
 import type { Random } from "./random";
 
-/** One to four changes to a text: as a JSON tree if it is one, as bytes now and then, as bytes always if it is none. */
+/** One to four changes to a text: as a JSON tree if it is one, as bytes now and then, and as bytes always if it isn't one. */
 export function mutated(text: string, other: string, random: Random): string {
   let now = text;
   for (let times = 1 + random.below(4); times > 0; times -= 1)
@@ -57,7 +57,7 @@ function inTree(text: string, other: string, random: Random): string {
   return written(at(tree.value, random.below(countOf(tree.value)), change));
 }
 
-/** Undefined for what is no tree, or one that is deeper than the stack here: that is to be the product's trouble. */
+/** Undefined for text that isn't a tree, or is deeper than our stack: only the product has to cope with that. */
 function parsed(text: string): { value: unknown } | undefined {
   if (depthOf(text) > 1_000) return undefined;
   try {

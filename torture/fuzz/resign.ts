@@ -9,7 +9,7 @@ const SIGNED: ReadonlyMap<string, Rows> = new Map(
 
 export const SIGNED_TABLES: readonly string[] = [...SIGNED.keys(), "langgraph_chunks", "langgraph_graphs"];
 
-/** Makes a row's own proof anew, as who may write the file of a database without keys can. @returns false if nobody could */
+/** Computes a row's checksum again, as anybody who can write an unencrypted file could. @returns false if nobody could */
 export function resign(db: Database.Database, table: string, rowid: number): boolean {
   const row = db.prepare(`SELECT * FROM ${table} WHERE rowid = ?`).get(rowid) as Row | undefined;
   if (row === undefined) return false;
@@ -36,7 +36,7 @@ function threadOf(db: Database.Database, thread: unknown): string {
   return typeof found === "string" ? found : "";
 }
 
-/** The address is the hash of the text; whatever refers to the chunk is made to refer to the new one. */
+/** The address is the hash of the text; everything that refers to the chunk then refers to the new one. */
 function readdress(db: Database.Database, row: Row, rowid: number): boolean {
   const address = plainSealing.address("", String(row["body"]));
   try {

@@ -30,20 +30,20 @@ export interface Limits {
   begin?: (input: Buffer) => void;
 }
 
-/** That the target takes valid inputs has to be seen, but not with all of them. */
+/** Some valid inputs check that the target accepts them; not all are needed. */
 const SEEDS_FIRST = 10;
 const POOL_MAX = 2_000;
 const LONGEST = 400_000;
 const FOUND_MAX = 20;
 const MB = 2 ** 20;
-/** So often what waits for a turn of the event loop gets one: rejections that nobody handles are told only then. */
+/** How often the event loop gets a turn: only then are unhandled rejections reported. */
 const TURN_EVERY = 50;
-/** Memory is measured in steps that nobody frees: what an input of this length may take besides. */
+/** Memory that isn't freed between measurements: what an input of this length may take in addition. */
 const BYTES_PER_BYTE = 200;
 
 /**
- * Tries the seeds and then what is made of them. An input that is answered in other words than all before joins those that further ones
- * are made of: the next best thing to counting branches, which would need an instrumented engine.
+ * Tries the seeds and then mutations of them. An input that gets an answer in new words is mutated further. That replaces counting
+ * branches, which would need an instrumented engine.
  */
 export async function tried(session: Session, random: Random, limits: Limits): Promise<Tried> {
   const pool = [...session.seeds];
@@ -52,7 +52,7 @@ export async function tried(session: Session, random: Random, limits: Limits): P
   const slowest = { ms: 0, length: 0 };
   const end = performance.now() + (limits.milliseconds ?? Infinity);
   let inputs = 0;
-  // What nobody waits for is seen as well. LangGraph itself leaves rejections of its saves to themselves; they are named errors.
+  // Unhandled rejections count too. LangGraph doesn't handle rejections of its saves; those are named errors.
   const left: unknown[] = [];
   const leave = (reason: unknown): void => void left.push(reason);
   process.on("unhandledRejection", leave);
@@ -97,7 +97,7 @@ async function fed(session: Session, input: Buffer, left: unknown[]): Promise<st
       throw error;
     },
   );
-  // Whatever the answer was.
+  // No matter what the answer was.
   const changed = wrongAfter();
   if (changed !== undefined) throw new Finding(changed);
   const answer = outcome();
@@ -121,9 +121,9 @@ function cpuMs(since: NodeJS.CpuUsage): number {
 }
 
 interface Memory {
-  /** Of the process, ever: shows what came and went. */
+  /** The process's peak: shows memory that was freed again. */
   peak: number;
-  /** Of the heap and the buffers, now: shows what stays below a peak that was. */
+  /** Heap and buffers now: shows memory that is kept, below an earlier peak. */
   now: number;
 }
 

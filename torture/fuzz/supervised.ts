@@ -12,7 +12,7 @@ export interface Course {
   seed: number;
   milliseconds?: number;
   inputs?: number;
-  /** Where the input stands that is being tried, for whoever finds the process dead. */
+  /** Where the current input is stored, in case the process dies. */
   current?: string;
 }
 
@@ -20,7 +20,7 @@ export interface Course {
 const SLOW_MS = 5_000;
 const MEMORY_MB = 250;
 const HEAP_MB = 1_500;
-/** A process that has said nothing for so long hangs. It says something after every input, and once a second at most. */
+/** A process that prints nothing for this long hangs. It prints after every input, at most once a second. */
 const SILENT_MS = 120_000;
 const TELL_MS = 1_000;
 
@@ -69,12 +69,12 @@ function ended(child: ChildProcess): Promise<{ inputs: number; end: End }> {
     child.on("close", (code, signal) => {
       clearTimeout(timer);
       const line = /^.*(FATAL|Error).*$/m.exec(stderr)?.[0] ?? "";
-      resolve({ inputs, end: end ?? `the process ended with ${code ?? signal}: ${line}` });
+      resolve({ inputs, end: end ?? `the process exited with ${code ?? signal}: ${line}` });
     });
   });
 }
 
-/** What such a process does. */
+/** The program of such a process. */
 export async function inChild({ target, seed, milliseconds, inputs, current }: Course): Promise<boolean> {
   const tell = (message: Message): Promise<void> => new Promise((told) => void process.send?.(message, () => told()));
   const file = openSync(current as string, "w");

@@ -1,6 +1,6 @@
 import type { Random } from "./random";
 
-/** What a target makes of inputs. */
+/** A target, opened: it tries inputs. */
 export interface Session {
   /** Valid inputs; all others are made from these. */
   seeds: readonly Buffer[];
@@ -9,8 +9,8 @@ export interface Session {
   /**
    * Hands an input over to the product.
    *
-   * @returns what came of it in few words
-   * @throws {Finding} for what must not come of it
+   * @returns the outcome in few words
+   * @throws {Finding} for an outcome that must not happen
    */
   feed: (input: Buffer) => string | Promise<string>;
   close: () => void;

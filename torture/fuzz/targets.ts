@@ -14,6 +14,6 @@ export const TARGETS: Record<string, Target> = {
   official: target("texts of LangGraph's own serializer", () => import("./targets/official")),
   sealed: target("encrypted rows and the wrapped secret", () => import("./targets/sealed")),
   "checkpoint-file": target("CHECKPOINT.md", () => import("./targets/checkpoint-file")),
-  rows: target("any column of any table, with checksums made anew", () => import("./targets/rows")),
+  rows: target("any column of any table, with checksums computed again", () => import("./targets/rows")),
   import: target("files of the official saver", () => import("./targets/import")),
 };

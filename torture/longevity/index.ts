@@ -9,10 +9,10 @@ import { early, growth, late, megabytes, weigh } from "./measure";
 
 const USAGE = `npm run torture -- longevity [--steps 100000] [--threads 2000]
 
-A tenth of the steps on one thread whose log only grows; four tenths on one whose log keeps its last ${WINDOW} lines, with retention;
-half of them over all the threads. In one process.`;
+All steps run in one process: a tenth on one thread whose log only grows, four tenths on one whose log keeps its last ${WINDOW} lines, with retention,
+and half of them over all the threads.`;
 
-/** What may come on top between the second and the last fifth of a life. */
+/** What may be added between the second and the last fifth of a phase. */
 const MEMORY_SLACK = 16e6;
 const FILE_SLACK = 1.25;
 /** So that it is full of threads long before the first fifth of their lives is over. */
@@ -45,7 +45,7 @@ export async function run(options: readonly string[]): Promise<boolean> {
   }
 }
 
-/** One thread, nothing forgotten: what a step adds to the file does not depend on how long the thread is. */
+/** One thread, nothing deleted: what a step adds to the file does not depend on how long the thread is. */
 async function growing(path: string, steps: number): Promise<boolean[]> {
   return withSaver(path, {}, async (saver) => {
     const life = await live("growing", { saver, path, steps, window: undefined, threads: 1 });
@@ -58,7 +58,7 @@ async function growing(path: string, steps: number): Promise<boolean[]> {
   });
 }
 
-/** One thread with a sliding window and retention: the file stays as large as it is. */
+/** One thread with a sliding window and retention: the file keeps its size. */
 async function windowed(path: string, steps: number): Promise<boolean[]> {
   return withSaver(path, { retention: { keepLast: 50 } }, async (saver) => {
     const life = await live("windowed", { saver, path, steps, window: WINDOW, threads: 1 });
@@ -90,7 +90,7 @@ function memoryIsFlat({ name, weights }: Life, state: number): boolean {
   return verdict(`${name}: memory`, now - then < MEMORY_SLACK + state, `${megabytes(then)} → ${megabytes(now)}, ${rss}`);
 }
 
-/** The history of a thread comes page by page: all of it, in order, and held nowhere. */
+/** The history of a thread is read page by page: all of it, in order, and never all in memory. */
 async function historyPages(saver: TurnSaver, thread: string): Promise<boolean[]> {
   const before = weigh("", 0).memory;
   const ids: string[] = [];

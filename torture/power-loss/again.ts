@@ -16,8 +16,8 @@ export interface Left {
 }
 
 /**
- * Records how somebody opens what a power cut left and goes on with it, so that the power can be cut once more, in the midst of the
- * recovery too. All that the image shows when it is opened counts as acknowledged.
+ * Opens what a power cut left, continues it, and records that, so that the power can be cut once more, also during the recovery.
+ * All that the image shows when it is opened counts as acknowledged.
  *
  * @returns the operations, and from which of them on the power may be cut
  */
@@ -33,7 +33,7 @@ async function shownBy(image: Image, { threads, deeds }: Expected): Promise<Ack[
   const saver = TurnSaver.fromPath(laidOut(join(home, "disk"), image), { logger: quiet });
   try {
     const acks: Ack[] = deeds.map(({ what, ...deed }) => ({ k: what, ...deed }));
-    // Behind the deeds: how a thread stands replaces what they alone would let expect.
+    // After the side effects: the thread's state replaces what would be expected from them alone.
     for (const t of threads.keys()) acks.push({ k: "stands", t, what: "power cut", facts: [...(await standing(saver, t))] });
     return [...acks, { k: "opened" }];
   } finally {

@@ -4,13 +4,13 @@ import { type Expected, halfDoneOf, lostOf } from "./expected";
 import { standing } from "./facts";
 import { DEEDS, type JobsState, jobsGraph, journaled, runnerOptions, type World, wrongLog } from "./graph";
 
-/** What an image turned out to be. All empty: as it should be. */
+/** Problems of an image. All empty: none. */
 export interface Findings {
-  /** Not whole in itself, whatever was acknowledged. */
+  /** Damaged in itself, no matter what was acknowledged. */
   corrupt: string[];
-  /** Acknowledged, and not there. */
+  /** Acknowledged, and missing. */
   lost: string[];
-  /** Whole, and complete, but a run that goes on from there does not come to where it should. */
+  /** Intact and complete, but a run that continues from there reaches another state than it should. */
   astray: string[];
 }
 
@@ -18,7 +18,7 @@ export interface Findings {
 export const RUN_ON = ["a", "b", "d", "r"];
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Opens an image as a user would, and looks whether it is whole and has all that was acknowledged. */
+/** Opens an image as a user would, and checks that it is intact and has all that was acknowledged. */
 export async function checkTurns(path: string, expected: Expected): Promise<Findings> {
   const findings: Findings = { corrupt: [], lost: [], astray: [] };
   let saver: TurnSaver | undefined;
@@ -28,7 +28,7 @@ export async function checkTurns(path: string, expected: Expected): Promise<Find
     for (const [id, thread] of expected.threads) {
       const found = await standing(saver, id);
       const lost = lostOf(thread, found);
-      // What lost something is at an earlier moment, for which nothing is known of what was under way.
+      // A file that lost something shows an earlier moment, for which the operations in progress aren't known.
       const halfDone = lost.length === 0 ? halfDoneOf(thread, found) : [];
       findings.lost.push(...[...lost, ...halfDone].map((what) => `thread ${id}: ${what}`));
       findings.corrupt.push(...actionsWithoutThought(await saver.turns.list(id)));
@@ -66,8 +66,8 @@ function actionsWithoutThought(turns: readonly Turn[]): string[] {
 }
 
 /**
- * Goes on with every thread of an image, and with a new job behind it; changes the image. Each must come to the state that an
- * undisturbed run comes to, with each deed of each of its jobs done once, and those of rewound jobs undone.
+ * Continues every thread of an image, and then runs a new job on it; changes the image. Each must reach the state of an undisturbed
+ * run, with each side effect of each of its jobs done once, and those of rewound jobs undone.
  */
 export async function goOn(path: string, expected: Expected): Promise<string[]> {
   const astray: string[] = [];
@@ -96,7 +96,7 @@ export async function goOn(path: string, expected: Expected): Promise<string[]> 
 function wrongWith(threadId: string, state: JobsState, world: RememberedWorld): string[] {
   const log = wrongLog(state);
   const wrong = log === undefined ? [] : [log];
-  // Its rewind was taken back in spite of what it had undone.
+  // Its rewind was taken back with `despiteUndone`.
   if (threadId === "d") return wrong;
   const jobs = new Set([...state.jobs, ...world.jobsOf(threadId)]);
   for (const job of jobs) {

@@ -1,7 +1,7 @@
 import { basename, dirname } from "node:path";
 import type { Call } from "./trace";
 
-/** What happened to the disk, and what was acknowledged meanwhile. `file` is an inode: a name that is made anew is another file. */
+/** What happened to the disk, and what was acknowledged meanwhile. `file` is an inode: a name that is created again is another file. */
 export type Operation =
   | { kind: "write"; file: number; offset: number; bytes: Buffer }
   | { kind: "truncate"; file: number; size: number }
@@ -33,7 +33,7 @@ function operationsBefore(image: Image): Operation[] {
   return [...made, { kind: "sync-folder" }];
 }
 
-/** Turns system calls into operations. @param before what was in the folder; its making comes first */
+/** Turns system calls into operations. @param before what was in the folder; its creation comes first */
 export function operationsOf(calls: readonly Call[], folder: string, before: Image = new Map()): Operation[] {
   const names = new Map([...before.keys()].map((name, file) => [name, file]));
   const files: Operation[] = before.size === 0 ? [] : operationsBefore(before);
@@ -54,7 +54,7 @@ export function operationsOf(calls: readonly Call[], folder: string, before: Ima
           next += 1;
         } else if (file !== undefined && call.truncates) files.push({ kind: "truncate", file, size: 0 });
       } else if (file !== undefined) {
-        // A deleted file can still be written to by who has it open; nobody will ever see it.
+        // A process that has a deleted file open can still write to it; nobody ever sees that.
         if (call.kind === "write") files.push({ kind: "write", file, offset: call.offset, bytes: call.bytes });
         else if (call.kind === "truncate") files.push({ kind: "truncate", file, size: call.size });
         else if (call.kind === "sync") files.push({ kind: "sync", file });
@@ -70,7 +70,7 @@ export function operationsOf(calls: readonly Call[], folder: string, before: Ima
 
 /**
  * What the folder can hold when the power fails before operation `cut`. A file's operations before its last sync are there. Of the
- * others, and of the names that the folder was not synced with, each may be there or not, in whatever order the disk pleased; a write
+ * others, and of the names that the folder was not synced with, each may be there or not, in any order; a write
  * may be torn at sectors, and one that made the file longer may leave its length without its content.
  */
 export function imageAt(operations: readonly Operation[], cut: number, survivors: Survivors, random: () => number): Image {
@@ -83,7 +83,7 @@ export function imageAt(operations: readonly Operation[], cut: number, survivors
   const survives = (): boolean => survivors === "all" || (survivors === "some" && random() < KEPT);
   const contents = new Map<number, Content>();
   const names = new Map<string, number>();
-  // Many file systems keep the order of names: then what is lost of them is what came last. POSIX promises less.
+  // Many file systems keep the order of names, so that the last ones are lost. POSIX promises less.
   const keepsOrder = random() < 0.5;
   let foldersEnd = false;
   for (const [at, operation] of operations.slice(0, cut).entries()) {
@@ -105,7 +105,7 @@ export function imageAt(operations: readonly Operation[], cut: number, survivors
   return new Map([...names].map(([name, file]) => [name, contents.get(file)?.bytes() ?? Buffer.alloc(0)]));
 }
 
-/** Of a torn write the sectors before one place survive, or those behind it, or any of them. */
+/** Of a torn write, the sectors before one place survive, or those after it, or any of them. */
 function writeTorn(content: Content, offset: number, bytes: Buffer, random: () => number): void {
   const end = offset + bytes.length;
   const first = Math.floor(offset / SECTOR);

@@ -1,7 +1,7 @@
 import { type Ack, effectFact, type Facts, holds, parseAck, THERE, undoFact } from "./facts";
 import type { Operation } from "./disk";
 
-/** What was done to the world, and what was taken back. */
+/** Side effects that were done, and undone. */
 export interface Deed {
   t: string;
   what: "deed" | "undo";
@@ -13,7 +13,7 @@ export interface Deed {
 interface Underway {
   what: string;
   whole: boolean;
-  /** What it comes to; known, as the trace goes on behind the cut. */
+  /** Its result, which the trace shows after the cut. */
   target: Facts | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface ExpectedThread {
   underway: Underway | undefined;
 }
 
-/** What a cut leaves to be expected. */
+/** What to expect after a cut. */
 export interface Expected {
   isOpened: boolean;
   threads: Map<string, ExpectedThread>;
@@ -33,7 +33,7 @@ export interface Expected {
   acks: number;
 }
 
-/** What was acknowledged before operation `cut`, and what was going on. */
+/** What was acknowledged before operation `cut`, and what was in progress. */
 export function expectedAt(operations: readonly Operation[], cut: number): Expected {
   const expected: Expected = { isOpened: false, threads: new Map(), deeds: [], acks: 0 };
   for (const [at, operation] of operations.entries()) {
@@ -60,7 +60,7 @@ function acknowledged(expected: Expected, ack: Ack): void {
     case "deed":
     case "undo": {
       expected.deeds.push({ ...ack, what: ack.k });
-      // What is done to the world must be in the journal, or else nobody would know that it may have happened.
+      // A side effect must be in the journal, or nobody would know that it may have happened.
       const facts = threadOf(expected, ack.t).facts;
       const fact = ack.k === "deed" ? effectFact(ack.key) : undoFact(ack.key);
       if (!facts.has(fact)) facts.set(fact, THERE);
@@ -88,7 +88,7 @@ function threadOf({ threads }: Expected, id: string): ExpectedThread {
   return thread;
 }
 
-/** What of a thread is lost, or has come back: nothing may go but what an operation under way removes, or come but what it brings. */
+/** What a thread lost, or has again: only an operation in progress may remove facts or add them. */
 export function lostOf({ facts, removed, underway }: ExpectedThread, found: Facts): string[] {
   const mayGo = (fact: string): boolean => underway !== undefined && underway.target?.has(fact) !== true;
   const mayCome = (fact: string): boolean => underway?.target?.has(fact) === true;
@@ -102,7 +102,7 @@ export function lostOf({ facts, removed, underway }: ExpectedThread, found: Fact
   ];
 }
 
-/** Of the root namespace. Whatever is pruned meanwhile, it stays. */
+/** Of the root namespace. It stays, no matter what is pruned meanwhile. */
 function newestOf(facts: Facts): string | undefined {
   return [...facts.keys()]
     .filter((fact) => fact.startsWith("checkpoint /"))
@@ -111,8 +111,8 @@ function newestOf(facts: Facts): string | undefined {
 }
 
 /**
- * What is half done of an operation that one transaction makes up: of all that it removes either everything must stand as it was
- * acknowledged, or nothing be there; of all that it brings, everything or nothing.
+ * What is half done of an operation that is one transaction. Of all that it removes, either everything must be there as it was
+ * acknowledged, or nothing. Of all that it adds, everything or nothing.
  */
 export function halfDoneOf({ facts, underway }: ExpectedThread, found: Facts): string[] {
   if (underway?.whole !== true || underway.target === undefined) return [];

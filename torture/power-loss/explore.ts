@@ -13,16 +13,16 @@ export interface Exploration {
   syncs: number;
   acks: number;
   cuts: number;
-  /** No two of a cut are alike. */
+  /** All images of a cut differ. */
   images: number;
-  /** Of how many images something was under way at the cut that removes or adds rows, by what it was. */
+  /** The number of images in which an operation that removes or adds rows was in progress at the cut, by operation. */
   midst: Record<string, number>;
   corrupt: number;
   lost: number;
-  /** Images from which the work went on, and how many of them did not come to where they should. */
+  /** Images that were continued, and how many of them reached another state than they should. */
   goneOn: number;
   astray: number;
-  /** The first few of what was found wrong. */
+  /** The first few problems. */
   examples: string[];
 }
 
@@ -30,25 +30,25 @@ export interface ExploreRequest {
   images: number;
   seed: number;
   check: (path: string, expected: Expected) => Promise<Findings>;
-  /** Goes on with the work of an image. */
+  /** Continues the work of an image. */
   goOn?: (path: string, expected: Expected) => Promise<string[]>;
-  /** Of every so many images one goes on. */
+  /** One of this many images is continued. */
   goOnEvery?: number;
   /** The first operation that the power may be cut before. */
   from?: number;
-  /** Is shown each image. */
+  /** Called with each image. */
   onImage?: (image: Image, expected: Expected) => void;
 }
 
-/** One that keeps everything, one that keeps what was synced, and four by chance. Where nothing was unsynced they are one. */
+/** One image keeps everything, one keeps what was synced, and four are drawn at random. If everything was synced, they are the same. */
 const PER_CUT: readonly Survivors[] = ["all", "synced", "some", "some", "some", "some"];
 /** Its multiples fall evenly everywhere, however many are taken. */
 const GOLDEN = 0.6180339887498949;
-/** How many operations behind the one that made or removed a file still count as near it. */
+/** How many operations after the one that created or removed a file still count as near it. */
 const NEAR = 24;
 const EXAMPLES = 12;
 
-/** Cuts the power at many places of what was recorded, and looks at what can be left. */
+/** Cuts the power at many places of the record, and checks the images that can result. */
 export async function explore(operations: readonly Operation[], request: ExploreRequest): Promise<Exploration> {
   const random = seeded(request.seed);
   const count = (kind: Operation["kind"]): number => operations.filter((operation) => operation.kind === kind).length;
@@ -97,8 +97,8 @@ export async function explore(operations: readonly Operation[], request: Explore
 }
 
 /**
- * Evenly over the whole of the record, without end. One third lies right behind acknowledgements, where a loss shows first; one sixth
- * about where files come and go, which is seldom.
+ * Cuts, evenly over the record, without end. One third lies right after acknowledgements, where a loss shows first. One sixth lies
+ * near the creation or removal of files, which is rare.
  */
 function* cutsOf(operations: readonly Operation[], from: number, random: () => number): Generator<number> {
   const placesOf = (...kinds: Operation["kind"][]): number[] =>
@@ -127,7 +127,7 @@ function digestOf(image: Image): string {
   return hash.digest("base64url");
 }
 
-/** Both explorations as one. */
+/** The sum of two explorations. */
 export function summed(left: Exploration, right: Exploration): Exploration {
   const midst = { ...left.midst };
   for (const [what, count] of Object.entries(right.midst)) midst[what] = (midst[what] ?? 0) + count;

@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import type { TurnSaver } from "langgraph-checkpoint-turns";
 
-/** What is known of a thread: what by its name, and how it stands. */
+/** What is known of a thread: facts by name, with their content. */
 export type Facts = Map<string, string>;
 
-/** A fact of which only is known that it is there. */
+/** A fact that is only known to be there. */
 export const THERE = "there";
 
 /**
- * One acknowledgement. `fact`: one more thing was acknowledged. `stands`: an operation was, and all of the thread stands so now.
+ * One acknowledgement. `fact`: one more thing was acknowledged. `stands`: an operation was, and these are all facts of the thread now.
  * `begins`: an operation begins that removes, or adds, things; `whole` if its effect is in one transaction. `deed`, `undo`: the world was
  * changed.
  */
@@ -20,7 +20,7 @@ export type Ack =
   | { k: "stands"; t: string; what: string; facts: [string, string][] }
   | { k: "deed" | "undo"; t: string; deed: string; job: string; key: string };
 
-/** `line` as a writer told it. */
+/** Parses a line of a writer's output. */
 export function parseAck(line: string): Ack {
   return JSON.parse(line.slice(line.indexOf("{"))) as Ack;
 }
@@ -32,7 +32,7 @@ export const undoFact = (key: string): string => `undo ${key}`;
 export const turnState = (turn: { turnType: string; status: string | undefined; durable: boolean }): string =>
   `${turn.turnType} ${turn.status ?? ""} ${turn.durable ? "durable" : "provisional"}`;
 
-/** How a thread stands, by what the saver itself tells. */
+/** The facts of a thread, as the saver reads them. */
 export async function standing(saver: TurnSaver, threadId: string): Promise<Facts> {
   const facts = await checkpointsOf(saver, threadId);
   for (const turn of await saver.turns.list(threadId)) facts.set(turnFact(turn.id), turnState(turn));
@@ -64,7 +64,7 @@ export function digestOf(value: unknown): string {
     .slice(0, 16);
 }
 
-/** Whether what was acknowledged is still so, or has gone on since: what happened later may be on the disk as well. */
+/** Whether an acknowledged fact is unchanged, or has changed as it may later: later saves may be on the disk as well. */
 export function holds(fact: string, acknowledged: string, found: string | undefined): boolean {
   if (found === undefined) return false;
   if (acknowledged === THERE || acknowledged === found) return true;

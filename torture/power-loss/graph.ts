@@ -20,7 +20,7 @@ export interface JobsState {
   log: Entry[];
 }
 
-/** The world outside: it does not lose anything in a power cut of ours. */
+/** The outside world: a simulated power cut loses nothing there. */
 export interface World {
   did: (deed: string, job: string, key: string) => void;
   undid: (deed: string, job: string, key: string) => void;
@@ -28,7 +28,7 @@ export interface World {
   isUndone: (key: string) => boolean;
 }
 
-/** Does a deed of a job: what it returns goes into the state. */
+/** Performs a side effect of a job; what it returns is put into the state. */
 export type Act = (deed: string, job: string) => Promise<string>;
 
 const State = Annotation.Root({
@@ -55,7 +55,7 @@ export function jobsGraph(saver: BaseCheckpointSaver, act: Act) {
     .compile({ checkpointer: saver });
 }
 
-/** Deeds as journaled effects, each with an undo, and with a probe that asks the world when nobody knows. */
+/** Side effects as effects, each with an undo, and with a probe that looks into the world. */
 export function journaled(world: World): Act {
   return (deed, job) => {
     const act = (key: string): string => {
@@ -80,7 +80,7 @@ function undosIn(world: World): Undos {
   });
 }
 
-/** Labels instead of the nodes' source: whoever goes on may have been compiled in another way than the writer. */
+/** Labels instead of the nodes' source: the process that continues may have been compiled differently from the writer. */
 export function runnerOptions(world: World): GraphRunnerOptions {
   const node = { version: "1" };
   return {

@@ -10,7 +10,7 @@ import { record, whyNoStrace } from "./record";
 const USAGE = `npm run torture -- power-loss [--images N] [--seed S] [--saver turns|normal|official|both] [--rounds R]
 
   --images   disk images of each saver, default 900
-  --saver    turns: this package; normal: with durability "normal"; official: @langchain/langgraph-checkpoint-sqlite; both: all three
+  --saver    turns: this package; normal: with synchronous "normal"; official: @langchain/langgraph-checkpoint-sqlite; both: all three
   --rounds   how much work is recorded, default 2`;
 
 interface Contender {
@@ -19,16 +19,16 @@ interface Contender {
   given: readonly string[];
   check: typeof checkTurns;
   goOn?: typeof goOn;
-  /** Whether an acknowledged save may be lost; corrupt may no image be. */
+  /** Whether an acknowledged save may be lost. No image may be corrupt. */
   mayLose: boolean;
-  /** Somebody goes on with some of the images, and the power is cut again. */
+  /** Some of the images are opened and continued, and the power is cut again. */
   again?: string;
 }
 
 type Row = [Pick<Contender, "name" | "mayLose">, Exploration];
 
 const GO_ON_EVERY = 10;
-/** How many images somebody goes on with under another record, and how many images of each of these records are opened. */
+/** How many images are continued and recorded again, and how many images of each of these records are opened. */
 const [AGAIN, IMAGES_AGAIN] = [6, 30];
 
 const CONTENDERS: Record<string, Contender> = {
@@ -51,7 +51,7 @@ const CONTENDERS: Record<string, Contender> = {
   },
 };
 
-/** Cuts the power in the midst of each saver's work. @returns whether none was corrupt, and no save of ours was lost */
+/** Cuts the power while each saver works. @returns whether none was corrupt, and no save of ours was lost */
 export async function run(options: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...options],
@@ -91,17 +91,21 @@ export async function run(options: readonly string[]): Promise<boolean> {
     rows.push(shownRow([contender, found]));
     if (contender.again !== undefined) {
       rows.push(
-        shownRow([{ name: `${contender.name}, cut again while it goes on`, mayLose: false }, await again(contender, left, seed)]),
+        shownRow([
+          { name: `${contender.name}, cut again while it continues`, mayLose: false },
+          await again(contender, left, seed),
+        ]),
       );
     }
   }
   console.log(tableOf(rows));
   const isSeeing = rows.every(([{ mayLose }, { lost }]) => !mayLose || lost > 0);
-  if (!isSeeing) console.log("\nA saver that syncs less lost nothing: the explorer is blind, or there were too few images.");
+  if (!isSeeing)
+    console.log("\nA saver that syncs less lost nothing. So the explorer finds no losses, or there were too few images.");
   return isSeeing && rows.every(([{ mayLose }, found]) => found.corrupt + found.astray + (mayLose ? 0 : found.lost) === 0);
 }
 
-/** Goes on with what was left, under a record of its own each, and sums up. */
+/** Continues with each image that was left, records that too, and adds up what is found. */
 async function again(
   { again: script = "", check, goOn: further }: Contender,
   left: readonly Left[],
@@ -114,7 +118,7 @@ async function again(
     const found = await explore(operations, request);
     sum = sum === undefined ? found : summed(sum, found);
   }
-  if (sum === undefined) throw new Error("there are too few images to go on with");
+  if (sum === undefined) throw new Error("there are too few images to continue with");
   return sum;
 }
 
@@ -125,7 +129,7 @@ function pathOf(script: string): string {
 function shownRow(row: Row): Row {
   const [{ name }, { examples, midst }] = row;
   const counts = Object.entries(midst).map(([what, count]) => `${what} ${count}`);
-  const lines = [...examples, ...(counts.length === 0 ? [] : [`images in the midst of: ${counts.join(", ")}`])];
+  const lines = [...examples, ...(counts.length === 0 ? [] : [`images during: ${counts.join(", ")}`])];
   console.log(`${name}:\n${lines.map((line) => `  ${line}\n`).join("")}`);
   return row;
 }
@@ -135,11 +139,11 @@ function tableOf(rows: readonly Row[]): string {
     [
       name,
       ...[found.operations, found.syncs, found.acks, found.cuts, found.images, found.corrupt, found.lost],
-      found.goneOn === 0 ? "–" : `${found.goneOn}, ${found.astray} astray`,
+      found.goneOn === 0 ? "–" : `${found.goneOn}, ${found.astray} deviated`,
     ].join(" | "),
   );
   return [
-    "| saver | operations | syncs | acknowledgements | cuts | images | corrupt | lost acknowledged | went on |",
+    "| saver | operations | syncs | acknowledgements | cuts | images | corrupt | lost acknowledged | continued |",
     "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ...lines.map((line) => `| ${line} |`),
   ].join("\n");

@@ -33,11 +33,11 @@ export function laidOut(folder: string, image: Image): string {
 /**
  * Runs a writer under strace until it kills itself.
  *
- * @param script a path, or what else Node is given to run it. It is called with the path of the database and `given`; tells `ACK …` lines on
- *   its standard output and ends with SIGKILL
+ * @param script a path, or what else Node is given to run it. It is called with the path of the database and `given`; prints `ACK …` lines on
+ *   its standard output and stops by SIGKILL
  * @param before what is in its folder; otherwise nothing
  * @returns all that it did to its files
- * @throws Error if it ended in any other way
+ * @throws Error if it stopped in any other way
  */
 export async function record(
   script: string | readonly string[],
@@ -60,7 +60,7 @@ export async function record(
 function traced(log: string, command: readonly string[]): Promise<void> {
   const how = ["-f", "--seccomp-bpf", "-y", "-xx", "-s", "10000000", "-o", log, "-e", `trace=${TRACED.join(",")}`];
   return new Promise((resolve, reject) => {
-    // What it tells is read from the trace, where it stands between the other calls. A pipe could be full.
+    // Its output is read from the trace, in order with the other calls. A pipe could be full.
     const child = spawn("strace", [...how, ...command], {
       stdio: ["ignore", "ignore", "pipe"],
       env: { ...process.env, NODE_OPTIONS: process.env.TURNS_TEST_NODE_OPTIONS ?? "" },
@@ -69,9 +69,9 @@ function traced(log: string, command: readonly string[]): Promise<void> {
     child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
     child.on("error", reject);
     child.on("close", (code, signal) => {
-      // strace dies by the signal that its child died by.
+      // strace exits with its child's signal.
       if (signal === "SIGKILL") resolve();
-      else reject(new Error(`the writer ended with ${code ?? signal}: ${err.slice(-4_000)}`));
+      else reject(new Error(`the writer exited with ${code ?? signal}: ${err.slice(-4_000)}`));
     });
   });
 }

@@ -13,7 +13,7 @@ export function tell(ack: Ack): void {
   if (writeSync(1, line) !== line.length) throw new Error("an acknowledgement was not written whole");
 }
 
-/** The saver's events are told synchronously behind the commits that they speak of: each is an acknowledgement. */
+/** The saver emits its events synchronously after their commits, so each is an acknowledgement. */
 export function tellEvents(saver: TurnSaver): void {
   saver.events.on("checkpoint", ({ threadId: t, checkpointNs, checkpointId }) => {
     tell({ k: "fact", t, fact: checkpointFact(checkpointNs, checkpointId), as: THERE });
@@ -25,7 +25,7 @@ export function tellEvents(saver: TurnSaver): void {
   });
 }
 
-/** An operation on a thread, announced before, and with how the thread stands behind it. @param whole whether it is one transaction */
+/** An operation on a thread: announced before, and reported with the thread's state after it. @param whole whether it is one transaction */
 export async function announced(
   saver: TurnSaver,
   t: string,
@@ -42,7 +42,7 @@ export async function tellStanding(saver: TurnSaver, t: string, what: string): P
   tell({ k: "stands", t, what, facts: [...(await standing(saver, t))] });
 }
 
-/** The world as the writer sees it; what is done to it is told at once. Job `a3` is a job of thread `a`. @param before what was done before */
+/** The world as the writer sees it. It reports each change at once. Job `a3` is a job of thread `a`. @param before what was done before */
 export function toldWorld(before: readonly Deed[] = []): World {
   const keysOf = (what: Deed["what"]) => new Set(before.filter((each) => each.what === what).map(({ key }) => key));
   const done = keysOf("deed");
@@ -59,7 +59,7 @@ export function toldWorld(before: readonly Deed[] = []): World {
   };
 }
 
-/** What one thread saves beside runs: a list that grows, with pending writes. */
+/** What one thread saves without runs: a list that grows, with pending writes. */
 export function bareCheckpoint(at: number, lists: readonly string[]) {
   const id = `1ef00000-0000-6000-8000-${String(at).padStart(12, "0")}`;
   return {

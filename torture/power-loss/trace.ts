@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 
-/** A system call that matters for what a power cut leaves, in the order in which its effect began (a sync: in which it ended). */
+/** A system call that matters for what a power cut leaves, in the order in which its effect began (for a sync: finished). */
 export type Call =
   | { kind: "open"; path: string; creates: boolean; truncates: boolean }
   | { kind: "write"; path: string; offset: number; bytes: Buffer }
@@ -10,7 +10,7 @@ export type Call =
   | { kind: "unlink"; path: string }
   | { kind: "told"; line: string };
 
-/** What strace is asked for: all that is modelled, and all that would change a file without being modelled, so that it is noticed. */
+/** The calls that strace records: all that are modelled, and all others that would change a file, so that they are noticed. */
 export const TRACED = [
   ...["openat", "open", "creat", "write", "pwrite64", "fsync", "fdatasync", "ftruncate", "unlink", "unlinkat"],
   ...["writev", "pwritev", "pwritev2", "truncate", "fallocate", "rename", "renameat", "renameat2", "link", "linkat", "mmap"],
@@ -23,9 +23,9 @@ const RESUMED = /^(\d+) +<\.\.\. (\w+) resumed>(.*)$/s;
 const HEX = /(?:\\x[0-9a-f]{2})+/g;
 
 /**
- * Reads what `strace -f -y -xx` wrote about the files of one folder, and what the process told on its standard output.
+ * Reads what `strace -f -y -xx` wrote about the files of one folder, and the process's standard output.
  *
- * @throws Error for a call that changes one of these files in a way that is not modelled: an explorer must not be blind unnoticed
+ * @throws Error for a call that changes one of these files in a way that is not modelled, so that the explorer misses nothing silently
  */
 export async function readTrace(log: string, folder: string): Promise<Call[]> {
   const calls: { at: number; call: Call }[] = [];
@@ -42,7 +42,7 @@ export async function readTrace(log: string, folder: string): Promise<Call[]> {
     const begun = resumed === null ? undefined : pending.get(resumed[1] as string);
     const whole = begun === undefined ? line : begun.text + (resumed?.[3] as string);
     const call = callOf(whole, folder);
-    // A write can be on the disk as soon as it began; only a sync that has ended promises anything.
+    // A write can be on the disk as soon as it began; only a finished sync promises anything.
     if (call !== undefined) calls.push({ at: call.kind === "sync" ? at : (begun?.at ?? at), call });
   }
   return calls.sort((left, right) => left.at - right.at).map(({ call }) => call);
@@ -81,12 +81,12 @@ function callOf(line: string, folder: string): Call | undefined {
 /** SQLite probes for files that are not there; a write or a sync that fails is something else. */
 function failed(name: string, path: string, result: string): undefined {
   if (/^(open|unlink)/.test(name)) return undefined;
-  // The process was killed in the midst of it.
+  // The process was killed during it.
   if (result === "?") return undefined;
   throw new Error(`${name} on ${path} failed while it was recorded`);
 }
 
-/** A file that is written through memory would change unseen; only the index of the log, which is rebuilt, may be. */
+/** Writes through mapped memory aren't traced; only the log's index, which is rebuilt, may be mapped. */
 function refuseMapped(args: string, folder: string): undefined {
   if (!args.includes("MAP_SHARED") || !args.includes("PROT_WRITE")) return undefined;
   const path = textOf(/<([^>]*)>/.exec(args)?.[1]) ?? "";

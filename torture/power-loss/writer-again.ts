@@ -4,7 +4,7 @@ import type { Deed } from "./expected";
 import { jobsGraph, journaled, runnerOptions } from "./graph";
 import { announced, tell, tellEvents, tellStanding, toldWorld } from "./telling";
 
-/** Goes on with what a power cut left, as a user would, and kills itself: `writer-again.ts <database> <deeds done before, as JSON>`. */
+/** Continues what a power cut left, as a user would, and kills itself: `writer-again.ts <database> <side effects done before, as JSON>`. */
 const [path = "", before = "[]"] = process.argv.slice(2);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -20,7 +20,7 @@ for (const threadId of RUN_ON) {
   const { resumable } = await runner.status(threadId);
   if (resumable) await runner.resume({ threadId });
   await runner.invoke({ jobs: [`${threadId}again`] }, { threadId, taskId: `${threadId}again` });
-  await tellStanding(saver, threadId, "going on");
+  await tellStanding(saver, threadId, "continuing");
 }
 await announced(saver, "a", "prune", false, () => saver.prune({ threadId: "a", keepLast: 2, batchSize: 2 }));
 tell({ k: "end" });

@@ -7,7 +7,7 @@ import { jobsGraph, journaled, runnerOptions } from "./graph";
 import { announced, bareCheckpoint, tell, tellEvents, tellStanding, toldWorld } from "./telling";
 
 /**
- * Works on a file and tells what was acknowledged, until it kills itself: `writer.ts <database> <durability> <rounds>`.
+ * Works on a file and reports what was acknowledged, until it kills itself: `writer.ts <database> <durability> <rounds>`.
  */
 const [path = "", durability = "full", rounds = "1"] = process.argv.slice(2);
 const ROUNDS = Number(rounds);
@@ -17,7 +17,7 @@ const random = seeded(11);
 function opened(options: TurnSaverOptions, autocheckpoint?: number) {
   const db = new Database(path);
   const saver = new TurnSaver(db, { synchronous: durability as "full" | "normal", logger: quiet, ...options });
-  // So that the log goes into the file, and begins anew, in the midst of what is recorded.
+  // So that the log is moved into the file, and starts over, while things are recorded.
   if (autocheckpoint !== undefined) db.pragma(`wal_autocheckpoint = ${autocheckpoint}`);
   tellEvents(saver);
   const world = toldWorld();
@@ -41,7 +41,7 @@ async function bare(saver: TurnSaver, t: string, count: number): Promise<void> {
     for (let more = 0; more < 6; more += 1) list.push(textOf(random, 1_500));
     const { id, checkpoint, metadata, versions } = bareCheckpoint(at, list);
     const saved = saver.put(config, checkpoint, metadata, versions);
-    // It is committed when the call gives control back, not only when its promise resolves.
+    // It is committed when the call returns, not only when its promise resolves.
     tell({ k: "fact", t, fact: checkpointFact("", id), as: digestOf(checkpoint.channel_values) });
     config = (await saved) as typeof config;
     const value = textOf(random, 3_000);
@@ -72,10 +72,10 @@ async function first(): Promise<void> {
   tell({ k: "closed" });
 }
 
-/** Closing brought the log into the file and removed it: another log is begun, and goes on for longer, as the options have it by default. */
+/** Closing moved the log into the file and removed it. The next log gets longer: the options have their defaults. */
 async function second(): Promise<void> {
   const { saver, run } = opened({ retention: { keepLast: 3 } });
-  // Pruned in the background, also after a run has told how its thread stands.
+  // Pruned in the background, also after a run has reported its thread's state.
   const pruned = (t: string): void => tell({ k: "begins", t, what: "retention", whole: false });
   for (const job of ["a8", ...Array.from({ length: ROUNDS }, (_, at) => `r${at + 1}`)]) {
     const t = job.slice(0, 1);

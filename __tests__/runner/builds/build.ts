@@ -2,8 +2,9 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { transformSync as swcSync } from "@swc/core";
-import { transformSync } from "esbuild";
+import { type BuildOptions, buildSync, transformSync } from "esbuild";
 import ts from "typescript";
+import type { GraphDocument } from "../../../src/testing-internal";
 import { CHILD_ENV } from "../../support/child-program";
 
 export type Format = "esm" | "cjs";
@@ -68,6 +69,27 @@ export function builtCorpus(builds: readonly [tool: string, target: Target, form
     );
     const loaded = files.some(isTsx) ? print(["--import", "tsx"], files.filter(isTsx).slice(0, 1)) : {};
     return files.map((path) => (plain[path] ?? loaded[path])!);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The description of `minified-graph.ts`, as its bundle prints it. */
+export function bundledGraph(options: BuildOptions): GraphDocument {
+  const folder = mkdtempSync(join(__dirname, "..", "..", "..", ".tmp", "builds-"));
+  try {
+    const outfile = join(folder, "bundle.cjs");
+    const entryPoints = [join(__dirname, "minified-graph.ts")];
+    buildSync({
+      entryPoints,
+      outfile,
+      bundle: true,
+      platform: "node",
+      external: ["better-sqlite3"],
+      logLevel: "error",
+      ...options,
+    });
+    return JSON.parse(execFileSync(process.execPath, [outfile], { encoding: "utf8", env: CHILD_ENV })) as GraphDocument;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -17,7 +17,7 @@ const UNNAME = "DELETE FROM langgraph_names WHERE thread = ? AND name = ?";
 
 /**
  * Names a checkpoint. The name is taken from the checkpoint that had it.
- * @throws {TurnsError} CHECKPOINT_NOT_FOUND
+ * @throws {TurnsError} THREAD_NOT_FOUND, CHECKPOINT_NOT_FOUND
  */
 export function* nameCheckpoint(
   session: Session,
@@ -26,8 +26,9 @@ export function* nameCheckpoint(
   createdAt: string,
 ): Program<CheckpointName> {
   const key = yield* threadKey(session, at.threadId);
-  const found = key && (yield* session.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null));
-  if (key === undefined || found === undefined) throw unknownCheckpoint(at);
+  if (key === undefined) throw unknownThread(at.threadId);
+  const found = yield* session.get<{ checkpoint_id: string }>(FIND, key.thread, at.ns, at.checkpointId ?? null);
+  if (found === undefined) throw unknownCheckpoint(at);
   return yield* saveName(session, key, { name, ns: at.ns, checkpointId: found.checkpoint_id, createdAt });
 }
 

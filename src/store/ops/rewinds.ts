@@ -173,18 +173,26 @@ function* undoneIn(session: Session, rewindId: string): Program<TakeBackStanding
 
 function* refuseUnlessUndisturbed(session: Session, done: RewindRow, key: ThreadState): Program {
   const top = yield* topSeq(session, key);
-  let found: string | undefined;
-  if (done.status !== "done") found = "a rewind that was given up, or is not done yet";
-  else if (done.takenBackAt !== undefined) found = `a rewind already taken back at ${done.takenBackAt}`;
-  else if (!done.archived) found = "a rewind made without an archive";
-  else if (top > done.targetSeq) found = "newer work on the thread, or an earlier rewind that was taken back since";
-  else if (top < done.targetSeq) found = "a later rewind that went further back";
-  if (found === undefined) return;
-  throw new TurnsError("REWIND_CONFLICT", {
-    problem: `Rewind ${done.id} can't be taken back: since then there was ${found}.`,
-    remedy: `Rewind to task ${JSON.stringify(done.targetTaskId)} again (or take back the later rewind), then take this one back.`,
-    data: { rewindId: done.id, threadId: done.threadId },
-  });
+  const { id, threadId, takenBackAt } = done;
+  const cannot = `Rewind ${id} can't be taken back: `;
+  const task = JSON.stringify(done.targetTaskId);
+  const refuse = (problem: string, remedy: string): TurnsError =>
+    new TurnsError("REWIND_CONFLICT", { problem, remedy: `${remedy} Nothing was changed.`, data: { rewindId: id, threadId } });
+  const nothing = "There is nothing to take back.";
+  if (done.status !== "done") throw refuse(`${cannot}it was given up before it removed anything.`, nothing);
+  if (takenBackAt !== undefined) throw refuse(`Rewind ${id} was already taken back, at ${takenBackAt}.`, nothing);
+  if (!done.archived)
+    throw refuse(`${cannot}it was made without an archive (archive: false).`, "Run the tasks again, or restore a backup.");
+  if (top > done.targetSeq)
+    throw refuse(
+      `${cannot}the thread has newer work, or an earlier rewind was taken back since.`,
+      `Rewind it to task ${task} again first.`,
+    );
+  if (top < done.targetSeq)
+    throw refuse(
+      `${cannot}a later rewind went further back.`,
+      `Take that one back first: saver.rewinds.list(${JSON.stringify(threadId)}) shows it.`,
+    );
 }
 
 /**

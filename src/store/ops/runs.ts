@@ -40,7 +40,7 @@ function* insertRun(session: Session, run: RunRow): Program<void> {
 
 /** Takes the thread from runs that count as dead. If one of them is still alive, it loses its {@link Lease}. */
 export function* clearRuns(session: Session, dead: readonly RunRow[]): Program<void> {
-  for (const { runId } of dead) yield* endRun(session, runId);
+  for (const { runId } of dead) yield* removeRun(session, runId);
 }
 
 /** @returns the runs that are still on record */
@@ -49,7 +49,13 @@ export function* beatRuns(session: Session, runIds: readonly string[], at: numbe
   return there.map(({ id }) => id);
 }
 
+/** For the process whose run it was. */
 export function* endRun(session: Session, runId: string): Program<void> {
+  session.ended.set(runId, true);
+  yield* removeRun(session, runId);
+}
+
+function* removeRun(session: Session, runId: string): Program<void> {
   session.leases.delete(runId);
   yield* session.run(END, runId);
 }

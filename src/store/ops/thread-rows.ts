@@ -1,7 +1,7 @@
 import { TurnsError } from "../../errors";
 import { plainSealing } from "../../sealing";
 import type { Program } from "../program";
-import { corrupted, leaseLost } from "../refusals";
+import { corrupted, leaseLost, runOver } from "../refusals";
 import { THREAD_ROWS, TOMBSTONE_ROWS, RUN_ROWS } from "../rows";
 import type { Session, WrittenThread } from "../session";
 import { THREADS_MAX } from "../spans";
@@ -267,6 +267,7 @@ export function* checkLease(session: Session, lease: Lease | undefined): Program
   if (isSure && session.leases.get(runId) === threadId) return;
   if ((yield* session.get(session.sharing(HOLDS), runId, threadId)) !== undefined)
     return void session.leases.set(runId, threadId);
+  if (session.ended.get(runId) === true) throw runOver(threadId);
   throw leaseLost(lease, (yield* listRuns(session, lease.threadId))[0]);
 }
 

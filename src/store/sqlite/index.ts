@@ -1,13 +1,12 @@
+import { refuseUrl } from "../../file-path";
 import type { EncryptionOption } from "../../sealing";
 import type { Logger } from "../../logger";
 import type { Engine } from "../engine";
 import type { Awaitable, Store } from "../store";
-import { backUp } from "./backup";
 import { Commits, LogWatch, lookedAt, SqliteEngine, SqliteSession } from "./engine";
 import { type ConnectionOptions, openFile, takeOver } from "./connection";
 import { CommitQueue } from "../commit-queue";
 import { unlockDatabase } from "./unlock-file";
-import { copyThread } from "./copy-in-pieces";
 import type { DatabaseHandle, SqliteDatabase } from "./driver";
 import { getEffect } from "../ops/effects";
 import { hasLeftovers } from "../ops/leftovers";
@@ -41,6 +40,7 @@ export function setStoreWrapper(wrap: StoreWrapper | undefined): void {
 
 /** Opens a file, or takes over an open handle, as a {@link Store}. If its keys take time, the store waits for them. */
 export function openSqliteStore(source: string | DatabaseHandle, options: SqliteStoreOptions): Store {
+  refuseUrl("The path of the database", source, "TurnSaver.fromPath");
   const db = typeof source === "string" ? openFile(source, options) : takeOver(source, options);
   const rolledBack = (): void => {
     engine.rolledBack();
@@ -69,17 +69,17 @@ function storeOfFile(db: SqliteDatabase, session: SqliteSession, commits: Commit
     effectToTell: (id) => effectToTell(session, id),
     // Called before something is removed: a file that was cut is refused, not read.
     hasLeftovers: (isAlive) => upkeep(() => session.now(session.transaction(hasLeftovers(session, isAlive)))),
-    copyThread: (order) =>
-      copyThread(
-        {
-          db,
-          session,
-          write: (work) => queue.now({ program: () => atOnce(work) }),
-          writeUnsynced: (work) => queue.unsynced({ program: () => atOnce(work) }),
-          inTurn: (work) => upkeep(work),
-        },
-        order,
-      ),
+    copyThread: async (order) => {
+      const { copyThread } = await import("./copy-in-pieces");
+      const parts = {
+        db,
+        session,
+        write: <T>(work: () => T) => queue.now({ program: () => atOnce(work) }),
+        writeUnsynced: <T>(work: () => T) => queue.unsynced({ program: () => atOnce(work) }),
+        inTurn: <T>(work: () => T) => upkeep(work),
+      };
+      return copyThread(parts, order);
+    },
     space: () => alone(() => spaceOf(db)),
     giveBackPages: (pages) => queue.now({ program: () => atOnce(() => giveBackPages(db, pages)) }),
     checkpointLog: (truncate) => upkeep(() => checkpointLog(db, truncate)),
@@ -90,7 +90,7 @@ function storeOfFile(db: SqliteDatabase, session: SqliteSession, commits: Commit
       const step = await queue.read((on) => startVerify(on, threadId, isGraph, filePhases));
       return { step: () => alone(() => lookedAt(session, () => step(session))) };
     },
-    backUp: (order) => backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
+    backUp: async (order) => (await import("./backup")).backUp({ db, openCopy, inTurn: (work) => upkeep(work) }, order),
     close: () => {
       void queue.commit();
       commits.close();

@@ -54,7 +54,7 @@ const MARKUP: readonly string[] = [
 ];
 
 /**
- * CHECKPOINT.md: any bytes are a progress that comes back from its own rendering, or CHECKPOINT_FILE_MALFORMED.
+ * CHECKPOINT.md: any bytes are a progress that its own rendering restores, or CHECKPOINT_FILE_MALFORMED.
  *
  * @param parse in the place of `parseProgress`, to see whether a wrong one is found
  */
@@ -111,7 +111,7 @@ function wrongRendering(
   markdown: MarkdownIt,
   parse: typeof parseProgress,
 ): string | undefined {
-  if (!isDeepStrictEqual(parse(rendered), progress)) return "a progress that does not come back from its file";
+  if (!isDeepStrictEqual(parse(rendered), progress)) return "a progress that its file does not restore";
   const bare = { ...progress, phases: progress.phases.map((phase) => ({ ...phase, notes: "" })) };
   const html = markdown.render(renderProgress(bare)).replace(/<!-- turns:[^>]*-->/g, "");
   const tag =

@@ -17,7 +17,7 @@ interface Form {
   text: string;
   elements: string[];
   parts: Record<string, string>;
-  /** Whether the digest of the list and the addresses of the parts are made anew, as who can write the file would. */
+  /** Whether the list's digest and the parts' addresses are computed again, as an attacker who can write the file would do. */
   signed: boolean;
 }
 

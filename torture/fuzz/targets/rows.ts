@@ -37,14 +37,14 @@ interface Cell {
   row: number;
   column: string;
   value: Value;
-  /** Whether its checksum is made anew. */
+  /** Whether its checksum is computed again. */
   signed: boolean;
 }
 
 const LISTED = 3;
 
 /**
- * Databases in which somebody else has changed a cell, in half of them with the checksum made anew: everything that reads answers with
+ * Databases with a changed cell, in half of them with the checksum computed again: everything that reads answers with
  * a value or a named error, writes what it wrote before or nothing, and leaves the schema alone.
  */
 export async function open(_random: Random): Promise<Session> {
@@ -172,7 +172,7 @@ async function used(db: Database.Database, which: number): Promise<string> {
     () => saver.prune({ threadId: "thread", keepLast: 1, dryRun: true }),
     () => saver.deleteThread("thread"),
     () => CheckpointFile.fromThread(saver, "thread"),
-    () => saver.rewinds.compensationReport("thread", "task 0"),
+    () => saver.rewinds.compensationReport({ threadId: "thread", toTask: "task 0" }),
   ];
   for (const threadId of which % 3 === 0 ? ["other", "copy"] : ["thread"]) {
     const config = { configurable: { thread_id: threadId } };

@@ -12,7 +12,7 @@ const PLACES = [
   ["metadata", "", "c", 7],
 ] as const;
 
-/** Sealed rows and the wrapped secret: whatever is changed, moved or cut opens as what was sealed there, or not at all. */
+/** Sealed rows and the wrapped secret: if one is changed, moved or cut, it opens as what was sealed there, or not at all. */
 export function open(_random: Random): Session {
   const keys = resolveKeys({ keys: { old: randomBytes(32), new: randomBytes(32) }, current: "new" });
   if (keys instanceof Promise) throw new Error("these keys are given, not fetched");

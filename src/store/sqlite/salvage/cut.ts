@@ -35,6 +35,19 @@ const REMOVABLE: readonly Table[] = [...THREAD_TABLES, REWINDS, SETTINGS, TOMBST
 const IS_THERE = "SELECT 1 FROM langgraph_snapshots WHERE seq = ?";
 const IS_ARCHIVED = "SELECT 1 FROM langgraph_rewinds WHERE id = ? AND (archived = 1 OR entries > 0)";
 const FIRST_TURN = "SELECT task_id, graph_id, created_at FROM langgraph_checkpoints WHERE thread = ? ORDER BY seq LIMIT 1";
+/** Turns that no task of theirs precedes. They would be found by their thread, but not by their task. */
+const ORPHANED = `SELECT c.* FROM (SELECT thread, task_id AS taskId, graph_id AS graphId, min(seq) AS first, created_at AS createdAt
+    FROM langgraph_checkpoints WHERE thread IS NOT NULL AND seq IS NOT NULL GROUP BY thread, task_id) AS c
+  LEFT JOIN (SELECT thread, task_id AS taskId, min(seq) AS began FROM langgraph_tasks GROUP BY thread, task_id) AS t
+    ON t.thread = c.thread AND t.taskId = c.taskId
+  WHERE t.began IS NULL OR t.began > c.first ORDER BY c.first`;
+const BEFORE = `SELECT max(seq) AS seq FROM (
+  SELECT max(seq) AS seq FROM langgraph_checkpoints WHERE thread = ?1 AND seq < ?2 AND task_id <> ?3
+  UNION ALL SELECT max(seq) FROM langgraph_tasks WHERE thread = ?1 AND seq < ?2)`;
+const TAKEN = THREAD_TABLES.filter((table: Table) => table.columns["seq"] !== undefined)
+  .map(({ name }) => `SELECT seq FROM ${name} WHERE seq > ?1 AND seq < ?2`)
+  .join(" UNION ");
+const INPUT = `SELECT max(seq) AS seq FROM langgraph_snapshots WHERE seq > ?1 AND seq < ?2 AND checkpoint_ns = '' AND source = 'input'`;
 const DELTAS = `SELECT seq, thread, checkpoint_ns AS ns, checkpoint_id AS checkpointId, delta FROM langgraph_snapshots
   WHERE delta IS NOT NULL AND superseded_by IS NULL ORDER BY seq`;
 const NEXT = ({ name, versionsOf = [] }: Table): string =>
@@ -83,7 +96,41 @@ async function problemsOf(session: SqliteSession, isGraph: IsGraph): Promise<Jud
 function* hasCut(session: Session, problems: readonly IntegrityProblem[], cuts: Cuts): Program<boolean> {
   let count = 0;
   for (const problem of problems) if (yield* settled(session, problem, cuts)) count += 1;
-  return count > 0 || (yield* withoutBrokenDeltas(session, cuts));
+  return count > 0 || (yield* withoutBrokenDeltas(session, cuts)) || (yield* tasksAgain(session, cuts));
+}
+
+interface OrphanedTask {
+  thread: number;
+  taskId: string;
+  graphId: string;
+  first: number;
+  createdAt: string;
+}
+
+/**
+ * Makes the lost row of a task again from its turns, which name it. It gets the free number before its input, which the lost row
+ * had, or else the last one before its first turn.
+ *
+ * @returns whether a row was made
+ */
+function* tasksAgain(session: Session, cuts: Cuts): Program<boolean> {
+  let isMade = false;
+  for (const { thread, taskId, graphId, first, createdAt } of yield* session.all<OrphanedTask>(ORPHANED)) {
+    const threadId = yield* threadIdOf(session, thread);
+    const key = yield* threadKey(session, threadId);
+    if (key === undefined) continue;
+    const before = (yield* session.get<{ seq: number | null }>(BEFORE, thread, first, taskId))?.seq ?? firstSeq(thread);
+    const taken = new Set((yield* session.rows<[number]>(TAKEN, before, first)).map(([seq]) => seq));
+    const input = (yield* session.get<{ seq: number | null }>(INPUT, before, first))?.seq ?? first;
+    let seq = input - 1;
+    while (seq > before && taken.has(seq)) seq -= 1;
+    if (seq <= before) continue;
+    yield* session.insert(key, TASK_ROWS, { taskId, graphId, seq, kind: "run", createdAt, prunedTokens: undefined });
+    const why = "the row of this task is lost; it is made again from the task's turns";
+    cuts.lost.push({ table: TASKS.name, threadId, where: { seq, taskId }, why });
+    isMade = true;
+  }
+  return isMade;
 }
 
 /** @returns whether something was done about it */

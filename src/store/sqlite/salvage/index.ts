@@ -6,7 +6,7 @@ import { rowsOfThread, type Table, THREAD_TABLES } from "../../tables";
 import { type DamagedThread, type LostItem, SALVAGED, type SalvagedFile } from "../../salvage";
 import { openFile } from "../connection";
 import type { SqliteDatabase } from "../driver";
-import { translated } from "../failures";
+import { directoryGiven, translated } from "../failures";
 import { tooNew } from "../migrate";
 import { sqliteMigrations } from "../migrations.generated";
 import { unlockDatabase } from "../unlock-file";
@@ -195,6 +195,8 @@ function reserve(target: string): void {
 }
 
 function openPages(source: string, ignoreLog: boolean): Pages {
+  const directory = directoryGiven(source, undefined);
+  if (directory !== undefined) throw directory;
   let pages: Pages;
   try {
     pages = new Pages(source, ignoreLog);

@@ -1,0 +1,62 @@
+import { TurnsError } from "../errors";
+import type { Logger } from "../logger";
+import { Recent } from "../store/thread-state";
+import { uptime } from "../system";
+
+/** How many failures are remembered, and for how long one isn't told again. */
+const REMEMBERED = 1_000;
+const QUIET_MS = 60_000;
+/** Taken at load, so that a user's fake timers can't stop it. */
+const atEndOfMacrotask = setImmediate;
+
+/** Logs what couldn't be saved: one line for a failure, although several saves fail because of it. */
+export class FailureLog {
+  readonly #told = new Recent<string, number>(REMEMBERED);
+
+  constructor(private readonly logger: Logger) {}
+
+  /**
+   * @param runId the run's lease; without one, nobody knows which failures belong together
+   * @param nodeTaskId for writes: their node task
+   */
+  saveFailed(
+    at: { threadId: string; checkpointId: string; runId: string | undefined; nodeTaskId: string | undefined },
+    error: unknown,
+  ): void {
+    const { threadId, checkpointId, runId, nodeTaskId } = at;
+    if (nodeTaskId !== undefined) this.#told.set(ofTask(nodeTaskId), uptime());
+    if (runId !== undefined && !this.#isNew(`${runId} ${causeOf(error)}`)) return;
+    const told = { threadId, checkpointId, error: String(error) };
+    if (isOver(error)) this.logger.warn(told, "not saved: a node finished after its run was over, and a resume runs it again");
+    else this.logger.error(told, "not saved: the run cannot be resumed from here");
+  }
+
+  /** A node task's writes follow its Action in the same macrotask. If they can't be saved either, that is one failure. */
+  turnLost(told: { threadId: string; nodeName: string; turnType: string }, error: unknown, nodeTaskId: string | undefined): void {
+    const log = (): void => this.logger.error({ ...told, error: String(error) }, "a turn could not be saved");
+    const isFollowed = told.turnType === "Action" && TurnsError.is(error, "UNSERIALIZABLE_VALUE");
+    if (nodeTaskId === undefined || !isFollowed) log();
+    else atEndOfMacrotask(() => this.#told.get(ofTask(nodeTaskId)) ?? log());
+  }
+
+  #isNew(key: string): boolean {
+    const now = uptime();
+    const before = this.#told.get(key);
+    if (before !== undefined && now - before < QUIET_MS) return false;
+    this.#told.set(key, now);
+    return true;
+  }
+}
+
+const ofTask = (nodeTaskId: string): string => `task ${nodeTaskId}`;
+
+/** What is the same for all saves that fail for one reason. */
+function causeOf(error: unknown): string {
+  if (!TurnsError.is(error)) return String(error);
+  return TurnsError.is(error, "UNSERIALIZABLE_VALUE") ? `channel ${String(error.data["channel"])}` : error.message;
+}
+
+/** Whether a save is refused because its own run is over. It lost its thread to nobody. */
+function isOver(error: unknown): boolean {
+  return TurnsError.is(error, "LEASE_LOST") && error.data["over"] === true;
+}
