@@ -7,6 +7,7 @@ import * as checkpointFile from "langgraph-checkpoint-turns/checkpoint-file";
 import * as importing from "langgraph-checkpoint-turns/import";
 import * as maintenance from "langgraph-checkpoint-turns/maintenance";
 import * as transactions from "langgraph-checkpoint-turns/transactions";
+import * as postgres from "langgraph-checkpoint-turns/postgres";
 import ts from "typescript";
 
 /** The package's entries: what each exports, and which sources are loaded with it. */
@@ -17,11 +18,14 @@ const ENTRIES = {
   import: "src/import/index.ts",
   maintenance: "src/maintenance/index.ts",
   transactions: "src/transactions/index.ts",
+  postgres: "src/postgres/index.ts",
 };
 const IMPORT = /^src\/(import\/|store\/sqlite\/official|codec\/official)/;
 const SALVAGE = /^src\/(maintenance\/|store\/sqlite\/salvage\/)/;
 const VERIFICATION = /^src\/(integrity\/|store\/(sqlite|ops)\/verify)/;
 const ROTATION = /^src\/(store\/ops\/rotate|maintenance\/rotate)/;
+const POSTGRES = /^src\/(postgres|store\/postgres)\//;
+const SQLITE = /^src\/(store\/sqlite\/|saver\.ts)/;
 const REPORT = /^src\/report\//;
 const FINGERPRINTS = /^src\/guards\/(fingerprint|source|canonical|parse|normalise|resolve|single)/;
 
@@ -126,6 +130,14 @@ test("S9.6 /transactions loads its own code, no database library, and not the sa
   expect(packages.filter((name) => /sqlite|pg|postgres|kysely|drizzle|knex|prisma/.test(name))).toEqual([]);
 });
 
+test("S8.1 /postgres loads neither SQLite's code nor `pg`, and the root nothing of PostgreSQL", () => {
+  const { atOnce, everything, packages } = loadedWith(ENTRIES.postgres);
+  expect(of(atOnce, POSTGRES)).not.toEqual([]);
+  expect(of(everything, SQLITE)).toEqual([]);
+  expect(packages).not.toContain("pg");
+  expect(of(loadedWith(ENTRIES.index).everything, POSTGRES)).toEqual([]);
+});
+
 test("/checkpoint-file loads its own code and not the saver's", () => {
   const { atOnce, packages } = loadedWith(ENTRIES["checkpoint-file"]);
   expect(of(atOnce, REPORT)).not.toEqual([]);
@@ -140,7 +152,8 @@ test("S8.1 each entry exports its own values, and the root none of the others'",
   expect(Object.keys(transactions).sort()).toEqual(
     ["drizzle", "knex", "kysely", "pg", "prisma", "sqlite"].map((library) => `${library}Transactions`),
   );
-  for (const other of [checkpointFile, importing, maintenance, transactions]) {
+  expect(Object.keys(postgres).sort()).toEqual(["PostgresTurnSaver", "migrationSql"]);
+  for (const other of [checkpointFile, importing, maintenance, transactions, postgres]) {
     for (const name of Object.keys(other)) expect(root).not.toHaveProperty(name);
   }
 });

@@ -248,11 +248,13 @@ describe("the tarball", () => {
         "README.md",
         "LICENSE",
         "CHANGELOG.md",
-        ...["index", "checkpoint-file", "import", "maintenance", "testing"].flatMap((entry) =>
+        ...["index", "checkpoint-file", "import", "maintenance", "postgres", "testing"].flatMap((entry) =>
           ["js", "js.map", "cjs", "d.ts", "d.cts"].map((end) => `dist/${entry}.${end}`),
         ),
         ...["dist/testing-child.js", "dist/testing-child.cjs"],
-        ...readdirSync(path.join(root, "migrations", "sqlite")).map((name) => `migrations/sqlite/${name}`),
+        ...["sqlite", "postgres"].flatMap((engine) =>
+          readdirSync(path.join(root, "migrations", engine)).map((name) => `migrations/${engine}/${name}`),
+        ),
       ]),
     );
   });

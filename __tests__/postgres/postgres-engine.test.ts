@@ -54,7 +54,7 @@ async function idle(): Promise<void> {
   while (pool.idleCount < pool.totalCount) await new Promise((done) => setTimeout(done, 5));
 }
 
-test("S9.2 a program that asks nothing costs one round trip, whatever it writes", async () => {
+test("PostgreSQL: a program that asks nothing costs one round trip, however much it writes", async () => {
   proxy.delay = { toServer: 5, toClient: 5 };
   await valueOf("connected");
   await idle();
@@ -66,7 +66,7 @@ test("S9.2 a program that asks nothing costs one round trip, whatever it writes"
   expect(proxy.flights[0]!.statements).toHaveLength(13);
 });
 
-test("S9.1 every text and all bytes come back as they were saved, NUL and halves of surrogate pairs included", async () => {
+test("PostgreSQL: every text and all bytes are read as they were saved, NUL and halves of surrogate pairs included", async () => {
   const value = fc.oneof(
     fc.string({ unit: "binary" }),
     fc.constantFrom("\0", "\u0001", "a\u0001\u0004b", "\ud800", "\udc00x", "\ud83d\ude00"),
@@ -82,7 +82,7 @@ test("S9.1 every text and all bytes come back as they were saved, NUL and halves
   );
 });
 
-test("S9.1 texts are ordered by their bytes, as on SQLite, also those with characters that are escaped", async () => {
+test("PostgreSQL: texts are ordered by their bytes, as on SQLite, also those with characters that are escaped", async () => {
   const prefix = newName();
   const texts = ["", "\0", "\u0001", "\u0002", " ", "A", "Z", "a", "z", "ä", "ﬀ", "😀"].map((text) => `${prefix}${text}`);
   await engine.write(function* () {
@@ -98,7 +98,7 @@ test("S9.1 texts are ordered by their bytes, as on SQLite, also those with chara
   expect(found.flat()).toEqual(texts);
 });
 
-test("S9.4 a guard fails if others have written to the thread: nothing of the transaction is saved", async () => {
+test("PostgreSQL: a guard fails if others have written to the thread: nothing of the transaction is saved", async () => {
   const guard = engine.dialect.guards!.thread;
   await engine.write(() => ask(THREAD, [1, "guarded", "guarded", 7]));
   const name = newName();
@@ -113,7 +113,7 @@ test("S9.4 a guard fails if others have written to the thread: nothing of the tr
   expect(await valueOf(name)).toEqual({ value: "x" });
 });
 
-test("S9.4 guards lock threads in ascending order, so two transactions on the same threads don't deadlock", async () => {
+test("PostgreSQL: guards lock threads in ascending order, so two transactions on the same threads don't deadlock", async () => {
   const guard = engine.dialect.guards!.thread;
   await engine.write(function* () {
     for (const thread of [21, 22]) yield* ask(THREAD, [thread, `t${thread}`, `t${thread}`, 1]);
@@ -125,8 +125,8 @@ test("S9.4 guards lock threads in ascending order, so two transactions on the sa
   await Promise.all(Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? both(21, 22) : both(22, 21))));
 });
 
-describe("S9.3 the error of a statement that nobody waits for", () => {
-  test("S9.3 is thrown at the next one that is waited for, and nothing is saved", async () => {
+describe("PostgreSQL: the error of a statement that nobody waits for", () => {
+  test("PostgreSQL: is thrown at the next one that is waited for, and nothing is saved", async () => {
     const [taken, other] = [newName(), newName()];
     await engine.write(() => ask(INSERT, [taken, "x"]));
     const failed = engine.write(function* () {
@@ -138,7 +138,7 @@ describe("S9.3 the error of a statement that nobody waits for", () => {
     expect(await valueOf(other)).toBeUndefined();
   });
 
-  test("S9.3 is thrown at the commit, even if the program has swallowed it", async () => {
+  test("PostgreSQL: is thrown at the commit, even if the program has swallowed it", async () => {
     const [taken, other] = [newName(), newName()];
     await engine.write(() => ask(INSERT, [taken, "x"]));
     for (const asks of [false, true]) {
@@ -157,7 +157,7 @@ describe("S9.3 the error of a statement that nobody waits for", () => {
     }
   });
 
-  test("S1.9 undoes no more than its part, if it is in one", async () => {
+  test("PostgreSQL: undoes no more than its part, if it is in one", async () => {
     const [taken, other] = [newName(), newName()];
     await engine.write(() => ask(INSERT, [taken, "x"]));
     await engine.write(function* () {
@@ -175,8 +175,8 @@ describe("S9.3 the error of a statement that nobody waits for", () => {
   });
 });
 
-describe("S9.3 a connection that is lost", () => {
-  test("S9.3 before the commit was sent: the transaction is tried again", async () => {
+describe("PostgreSQL: a connection that is lost", () => {
+  test("PostgreSQL: before the commit was sent: the transaction is tried again", async () => {
     const name = newName();
     proxy.fate = nth(1, ({ from, text }) => from === "client" && text.startsWith("INSERT"), "cut");
     let attempts = 0;
@@ -193,15 +193,18 @@ describe("S9.3 a connection that is lost", () => {
     ["behind COMMIT", "cut-after", isCommit, true],
     ["before the answer", "cut", isCommitAnswer, true],
     ["before COMMIT, which comes late", { lateBy: 500 }, isCommit, true],
-  ])("S9.3 %s: the commit is in doubt, and what is read back then doesn't change any more", async (_, fate, matches, isSaved) => {
-    const name = newName();
-    await idle();
-    proxy.fate = nth(1, matches, fate);
-    await expect(engine.write(() => ask(INSERT, [name, "x"]))).rejects.toBeInstanceOf(CommitInDoubt);
-    expect((await valueOf(name)) !== undefined).toBe(isSaved);
-  });
+  ])(
+    "PostgreSQL: %s: the commit is in doubt, and what is read back then doesn't change any more",
+    async (_, fate, matches, isSaved) => {
+      const name = newName();
+      await idle();
+      proxy.fate = nth(1, matches, fate);
+      await expect(engine.write(() => ask(INSERT, [name, "x"]))).rejects.toBeInstanceOf(CommitInDoubt);
+      expect((await valueOf(name)) !== undefined).toBe(isSaved);
+    },
+  );
 
-  test("S9.3 while it is idle: nobody notices", async () => {
+  test("PostgreSQL: while it is idle: nobody notices", async () => {
     await Promise.all([valueOf("a"), valueOf("b")]);
     const client = new Client(process.env["TURNS_PG_DIRECT_URL"]);
     await client.connect();
@@ -212,7 +215,7 @@ describe("S9.3 a connection that is lost", () => {
     expect(await valueOf("a")).toBeUndefined();
   });
 
-  test("S9.3 for good: STORE_UNAVAILABLE, after the time that an option gives", async () => {
+  test("PostgreSQL: for good: STORE_UNAVAILABLE, after the time that an option gives", async () => {
     const hasty = new PostgresEngine(() => pool, { name: "test", schema, busyTimeoutMs: 100 });
     proxy.incoming = "refuse";
     proxy.cutAll();
@@ -225,7 +228,7 @@ describe("S9.3 a connection that is lost", () => {
   });
 });
 
-test("S9.1 a lock that others hold for too long: STORE_BUSY", async () => {
+test("PostgreSQL: a lock that others hold for too long: STORE_BUSY", async () => {
   const name = newName();
   await engine.write(() => ask(INSERT, [name, "x"]));
   const hasty = new PostgresEngine(() => pool, { name: "test", schema, busyTimeoutMs: 100 });
@@ -241,7 +244,7 @@ test("S9.1 a lock that others hold for too long: STORE_BUSY", async () => {
   }
 });
 
-test("S9.1 numbers are 64 bits wide, lists are bound as JSON, and null may be asked for", async () => {
+test("PostgreSQL: numbers are 64 bits wide, lists are bound as JSON, and null may be asked for", async () => {
   const rows = await engine.read(function* () {
     const product = yield* ask<[number]>("SELECT ?1 * 67108864", [134_217_726], "arrays");
     const sum = yield* ask<[number]>(

@@ -38,7 +38,7 @@ const columnsOf = async (schema: string, table: string) =>
     )
   ).rows;
 
-test("S9.5 of eight savers that start at once on a new schema, one migrates and all work", async () => {
+test("PostgreSQL: of eight savers that start at once on a new schema, one migrates and all work", async () => {
   for (let round = 0; round < 5; round += 1) {
     const schema = newSchema();
     const savers = Array.from({ length: 8 }, () => PostgresTurnSaver.fromConnString(url, { schema, logger: quiet }));
@@ -49,7 +49,7 @@ test("S9.5 of eight savers that start at once on a new schema, one migrates and 
   }
 });
 
-test("S9.5 the schema has the tables that the programs know, with their columns in order", async () => {
+test("PostgreSQL: the schema has the tables that the programs know, with their columns in order", async () => {
   const schema = newSchema();
   const saver = PostgresTurnSaver.fromConnString(url, { schema, logger: quiet });
   await saver.setup();
@@ -66,7 +66,7 @@ test("S9.5 the schema has the tables that the programs know, with their columns 
   expect(turns).toEqual(["id", "graph_id", "node_name", "turn_type", "serialized_state", "task_id", "created_at"]);
 });
 
-test("S9.5 the printed SQL makes the same schema, and a saver that never migrates works with it", async () => {
+test("PostgreSQL: the printed SQL makes the same schema, and a saver that never migrates works with it", async () => {
   const [printed, migrated] = [newSchema(), newSchema()];
   const refused = PostgresTurnSaver.fromConnString(url, { schema: printed, migrate: "never", logger: quiet });
   await expect(refused.setup()).rejects.toMatchObject({ code: "SCHEMA_OUTDATED", data: { schema: printed, found: 0 } });
@@ -79,7 +79,7 @@ test("S9.5 the printed SQL makes the same schema, and a saver that never migrate
   expect(await described(printed)).toEqual(await described(migrated));
 });
 
-test("S9.5 a newer schema is refused, and nothing in it is changed", async () => {
+test("PostgreSQL: a newer schema is refused, and nothing in it is changed", async () => {
   const schema = newSchema();
   await client.query(migrationSql(schema));
   await client.query(`INSERT INTO "${schema}".langgraph_migrations VALUES (99, 'later', '', '')`);
@@ -93,7 +93,7 @@ test("S9.5 a newer schema is refused, and nothing in it is changed", async () =>
   expect(await described(schema)).toEqual(before);
 });
 
-test("S9.5 a name that somebody else has taken is named, and nothing is created", async () => {
+test("PostgreSQL: a name that somebody else has taken is named, and nothing is created", async () => {
   const schema = newSchema();
   await client.query(
     `CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".langgraph_turns (id int); CREATE TABLE "${schema}".langgraph_names (id int)`,
@@ -104,7 +104,7 @@ test("S9.5 a name that somebody else has taken is named, and nothing is created"
   expect(await columnsOf(schema, "langgraph_threads")).toEqual([]);
 });
 
-test("S9.5 a migration that fails leaves the schema as it was; the next one applies what is missing", async () => {
+test("PostgreSQL: a migration that fails leaves the schema as it was; the next one applies what is missing", async () => {
   const schema = newSchema();
   const pool = new Pool({ connectionString: url });
   const place = { database: "test", schema };
@@ -127,7 +127,7 @@ test("S9.5 a migration that fails leaves the schema as it was; the next one appl
   await pool.end();
 });
 
-test("S9.1 a pool of the user is used and never ended; options of files are refused", async () => {
+test("PostgreSQL: a pool of the user is used and never closed; options of files are refused", async () => {
   const pool = new Pool({ connectionString: url });
   const saver = new PostgresTurnSaver(pool, { schema: newSchema(), logger: quiet });
   await saver.setup();
@@ -139,7 +139,7 @@ test("S9.1 a pool of the user is used and never ended; options of files are refu
   await pool.end();
 });
 
-test("S9.1 messages name the database and never its password", async () => {
+test("PostgreSQL: messages name the database and never its password", async () => {
   const saver = PostgresTurnSaver.fromConnString("postgresql://somebody:secret@127.0.0.1:1/nowhere", {
     busyTimeoutMs: 0,
     logger: quiet,

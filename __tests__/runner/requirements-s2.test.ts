@@ -48,6 +48,7 @@ test("S2.3 a save that fails is an event and a warning that the run cannot be re
   const file = tempFile();
   const { logger, messages } = recording();
   const saver = openSaver(file, { logger, onCheckpointError: "continue" });
+  await saver.setup();
   const sql = new Database(file);
   sql.exec("CREATE TRIGGER full BEFORE INSERT ON langgraph_snapshots WHEN NEW.step = 1 BEGIN SELECT RAISE(ABORT, 'full'); END");
   const failed: string[] = [];

@@ -44,7 +44,7 @@ export class Session {
   readonly ended = new Recent<string, true>(ENDED);
   /** Whether it's known that the sealing key isn't retired. */
   isKeyCurrent = false;
-  /** Graph runs that are known to have no effects of which nothing else is saved. Only the process of a run records its effects. */
+  /** Graph runs that are known to have no effects but on saved checkpoints. Only the process of a run records its effects. */
   readonly savedRuns = new Set<string>();
   /** The current program has a transaction of its own, in which its turns may fail without it. */
   inParts = false;

@@ -171,7 +171,7 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * Waits until a transaction whose commit is in doubt has ended: its COMMIT may reach the server after its connection was lost.
+   * Waits until a transaction whose commit is in doubt is over: its COMMIT may reach the server after its connection was lost.
    * If that can't be found out, neither can the outcome, and reading back fails as well.
    */
   async #waitFor(limits: Query): Promise<void> {
@@ -211,7 +211,7 @@ const BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const READING = [{ text: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" }];
 /**
  * For this transaction alone: who stops in the middle of one (SIGSTOP, a lost network) doesn't hold its locks for ever. The lock on
- * the transaction's own number tells when it has ended.
+ * the transaction's own number tells when it is over.
  */
 const LIMITS = `SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true),
   pg_advisory_xact_lock($3::bigint)`;
@@ -299,7 +299,7 @@ class Transaction {
     const isLost = failed?.error instanceof ConnectionLost;
     connection?.release(isLost);
     if (failed !== undefined) {
-      // A statement that the server refused has rolled everything back, whatever became of the connection.
+      // A statement that the server refused has rolled everything back, even if the connection was lost then.
       const isAtCommit = failed === answers.at(-1);
       if (isLost || (isAtCommit && isDoubtful(failed.error))) throw new CommitInDoubt(failed.error);
       throw meaningOfGuard(failed.error);
@@ -347,12 +347,12 @@ function endsAttempt(error: unknown): boolean {
   return error instanceof StaleFacts || isPassing(error);
 }
 
-/** Lets a program clean up. @throws the error, whatever the program makes of it */
+/** Lets a program clean up. @throws the error, also if the program swallows it */
 function abandon(program: Program<unknown>, error: unknown): never {
   try {
     if (program.throw(error).done !== true) program.return(undefined);
   } catch {
-    // It has ended, with that error or its own one.
+    // It stopped, with that error or its own one.
   }
   throw error;
 }

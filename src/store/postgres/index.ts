@@ -33,7 +33,7 @@ export interface PostgresStore extends Store {
   closed(): Promise<void>;
 }
 
-/** Opens a database. Nothing is connected before the first transaction. A pool that was given isn't ended. */
+/** Opens a database. Nothing is connected before the first transaction. A pool that was given isn't closed. */
 export function openPostgresStore(source: string | PgPool, options: PostgresStoreOptions): PostgresStore {
   const { schema, busyTimeoutMs, logger } = options;
   const database = nameOfDatabase(source, schema);
