@@ -44,5 +44,12 @@ export default defineConfig({
       },
     },
   ],
-  external: ["langgraph-checkpoint-turns", /^@langchain\//, /^@opentelemetry\//, /^better-sqlite3($|\/)/, /^pg$/, /^markdown-it($|\/)/],
+  external: [
+    "langgraph-checkpoint-turns",
+    /^@langchain\//,
+    /^@opentelemetry\//,
+    /^better-sqlite3($|\/)/,
+    /^pg$/,
+    /^markdown-it($|\/)/,
+  ],
 });
