@@ -25,7 +25,7 @@ test("PostgreSQL: from the first body on, a step of an attached graph costs at m
       return { log: [name] };
     });
   }
-  for (const [at, name] of [START, ...names].entries()) builder.addEdge(name as typeof START, names[at] ?? END);
+  for (const [at, name] of [START, ...names].entries()) builder.addEdge(name, names[at] ?? END);
   const graph = saver.attach(builder.compile({ checkpointer: saver }));
   for (const thread of ["new", "new", "other"]) {
     proxy.delay = { toServer: 3, toClient: 3 };
